@@ -1,0 +1,131 @@
+#include "core/clock.h"
+
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <string>
+
+namespace stepscope {
+namespace {
+
+constexpr int64_t kShortestBaseNs = 50'000'000;
+
+std::atomic<int64_t> manual_now_ns{0};
+std::atomic<int64_t> manual_tick_ns{0};
+
+int64_t read_ns(clockid_t id) {
+  timespec now;
+  clock_gettime(id, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+const SyncPoint& load_point() {
+  static const SyncPoint point = SyncPoint::now();
+  return point;
+}
+[[maybe_unused]] const SyncPoint& read_at_load = load_point();
+
+}  // namespace
+
+std::atomic<Clock::Source> Clock::source_{Clock::best_source()};
+
+// The counter serves where the kernel itself trusts it as its clock.
+Clock::Source Clock::best_source() {
+#if defined(__aarch64__)
+  return Source::kCounter;
+#elif defined(__x86_64__)
+  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  std::string name;
+  return file >> name && name == "tsc" ? Source::kCounter : Source::kMonotonic;
+#else
+  return Source::kMonotonic;
+#endif
+}
+
+int64_t Clock::now_ns() {
+  if (source_.load(std::memory_order_relaxed) == Source::kManual) {
+    return manual_now_ns.fetch_add(manual_tick_ns.load());
+  }
+  return read_ns(CLOCK_MONOTONIC);
+}
+
+void Clock::use_manual(int64_t start_ns, int64_t tick_ns) {
+  manual_now_ns = start_ns;
+  manual_tick_ns = tick_ns;
+  source_ = Source::kManual;
+}
+
+void Clock::advance_manual(int64_t by_ns) { manual_now_ns += by_ns; }
+
+void Clock::use_system() { source_ = best_source(); }
+
+int64_t Clock::wall_offset_ns() {
+  if (source_ == Source::kManual) return 0;
+  // The pair read with the least time in between is the truest.
+  int64_t best_gap = INT64_MAX;
+  int64_t offset = 0;
+  for (int i = 0; i < 16; ++i) {
+    const int64_t before = read_ns(CLOCK_MONOTONIC);
+    const int64_t wall = read_ns(CLOCK_REALTIME);
+    const int64_t gap = read_ns(CLOCK_MONOTONIC) - before;
+    if (gap < best_gap) {
+      best_gap = gap;
+      offset = wall - before - gap / 2;
+    }
+  }
+  return offset;
+}
+
+SyncPoint SyncPoint::now() {
+  SyncPoint best;
+  int64_t best_gap = INT64_MAX;
+  for (int i = 0; i < 8; ++i) {
+    const int64_t before = read_ns(CLOCK_MONOTONIC);
+    const uint64_t ticks = Clock::ticks();
+    const int64_t gap = read_ns(CLOCK_MONOTONIC) - before;
+    if (gap < best_gap) {
+      best_gap = gap;
+      best = {ticks, before + gap / 2};
+    }
+  }
+  return best;
+}
+
+TickMap::TickMap() : identity_(Clock::ticks_are_ns()) {
+  if (!identity_) points_.push_back(load_point());
+}
+
+void TickMap::add_if_due() {
+  if (identity_) return;
+  const SyncPoint now = SyncPoint::now();
+  if (now.ns - points_.back().ns >= kShortestBaseNs) points_.push_back(now);
+}
+
+TickMap TickMap::closed() const {
+  TickMap map = *this;
+  if (identity_) return map;
+  SyncPoint now = SyncPoint::now();
+  if (now.ns - map.points_.back().ns < kShortestBaseNs) {
+    if (map.points_.size() > 1) {
+      map.points_.pop_back();
+    } else {
+      // The program has only just begun: wait for a base.
+      while (now.ns - map.points_.back().ns < kShortestBaseNs / 10) now = SyncPoint::now();
+    }
+  }
+  map.points_.push_back(now);
+  return map;
+}
+
+int64_t TickMap::ns(uint64_t ticks) const {
+  if (identity_) return static_cast<int64_t>(ticks);
+  const auto later = [](uint64_t value, const SyncPoint& point) { return value < point.ticks; };
+  auto right = std::upper_bound(points_.begin() + 1, points_.end() - 1, ticks, later);
+  const SyncPoint& a = *(right - 1);
+  const SyncPoint& b = *right;
+  const double slope = static_cast<double>(b.ns - a.ns) / static_cast<double>(b.ticks - a.ticks);
+  return a.ns + static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(ticks - a.ticks)) *
+                                     slope);
+}
+
+}  // namespace stepscope

@@ -1,0 +1,74 @@
+// The clock of a recording: CLOCK_MONOTONIC in ns for whoever reads it, the processor's own counter
+// on the hot path (reading the first stalls the pipeline for hundreds of ns inside a real program),
+// and a manual clock under test.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace stepscope {
+
+class Clock {
+ public:
+  // What the hot path records; a TickMap turns it into ns.
+  static uint64_t ticks() {
+    if (source_.load(std::memory_order_relaxed) == Source::kCounter) [[likely]] {
+#if defined(__aarch64__)
+      uint64_t value;
+      asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+      return value;
+#elif defined(__x86_64__)
+      return __rdtsc();
+#endif
+    }
+    return static_cast<uint64_t>(now_ns());
+  }
+
+  static int64_t now_ns();
+
+  // Unix time less now_ns().
+  static int64_t wall_offset_ns();
+
+  static bool ticks_are_ns() { return source_.load() != Source::kCounter; }
+
+  // From now on every reading returns the next of start, start + tick, start + 2 tick...
+  static void use_manual(int64_t start_ns, int64_t tick_ns);
+  static void advance_manual(int64_t by_ns);
+  static void use_system();
+
+ private:
+  enum class Source : uint8_t { kCounter, kMonotonic, kManual };
+  static Source best_source();
+  static std::atomic<Source> source_;
+};
+
+struct SyncPoint {
+  uint64_t ticks = 0;
+  int64_t ns = 0;
+  static SyncPoint now();
+};
+
+// Ticks to ns by straight lines between the points where both clocks were read together.
+class TickMap {
+ public:
+  // Starts with a point taken when the program loaded us: a long base makes a true slope.
+  TickMap();
+
+  // Points too close to the one before would make a poor slope; such a one is left out.
+  void add_if_due();
+  // The map as of now, with this moment as its last point.
+  TickMap closed() const;
+
+  int64_t ns(uint64_t ticks) const;
+
+ private:
+  std::vector<SyncPoint> points_;
+  bool identity_;
+};
+
+}  // namespace stepscope

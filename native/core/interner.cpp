@@ -1,0 +1,59 @@
+#include "core/interner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+namespace stepscope {
+namespace {
+
+// The ends and the size tell the names of one program apart well enough for a cache.
+uint64_t text_hash(std::string_view text) {
+  constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ULL;
+  uint64_t head = 0;
+  uint64_t tail = 0;
+  const size_t bytes = std::min(text.size(), sizeof(head));
+  std::memcpy(&head, text.data(), bytes);
+  std::memcpy(&tail, text.data() + text.size() - bytes, bytes);
+  return ((head ^ text.size()) * kGolden ^ tail) * kGolden;
+}
+
+}  // namespace
+
+Interner::Interner() { intern(""); }
+
+std::pair<uint32_t, std::string_view> Interner::intern(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = ids_.find(text); found != ids_.end()) return {found->second, found->first};
+  const std::string& kept = texts_.emplace_back(text);
+  const auto id = static_cast<uint32_t>(texts_.size() - 1);
+  ids_.emplace(kept, id);
+  return {id, kept};
+}
+
+std::vector<std::string_view> Interner::texts() const {
+  const std::lock_guard lock(mutex_);
+  return {texts_.begin(), texts_.end()};
+}
+
+NameCache::TextSlot& NameCache::slot_of(Interner& interner, std::string_view text) {
+  TextSlot& slot = by_text_[text_hash(text) >> (64 - kSlotBits)];
+  if (!slot.text.data() || slot.text != text) std::tie(slot.id, slot.text) = interner.intern(text);
+  return slot;
+}
+
+uint32_t NameCache::find_by_text(Interner& interner, Slot& slot, const char* name,
+                                 const char* overload) {
+  std::string_view text(name);
+  if (*overload) text = scratch_.assign(text).append(1, kOverloadMark).append(overload);
+  const auto& [known, id] = slot_of(interner, text);
+  slot.text = known.data();
+  return id;
+}
+
+void NameCache::clear() {
+  by_address_.fill({});
+  by_text_.fill({});
+}
+
+}  // namespace stepscope

@@ -1,0 +1,99 @@
+#include "core/nesting.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "core/record.h"
+
+namespace stepscope {
+namespace {
+
+struct Open {
+  int64_t end_ns;
+  int32_t row;
+};
+using Stack = std::vector<Open>;
+
+// Ends in a stack never grow from bottom to top, so the first that lasts long enough from the top
+// is the innermost that encloses.
+int32_t innermost(const Stack& stack, int64_t end_ns) {
+  for (auto open = stack.rbegin(); open != stack.rend(); ++open) {
+    if (open->end_ns >= end_ns) return open->row;
+  }
+  return -1;
+}
+
+void drop_ended(Stack& stack, int64_t now_ns) {
+  while (!stack.empty() && stack.back().end_ns <= now_ns) stack.pop_back();
+}
+
+// What was popped here started earlier and ends earlier: whatever it would still enclose, the new
+// slice encloses too.
+uint64_t drop_outlasted(Stack& stack, int64_t end_ns) {
+  uint64_t dropped = 0;
+  while (!stack.empty() && stack.back().end_ns < end_ns) {
+    stack.pop_back();
+    ++dropped;
+  }
+  return dropped;
+}
+
+}  // namespace
+
+std::optional<std::vector<uint32_t>> slice_order(std::span<const int64_t> start_ns,
+                                                 std::span<const int64_t> duration_ns) {
+  const auto before = [&](size_t a, size_t b) {
+    return start_ns[a] != start_ns[b] ? start_ns[a] < start_ns[b] : duration_ns[a] > duration_ns[b];
+  };
+  size_t i = 1;
+  while (i < start_ns.size() && !before(i, i - 1)) ++i;
+  if (i >= start_ns.size()) return std::nullopt;
+  std::vector<uint32_t> order(start_ns.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), before);
+  return order;
+}
+
+Nesting nest(const NestingInput& input) {
+  const size_t n = input.start_ns.size();
+  Nesting out;
+  out.parent.assign(n, -1);
+  out.depth.assign(n, 0);
+  out.self_ns.assign(input.duration_ns.begin(), input.duration_ns.end());
+  uint32_t tracks = 0;
+  for (const uint32_t track : input.track) tracks = std::max(tracks, track + 1);
+  std::vector<Stack> base(tracks);
+  std::unordered_map<uint64_t, Stack> tasks;
+
+  for (size_t i = 0; i < n; ++i) {
+    if (!input.flags.empty() && (input.flags[i] & kAsync)) continue;
+    const int64_t start = input.start_ns[i];
+    const int64_t end = start + input.duration_ns[i];
+    const uint32_t track = input.track[i];
+    const uint32_t context = input.context.empty() ? 0 : input.context[i];
+    Stack& outer = base[track];
+    drop_ended(outer, start);
+    int32_t parent = -1;
+    if (context == 0) {
+      out.overlaps += drop_outlasted(outer, end) > 0;
+      if (!outer.empty()) parent = outer.back().row;
+      outer.push_back({end, static_cast<int32_t>(i)});
+    } else {
+      Stack& own = tasks[(uint64_t{track} << 32) | context];
+      drop_ended(own, start);
+      out.overlaps += drop_outlasted(own, end) > 0;
+      parent = own.empty() ? innermost(outer, end) : own.back().row;
+      own.push_back({end, static_cast<int32_t>(i)});
+    }
+    if (parent < 0) continue;
+    out.parent[i] = parent;
+    out.depth[i] = out.depth[parent] + 1;
+    out.self_ns[parent] -= input.duration_ns[i];
+  }
+  // Children that overlap each other can sum to more than their parent.
+  for (int64_t& self : out.self_ns) self = std::max<int64_t>(self, 0);
+  return out;
+}
+
+}  // namespace stepscope

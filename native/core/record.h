@@ -1,0 +1,31 @@
+// The fixed-size record that recording writes, and the words it shares with the Trace.
+#pragma once
+
+#include <cstdint>
+
+namespace stepscope {
+
+// As in stepscope.trace.model.SliceKind; only what the recorder itself can produce.
+enum class Kind : uint8_t { kOther = 0, kOperator = 1, kRange = 2, kStep = 3 };
+
+// As in stepscope.trace.model.SliceFlags.
+enum Flag : uint8_t { kUnfinished = 1, kAsync = 2, kBackward = 4 };
+
+// Without initial values: a chunk of them costs nothing to make.
+struct Record {
+  uint64_t start_ticks;  // of Clock
+  uint64_t end_ticks;
+  int64_t sequence;         // -1: none
+  uint64_t order;           // counts the begins of one thread
+  uint32_t label;           // interned name and overload
+  uint32_t thread;          // the recording's number of it
+  uint32_t context;         // the asyncio context, 0 outside of any
+  uint32_t forward_thread;  // the framework's number of it, 0: none
+  uint32_t detail;          // interned text that goes with the slice, 0: none
+  Kind kind;
+  uint8_t flags;
+  uint8_t unused[10];
+};
+static_assert(sizeof(Record) == 64, "a record is one cache line");
+
+}  // namespace stepscope

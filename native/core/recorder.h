@@ -1,0 +1,70 @@
+// The recorder: threads append fixed-size records to chunks of their own, without a lock.
+//
+// A slice in progress is an OpenSlice; when it ends, its record is copied into the ending thread's
+// chunk, so that chunks hold finished records only. Several windows (one a session) may be open at
+// once over the one recording; it begins with the first and ends with the last.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/recording.h"
+#include "core/snapshot.h"
+#include "core/thread_state.h"
+#include "core_api.h"
+
+namespace stepscope {
+
+class Recorder {
+ public:
+  static Recorder& instance();
+
+  uint64_t open_window(Limit limit);
+  // Let the window begin now; what it saw before is not part of it.
+  void restart_window(uint64_t window);
+  // What the window saw; its last call for this window. An unknown window (one that a fork left
+  // behind) gives an empty snapshot.
+  Snapshot close_window(uint64_t window);
+
+  static bool recording() { return Recording::active.load(std::memory_order_relaxed) != nullptr; }
+
+  // The hot path. Null when nothing records.
+  static OpenSlice* begin(const stepscope_begin& what);
+  static OpenSlice* begin(Kind kind, std::string_view name, std::string_view detail,
+                          uint32_t context);
+  static void end(OpenSlice* slice);
+  static void release(OpenSlice* slice);
+
+  // The recording's number of the calling thread; of no meaning while nothing records.
+  static uint32_t thread() {
+    const ThreadState* const state = ThreadState::current();
+    return state ? state->thread : 0;
+  }
+
+  static const stepscope_core_api& core_api();
+
+  // How to learn the asyncio context of the calling thread; asked only where tasks were seen.
+  static void set_context_source(uint32_t (*current_context)());
+
+ private:
+  struct Window {
+    uint64_t start_ticks;
+    uint64_t lost_before;
+  };
+
+  Recorder();
+  static void before_fork();
+  static void after_fork_in_parent();
+  static void after_fork_in_child();
+
+  std::mutex mutex_;
+  std::shared_ptr<Recording> current_;
+  std::unordered_map<uint64_t, Window> windows_;
+  uint64_t last_window_ = 0;
+  uint32_t last_generation_ = 0;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,106 @@
+#include "core/snapshot.h"
+
+#include <algorithm>
+#include <queue>
+#include <set>
+#include <utility>
+
+#include "core/thread_state.h"
+
+namespace stepscope {
+namespace {
+
+using Run = std::vector<const Record*>;
+
+// Records stand in the order of their ends, and `order` counts begins without a gap but for what
+// was lost: placing each at its number is a sort in linear time.
+Run in_begin_order(Run records) {
+  if (records.empty()) return records;
+  const auto by_order = [](const Record* a, const Record* b) { return a->order < b->order; };
+  const auto [first, last] = std::minmax_element(records.begin(), records.end(), by_order);
+  const uint64_t lowest = (*first)->order;
+  const uint64_t places = (*last)->order - lowest + 1;
+  if (places > 4 * records.size()) {
+    std::sort(records.begin(), records.end(), by_order);
+    return records;
+  }
+  Run placed(places, nullptr);
+  for (const Record* record : records) placed[record->order - lowest] = record;
+  std::erase(placed, nullptr);
+  return placed;
+}
+
+Run merge_by_start(std::vector<Run> runs) {
+  std::erase_if(runs, [](const Run& run) { return run.empty(); });
+  if (runs.empty()) return {};
+  if (runs.size() == 1) return std::move(runs.front());
+  using Head = std::pair<uint64_t, size_t>;
+  std::priority_queue<Head, std::vector<Head>, std::greater<>> heads;
+  std::vector<size_t> next(runs.size(), 0);
+  size_t total = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    heads.emplace(runs[i].front()->start_ticks, i);
+    total += runs[i].size();
+  }
+  Run merged;
+  merged.reserve(total);
+  while (!heads.empty()) {
+    const size_t i = heads.top().second;
+    heads.pop();
+    const Run& run = runs[i];
+    // Take from this run as long as it stays the earliest.
+    const uint64_t others_ticks = heads.empty() ? UINT64_MAX : heads.top().first;
+    do {
+      merged.push_back(run[next[i]++]);
+    } while (next[i] < run.size() && run[next[i]]->start_ticks <= others_ticks);
+    if (next[i] < run.size()) heads.emplace(run[next[i]]->start_ticks, i);
+  }
+  return merged;
+}
+
+}  // namespace
+
+Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks,
+                       uint64_t end_ticks, uint64_t lost_before) {
+  Snapshot out;
+  out.start_ticks = start_ticks;
+  out.end_ticks = end_ticks;
+  out.tick_map = recording.tick_map();
+  out.limit = recording.limit();
+  // Open slices first: one that ends meanwhile is then found twice, and never missed.
+  out.unfinished = ThreadState::open_slices(recording.generation);
+  out.chunks = recording.chunks();
+  std::vector<size_t> sizes;
+  for (const auto& chunk : out.chunks) sizes.push_back(chunk->size.load(std::memory_order_relaxed));
+  Inside::order_with_others();
+  out.threads = recording.threads();
+  std::set<std::pair<uint32_t, uint64_t>> open;
+  for (const Record& record : out.unfinished) open.emplace(record.thread, record.order);
+
+  std::vector<Run> runs(out.threads.size());
+  const auto in_window = [&](const Record& record) {
+    return record.start_ticks >= start_ticks && record.start_ticks <= end_ticks &&
+           record.thread < runs.size();
+  };
+  for (size_t c = 0; c < sizes.size(); ++c) {
+    for (size_t i = 0; i < sizes[c]; ++i) {
+      const Record& record = out.chunks[c]->records[i];
+      if (!in_window(record)) continue;
+      if (!open.empty()) open.erase({record.thread, record.order});
+      runs[record.thread].push_back(&record);
+    }
+  }
+  for (Record& record : out.unfinished) {
+    if (!in_window(record) || !open.contains({record.thread, record.order})) continue;
+    record.end_ticks = end_ticks;
+    record.flags |= kUnfinished;
+    runs[record.thread].push_back(&record);
+  }
+  for (Run& run : runs) run = in_begin_order(std::move(run));
+  out.records = merge_by_start(std::move(runs));
+  for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
+  out.lost = recording.lost() - lost_before;
+  return out;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,30 @@
+// What one window saw of a recording, put in order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/recording.h"
+
+namespace stepscope {
+
+struct Snapshot {
+  uint64_t start_ticks = 0;
+  uint64_t end_ticks = 0;
+  TickMap tick_map;
+  uint64_t lost = 0;
+  Limit limit;
+  std::vector<ThreadInfo> threads;
+  std::vector<std::string> texts;      // by label; an operator's overload behind kOverloadMark
+  std::vector<const Record*> records;  // by start; into the two below
+
+  std::vector<std::shared_ptr<const Chunk>> chunks;
+  std::vector<Record> unfinished;
+};
+
+Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks,
+                       uint64_t end_ticks, uint64_t lost_before);
+
+}  // namespace stepscope

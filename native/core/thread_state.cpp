@@ -1,0 +1,192 @@
+#include "core/thread_state.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <memory>
+#include <thread>
+
+#if __has_include(<linux/membarrier.h>)
+#include <linux/membarrier.h>
+#endif
+
+namespace stepscope {
+namespace {
+
+constexpr size_t kSlabSlices = 256;
+using Slab = std::array<OpenSlice, kSlabSlices>;
+
+// Leaked on purpose: threads may outlive static destructors.
+struct Registry {
+  std::mutex mutex;
+  std::vector<ThreadState*> threads;
+  std::deque<std::unique_ptr<Slab>> slabs;
+  OpenSlice* orphans = nullptr;  // free slices of threads that are gone
+};
+
+Registry& registry() {
+  static auto* const only = new Registry;
+  return *only;
+}
+
+#if defined(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+bool register_membarrier() {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+void membarrier_others() { syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); }
+#else
+bool register_membarrier() { return false; }
+void membarrier_others() {}
+#endif
+
+ThreadInfo describe_this_thread() {
+  ThreadInfo info;
+  info.os_id = static_cast<int64_t>(syscall(SYS_gettid));
+  std::array<char, 32> name{};
+  if (pthread_getname_np(pthread_self(), name.data(), name.size()) == 0) info.name = name.data();
+  return info;
+}
+
+void push_free(OpenSlice*& list, OpenSlice* slice) {
+  slice->next_free = list;
+  list = slice;
+}
+
+thread_local bool exited = false;
+
+}  // namespace
+
+const bool Inside::needs_fence_ = !register_membarrier();
+
+void Inside::order_with_others() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!needs_fence_) membarrier_others();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+thread_local ThreadState* ThreadState::mine_ = nullptr;
+
+struct ThreadExit {
+  ThreadState* state = nullptr;
+  ~ThreadExit() {
+    exited = true;
+    ThreadState::mine_ = nullptr;
+    if (!state) return;
+    {
+      const Inside inside(*state);
+      Recording* const active = Recording::active.load(std::memory_order_acquire);
+      if (active && active->generation == state->generation && state->chunk) {
+        active->retire(state->chunk);
+      }
+    }
+    ThreadState::detach(state);
+  }
+};
+
+ThreadState* ThreadState::attach() {
+  if (exited) return nullptr;
+  thread_local ThreadExit at_exit;
+  auto state = std::make_unique<ThreadState>();
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.threads.push_back(state.get());
+  at_exit.state = state.release();
+  mine_ = at_exit.state;
+  return mine_;
+}
+
+void ThreadState::detach(ThreadState* state) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  std::erase(all.threads, state);
+  while (state->free_slices) {
+    OpenSlice* slice = state->free_slices;
+    state->free_slices = slice->next_free;
+    push_free(all.orphans, slice);
+  }
+  delete state;
+}
+
+void ThreadState::grow() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  if (all.orphans) {
+    free_slices = all.orphans;
+    all.orphans = nullptr;
+    return;
+  }
+  Slab& slab = *all.slabs.emplace_back(std::make_unique<Slab>());
+  for (auto slice = slab.rbegin(); slice != slab.rend(); ++slice) push_free(free_slices, &*slice);
+}
+
+void ThreadState::join(Recording& wanted) {
+  recording = &wanted;
+  generation = wanted.generation;
+  thread = wanted.add_thread(describe_this_thread());
+  logical_id = 0;
+  full = false;
+  in_tasks = false;
+  chunk = nullptr;
+  begun = 0;
+  names.clear();
+}
+
+// A thread takes the registry's lock only while it is not inside, so this cannot wait for itself.
+void ThreadState::wait_until_none_is_inside() {
+  Inside::order_with_others();
+  {
+    const ThreadState* const self = mine_;
+    Registry& all = registry();
+    const std::lock_guard lock(all.mutex);
+    for (const ThreadState* state : all.threads) {
+      if (state == self) continue;
+      while (state->inside.load(std::memory_order_relaxed)) std::this_thread::yield();
+    }
+  }
+  Inside::order_with_others();
+}
+
+std::vector<Record> ThreadState::open_slices(uint32_t generation) {
+  std::vector<std::pair<const OpenSlice*, uint64_t>> candidates;
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  for (const auto& slab : all.slabs) {
+    for (const OpenSlice& slice : *slab) {
+      const uint64_t stamp = slice.stamp.load(std::memory_order_relaxed);
+      if (stamp) candidates.emplace_back(&slice, stamp);
+    }
+  }
+  Inside::order_with_others();
+  std::vector<Record> open;
+  for (const auto& [slice, stamp] : candidates) {
+    const bool current = slice->generation == generation;
+    const Record copy = slice->record;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    // Reused for another slice meanwhile: then this one has ended and stands in a chunk.
+    if (current && slice->stamp.load(std::memory_order_relaxed) == stamp) open.push_back(copy);
+  }
+  return open;
+}
+
+void ThreadState::hold_all_for_fork() { registry().mutex.lock(); }
+
+void ThreadState::release_all_after_fork() { registry().mutex.unlock(); }
+
+// The other threads do not exist in the child; their states are left where they are, since a fork
+// may have caught one in the middle of a change.
+void ThreadState::forget_others_after_fork() {
+  Registry& all = registry();
+  all.threads.clear();
+  if (mine_) {
+    all.threads.push_back(mine_);
+    mine_->generation = 0;
+    mine_->inside.store(0, std::memory_order_relaxed);
+  }
+  all.mutex.unlock();
+}
+
+}  // namespace stepscope

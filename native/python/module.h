@@ -1,0 +1,14 @@
+// The parts of the extension module, one function each.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace stepscope {
+
+void bind_chrome_reader(nanobind::module_& m);
+void bind_chrome_writer(nanobind::module_& m);
+void bind_columns(nanobind::module_& m);
+void bind_recorder(nanobind::module_& m);
+void bind_range(nanobind::module_& m);
+
+}  // namespace stepscope

@@ -1,0 +1,360 @@
+// record_function: the user's range, as a C type whose `with` block costs tens of nanoseconds.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/recorder.h"
+#include "python/context.h"
+#include "python/module.h"
+
+namespace stepscope {
+namespace {
+
+struct Range {
+  PyObject_HEAD
+  PyObject* name;
+  PyObject* args;  // str or None
+  std::string_view name_utf8;  // both filled when first recorded
+  std::string_view args_utf8;
+  OpenSlice* open;                     // the latest entry that has not left
+  std::vector<OpenSlice*>* also_open;  // earlier ones, when it is entered again before it left
+};
+
+PyTypeObject* range_type = nullptr;
+
+// ---- entering and leaving
+
+// The text as UTF-8 that lives as long as the object kept in *holder. A lone surrogate has no UTF-8
+// form: it becomes '?', and the name is still recorded.
+bool utf8_of(PyObject** holder, std::string_view* text) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(*holder, &size);
+  if (!data) {
+    PyErr_Clear();
+    PyObject* bytes = PyUnicode_AsEncodedString(*holder, "utf-8", "replace");
+    PyObject* clean = bytes ? PyUnicode_FromEncodedObject(bytes, "utf-8", "strict") : nullptr;
+    Py_XDECREF(bytes);
+    if (!clean) return false;
+    Py_SETREF(*holder, clean);
+    data = PyUnicode_AsUTF8AndSize(clean, &size);
+    if (!data) return false;
+  }
+  *text = {data, static_cast<size_t>(size)};
+  return true;
+}
+
+bool encode_texts(Range* self) {
+  return utf8_of(&self->name, &self->name_utf8) &&
+         (self->args == Py_None || utf8_of(&self->args, &self->args_utf8));
+}
+
+bool enter(Range* self) {
+  if (!Recorder::recording()) return true;
+  if (!self->name_utf8.data() && !encode_texts(self)) return false;
+  OpenSlice* const slice =
+      Recorder::begin(Kind::kRange, self->name_utf8, self->args_utf8, current_context());
+  if (!slice) return true;
+  if (self->open) {
+    if (!self->also_open) self->also_open = new std::vector<OpenSlice*>;
+    self->also_open->push_back(self->open);
+  }
+  self->open = slice;
+  return true;
+}
+
+// One object may be entered by several threads and tasks at once: the entry that leaves is the
+// latest that this thread and this task made.
+OpenSlice* take_own(Range* self) {
+  auto& earlier = *self->also_open;
+  const uint32_t context = current_context();
+  const uint32_t thread = Recorder::thread();
+  const auto is_own = [&](const OpenSlice* slice) {
+    return slice->record.thread == thread && slice->record.context == context;
+  };
+  OpenSlice* own = self->open;
+  if (!is_own(own)) {
+    for (auto slice = earlier.rbegin(); slice != earlier.rend(); ++slice) {
+      if (!is_own(*slice)) continue;
+      own = *slice;
+      earlier.erase(std::next(slice).base());
+      return own;
+    }
+  }
+  self->open = earlier.back();
+  earlier.pop_back();
+  return own;
+}
+
+void leave(Range* self) {
+  OpenSlice* slice = self->open;
+  if (!slice) return;
+  if (self->also_open && !self->also_open->empty()) [[unlikely]] {
+    slice = take_own(self);
+  } else {
+    self->open = nullptr;
+  }
+  Recorder::end(slice);
+  Recorder::release(slice);
+}
+
+// ---- bound methods: what `with` looks up. A C function bound by CPython is an allocation that the
+// garbage collector tracks; these come from a free list.
+
+struct BoundMethod {
+  PyObject_HEAD
+  vectorcallfunc call;
+  Range* range;
+};
+
+PyTypeObject* bound_type = nullptr;
+BoundMethod* spare_methods[8];
+int spare_count = 0;
+
+PyObject* bind(Range* range, vectorcallfunc call) {
+  BoundMethod* method = nullptr;
+  if (spare_count) {
+    method = spare_methods[--spare_count];
+    PyObject_Init(reinterpret_cast<PyObject*>(method), bound_type);
+  } else {
+    method = PyObject_New(BoundMethod, bound_type);
+    if (!method) return nullptr;
+  }
+  method->call = call;
+  Py_INCREF(range);
+  method->range = range;
+  return reinterpret_cast<PyObject*>(method);
+}
+
+void bound_dealloc(PyObject* object) {
+  auto* method = reinterpret_cast<BoundMethod*>(object);
+  Py_DECREF(method->range);
+  PyTypeObject* type = Py_TYPE(object);
+  if (spare_count < static_cast<int>(std::size(spare_methods))) {
+    spare_methods[spare_count++] = method;
+  } else {
+    PyObject_Free(object);
+  }
+  Py_DECREF(type);
+}
+
+PyObject* call_enter(PyObject* callable, PyObject* const*, size_t, PyObject*) {
+  Range* range = reinterpret_cast<BoundMethod*>(callable)->range;
+  if (!enter(range)) return nullptr;
+  Py_INCREF(range);
+  return reinterpret_cast<PyObject*>(range);
+}
+
+// Returns None: an exception inside the block goes on.
+PyObject* call_exit(PyObject* callable, PyObject* const*, size_t, PyObject*) {
+  leave(reinterpret_cast<BoundMethod*>(callable)->range);
+  Py_RETURN_NONE;
+}
+
+PyMemberDef bound_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(BoundMethod, call), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+PyType_Slot bound_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&bound_dealloc)},
+                             {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
+                             {Py_tp_members, bound_members},
+                             {0, nullptr}};
+PyType_Spec bound_spec = {"stepscope._native._BoundMethod", sizeof(BoundMethod), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
+                              Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                          bound_slots};
+
+// ---- the descriptors that bind them
+
+struct MethodDescriptor {
+  PyObject_HEAD
+  vectorcallfunc call;
+};
+
+PyObject* descriptor_get(PyObject* descriptor, PyObject* instance, PyObject*) {
+  if (!instance || !PyObject_TypeCheck(instance, range_type)) {
+    Py_INCREF(descriptor);
+    return descriptor;
+  }
+  return bind(reinterpret_cast<Range*>(instance),
+              reinterpret_cast<MethodDescriptor*>(descriptor)->call);
+}
+
+// type.__enter__(range), as contextlib.ExitStack calls it.
+PyObject* descriptor_call(PyObject* descriptor, PyObject* args, PyObject*) {
+  PyObject* instance = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : nullptr;
+  if (!instance || !PyObject_TypeCheck(instance, range_type)) {
+    PyErr_SetString(PyExc_TypeError, "this method needs a record_function object");
+    return nullptr;
+  }
+  PyObject* bound = descriptor_get(descriptor, instance, nullptr);
+  if (!bound) return nullptr;
+  PyObject* result = PyObject_CallNoArgs(bound);
+  Py_DECREF(bound);
+  return result;
+}
+
+PyType_Slot descriptor_slots[] = {{Py_tp_descr_get, reinterpret_cast<void*>(&descriptor_get)},
+                                  {Py_tp_call, reinterpret_cast<void*>(&descriptor_call)},
+                                  {0, nullptr}};
+PyType_Spec descriptor_spec = {"stepscope._native._RangeMethod", sizeof(MethodDescriptor), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                               descriptor_slots};
+
+bool add_method(PyTypeObject* descriptor_type, const char* name, vectorcallfunc call) {
+  auto* descriptor = PyObject_New(MethodDescriptor, descriptor_type);
+  if (!descriptor) return false;
+  descriptor->call = call;
+  PyObject* object = reinterpret_cast<PyObject*>(descriptor);
+  const int failed = PyObject_SetAttrString(reinterpret_cast<PyObject*>(range_type), name, object);
+  Py_DECREF(object);
+  return !failed;
+}
+
+// ---- the type
+
+// Most ranges are made, entered once and dropped.
+Range* spare_ranges[16];
+int spare_range_count = 0;
+
+Range* allocate(PyTypeObject* type) {
+  if (type != range_type || !spare_range_count) {
+    return reinterpret_cast<Range*>(type->tp_alloc(type, 0));
+  }
+  Range* range = spare_ranges[--spare_range_count];
+  PyObject_Init(reinterpret_cast<PyObject*>(range), type);
+  return range;
+}
+
+void release(Range* range, PyTypeObject* type) {
+  if (type == range_type && spare_range_count < static_cast<int>(std::size(spare_ranges))) {
+    spare_ranges[spare_range_count++] = range;
+  } else {
+    type->tp_free(range);
+  }
+  Py_DECREF(type);
+}
+
+PyObject* make(PyTypeObject* type, PyObject* name, PyObject* args) {
+  if (!PyUnicode_Check(name)) {
+    PyErr_Format(PyExc_TypeError, "record_function needs a name that is a str, not %.100s: %R",
+                 Py_TYPE(name)->tp_name, name);
+    return nullptr;
+  }
+  if (args && args != Py_None && !PyUnicode_Check(args)) {
+    PyErr_Format(PyExc_TypeError,
+                 "record_function's args must be a str or None, not %.100s: %R; pass str(...)",
+                 Py_TYPE(args)->tp_name, args);
+    return nullptr;
+  }
+  Range* self = allocate(type);
+  if (!self) return nullptr;
+  Py_INCREF(name);
+  self->name = name;
+  self->args = args ? args : Py_None;
+  Py_INCREF(self->args);
+  self->name_utf8 = self->args_utf8 = {};
+  self->open = nullptr;
+  self->also_open = nullptr;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+PyObject* range_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  static const char* keywords[] = {"name", "args", nullptr};
+  PyObject* name = nullptr;
+  PyObject* detail = nullptr;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:record_function",
+                                   const_cast<char**>(keywords), &name, &detail)) {
+    return nullptr;
+  }
+  return make(type, name, detail);
+}
+
+// record_function("name"), without the tuple that the slow way builds.
+PyObject* range_vectorcall(PyObject* type, PyObject* const* args, size_t nargsf,
+                           PyObject* keywords) {
+  const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+  if (!keywords && (count == 1 || count == 2)) {
+    return make(reinterpret_cast<PyTypeObject*>(type), args[0], count == 2 ? args[1] : nullptr);
+  }
+  PyObject* tuple = PyTuple_New(count);
+  PyObject* kwargs = keywords ? PyDict_New() : nullptr;
+  PyObject* result = nullptr;
+  if (tuple && (!keywords || kwargs)) {
+    for (Py_ssize_t i = 0; i < count; ++i) {
+      Py_INCREF(args[i]);
+      PyTuple_SET_ITEM(tuple, i, args[i]);
+    }
+    bool ok = true;
+    for (Py_ssize_t i = 0; keywords && ok && i < PyTuple_GET_SIZE(keywords); ++i) {
+      ok = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(keywords, i), args[count + i]) == 0;
+    }
+    if (ok) result = range_new(reinterpret_cast<PyTypeObject*>(type), tuple, kwargs);
+  }
+  Py_XDECREF(tuple);
+  Py_XDECREF(kwargs);
+  return result;
+}
+
+void range_dealloc(PyObject* object) {
+  auto* self = reinterpret_cast<Range*>(object);
+  while (self->open) leave(self);  // dropped inside the block: it ends here
+  delete self->also_open;
+  Py_XDECREF(self->name);
+  Py_XDECREF(self->args);
+  release(self, Py_TYPE(object));
+}
+
+PyObject* range_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  PyObject* module = PyImport_ImportModule("stepscope._decorate");
+  PyObject* decorate = module ? PyObject_GetAttrString(module, "decorate") : nullptr;
+  Py_XDECREF(module);
+  PyObject* bound = decorate ? PyMethod_New(decorate, self) : nullptr;
+  Py_XDECREF(decorate);
+  PyObject* result = bound ? PyObject_Call(bound, args, kwargs) : nullptr;
+  Py_XDECREF(bound);
+  return result;
+}
+
+PyObject* range_repr(PyObject* object) {
+  return PyUnicode_FromFormat("record_function(%R)", reinterpret_cast<Range*>(object)->name);
+}
+
+PyMemberDef range_members[] = {
+    {"name", T_OBJECT_EX, offsetof(Range, name), READONLY, "what the trace calls the range"},
+    {"args", T_OBJECT_EX, offsetof(Range, args), READONLY, "a text kept with the range, or None"},
+    {nullptr, 0, 0, 0, nullptr}};
+constexpr char kRangeDoc[] =
+    "record_function(name, args=None)\n--\n\n"
+    "A named range of the program: a context manager and a decorator.\n\n"
+    "Reusable and re-entrant; may be shared by threads and asyncio tasks. Costs nearly nothing\n"
+    "while nothing records.";
+PyType_Slot range_slots[] = {{Py_tp_new, reinterpret_cast<void*>(&range_new)},
+                             {Py_tp_dealloc, reinterpret_cast<void*>(&range_dealloc)},
+                             {Py_tp_call, reinterpret_cast<void*>(&range_call)},
+                             {Py_tp_repr, reinterpret_cast<void*>(&range_repr)},
+                             {Py_tp_members, range_members},
+                             {Py_tp_doc, const_cast<char*>(kRangeDoc)},
+                             {0, nullptr}};
+PyType_Spec range_spec = {"stepscope.record_function", sizeof(Range), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, range_slots};
+
+}  // namespace
+
+void bind_range(nanobind::module_& m) {
+  bound_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&bound_spec));
+  auto* descriptor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&descriptor_spec));
+  range_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&range_spec));
+  if (!bound_type || !descriptor_type || !range_type) throw nanobind::python_error();
+  range_type->tp_vectorcall = &range_vectorcall;
+  if (!add_method(descriptor_type, "__enter__", &call_enter) ||
+      !add_method(descriptor_type, "__exit__", &call_exit)) {
+    throw nanobind::python_error();
+  }
+  m.attr("record_function") = nanobind::handle(reinterpret_cast<PyObject*>(range_type));
+  Recorder::set_context_source(&current_context_without_gil);
+}
+
+}  // namespace stepscope

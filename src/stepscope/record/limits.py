@@ -1,0 +1,31 @@
+"""How much memory a recording may take, and what goes when that is too little."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+_SMALLEST_BYTES = 64 * 1024
+
+
+class Keep(Enum):
+    """Which events stay when a limit is met."""
+
+    OLDEST = "oldest"
+    NEWEST = "newest"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimit:
+    """A bound on the recorder's buffers. What is dropped is counted, and every total says so."""
+
+    bytes: int
+    keep: Keep = Keep.OLDEST
+
+    def __post_init__(self) -> None:
+        """Refuse a bound that could not hold anything."""
+        if self.bytes < _SMALLEST_BYTES:
+            raise ValueError(
+                f"a memory limit of {self.bytes} bytes is too small: "
+                f"give at least {_SMALLEST_BYTES} bytes (an event takes 64)"
+            )

@@ -1,0 +1,212 @@
+"""From the raw columns of a source or a reader to a Trace: order, kinds, nesting, steps."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.trace.model import (
+    NO_CORRELATION,
+    NO_SEQUENCE,
+    NO_STEP,
+    NO_THREAD,
+    Args,
+    Int32,
+    Int64,
+    IntColumn,
+    Marks,
+    SliceKind,
+    Slices,
+    Trace,
+    TraceInfo,
+    Track,
+    UInt8,
+    UInt32,
+)
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+_STEP_NAME = re.compile(r"Profiler?Step#(\d+)$")
+
+_KIND_OF_CATEGORY = {
+    "cpu_op": SliceKind.OPERATOR,
+    "operator": SliceKind.OPERATOR,
+    "user_annotation": SliceKind.RANGE,
+    "python_function": SliceKind.PYTHON,
+    "cuda_runtime": SliceKind.RUNTIME,
+    "cuda_driver": SliceKind.RUNTIME,
+    "mtia_runtime": SliceKind.RUNTIME,
+    "xpu_runtime": SliceKind.RUNTIME,
+    "privateuse1_runtime": SliceKind.RUNTIME,
+    "privateuse1_driver": SliceKind.RUNTIME,
+    "runtime": SliceKind.RUNTIME,
+    "kernel": SliceKind.KERNEL,
+    "mtia_ccp_events": SliceKind.KERNEL,
+    "gpu_memcpy": SliceKind.MEMCPY,
+    "memcpy": SliceKind.MEMCPY,
+    "gpu_memset": SliceKind.MEMSET,
+    "memset": SliceKind.MEMSET,
+    "cuda_sync": SliceKind.SYNC,
+    "gpu_user_annotation": SliceKind.DEVICE_RANGE,
+    "mtia_user_annotation": SliceKind.DEVICE_RANGE,
+}
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class RawSlices:
+    """Slices as they came: any order, nothing derived. ``None`` stands for a column of defaults."""
+
+    category: UInt32
+    name: UInt32
+    start_ns: Int64
+    duration_ns: Int64
+    track: UInt32
+    overload: UInt32 | None = None
+    flags: UInt8 | None = None
+    context: UInt32 | None = None
+    sequence: Int64 | None = None
+    forward_thread: Int64 | None = None
+    correlation: Int64 | None = None
+    args: Args = field(default_factory=Args)
+    fields: Args = field(default_factory=Args)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What the recorder or a source saw, before it is built into a Trace."""
+
+    slices: RawSlices
+    tracks: tuple[Track, ...]
+    strings: Strings
+
+
+def build_trace(
+    raw: RawSlices,
+    tracks: Sequence[Track],
+    strings: Strings,
+    info: TraceInfo,
+    marks: Marks | None = None,
+) -> Trace:
+    """Order, classify and nest the slices, and number their steps."""
+    raw = _ordered(raw)
+    rows = len(raw.start_ns)
+    flags = _or_default(raw.flags, rows, np.uint8, 0)
+    parent, depth, self_ns, overlaps = _native.nest(
+        raw.start_ns, raw.duration_ns, raw.track, flags, raw.context
+    )
+    kind = _kinds(raw, strings)
+    if overlaps:
+        info = replace(info, anomalies={**info.anomalies, "overlapping slices": overlaps})
+    slices = Slices(
+        kind=kind,
+        flags=flags,
+        category=raw.category,
+        name=raw.name,
+        overload=_or_default(raw.overload, rows, np.uint32, 0),
+        start_ns=raw.start_ns,
+        duration_ns=raw.duration_ns,
+        self_ns=self_ns,
+        track=raw.track,
+        parent=parent,
+        depth=depth,
+        step=_steps(raw, kind, strings),
+        sequence=_or_default(raw.sequence, rows, np.int64, NO_SEQUENCE),
+        forward_thread=_or_default(raw.forward_thread, rows, np.int64, NO_THREAD),
+        correlation=_or_default(raw.correlation, rows, np.int64, NO_CORRELATION),
+        args=raw.args,
+        fields=raw.fields,
+    )
+    return Trace(slices, tuple(tracks), strings, info, marks or Marks.empty())
+
+
+def empty_trace() -> Trace:
+    """Return a trace in which nothing happened."""
+    ids, times = np.zeros(0, np.uint32), np.zeros(0, np.int64)
+    return build_trace(RawSlices(ids, ids, times, times, ids), (), Strings.of([""]), TraceInfo(""))
+
+
+def step_number(name: str) -> int | None:
+    """Return n for ``ProfilerStep#n`` and ``ProfileStep#n``, else None."""
+    match = _STEP_NAME.match(name)
+    return int(match[1]) if match else None
+
+
+def _or_default(
+    column: NDArray[_Scalar] | None, rows: int, dtype: type[_Scalar], default: int
+) -> NDArray[_Scalar]:
+    return np.full(rows, default, dtype) if column is None else column
+
+
+def _ordered(raw: RawSlices) -> RawSlices:
+    order = _native.slice_order(raw.start_ns, raw.duration_ns)
+    if order is None:
+        return raw
+
+    def take(column: NDArray[_Scalar] | None) -> NDArray[_Scalar] | None:
+        return None if column is None else column[order]
+
+    new_row = np.empty(len(order), np.uint32)
+    new_row[order] = np.arange(len(order), dtype=np.uint32)
+    return RawSlices(
+        category=raw.category[order],
+        name=raw.name[order],
+        start_ns=raw.start_ns[order],
+        duration_ns=raw.duration_ns[order],
+        track=raw.track[order],
+        overload=take(raw.overload),
+        flags=take(raw.flags),
+        context=take(raw.context),
+        sequence=take(raw.sequence),
+        forward_thread=take(raw.forward_thread),
+        correlation=take(raw.correlation),
+        args=_reordered_args(raw.args, order, new_row),
+        fields=_reordered_args(raw.fields, order, new_row),
+    )
+
+
+def _reordered_args(args: Args, order: UInt32, new_row: UInt32) -> Args:
+    def moved(column: IntColumn) -> IntColumn:
+        rows = new_row[column.rows]
+        ascending = np.argsort(rows, kind="stable")
+        return IntColumn(rows[ascending], column.values[ascending])
+
+    integers = {key: moved(column) for key, column in args.integers.items()}
+    return Args(integers, args.rest[order] if len(args.rest) else args.rest)
+
+
+def _kinds(raw: RawSlices, strings: Strings) -> UInt8:
+    table = np.zeros(len(strings), np.uint8)
+    for category in np.unique(raw.category):
+        word = strings[int(category)].lower()
+        table[category] = _KIND_OF_CATEGORY.get(word, SliceKind.OTHER)
+    kind: UInt8 = table[raw.category]
+    ranges = np.flatnonzero((kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR))
+    is_step = np.zeros(len(strings), bool)
+    for name in np.unique(raw.name[ranges]):
+        is_step[name] = step_number(strings[int(name)]) is not None
+    kind[ranges[is_step[raw.name[ranges]]]] = SliceKind.STEP
+    return kind
+
+
+def _steps(raw: RawSlices, kind: UInt8, strings: Strings) -> Int32:
+    """Number every slice by the step in which it started, on whatever thread."""
+    step = np.full(len(kind), NO_STEP, np.int32)
+    rows = np.flatnonzero(kind == SliceKind.STEP)
+    if not len(rows):
+        return step
+    starts, ends = raw.start_ns[rows], raw.start_ns[rows] + raw.duration_ns[rows]
+    numbers = np.array([step_number(strings[int(i)]) for i in raw.name[rows]], np.int32)
+    at = np.searchsorted(starts, raw.start_ns, side="right") - 1
+    inside = (at >= 0) & (raw.start_ns < ends[at])
+    step[inside] = numbers[at[inside]]
+    return step

@@ -1,0 +1,74 @@
+"""What a trace says of the process that was recorded."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from stepscope import _native
+from stepscope.trace.model import TraceInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.trace.model import Losses
+
+PRODUCER = "stepscope"
+_WORTH_NAMING = ("torch", "paddle", "numpy", "jax", "cupy")
+
+
+def describe_process(
+    *,
+    start_ns: int,
+    end_ns: int,
+    losses: Losses,
+    sources: Mapping[str, str],
+    overhead_ns: float,
+) -> TraceInfo:
+    """Describe this process, as a trace of it that ends now needs it."""
+    rank, world_size = _rank()
+    return TraceInfo(
+        producer=PRODUCER,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        wall_offset_ns=_native.wall_offset_ns(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        rank=rank,
+        world_size=world_size,
+        versions=_versions(),
+        sources=sources,
+        losses=losses,
+        overhead_ns=overhead_ns,
+    )
+
+
+def _versions() -> dict[str, str]:
+    versions = {"python": platform.python_version(), "stepscope": _own_version()}
+    for name in _WORTH_NAMING:
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            versions[name] = str(version)
+    return versions
+
+
+def _own_version() -> str:
+    try:
+        return metadata.version("stepscope")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _rank() -> tuple[int | None, int | None]:
+    """Return this process's place in a distributed job, from torch or the launcher's variables."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    try:
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    except (KeyError, ValueError):
+        return None, None

@@ -1,0 +1,82 @@
+"""Interned strings, decoded when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+
+class Strings(Sequence[str]):
+    """A string table: one UTF-8 blob and the offsets into it. Id 0 is always ``""``."""
+
+    __slots__ = ("_blob", "_decoded", "_offsets")
+
+    def __init__(self, blob: bytes, offsets: NDArray[np.int64]) -> None:
+        """Take ``len(offsets) - 1`` strings; string i is ``blob[offsets[i]:offsets[i + 1]]``."""
+        self._blob = blob
+        self._offsets = offsets
+        self._decoded: list[str] | None = None
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Strings:
+        """Build a table from texts; the first must be the empty string."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+        if not encoded or encoded[0]:
+            raise ValueError("string id 0 must be the empty string")
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(text) for text in encoded], out=offsets[1:])
+        return cls(b"".join(encoded), offsets)
+
+    @property
+    def blob(self) -> bytes:
+        """Return the bytes of all strings, one after the other."""
+        return self._blob
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Return where each string starts, and the end of the last."""
+        return self._offsets
+
+    def __len__(self) -> int:
+        """Return the number of strings."""
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        """Decode one string, or a run of them."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if self._decoded is not None:
+            return self._decoded[index]
+        if index < 0:
+            index += len(self)
+        if not 0 <= index < len(self):
+            raise IndexError(f"string {index} of {len(self)}")
+        raw = self._blob[self._offsets[index] : self._offsets[index + 1]]
+        return raw.decode("utf-8", "replace")
+
+    def decode_all(self) -> list[str]:
+        """Return every string; decoded once and kept."""
+        if self._decoded is None:
+            blob = self._blob
+            self._decoded = [
+                blob[start:end].decode("utf-8", "replace")
+                for start, end in pairwise(self._offsets.tolist())
+            ]
+        return self._decoded
+
+    def ids_of(self, texts: Iterable[str]) -> dict[str, int]:
+        """Return the ids of those texts that are in the table."""
+        wanted = set(texts)
+        return {text: i for i, text in enumerate(self.decode_all()) if text in wanted}

@@ -1,0 +1,139 @@
+// The Chrome reader as Python sees it: text in, NumPy columns out.
+#include <nanobind/stl/string_view.h>
+
+#include <utility>
+
+#include "json/chrome_reader.h"
+#include "python/columns.h"
+#include "python/module.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+using json::ChromeColumns;
+using json::ChromeReader;
+using json::Oddity;
+using json::PairRows;
+
+constexpr std::pair<Oddity, const char*> kOddityNames[] = {
+    {Oddity::kNoDuration, "slices without a duration"},
+    {Oddity::kNegativeDuration, "slices with a negative duration"},
+    {Oddity::kNoTime, "events without a time"},
+    {Oddity::kTimeOutOfRange, "times out of range"},
+    {Oddity::kOpenBegin, "begins without an end"},
+    {Oddity::kStrayEnd, "ends without a begin"},
+    {Oddity::kNotAnEvent, "entries that are no events"},
+    {Oddity::kMalformedEvent, "malformed events skipped"},
+    {Oddity::kMalformedMetadata, "malformed metadata skipped"},
+    {Oddity::kTextAfterEnd, "text after the end"},
+};
+static_assert(std::size(kOddityNames) == static_cast<size_t>(Oddity::kCount));
+
+// Text of a file may be anything; nanobind's own conversion raises on what is no UTF-8.
+nb::str to_str(std::string_view text) {
+  PyObject* str =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (str == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(str);
+}
+
+nb::tuple to_args(PairRows::Columns&& columns, const json::StringTable& keys) {
+  nb::dict integers;
+  for (PairRows::IntColumn& column : columns.integers) {
+    integers[to_str(keys[column.key])] = nb::make_tuple(to_column(std::move(column.rows)),
+                                                        to_column(std::move(column.values)));
+  }
+  return nb::make_tuple(integers, to_column(std::move(columns.rest)));
+}
+
+nb::dict to_slices(json::SliceColumns&& slices, const json::StringTable& keys) {
+  nb::dict out;
+  out["category"] = to_column(std::move(slices.category));
+  out["name"] = to_column(std::move(slices.name));
+  out["track"] = to_column(std::move(slices.track));
+  out["start_ns"] = to_column(std::move(slices.start_ns));
+  out["duration_ns"] = to_column(std::move(slices.duration_ns));
+  out["flags"] = slices.flags.empty() ? nb::none() : nb::cast(to_column(std::move(slices.flags)));
+  out["args"] = to_args(std::move(slices.args), keys);
+  out["fields"] = to_args(std::move(slices.fields), keys);
+  return out;
+}
+
+nb::dict to_marks(json::MarkColumns&& marks, const json::StringTable& keys) {
+  nb::dict out;
+  out["phase"] = to_column(std::move(marks.phase));
+  out["category"] = to_column(std::move(marks.category));
+  out["name"] = to_column(std::move(marks.name));
+  out["track"] = to_column(std::move(marks.track));
+  out["time_ns"] = to_column(std::move(marks.time_ns));
+  out["args"] = to_args(std::move(marks.args), keys);
+  out["fields"] = to_args(std::move(marks.fields), keys);
+  return out;
+}
+
+nb::dict to_dict(ChromeColumns&& columns) {
+  nb::dict out;
+  out["slices"] = to_slices(std::move(columns.events.slices), columns.keys);
+  out["marks"] = to_marks(std::move(columns.events.marks), columns.keys);
+  nb::list tracks;
+  for (const auto& track : columns.tracks) {
+    tracks.append(nb::make_tuple(to_str(track.pid), to_str(track.tid)));
+  }
+  out["tracks"] = tracks;
+  nb::list notes;
+  for (const auto& note : columns.notes) {
+    notes.append(nb::make_tuple(to_str(note.what), to_str(note.track.pid), to_str(note.track.tid),
+                                to_str(note.text), note.number));
+  }
+  out["notes"] = notes;
+  nb::list metadata;
+  for (const auto& [key, text] : columns.metadata) {
+    metadata.append(nb::make_tuple(to_str(key), to_str(text)));
+  }
+  out["metadata"] = metadata;
+  const auto& blob = columns.strings.blob();
+  out["strings"] = nb::make_tuple(nb::bytes(blob.data(), blob.size()),
+                                  to_column(columns.strings.take_offsets()));
+  nb::dict anomalies;
+  for (const auto& [what, name] : kOddityNames) {
+    const uint64_t count = columns.oddities[static_cast<size_t>(what)];
+    if (count > 0) anomalies[name] = count;
+  }
+  out["anomalies"] = anomalies;
+  out["events"] = columns.event_count;
+  out["bytes"] = columns.bytes;
+  out["broken_at"] = columns.is_broken ? nb::cast(columns.broken_at) : nb::none();
+  out["is_json"] = columns.is_json;
+  out["has_events"] = columns.has_events;
+  out["ends_early"] = columns.ends_early;
+  return out;
+}
+
+void feed(ChromeReader& reader, const nb::bytes& chunk) {
+  const std::string_view text(chunk.c_str(), chunk.size());
+  nb::gil_scoped_release release;
+  reader.feed(text);
+}
+
+nb::dict finish(ChromeReader& reader) {
+  ChromeColumns columns;
+  {
+    nb::gil_scoped_release release;
+    columns = reader.finish();
+  }
+  return to_dict(std::move(columns));
+}
+
+}  // namespace
+
+void bind_chrome_reader(nb::module_& m) {
+  nb::class_<ChromeReader>(m, "ChromeReader")
+      .def(nb::init<>())
+      .def("feed", &feed, nb::arg("chunk"))
+      .def("finish", &finish)
+      .def_prop_ro("event_count", &ChromeReader::event_count);
+}
+
+}  // namespace stepscope

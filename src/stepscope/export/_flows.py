@@ -1,0 +1,63 @@
+"""Flows that tie each forward operator to the backward function it gave rise to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.trace.model import NO_SEQUENCE, Args, IntColumn, Marks, SliceFlags
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Int64, Trace
+
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+def forward_backward_links(trace: Trace) -> tuple[Int64, Int64]:
+    """Return the rows of forward operators and of the backward functions they belong to.
+
+    A backward function names its forward operator by thread and sequence number. Several slices
+    share those: of the forward ones the last to start made the graph's node, of the backward ones
+    the first to end is the function itself (the others wrap it, or run it again).
+    """
+    slices = trace.slices
+    numbered = slices.sequence != NO_SEQUENCE
+    has_forward = slices.forward_thread > 0  # torch's thread ids start at 1
+    backward = np.flatnonzero(numbered & has_forward)
+    if not len(backward):
+        return _NO_ROWS, _NO_ROWS
+    is_backward = has_forward | ((slices.flags & SliceFlags.BACKWARD) != 0)
+    forward = np.flatnonzero(numbered & ~is_backward)
+    backward = backward[np.argsort(slices.end_ns[backward], kind="stable")]
+
+    logical_id = np.array([track.logical_id for track in trace.tracks], np.int64)
+    threads = np.unique(np.concatenate((logical_id, slices.forward_thread[backward])))
+
+    def keys(rows: Int64, thread: Int64) -> Int64:
+        key: Int64 = slices.sequence[rows] * len(threads) + np.searchsorted(threads, thread)
+        return key
+
+    forward_keys = keys(forward, logical_id[slices.track[forward]])
+    backward_keys = keys(backward, slices.forward_thread[backward])
+    _, last_forward, first_backward = np.intersect1d(
+        forward_keys[::-1], backward_keys, return_indices=True
+    )
+    return forward[::-1][last_forward], backward[first_backward]
+
+
+def flow_marks(trace: Trace, links: tuple[Int64, Int64], flow_name: int, enclosing: int) -> Marks:
+    """Return a start and a finish mark for each link.
+
+    ``flow_name`` and ``enclosing`` are the string ids of ``fwdbwd`` and ``"bp": "e"``.
+    """
+    slices = trace.slices
+    count = len(links[0])
+    rows = np.concatenate(links)
+    ids = np.tile(np.arange(1, count + 1, dtype=np.int64), 2)
+    phase = np.repeat(np.frombuffer(b"sf", np.uint8), count)
+    names = np.full(2 * count, flow_name, np.uint32)
+    binding = np.repeat(np.array([0, enclosing], np.uint32), count)
+    numbers = IntColumn(np.arange(2 * count, dtype=np.uint32), ids)
+    fields = Args({"id": numbers}, binding)
+    return Marks(phase, names, names, slices.start_ns[rows], slices.track[rows], fields=fields)

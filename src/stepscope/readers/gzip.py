@@ -1,0 +1,162 @@
+"""The text of a file in chunks, inflated when it is gzip, on a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from contextlib import closing, contextmanager
+from queue import Full, Queue
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepscope.errors import TraceReadError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from pathlib import Path
+    from types import ModuleType
+    from typing import BinaryIO
+
+MAGIC = b"\x1f\x8b"
+_READ_BYTES = 128 << 10  # of gzip; traces inflate to twenty times that
+_CHUNK_BYTES = 2 << 20  # of text
+_HEAD_BYTES = 4096
+_GZIP_WINDOW = 31
+
+
+class Chunk(NamedTuple):
+    """A piece of text, and how far into the file it reaches."""
+
+    text: bytes
+    file_bytes: int
+    damage: str = ""  # on the last one: what is wrong with the file, if anything
+
+
+def inflated_head(path: Path) -> bytes:
+    """Return the first bytes of a file's text; what is wrong with the rest is not looked at."""
+    with _opened(path) as file, closing(_chunks(file)) as chunks:
+        text = b""
+        for chunk in chunks:
+            text += chunk.text
+            if len(text.strip()) >= _HEAD_BYTES:
+                break
+        return text[:_CHUNK_BYTES]
+
+
+@contextmanager
+def text_chunks(path: Path) -> Generator[Iterator[Chunk]]:
+    """Give the text of a file; the next chunks are prepared while one is being used."""
+    with _opened(path) as file, closing(_chunks(file)) as chunks:
+        ahead = _Ahead(chunks)
+        try:
+            yield iter(ahead)
+        finally:
+            ahead.stop()
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[BinaryIO]:
+    if path.is_dir():
+        raise TraceReadError(path, "is a folder", "name the trace file inside of it")
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise TraceReadError(path, "does not exist", "check the name") from None
+    except OSError as error:
+        raise TraceReadError(path, f"cannot be opened: {error.strerror}") from None
+    with file:
+        try:
+            yield file
+        except OSError as error:
+            raise TraceReadError(path, f"cannot be read: {error.strerror}") from None
+
+
+def _chunks(file: BinaryIO) -> Generator[Chunk]:
+    start = file.read(len(MAGIC))
+    if start == MAGIC:
+        yield from _inflated(file, start)
+        return
+    text = start + file.read(_CHUNK_BYTES)
+    while text:
+        yield Chunk(text, file.tell())
+        text = file.read(_CHUNK_BYTES)
+
+
+def _fast_zlib() -> ModuleType:
+    """Return isal's zlib, several times faster, where it can be had."""
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return zlib
+    module: ModuleType = isal_zlib
+    return module
+
+
+def _inflated(file: BinaryIO, start: bytes) -> Generator[Chunk]:
+    """Inflate every member of a gzip file, as far as it makes sense."""
+    library = _fast_zlib()
+    member: Any = library.decompressobj(_GZIP_WINDOW)
+    packed = start
+    while True:
+        while packed:
+            try:
+                text = member.decompress(packed, _CHUNK_BYTES)
+            except (library.error, zlib.error) as error:
+                yield Chunk(b"", file.tell(), f"the gzip data is damaged ({error})")
+                return
+            if text:
+                yield Chunk(text, file.tell())
+            packed = member.unconsumed_tail
+            if member.eof:
+                packed = member.unused_data
+                if not packed.startswith(MAGIC[: len(packed) or 1]):
+                    break  # zeros, or something else that tools append
+                member = library.decompressobj(_GZIP_WINDOW)
+        packed = file.read(_READ_BYTES)
+        if not packed:
+            break
+        if member.eof:
+            if not packed.startswith(MAGIC):
+                return
+            member = library.decompressobj(_GZIP_WINDOW)
+    if not member.eof:
+        yield Chunk(b"", file.tell(), "the gzip data ends early")
+
+
+class _Ahead:
+    """Runs an iterator on a thread of its own, a few items ahead of who uses them."""
+
+    def __init__(self, items: Iterator[Chunk], limit: int = 3) -> None:
+        self._items = items
+        self._ready: Queue[Chunk | BaseException | None] = Queue(limit)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stepscope-inflate", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[Chunk]:
+        while (item := self._ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+
+    def stop(self) -> None:
+        """End the thread, whether or not everything was used."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for item in self._items:
+                if not self._put(item):
+                    return
+            self._put(None)
+        except BaseException as error:  # raised where the items are used
+            self._put(error)
+
+    def _put(self, item: Chunk | BaseException | None) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._ready.put(item, timeout=0.1)
+            except Full:
+                continue
+            return True
+        return False

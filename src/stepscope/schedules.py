@@ -1,0 +1,79 @@
+"""Schedules: what to do at each step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from enum import Enum
+
+__all__ = ["ProfilerAction", "Schedule", "always_record", "schedule"]
+
+
+class ProfilerAction(Enum):
+    """What the profiler does during one step."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+Schedule = Callable[[int], ProfilerAction]
+
+
+def always_record(_step: int) -> ProfilerAction:
+    """Record from start to stop."""
+    return ProfilerAction.RECORD
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
+    skip_first_wait: int = 0,
+) -> Schedule:
+    """Return cycles of ``wait`` idle, ``warmup`` discarded and ``active`` recorded steps.
+
+    ``repeat`` limits the number of cycles (0: none), ``skip_first`` steps pass before the first,
+    and a ``skip_first_wait`` other than 0 leaves out the first cycle's wait.
+    """
+    counts = {
+        "wait": wait,
+        "warmup": warmup,
+        "repeat": repeat,
+        "skip_first": skip_first,
+        "skip_first_wait": skip_first_wait,
+    }
+    for name, count in counts.items():
+        assert count >= 0, f"Invalid profiler schedule: {name}={count} is negative"
+    assert active > 0, f"Invalid profiler schedule: active={active} records nothing; give 1 or more"
+    if warmup == 0:
+        warnings.warn(
+            "Profiler won't be using a warmup (warmup=0): the first recorded step pays for "
+            "starting to record",
+            stacklevel=2,
+        )
+    cycle = wait + warmup + active
+
+    def action_at(step: int) -> ProfilerAction:
+        assert step >= 0, f"a step number cannot be negative: {step}"
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        if skip_first_wait:
+            step += wait
+        if repeat > 0 and step // cycle >= repeat:
+            return ProfilerAction.NONE
+        position = step % cycle
+        if position < wait:
+            return ProfilerAction.NONE
+        if position < wait + warmup:
+            return ProfilerAction.WARMUP
+        if position < cycle - 1:
+            return ProfilerAction.RECORD
+        return ProfilerAction.RECORD_AND_SAVE
+
+    return action_at

@@ -1,0 +1,17 @@
+"""What can be recorded: one file a source, one line here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.sources.torch_source import TorchCollector, torch_source
+
+if TYPE_CHECKING:
+    from stepscope.sources.base import Source
+
+__all__ = ["TorchCollector", "default_sources"]
+
+
+def default_sources(torch_collector: TorchCollector = TorchCollector.AUTO) -> list[Source]:
+    """Return a source for each framework; one that is not imported is waited for."""
+    return [torch_source(torch_collector)]

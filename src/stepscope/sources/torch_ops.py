@@ -1,0 +1,81 @@
+"""PyTorch operators, backward functions and user scopes of all threads, through the bridge."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+from stepscope import _native
+from stepscope.sources.bridge_build import BridgeUnavailableError, bridge_path
+
+if TYPE_CHECKING:
+    from stepscope.trace.build import Captured
+
+_CALIBRATION_ROUNDS = 2_000
+
+_loaded: ctypes.CDLL | None = None
+
+
+def load_bridge(torch: Any) -> ctypes.CDLL:
+    """Return the bridge, built and loaded; raise BridgeUnavailableError when that cannot be."""
+    global _loaded  # noqa: PLW0603 - one bridge a process; it is never unloaded
+    if _loaded is None:
+        path = bridge_path(torch)
+        try:
+            bridge = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise BridgeUnavailableError(f"{path} does not load: {error}") from error
+        bridge.stepscope_bridge_init.argtypes = [ctypes.c_void_p]
+        bridge.stepscope_bridge_overhead_ns.restype = ctypes.c_double
+        if bridge.stepscope_bridge_init(_native.core_api_address()):
+            raise BridgeUnavailableError(f"{path} was built for another version of Stepscope")
+        os.register_at_fork(after_in_child=bridge.stepscope_bridge_reset)
+        _loaded = bridge
+    return _loaded
+
+
+@functools.cache
+def _calibrated_ns(bridge: ctypes.CDLL) -> float:
+    window = _native.open_window(0, False)
+    bridge.stepscope_bridge_start()
+    try:
+        return float(bridge.stepscope_bridge_overhead_ns(_CALIBRATION_ROUNDS))
+    finally:
+        bridge.stepscope_bridge_stop()
+        _native.close_window(window)
+
+
+class TorchOps:
+    """The bridge as a source: while it is started, torch's callbacks fill the recorder."""
+
+    name = "torch"
+
+    def __init__(self, torch: Any) -> None:
+        """Take an imported torch whose bridge loads."""
+        self._torch = torch
+        self._bridge = load_bridge(torch)
+
+    def prepare(self) -> None:
+        """Nothing is left to do: the bridge is loaded."""
+
+    def start(self) -> None:
+        """Register the callbacks."""
+        self._bridge.stepscope_bridge_start()
+
+    def stop(self) -> None:
+        """Remove them."""
+        self._bridge.stepscope_bridge_stop()
+
+    def collect(self) -> Captured | None:
+        """Return None: the recorder has it all."""
+        return None
+
+    def describe(self) -> str:
+        """Say what is used."""
+        return f"operators of torch {self._torch.__version__}, all threads, through the bridge"
+
+    def overhead_ns(self) -> float:
+        """Return the calibrated cost of one operator; measured where nobody records it."""
+        return 0.0 if _native.recording() else _calibrated_ns(self._bridge)

@@ -1,0 +1,72 @@
+"""Stepscope: where every step of training and inference goes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import record_function
+
+if TYPE_CHECKING:
+    from stepscope.errors import StepscopeError, TraceReadError, UnsupportedError
+    from stepscope.export import export_trace
+    from stepscope.readers import read_trace
+    from stepscope.record.limits import Keep, MemoryLimit
+    from stepscope.schedules import ProfilerAction, schedule
+    from stepscope.session import Session
+    from stepscope.sources.torch_source import TorchCollector
+    from stepscope.torch.activity import ProfilerActivity, supported_activities
+    from stepscope.torch.profile import profile
+    from stepscope.trace.model import Trace
+
+# Everything but the range type is imported when it is first used: a program that only marks its
+# ranges pays nothing for the rest.
+_HOMES = {
+    "Keep": "stepscope.record.limits",
+    "MemoryLimit": "stepscope.record.limits",
+    "ProfilerAction": "stepscope.schedules",
+    "ProfilerActivity": "stepscope.torch.activity",
+    "Session": "stepscope.session",
+    "StepscopeError": "stepscope.errors",
+    "TorchCollector": "stepscope.sources.torch_source",
+    "Trace": "stepscope.trace.model",
+    "TraceReadError": "stepscope.errors",
+    "UnsupportedError": "stepscope.errors",
+    "export_trace": "stepscope.export",
+    "profile": "stepscope.torch.profile",
+    "read_trace": "stepscope.readers",
+    "schedule": "stepscope.schedules",
+    "supported_activities": "stepscope.torch.activity",
+}
+
+__all__ = [
+    "Keep",
+    "MemoryLimit",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "Session",
+    "StepscopeError",
+    "TorchCollector",
+    "Trace",
+    "TraceReadError",
+    "UnsupportedError",
+    "export_trace",
+    "profile",
+    "read_trace",
+    "record_function",
+    "schedule",
+    "supported_activities",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'stepscope' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""Analyses: pure functions that read a Trace and return tables of columns."""

@@ -1,0 +1,110 @@
+"""Which host event launched which device slice, and the device time under every host event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.trace.model import NO_CORRELATION, NO_PARENT, SliceKind
+
+if TYPE_CHECKING:
+    from stepscope.analysis.tree import CallTree
+    from stepscope.trace.model import Int64, Trace, UInt8
+
+_EXTERNAL_ID = "External id"
+_NO_LAUNCH = -1
+_OP_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Device work as host events see it; all indices are events of one CallTree."""
+
+    work: Int64  # kernels, copies and fills whose launching event is known, ascending
+    host: Int64  # the operator or range that launched work[i]
+    device_ns: Int64  # one value an event: its own time on the device, or what ran under it
+    self_device_ns: Int64  # the same, less what its children launched
+
+    def work_of(self, event: int) -> Int64:
+        """Return the device events that one host event launched itself."""
+        own: Int64 = self.work[self.host == event]
+        return own
+
+
+def launches(tree: CallTree) -> Launches | None:
+    """Tie device work to the innermost event around its launch; None without device slices."""
+    if tree.is_device is None:
+        return None
+    slices = tree.trace.slices
+    kind = tree.of(slices.kind)
+    work = np.flatnonzero(
+        (kind == SliceKind.KERNEL) | (kind == SliceKind.MEMCPY) | (kind == SliceKind.MEMSET)
+    )
+    host = _launching_event(tree, kind, work)
+    work, host = work[host != _NO_LAUNCH], host[host != _NO_LAUNCH]
+    duration = tree.of(slices.duration_ns)
+    self_device_ns = np.where(tree.is_device, duration, 0)
+    np.add.at(self_device_ns, host, duration[work])
+    device_ns = self_device_ns.copy()
+    above, amount = tree.parent[host], duration[work]
+    while len(above):
+        within = above != NO_PARENT
+        above, amount = above[within], amount[within]
+        np.add.at(device_ns, above, amount)
+        above = tree.parent[above]
+    return Launches(work, host, device_ns, self_device_ns)
+
+
+def device_name(trace: Trace) -> str | None:
+    """Return torch's word for the device of a trace's device slices, None without any."""
+    slices = trace.slices
+    on_device = np.flatnonzero(slices.kind >= SliceKind.KERNEL)
+    if not len(on_device):
+        return None
+    calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
+    rows = (*on_device[:1], *calls[:1])
+    words = {trace.strings[int(slices.category[row])].partition("_")[0] for row in rows}
+    return next((word for word in ("mtia", "xpu", "privateuse1") if word in words), "cuda")
+
+
+def _launching_event(tree: CallTree, kind: UInt8, work: Int64) -> Int64:
+    """Return the host event of each piece of work, _NO_LAUNCH where the trace does not tell."""
+    correlation = tree.of(tree.trace.slices.correlation)
+    calls = np.flatnonzero((kind == SliceKind.RUNTIME) & (correlation != NO_CORRELATION))
+    call = _matched(correlation[work], correlation[calls], calls)
+    host = np.where(call == _NO_LAUNCH, _NO_LAUNCH, _enclosing_op(tree, kind, call))
+    args = tree.trace.slices.args
+    if (host == _NO_LAUNCH).any() and _EXTERNAL_ID in args.integers:
+        dense = args.dense(_EXTERNAL_ID, len(tree.trace.slices), 0)
+        external = tree.of(dense)
+        ops = np.flatnonzero(np.isin(kind, _OP_KINDS) & (external > 0))
+        host = np.where(host == _NO_LAUNCH, _matched(external[work], external[ops], ops), host)
+    return host
+
+
+def _enclosing_op(tree: CallTree, kind: UInt8, call: Int64) -> Int64:
+    """Return the innermost operator or range around each runtime call, else what is around it.
+
+    The call is part of the launch, and so are the Python frames of whoever wrote the operator.
+    """
+    around = tree.parent[call].astype(np.int64)
+    op = around.copy()
+    climbing = np.arange(len(op))
+    while len(climbing):
+        inside = op[climbing] != NO_PARENT
+        climbing = climbing[inside]
+        climbing = climbing[~np.isin(kind[op[climbing]], _OP_KINDS)]
+        op[climbing] = tree.parent[op[climbing]]
+    return np.where(op == NO_PARENT, around, op)
+
+
+def _matched(wanted: Int64, keys: Int64, values: Int64) -> Int64:
+    """Look each wanted key up; _NO_LAUNCH where it is not among the keys."""
+    if not len(keys):
+        return np.full(len(wanted), _NO_LAUNCH, np.int64)
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+    found = order[at]
+    return np.where(keys[found] == wanted, values[found], _NO_LAUNCH)

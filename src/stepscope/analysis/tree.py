@@ -1,0 +1,205 @@
+"""The slices that count as events, and how they nest.
+
+torch.profiler hides some names, and folds a call whose only child bears its own name into one
+event. Both change who is whose parent, hence self times; the Trace itself keeps every slice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int32, Int64, Trace, UInt8, UInt32
+    from stepscope.trace.strings import Strings
+
+    Bool = NDArray[np.bool_]
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+HIDDEN_NAMES = frozenset(
+    {
+        "[OutOfMemory]",
+        "[memory]",
+        "aten::_version",
+        "aten::is_leaf",
+        "aten::output_nr",
+        "profiler::_record_function_enter",
+        "profiler::_record_function_enter_new",
+        "profiler::_record_function_exit",
+    }
+)
+"""What torch.profiler records and never shows."""
+
+_SPAN_CATEGORY = "Trace"
+"""Kineto's word for the slice that stands for a whole recording: a frame, not an event."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallTree:
+    """Events as indices into the slices they come from. Host events nest, device events do not."""
+
+    trace: Trace
+    rows: UInt32 | None  # the slice of each event, ascending; None: event i is slice i
+    parent: Int32  # the event that encloses it, NO_PARENT at the top
+    self_ns: Int64  # duration less that of the direct children; 0 for what ends on another thread
+    is_device: Bool | None  # None: all of them ran on the host
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return len(self.parent)
+
+    def of(self, column: NDArray[_Scalar]) -> NDArray[_Scalar]:
+        """Return a column of the slices, one value an event."""
+        return column if self.rows is None else column.take(self.rows)
+
+    def row(self, event: int) -> int:
+        """Return the slice of an event."""
+        return event if self.rows is None else int(self.rows[event])
+
+    def children(self, event: int) -> Int64:
+        """Return the direct children of an event, in time order."""
+        slices = self.trace.slices
+        row = self.row(event)
+        end_ns = slices.start_ns[row] + slices.duration_ns[row]
+        # A child starts no later than its parent ends, and slices stand in the order of starts.
+        last_row = int(np.searchsorted(slices.start_ns, end_ns, side="right"))
+        last = last_row if self.rows is None else int(np.searchsorted(self.rows, last_row))
+        return np.flatnonzero(self.parent[event + 1 : last] == event) + event + 1
+
+
+def call_tree(trace: Trace) -> CallTree:
+    """Drop what is hidden, fold same-named only children, and nest the rest."""
+    slices = trace.slices
+    is_device = _device_mask(trace)
+    parent = slices.parent if is_device is None else np.where(is_device, NO_PARENT, slices.parent)
+    drop = _hidden_mask(trace)
+    if drop is not None:
+        parent = _climbed(parent, drop)
+    folded = _folded_rows(slices.name, parent, drop)
+    if len(folded):
+        drop = np.zeros(len(slices), np.bool_) if drop is None else drop
+        drop[folded] = True
+        parent = _climbed(parent, drop)
+    self_ns = _without_async(slices.self_ns, slices.flags)
+    if drop is None:
+        return CallTree(trace, None, parent, self_ns, is_device)
+    rows = np.flatnonzero(~drop).astype(np.uint32)
+    return CallTree(
+        trace,
+        rows,
+        _renumbered(parent.take(rows), drop),
+        _handed_up(self_ns, parent, drop).take(rows),
+        None if is_device is None else is_device[rows],
+    )
+
+
+def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:
+    """Return the distinct ids of a column whose text fulfils the predicate, ascending."""
+    return np.array([i for i in distinct_ids(ids) if predicate(strings[int(i)])], np.int64)
+
+
+def distinct_ids(ids: UInt32) -> Int64:
+    """Return the distinct values of a column of ids, ascending, without sorting the column."""
+    return np.flatnonzero(np.bincount(ids))
+
+
+def _mask(ids: UInt32, wanted: Int64) -> Bool | None:
+    if not len(wanted):
+        return None
+    table = np.zeros(int(ids.max()) + 1, np.bool_)
+    table[wanted] = True
+    return table.take(ids)
+
+
+def _hidden_mask(trace: Trace) -> Bool | None:
+    slices, strings = trace.slices, trace.strings
+    hidden = _mask(slices.name, ids_where(slices.name, strings, HIDDEN_NAMES.__contains__))
+    spans = _mask(slices.category, ids_where(slices.category, strings, _SPAN_CATEGORY.__eq__))
+    if hidden is None or spans is None:
+        return spans if hidden is None else hidden
+    return hidden | spans
+
+
+def _device_mask(trace: Trace) -> Bool | None:
+    kind = trace.slices.kind
+    if not len(kind) or kind.max() < min(DEVICE_KINDS):
+        return None
+    table = np.zeros(256, np.bool_)
+    table[list(DEVICE_KINDS)] = True
+    return table.take(kind)
+
+
+def _climbed(parent: Int32, drop: Bool) -> Int32:
+    """Return the nearest ancestor that is not dropped."""
+    parent = parent.copy()
+    below = _below(parent, drop)
+    while len(below):
+        parent[below] = parent[parent[below]]
+        below = below[_below(parent[below], drop)]
+    return parent
+
+
+def _below(parent: Int32, marked: Bool) -> Int64:
+    """Return where the parent is marked."""
+    inside = marked.take(parent, mode="clip")
+    inside &= parent >= 0  # without a parent, "clip" asked the first row
+    return np.flatnonzero(inside)
+
+
+def _folded_rows(name: UInt32, parent: Int32, drop: Bool | None) -> Int64:
+    """Return the rows that are the only child of a parent with their own name.
+
+    Folding one never makes or unmakes another: the grandchildren that a fold hands up were the only
+    child of a same-named slice before exactly when they are after.
+    """
+    same = name.take(parent, mode="clip") == name
+    same &= parent >= 0
+    if drop is not None:
+        same &= ~drop
+    candidates = np.flatnonzero(same)
+    if not len(candidates):
+        return candidates
+    asked = np.zeros(len(parent), np.bool_)
+    asked[parent[candidates]] = True
+    siblings = _below(parent, asked)
+    if drop is not None:
+        siblings = siblings[~drop[siblings]]
+    children = np.bincount(parent[siblings])
+    alone: Bool = children[parent[candidates]] == 1
+    return candidates[alone]
+
+
+def _renumbered(parent: Int32, drop: Bool) -> Int32:
+    """Turn slice rows into event indices."""
+    index = np.cumsum(~drop, dtype=np.int32)
+    index -= 1
+    renumbered = index.take(parent, mode="clip")
+    renumbered[parent < 0] = NO_PARENT
+    return renumbered
+
+
+def _handed_up(self_ns: Int64, parent: Int32, drop: Bool) -> Int64:
+    """Give the self time of what is dropped to the nearest ancestor that stays."""
+    self_ns = self_ns.copy()
+    gone = np.flatnonzero(drop)
+    gone = gone[parent[gone] >= 0]
+    np.add.at(self_ns, parent[gone], self_ns[gone])
+    return self_ns
+
+
+def _without_async(self_ns: Int64, flags: UInt8) -> Int64:
+    """Take from what ended on another thread its self time: whose it is cannot be told."""
+    ended_elsewhere = np.flatnonzero(flags & np.uint8(SliceFlags.ASYNC))
+    if len(ended_elsewhere):
+        self_ns = self_ns.copy()
+        self_ns[ended_elsewhere] = 0
+    return self_ns

@@ -118,14 +118,14 @@ TickMap TickMap::closed() const {
 }
 
 int64_t TickMap::ns(uint64_t ticks) const {
-  if (identity_) return static_cast<int64_t>(ticks);
+  if (identity_ || points_.size() < 2) return static_cast<int64_t>(ticks);
   const auto later = [](uint64_t value, const SyncPoint& point) { return value < point.ticks; };
   auto right = std::upper_bound(points_.begin() + 1, points_.end() - 1, ticks, later);
   const SyncPoint& a = *(right - 1);
   const SyncPoint& b = *right;
   const double slope = static_cast<double>(b.ns - a.ns) / static_cast<double>(b.ticks - a.ticks);
-  return a.ns + static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(ticks - a.ticks)) *
-                                     slope);
+  return a.ns +
+         static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(ticks - a.ticks)) * slope);
 }
 
 }  // namespace stepscope

@@ -33,16 +33,17 @@ class Interner {
   std::unordered_map<std::string_view, uint32_t> ids_;
 };
 
-// A thread's own way to the ids of names it has seen, so that no lock is taken for them. An operator's
-// name stands at one address for the life of the process and is found by that; names made anew for
-// each call are found by their text. A hit is always checked against the text.
+// A thread's own way to the ids of names it has seen, so that no lock is taken for them. An
+// operator's name stands at one address for the life of the process and is found by that; names
+// made anew for each call are found by their text. A hit is always checked against the text.
 class NameCache {
  public:
   // `overload` is called when the name is new at its address.
   template <typename Overload>
   uint32_t find(Interner& interner, const char* name, Overload overload) {
     Slot& slot = by_address_[address_hash(name)];
-    if (slot.text && std::strcmp(slot.text, name) == 0) [[likely]] return slot.id;
+    if (slot.text && std::strcmp(slot.text, name) == 0) [[likely]]
+      return slot.id;
     return slot.id = find_by_text(interner, slot, name, overload());
   }
   uint32_t find_text(Interner& interner, std::string_view text) {

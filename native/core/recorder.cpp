@@ -21,7 +21,8 @@ std::atomic<uint32_t (*)()> context_source{&no_context};
 // which orders the reads on every processor in use.
 Recording* joined(ThreadState& state) {
   Recording* const active = Recording::active.load(std::memory_order_relaxed);
-  if (active && state.generation != active->generation) [[unlikely]] state.join(*active);
+  if (active && state.generation != active->generation) [[unlikely]]
+    state.join(*active);
   return active;
 }
 
@@ -61,9 +62,7 @@ stepscope_open_slice* api_begin(const stepscope_begin* what) { return Recorder::
 
 void api_end(stepscope_open_slice* slice) { Recorder::end(static_cast<OpenSlice*>(slice)); }
 
-void api_release(stepscope_open_slice* slice) {
-  Recorder::release(static_cast<OpenSlice*>(slice));
-}
+void api_release(stepscope_open_slice* slice) { Recorder::release(static_cast<OpenSlice*>(slice)); }
 
 }  // namespace
 
@@ -72,9 +71,7 @@ Recorder& Recorder::instance() {
   return *only;
 }
 
-Recorder::Recorder() {
-  pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
-}
+Recorder::Recorder() { pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child); }
 
 uint64_t Recorder::open_window(Limit limit) {
   const std::lock_guard lock(mutex_);

@@ -60,8 +60,8 @@ Run merge_by_start(std::vector<Run> runs) {
 
 }  // namespace
 
-Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks,
-                       uint64_t end_ticks, uint64_t lost_before) {
+Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks, uint64_t end_ticks,
+                       uint64_t lost_before) {
   Snapshot out;
   out.start_ticks = start_ticks;
   out.end_ticks = end_ticks;

@@ -24,7 +24,7 @@ struct Snapshot {
   std::vector<Record> unfinished;
 };
 
-Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks,
-                       uint64_t end_ticks, uint64_t lost_before);
+Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks, uint64_t end_ticks,
+                       uint64_t lost_before);
 
 }  // namespace stepscope

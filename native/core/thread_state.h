@@ -24,7 +24,8 @@ struct OpenSlice : stepscope_open_slice {
 struct ThreadState {
   // Null when the thread is already shutting down.
   static ThreadState* current() {
-    if (mine_) [[likely]] return mine_;
+    if (mine_) [[likely]]
+      return mine_;
     return attach();
   }
 
@@ -39,7 +40,8 @@ struct ThreadState {
   static void forget_others_after_fork();
 
   OpenSlice* take_slice() {
-    if (!free_slices) [[unlikely]] grow();
+    if (!free_slices) [[unlikely]]
+      grow();
     OpenSlice* slice = free_slices;
     free_slices = slice->next_free;
     return slice;

@@ -9,6 +9,7 @@
 
 #include "json/decimal.h"
 #include "json/event_tables.h"
+#include "json/key_scanner.h"
 #include "json/scanner.h"
 #include "json/string_table.h"
 
@@ -53,6 +54,8 @@ class EventParser {
   const char* failed_at = nullptr;  // where parse() met what made it return nullptr
 
   EventParser();
+  EventParser(const EventParser&) = delete;  // its parts point at each other
+  EventParser& operator=(const EventParser&) = delete;
 
   // p is after the opening brace. The event is kept once its closing brace was seen: only then is
   // `complete` set, and the position after the brace returned.
@@ -62,38 +65,54 @@ class EventParser {
   static bool is_event_key(std::string_view key);
 
  private:
-  enum class Field : uint8_t { kPhase, kCategory, kName, kPid, kTid, kTime, kDuration, kArgs, kOther };
-  static constexpr size_t kFields = static_cast<size_t>(Field::kArgs);
+  // The numbers of these keys; all other keys have higher ones.
+  enum Field : uint32_t { kPhase = 1, kCategory, kName, kPid, kTid, kTime, kDuration, kArgs };
+  static constexpr size_t kFields = kArgs;
 
-  static Field field_of(std::string_view key);
+  struct CachedTrack {
+    int64_t pid = 0;
+    int64_t tid = 0;
+    uint32_t track = 0;
+    bool used = false;
+  };
 
-  const char* parse_field(Field field, const Value& key, const char* p);
-  const char* parse_pairs(const char* p, Pairs& out);
-  const char* parse_pair(const Value& key, const char* p, Pairs& out);
+  template <typename OnPair>
+  const char* parse_object(const char* p, bool& complete, OnPair&& on_pair);
+  const char* parse_field(const Key& key, const char* p);
+  const char* parse_pair(const Key& key, const char* p, Pairs& out);
+  const char* parse_args(const char* p);
+  const char* parse_other(uint32_t field, const char* p);
+  const char* parse_id(const char* p, Field field, int64_t& number, bool& is_number);
+  const char* parse_time(const char* p, Field field, Time& time);
 
   void commit();
   bool commit_note();
-  Time time_of(Field field);
   void set_times(Event& event);
-  void set_phase(Event& event);
+  uint8_t phase();
 
-  const Value& value(Field field) const { return values_[static_cast<size_t>(field)]; }
-  bool seen(Field field) const { return !value(field).text.empty(); }
+  bool seen(Field field) const { return !values_[field].text.empty(); }
   std::string_view text_of(Field field, std::string& scratch) const;
-  void add_rest(Pairs& out, const Value& key, const Value& value);
   void add_field(std::string_view key, const Value& value);
-  uint32_t key_id(const Value& key);
   uint32_t track_id();
+  uint32_t named_track_id();
   void count(Oddity what) { ++oddities[static_cast<size_t>(what)]; }
 
   const char* end_ = nullptr;
-  std::array<Value, kFields> values_;  // the fields of the event at hand; empty text: not there
+  KeyScanner keys_;
+
+  // The event at hand.
+  std::array<Value, kFields> values_;  // by Field; empty text: not there
+  int64_t pid_ = 0;
+  int64_t tid_ = 0;
+  bool pid_is_number_ = false;
+  bool tid_is_number_ = false;
+  Time time_;
+  Time duration_;
   Pairs args_;
   Pairs fields_;
 
   StringTable track_keys_;
-  std::vector<uint32_t> following_;  // by key: the key that stood after it last time
-  uint32_t last_key_ = 0;
+  std::array<CachedTrack, 64> cached_tracks_;
   std::string scratch_, pid_scratch_, tid_scratch_, track_key_;
 };
 

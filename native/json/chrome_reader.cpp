@@ -18,7 +18,7 @@ void ChromeReader::feed(std::string_view chunk) {
   if (buffer_.size() < size_ + chunk.size() + kPadding) {
     buffer_.resize(size_ + chunk.size() + kPadding);
   }
-  std::memcpy(buffer_.data() + size_, chunk.data(), chunk.size());
+  chunk.copy(buffer_.data() + size_, chunk.size());
   size_ += chunk.size();
   if (size_ < retry_size_) return;
   std::memset(buffer_.data() + size_, '"', kPadding);
@@ -224,7 +224,8 @@ ChromeColumns ChromeReader::finish() {
   out.is_json = state_ != State::kStart && state_ != State::kNotJson;
   out.has_events = has_events_ || (is_list_ && parser_.events > 0);
   out.is_broken = is_broken_;
-  out.ends_early = out.is_json && state_ != State::kEnd;
+  const bool lost = state_ == State::kSeekEvents || state_ == State::kSeekEvent;
+  out.ends_early = out.is_json && state_ != State::kEnd && !lost;
   return out;
 }
 

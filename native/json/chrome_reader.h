@@ -33,6 +33,10 @@ struct ChromeColumns {
 
 class ChromeReader {
  public:
+  ChromeReader() = default;
+  ChromeReader(const ChromeReader&) = delete;
+  ChromeReader& operator=(const ChromeReader&) = delete;
+
   // The next piece of the text, cut anywhere.
   void feed(std::string_view chunk);
   ChromeColumns finish();

@@ -59,9 +59,7 @@ std::optional<Digits> split(std::string_view text) {
   return text.empty() ? std::optional(out) : std::nullopt;
 }
 
-Time clamped(bool negative) {
-  return {.ns = negative ? -kMaxTimeNs : kMaxTimeNs, .clamped = true};
-}
+Time clamped(bool negative) { return {.ns = negative ? -kMaxTimeNs : kMaxTimeNs, .clamped = true}; }
 
 }  // namespace
 

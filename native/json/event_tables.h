@@ -1,20 +1,25 @@
-// The events of a Chrome trace as columns: gathered one by one, paired and ordered at the end.
+// The events of a Chrome trace: gathered as rows, paired, ordered and turned into columns at the
+// end.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "json/block_list.h"
 #include "json/string_table.h"
 
 namespace stepscope::json {
 
-// Key-value pairs of one event: integers by key number, all else as one fragment of JSON.
+struct Pair {
+  uint32_t key = 0;  // a number of EventTables::keys
+  int64_t value = 0;
+};
+
+// Key-value pairs of one event: integers, and all else as one fragment of JSON.
 struct Pairs {
-  std::vector<std::pair<uint32_t, int64_t>> integers;
+  std::vector<Pair> integers;
   std::string rest;
 
   void clear() {
@@ -23,86 +28,56 @@ struct Pairs {
   }
 };
 
-// One event, before its phase says which table it belongs to.
+// Key-value pairs that were put away: a run of integers, and the number of the fragment.
+struct PairRun {
+  uint64_t begin = 0;
+  uint32_t count = 0;
+  uint32_t rest = 0;
+};
+
 struct Event {
-  uint8_t phase = 0;
+  int64_t time_ns = 0;
+  int64_t duration_ns = 0;
   uint32_t category = 0;
   uint32_t name = 0;
   uint32_t track = 0;
-  int64_t time_ns = 0;
-  int64_t duration_ns = 0;
+  uint8_t phase = 0;
+  uint8_t flags = 0;
+  PairRun args;
+  PairRun fields;
 };
 
-// The pairs of a table's rows, row after row.
-class PairRows {
- public:
-  void add(const Pairs& pairs, StringTable& strings);
-  void add(const PairRows& other, size_t row);
-  // Adds the pairs of another row to those of `row`; the later of two with the same key counts.
-  void join(size_t row, const PairRows& other, size_t other_row);
-
-  struct IntColumn {
+// The pairs of all rows of a table, by key.
+struct PairColumns {
+  struct Integers {
     uint32_t key = 0;
-    std::vector<uint32_t> rows;
+    std::vector<uint32_t> rows;  // ascending
     std::vector<int64_t> values;
   };
-  struct Columns {
-    std::vector<IntColumn> integers;
-    std::vector<uint32_t> rest;  // empty: all 0
-  };
-  // Row i of the columns is row order[i]; an empty order leaves the rows where they are.
-  Columns columns(const std::vector<uint32_t>& order, uint32_t keys, StringTable& strings) const;
-
- private:
-  struct Joined {
-    std::vector<std::pair<uint32_t, int64_t>> integers;
-    uint32_t rest = 0;
-  };
-
-  std::vector<uint32_t> keys_;
-  std::vector<int64_t> values_;
-  std::vector<uint64_t> ends_;  // of each row in keys_ and values_
-  std::vector<uint32_t> rest_;
-  bool any_rest_ = false;
-  std::unordered_map<size_t, Joined> joined_;
-};
-
-struct Table {
-  std::vector<uint8_t> phase;
-  std::vector<uint32_t> category;
-  std::vector<uint32_t> name;
-  std::vector<uint32_t> track;
-  std::vector<int64_t> time_ns;
-  std::vector<int64_t> duration_ns;
-  PairRows args;
-  PairRows fields;
-
-  size_t size() const { return time_ns.size(); }
-  void add(const Event& event);
-  Event at(size_t row) const;
+  std::vector<Integers> integers;
+  std::vector<uint32_t> rest;  // empty: all 0
 };
 
 struct SliceColumns {
   std::vector<uint32_t> category, name, track;
   std::vector<int64_t> start_ns, duration_ns;
-  std::vector<uint8_t> flags;  // empty: none set
-  PairRows::Columns args, fields;
+  std::vector<uint8_t> flags;
+  PairColumns args, fields;
 };
 
 struct MarkColumns {
   std::vector<uint8_t> phase;
   std::vector<uint32_t> category, name, track;
   std::vector<int64_t> time_ns;
-  PairRows::Columns args, fields;
+  PairColumns args, fields;
 };
 
 class EventTables {
  public:
   StringTable strings;
-  StringTable keys;  // of the pairs' integers
+  StringTable keys;
 
-  void add(const Event& event, const Pairs& args, const Pairs& fields);
-  size_t size() const { return slices_.size() + marks_.size() + ends_.size(); }
+  void add(Event event, const Pairs& args, const Pairs& fields);
 
   struct Columns {
     SliceColumns slices;  // in slice_order
@@ -115,19 +90,25 @@ class EventTables {
  private:
   struct Edge {
     int64_t time_ns;
-    uint32_t row;
+    uint32_t row;  // of slices_ for a begin, of ends_ for an end
     bool is_end;
   };
+  using Stacks = std::vector<std::vector<uint32_t>>;
 
+  PairRun put_away(const Pairs& pairs);
+  PairRun joined(const PairRun& first, const PairRun& second);
   void pair_edges(Columns& out);
-  void close_open(const std::vector<std::vector<uint32_t>>& stacks, Columns& out);
-  SliceColumns ordered_slices();
+  void close_open(const Stacks& stacks, Columns& out);
+  void sort_slices();
+  SliceColumns slice_columns() const;
+  MarkColumns mark_columns() const;
+  PairColumns pair_columns(const BlockList<Event>& events, PairRun Event::* which) const;
 
-  Table slices_;  // a begin is a slice whose end is not known yet
-  Table marks_;
-  Table ends_;
-  std::vector<Edge> edges_;
-  std::vector<uint8_t> flags_;
+  BlockList<Event> slices_;  // a begin is a slice whose end is not known yet
+  BlockList<Event> marks_;
+  BlockList<Event> ends_;
+  std::vector<Edge> edges_;  // begins and ends, as they stood in the file
+  BlockList<Pair> pairs_;
 };
 
 }  // namespace stepscope::json

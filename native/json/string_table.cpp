@@ -32,8 +32,8 @@ uint64_t load(const char* p) {
 // A seed of its own for each table: a file cannot be made so that its strings collide.
 StringTable::StringTable()
     : slots_(1024),
-      seed_(mix(static_cast<uint64_t>(
-                    std::chrono::steady_clock::now().time_since_epoch().count()) ^ kFirst,
+      seed_(mix(static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) ^
+                    kFirst,
                 reinterpret_cast<uintptr_t>(this) ^ kSecond)) {}
 
 uint64_t StringTable::hash_of(std::string_view text) const {

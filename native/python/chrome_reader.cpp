@@ -1,9 +1,10 @@
 // The Chrome reader as Python sees it: text in, NumPy columns out.
+#include "json/chrome_reader.h"
+
 #include <nanobind/stl/string_view.h>
 
 #include <utility>
 
-#include "json/chrome_reader.h"
 #include "python/columns.h"
 #include "python/module.h"
 
@@ -15,7 +16,7 @@ namespace {
 using json::ChromeColumns;
 using json::ChromeReader;
 using json::Oddity;
-using json::PairRows;
+using json::PairColumns;
 
 constexpr std::pair<Oddity, const char*> kOddityNames[] = {
     {Oddity::kNoDuration, "slices without a duration"},
@@ -39,11 +40,11 @@ nb::str to_str(std::string_view text) {
   return nb::steal<nb::str>(str);
 }
 
-nb::tuple to_args(PairRows::Columns&& columns, const json::StringTable& keys) {
+nb::tuple to_args(PairColumns&& columns, const json::StringTable& keys) {
   nb::dict integers;
-  for (PairRows::IntColumn& column : columns.integers) {
-    integers[to_str(keys[column.key])] = nb::make_tuple(to_column(std::move(column.rows)),
-                                                        to_column(std::move(column.values)));
+  for (PairColumns::Integers& column : columns.integers) {
+    integers[to_str(keys[column.key])] =
+        nb::make_tuple(to_column(std::move(column.rows)), to_column(std::move(column.values)));
   }
   return nb::make_tuple(integers, to_column(std::move(columns.rest)));
 }
@@ -55,7 +56,7 @@ nb::dict to_slices(json::SliceColumns&& slices, const json::StringTable& keys) {
   out["track"] = to_column(std::move(slices.track));
   out["start_ns"] = to_column(std::move(slices.start_ns));
   out["duration_ns"] = to_column(std::move(slices.duration_ns));
-  out["flags"] = slices.flags.empty() ? nb::none() : nb::cast(to_column(std::move(slices.flags)));
+  out["flags"] = to_column(std::move(slices.flags));
   out["args"] = to_args(std::move(slices.args), keys);
   out["fields"] = to_args(std::move(slices.fields), keys);
   return out;

@@ -15,8 +15,8 @@ template <typename T>
 using Column = nanobind::ndarray<nanobind::numpy, T, nanobind::ndim<1>>;
 
 template <typename T>
-using ColumnView = nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig,
-                                     nanobind::device::cpu>;
+using ColumnView =
+    nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 
 template <typename T>
 Column<T> to_column(std::vector<T>&& values) {

@@ -1,7 +1,7 @@
 #define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include "python/context.h"
+
+#include <Python.h>
 
 namespace stepscope {
 namespace {

@@ -15,9 +15,8 @@ namespace stepscope {
 namespace {
 
 struct Range {
-  PyObject_HEAD
-  PyObject* name;
-  PyObject* args;  // str or None
+  PyObject_HEAD PyObject* name;
+  PyObject* args;              // str or None
   std::string_view name_utf8;  // both filled when first recorded
   std::string_view args_utf8;
   OpenSlice* open;                     // the latest entry that has not left
@@ -105,8 +104,7 @@ void leave(Range* self) {
 // garbage collector tracks; these come from a free list.
 
 struct BoundMethod {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   Range* range;
 };
 
@@ -161,16 +159,15 @@ PyType_Slot bound_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&bound_deal
                              {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
                              {Py_tp_members, bound_members},
                              {0, nullptr}};
-PyType_Spec bound_spec = {"stepscope._native._BoundMethod", sizeof(BoundMethod), 0,
-                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL |
-                              Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                          bound_slots};
+PyType_Spec bound_spec = {
+    "stepscope._native._BoundMethod", sizeof(BoundMethod), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    bound_slots};
 
 // ---- the descriptors that bind them
 
 struct MethodDescriptor {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
 };
 
 PyObject* descriptor_get(PyObject* descriptor, PyObject* instance, PyObject*) {

@@ -1,4 +1,6 @@
 // The recorder's Python face: windows, the clock, and a snapshot as columns.
+#include "core/recorder.h"
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "core/recorder.h"
 #include "python/columns.h"
 #include "python/module.h"
 
@@ -42,8 +43,8 @@ class StringTable {
 };
 
 struct LabelIds {
-  std::vector<uint32_t> whole;     // the label as it is: ranges
-  std::vector<uint32_t> name;      // split at the overload mark: operators
+  std::vector<uint32_t> whole;  // the label as it is: ranges
+  std::vector<uint32_t> name;   // split at the overload mark: operators
   std::vector<uint32_t> overload;
 };
 
@@ -53,8 +54,8 @@ LabelIds intern_labels(const std::vector<std::string>& texts, StringTable& strin
     const size_t mark = text.find(kOverloadMark);
     ids.whole.push_back(strings.id_of(text));
     ids.name.push_back(strings.id_of(text.substr(0, mark)));
-    ids.overload.push_back(
-        mark == std::string_view::npos ? 0 : strings.id_of(text.substr(mark + 1)));
+    ids.overload.push_back(mark == std::string_view::npos ? 0
+                                                          : strings.id_of(text.substr(mark + 1)));
   }
   return ids;
 }
@@ -81,7 +82,8 @@ nb::dict columns_of(const Snapshot& snapshot) {
   }
   nb::dict out;
   const TickMap& map = snapshot.tick_map;
-  out["start_ns"] = column<int64_t>(snapshot, [&](const Record& r) { return map.ns(r.start_ticks); });
+  out["start_ns"] =
+      column<int64_t>(snapshot, [&](const Record& r) { return map.ns(r.start_ticks); });
   out["duration_ns"] = column<int64_t>(
       snapshot, [&](const Record& r) { return map.ns(r.end_ticks) - map.ns(r.start_ticks); });
   out["track"] = column<uint32_t>(snapshot, [](const Record& r) { return r.thread; });

@@ -8,11 +8,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from stepscope import _native
-from stepscope.record import Window
+from stepscope.record.window import Window, range_overhead_ns
 from stepscope.schedules import ProfilerAction, Schedule, always_record
-from stepscope.trace.build import build_trace
-from stepscope.trace.describe import describe_process
-from stepscope.trace.merge import merge_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -177,15 +174,20 @@ class Session:
         if window is None:
             return
         self._stop_sources()
-        parts = [window.close()]
-        parts += [part for source in self._sources if (part := source.collect()) is not None]
-        slices, tracks, strings = merge_parts(parts)
+        recorded = window.close()
+        from stepscope.trace.build import build_trace
+        from stepscope.trace.describe import describe_process
+        from stepscope.trace.merge import merge_parts
+
+        own = [part for source in self._sources if (part := source.collect()) is not None]
+        slices, tracks, strings = merge_parts([recorded.captured, *own])
+        costs = [cost for source in self._sources if (cost := source.overhead_ns())]
         info = describe_process(
-            start_ns=window.start_ns,
-            end_ns=window.end_ns,
-            losses=window.losses,
+            start_ns=recorded.start_ns,
+            end_ns=recorded.end_ns,
+            losses=recorded.losses,
             sources={source.name: source.describe() for source in self._sources},
-            overhead_ns=max((source.overhead_ns() for source in self._sources), default=0.0),
+            overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
         )
         self.trace = build_trace(slices, tracks, strings, info)
         self._undelivered = True

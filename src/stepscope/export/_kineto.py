@@ -11,6 +11,7 @@ import numpy as np
 from stepscope.trace.model import (
     NO_CORRELATION,
     NO_SEQUENCE,
+    PRODUCER,
     Args,
     IntColumn,
     SliceFlags,
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.model import Int64, Trace, TraceInfo
-
-PRODUCER = "stepscope"
 
 
 def is_recording(trace: Trace) -> bool:

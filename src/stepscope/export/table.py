@@ -179,7 +179,7 @@ def _device_columns(rows: Averages, unit: str | None, device: str) -> list[_Colu
 
 
 def _name_column(names: Labels, limit: int | None) -> _Column:
-    width = max(len(_printable(text)) for text in names.texts) + _NAME_PADDING
+    width = max(len(printable(text)) for text in names.texts) + _NAME_PADDING
     width = width if limit is None else min(width, limit)
     return _Column("Name", width, lambda row: _shortened(names[row], limit))
 
@@ -190,12 +190,12 @@ def _overload_column(names: Labels, limit: int | None) -> _Column:
 
 
 def _shapes_column(shapes: Labels, limit: int | None) -> _Column:
-    width = max(len(_printable(text)) for text in shapes.texts) + _NAME_PADDING
+    width = max(len(printable(text)) for text in shapes.texts) + _NAME_PADDING
     width = max(width if limit is None else min(width, limit), _CELL_WIDTH)
-    return _Column("Input Shapes", width, lambda row: _printable(shapes[row])[:limit])
+    return _Column("Input Shapes", width, lambda row: printable(shapes[row])[:limit])
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Escape what would break the line or the terminal."""
     if text.isprintable():
         return text
@@ -203,7 +203,7 @@ def _printable(text: str) -> str:
 
 
 def _shortened(text: str, limit: int | None) -> str:
-    text = _printable(text)
+    text = printable(text)
     # torch marks a text as cut when only its padding was; so do we, to the character.
     if limit is None or len(text) < limit - 3:
         return text

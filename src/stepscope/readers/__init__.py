@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,36 +22,46 @@ class Format(NamedTuple):
 
     name: str
     matches: Callable[[Path, bytes], bool]  # the path and the first (inflated) bytes
-    reader: str  # "module:function", imported when needed
+    read: Callable[[Path, Progress | None], Trace]
 
 
 def _is_folder(path: Path, _head: bytes) -> bool:
     return path.is_dir()
 
 
+def _read_folder(path: Path, progress: Progress | None) -> Trace:
+    from stepscope.trace.store import load
+
+    return load(path, progress)
+
+
 def _is_json(_path: Path, head: bytes) -> bool:
     return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["}
 
 
+def _read_json(path: Path, progress: Progress | None) -> Trace:
+    from stepscope.readers.chrome import read_chrome
+
+    return read_chrome(path, progress)
+
+
 FORMATS = (
-    Format("a Stepscope folder", _is_folder, "stepscope.trace.store:load"),
-    Format("Chrome JSON", _is_json, "stepscope.readers.chrome:read_chrome"),
+    Format("a Stepscope folder", _is_folder, _read_folder),
+    Format("Chrome JSON", _is_json, _read_json),
 )
 
 
 def read_trace(path: str | PathLike[str], progress: Progress | None = None) -> Trace:
     """Read a trace of any known format, recognised by its content.
 
-    ``progress`` is called with the bytes of the file read so far and in all, where a reader can say.
+    ``progress`` is called with how much was read so far and how much there is, in any unit. What is
+    no trace raises ``TraceReadError``; what could only be read in part warns ``TraceReadWarning``.
     """
     place = Path(path)
     head = b"" if place.is_dir() else inflated_head(place)
     for known in FORMATS:
         if known.matches(place, head):
-            module, function = known.reader.split(":")
-            read = getattr(import_module(module), function)
-            trace: Trace = read(place) if progress is None else read(place, progress=progress)
-            return trace
+            return known.read(place, progress)
     formats = ", ".join(known.name for known in FORMATS)
     what = "is empty" if not head else "is no trace that Stepscope knows"
     raise TraceReadError(place, what, f"it reads {formats}")

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 MAGIC = b"\x1f\x8b"
-_READ_BYTES = 128 << 10  # of gzip; traces inflate to twenty times that
-_CHUNK_BYTES = 2 << 20  # of text
-_HEAD_BYTES = 4096
+_READ_BYTES = 64 << 10  # of gzip; traces inflate to twenty times that
+_CHUNK_BYTES = 1 << 20  # of text: what a processor keeps close
 _GZIP_WINDOW = 31
 
 
@@ -34,12 +33,10 @@ class Chunk(NamedTuple):
 def inflated_head(path: Path) -> bytes:
     """Return the first bytes of a file's text; what is wrong with the rest is not looked at."""
     with _opened(path) as file, closing(_chunks(file)) as chunks:
-        text = b""
-        for chunk in chunks:
-            text += chunk.text
-            if len(text.strip()) >= _HEAD_BYTES:
-                break
-        return text[:_CHUNK_BYTES]
+        first = next(chunks, Chunk(b"", 0))
+    if first.damage:
+        raise TraceReadError(path, f"cannot be read: {first.damage}")
+    return first.text
 
 
 @contextmanager

@@ -7,6 +7,8 @@ import sys
 from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
+from stepscope._native import record_function
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
@@ -58,5 +60,6 @@ class _CallingLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader  # the module need not know of us
-        self._loader.exec_module(module)
+        with record_function(f"import {module.__name__}"):  # seconds that are not the program's
+            self._loader.exec_module(module)
         self._then(module)

@@ -7,6 +7,7 @@ import sys
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from stepscope._native import record_function
 from stepscope.notices import notify
 from stepscope.sources.bridge_build import BridgeUnavailableError
 from stepscope.sources.post_import import PostImport
@@ -102,7 +103,8 @@ class WhenImported:
         return 0.0 if self._source is None else self._source.overhead_ns()
 
     def _on_import(self, torch: Any) -> None:
-        self._source = _source_for(torch, self._collector)
-        self._source.prepare()
+        with record_function("stepscope: prepare to record torch"):
+            self._source = _source_for(torch, self._collector)
+            self._source.prepare()
         if self._started:
             self._source.start()

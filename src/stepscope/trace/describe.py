@@ -10,14 +10,13 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from stepscope import _native
-from stepscope.trace.model import TraceInfo
+from stepscope.trace.model import PRODUCER, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.trace.model import Losses
 
-PRODUCER = "stepscope"
 _WORTH_NAMING = ("torch", "paddle", "numpy", "jax", "cupy")
 
 
@@ -48,7 +47,7 @@ def describe_process(
 
 
 def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "stepscope": _own_version()}
+    versions = {"python": platform.python_version(), "stepscope": own_version()}
     for name in _WORTH_NAMING:
         version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:
@@ -56,7 +55,8 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _own_version() -> str:
+def own_version() -> str:
+    """Return the installed version of Stepscope."""
     try:
         return metadata.version("stepscope")
     except metadata.PackageNotFoundError:

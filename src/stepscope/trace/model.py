@@ -28,6 +28,8 @@ Int32 = NDArray[np.int32]
 UInt32 = NDArray[np.uint32]
 UInt8 = NDArray[np.uint8]
 
+PRODUCER = "stepscope"  # TraceInfo.producer of our own recordings
+
 NO_PARENT = -1
 NO_STEP = -1
 NO_SEQUENCE = -1

@@ -1,0 +1,50 @@
+"""The command line: one file a verb, one line of the registry each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.cli._command import Parser, ShowVersion, add_verbs
+from stepscope.cli._text import discard_stdout
+from stepscope.cli.export import Export
+from stepscope.cli.info import Info
+from stepscope.cli.run import Run
+from stepscope.cli.summary import Summary
+from stepscope.errors import StepscopeError
+from stepscope.notices import notify
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.cli._command import Command, ExitCode
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS: tuple[Command, ...] = (Run(), Summary(), Export(), Info())
+
+_BAD_INPUT = 2
+_INTERRUPTED = 130  # as a shell numbers a death by SIGINT
+_PIPE_CLOSED = 141  # ... and by SIGPIPE
+
+
+def main(argv: Sequence[str] | None = None) -> ExitCode:
+    """Run the verb that the arguments name; return what ``sys.exit`` is to be given."""
+    parser = Parser(
+        prog="stepscope",
+        description="Shows where every step of training and inference goes.",
+        epilog="stepscope VERB --help tells more about a verb.",
+    )
+    parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version")
+    add_verbs(parser, COMMANDS)
+    try:
+        args = parser.parse_args(argv)
+        code: ExitCode = args.run(args)
+    except StepscopeError as error:
+        notify(str(error))
+        return _BAD_INPUT
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        discard_stdout()
+        return _PIPE_CLOSED
+    return code

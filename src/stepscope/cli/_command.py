@@ -1,0 +1,102 @@
+"""What a verb is, and how its arguments are parsed."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from stepscope.errors import StepscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ExitCode = Any  # what sys.exit takes: a program that is run may end with any object
+
+
+class Command(Protocol):
+    """A verb of the command line; its docstring is its help."""
+
+    name: str
+
+    def add_arguments(self, parser: Parser) -> None:
+        """Declare the options."""
+
+    def run(self, args: argparse.Namespace) -> ExitCode:
+        """Do it; bad input is a StepscopeError."""
+
+
+class ShowVersion(argparse.Action):
+    """Prints the version; it is looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Print it and exit."""
+        from stepscope.trace.describe import own_version
+
+        print(f"stepscope {own_version()}")
+        parser.exit()
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that says what is wrong in one line."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take argparse's options; an abbreviated option is an error."""
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **options)
+        self._program_dest: str | None = None
+        self._options_with_value: frozenset[str] = frozenset()
+
+    def leave_the_rest(self, dest: str, options: Iterable[argparse.Action]) -> None:
+        """Keep every word from the first that is no option of ours on, untouched, as ``dest``.
+
+        ``options`` are ours. argparse's own REMAINDER takes leading options along, too.
+        """
+        self._program_dest = dest
+        self._options_with_value = frozenset(
+            word for option in options if option.nargs != 0 for word in option.option_strings
+        )
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse the options, after the words that are not for us are set aside."""
+        words = list(sys.argv[1:] if args is None else args)
+        end = self._start_of_rest(words) if self._program_dest else len(words)
+        parsed = namespace or argparse.Namespace()
+        _, unknown = super().parse_known_args(words[:end], parsed)
+        if unknown:
+            self.error(f"there is no option {unknown[0]!r}")
+        if self._program_dest:
+            setattr(parsed, self._program_dest, words[end:])
+        return parsed, []
+
+    def _start_of_rest(self, words: Sequence[str]) -> int:
+        at = 0
+        while at < len(words):
+            word = words[at]
+            if not word.startswith("-") or word in {"-", "--"} or word.startswith("-m"):
+                return at
+            at += 2 if word in self._options_with_value else 1
+        return len(words)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what main() shows as one line."""
+        raise StepscopeError(f"{message}; see `{self.prog} --help`")
+
+
+def add_verbs(parser: Parser, commands: Iterable[Command]) -> None:
+    """Let the parser's first argument name a command."""
+    verbs = parser.add_subparsers(
+        title="verbs", metavar="VERB", dest="verb", required=True, parser_class=Parser
+    )
+    for command in commands:
+        text = inspect.getdoc(command) or ""
+        verb = verbs.add_parser(command.name, help=_first_line(text), description=text)
+        command.add_arguments(verb)
+        verb.set_defaults(run=command.run)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0].rstrip(".")

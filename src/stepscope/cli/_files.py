@@ -1,0 +1,52 @@
+"""Reading and writing traces for the verbs: progress, one-line warnings, no file overwritten."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from stepscope.cli._progress import Progress
+from stepscope.errors import StepscopeError, TraceReadWarning
+from stepscope.export import export_trace, exporter_for
+from stepscope.notices import notify
+from stepscope.readers import read_trace
+from stepscope.trace.store import SUFFIX, is_stored_trace, save
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.trace.model import Trace
+
+
+def read(path: str) -> Trace:
+    """Read a trace of any format; what is wrong with the file is told in a line."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TraceReadWarning)
+        with Progress(f"reading {path}") as progress:
+            trace = read_trace(path, progress)
+    for warning in caught:
+        notify(str(warning.message))
+    return trace
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Raise StepscopeError when a trace could not be written to ``path``."""
+    exporter_for(path)
+    parent = path.absolute().parent
+    if not parent.is_dir():
+        raise StepscopeError(f"{path}: the folder {parent} does not exist; create it")
+    if not path.exists():
+        return
+    if path.is_dir() and not is_stored_trace(path):
+        raise StepscopeError(f"{path} is a folder and no saved trace; choose another name")
+    if not force and (path.is_file() or path.is_dir()):
+        raise StepscopeError(f"{path} exists; add --force to replace it, or choose another name")
+
+
+def write(trace: Trace, path: Path, *, force: bool) -> None:
+    """Write a trace in the format that the suffix of ``path`` names."""
+    with Progress(f"writing {path}") as progress:
+        if path.name.lower().endswith(SUFFIX):
+            save(trace, path, progress, overwrite=force)
+        else:
+            export_trace(trace, path, progress)

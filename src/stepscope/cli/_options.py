@@ -1,0 +1,43 @@
+"""Options that verbs share, and values that argparse does not know."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepscope.cli._command import Parser
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_POWER_OF_1024 = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def add_table_options(parser: Parser, row_limit: int) -> list[argparse.Action]:
+    """Declare how the table is laid out."""
+    return [
+        parser.add_argument(
+            "--sort-by",
+            metavar="COLUMN",
+            default="self_cpu_time_total",
+            help="a column as torch.profiler names it: self_cpu_time_total (the default), "
+            "cpu_time_total, cpu_time, self_device_time_total, device_time_total, count, name",
+        ),
+        parser.add_argument(
+            "--row-limit",
+            metavar="N",
+            type=int,
+            default=row_limit,
+            help=f"rows to show, -1 for all (default: {row_limit})",
+        ),
+    ]
+
+
+def memory_size(text: str) -> int | None:
+    """Return the bytes that ``512M`` or ``2GiB`` means, None for ``none``."""
+    if text.lower() == "none":
+        return None
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 512M, 2G or none")
+    return int(float(match[1]) * 1024 ** _POWER_OF_1024[match[2].upper()])

@@ -1,0 +1,113 @@
+"""What `stepscope run` does when the program has ended: save the trace, then show it."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.cli._files import write
+from stepscope.cli._program import how_it_ended
+from stepscope.cli._progress import Progress
+from stepscope.cli._show import (
+    facts,
+    headline,
+    print_title,
+    show_command,
+    show_facts,
+    table_text,
+)
+from stepscope.cli._text import discard_stdout, own_command, size_on_disk, size_text
+from stepscope.errors import StepscopeError
+from stepscope.notices import notify
+from stepscope.trace.store import SUFFIX
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from stepscope.session import Session
+    from stepscope.trace.model import Trace
+
+
+class Report:
+    """Everything that must be known before the program runs, to tell of it afterwards."""
+
+    def __init__(self, program_name: str, output: Path, args: argparse.Namespace) -> None:
+        """Remember this process as it is now."""
+        self._program_name = program_name
+        self._shown_output = output
+        self._output = output.absolute()
+        self._args = args
+        self._command = own_command()
+        self._stdout = sys.stdout
+        self._path = list(sys.path)
+
+    def make(self, session: Session, ended: BaseException | None) -> None:
+        """Save what was recorded, then show it; the program's own end is not disturbed."""
+        with self._as_before_the_program():
+            try:
+                trace = self._saved(session)
+                size = size_text(size_on_disk(self._output))
+                if self._args.no_summary:
+                    notify(f"saved {self._shown_output} ({size})")
+                else:
+                    self._show(trace, ended, size)
+                sys.stdout.flush()
+            except BrokenPipeError:
+                discard_stdout()
+            except KeyboardInterrupt:
+                notify("interrupted before the trace was saved and shown")
+            except (StepscopeError, OSError, MemoryError) as error:
+                notify(f"{type(error).__name__}: {error}")
+
+    @contextlib.contextmanager
+    def _as_before_the_program(self) -> Iterator[None]:
+        """Print where we would have printed, and import what we would have imported."""
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+        theirs, sys.path = sys.path, self._path
+        out = sys.stderr if self._stdout.closed else self._stdout
+        try:
+            with contextlib.redirect_stdout(out):
+                yield
+        finally:
+            sys.path = theirs
+
+    def _saved(self, session: Session) -> Trace:
+        with Progress("building the trace"):
+            session.stop()
+        trace = session.trace
+        assert trace is not None, "a stopped session has a trace"
+        try:
+            write(trace, self._output, force=self._args.force)
+        except StepscopeError as error:
+            self._shown_output = self._output = Path(tempfile.mkdtemp(prefix="stepscope-")) / (
+                self._output.name
+            )
+            notify(f"{error}; the trace goes to {self._output} instead")
+            write(trace, self._output, force=False)
+        return trace
+
+    def _show(self, trace: Trace, ended: BaseException | None, size: str) -> None:
+        print()
+        print_title(f"{self._program_name}: {headline(trace)}")
+        show_facts([*_ending(ended), *facts(trace)])
+        print()
+        print(table_text(trace, self._args.sort_by, self._args.row_limit))
+        saved = shlex.quote(str(self._shown_output))
+        commands = [f"{self._command} summary {saved}"]
+        if self._output.name.endswith(SUFFIX):
+            commands.append(f"{self._command} export {saved} -o trace.json")
+        show_facts([("saved", f"{self._shown_output} ({size})")])
+        for label, command in zip(("next", ""), commands, strict=False):
+            show_command(label, command)
+
+
+def _ending(ended: BaseException | None) -> Iterator[tuple[str, str]]:
+    how = how_it_ended(ended)
+    if how:
+        yield "ended", how

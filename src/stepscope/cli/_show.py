@@ -1,0 +1,160 @@
+"""What the command line tells of a trace: a few facts, then the table."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.steps import step_table
+from stepscope.cli._text import count_text, duration_text, size_text
+from stepscope.errors import StepscopeError
+from stepscope.export.table import printable
+from stepscope.torch.events import EventList
+from stepscope.trace.build import empty_trace
+from stepscope.trace.model import DEVICE_KINDS, SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.console import Console
+
+    from stepscope.trace.model import Int64, Trace
+
+Fact = tuple[str, str]
+
+_NAME_WIDTH = 55
+_NARROWEST_NAME = 24
+_OTHER_COLUMNS_WIDTH = 86
+_UNBOUNDED_WIDTH = 10_000
+_LABEL_WIDTH = 10
+_LABEL_STYLE = "cyan"
+
+
+def check_sort_by(column: str) -> None:
+    """Raise StepscopeError for a column that no table has."""
+    table_text(empty_trace(), column, 0)
+
+
+def table_text(
+    trace: Trace, sort_by: str, row_limit: int, *, group_by_overload: bool = False
+) -> str:
+    """Return the table of operators, as wide as the terminal where there is one."""
+    averages = EventList(trace).key_averages(group_by_overload_name=group_by_overload)
+    width = _NAME_WIDTH
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns - _OTHER_COLUMNS_WIDTH
+        width = min(max(room, _NARROWEST_NAME), _NAME_WIDTH)
+    try:
+        return averages.table(sort_by, row_limit, max_name_column_width=width)
+    except AttributeError as error:
+        raise StepscopeError(str(error)) from None
+
+
+def headline(trace: Trace) -> str:
+    """Return what was recorded, in a line."""
+    window_ns = trace.info.end_ns - trace.info.start_ns
+    return f"{count_text(len(trace), 'event')} on {_places(trace)} in {duration_text(window_ns)}"
+
+
+def facts(trace: Trace) -> Iterator[Fact]:
+    """Yield what is worth knowing of a trace besides its table."""
+    info = trace.info
+    if steps := _steps(trace):
+        yield "steps", steps
+    for says in info.sources.values():
+        yield "recorded", f"ranges; {says}"
+    window_ns = info.end_ns - info.start_ns
+    if info.overhead_ns and window_ns > 0:
+        cost_ns = len(trace) * info.overhead_ns
+        share = cost_ns / window_ns
+        yield (
+            "overhead",
+            f"about {duration_text(cost_ns)}, {share:.2%} of the time "
+            f"({count_text(len(trace), 'event')} at {duration_text(info.overhead_ns)})",
+        )
+    if info.losses.events:
+        yield "lost", _losses(trace)
+    if info.anomalies:
+        yield "anomalies", ", ".join(f"{what}: {n:,}" for what, n in info.anomalies.items())
+
+
+def print_title(text: str) -> None:
+    """Print a line that stands out on a terminal."""
+    from rich.text import Text
+
+    _console().print(Text(printable(text), style="bold"))
+
+
+def show_facts(pairs: Iterable[Fact]) -> None:
+    """Print labelled lines; on a terminal they are folded at its width."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, min_width=_LABEL_WIDTH)
+    grid.add_column(overflow="fold")
+    for label, text in pairs:
+        grid.add_row(Text(f"  {printable(label)}", style=_LABEL_STYLE), Text(printable(text)))
+    console = _console()
+    with console.capture() as shown:
+        console.print(grid)
+    for line in shown.get().splitlines():
+        print(line.rstrip())
+
+
+def show_command(label: str, command: str) -> None:
+    """Print a labelled command; it is never folded, so that it can be copied."""
+    from rich.text import Text
+
+    text = Text.assemble((f"  {label}".ljust(_LABEL_WIDTH), _LABEL_STYLE), f"  {command}")
+    _console().print(text, soft_wrap=True)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    # Where nobody watches, a line stays one line.
+    return Console(width=None if sys.stdout.isatty() else _UNBOUNDED_WIDTH)
+
+
+def _places(trace: Trace) -> str:
+    slices = trace.slices
+    tracks = np.unique(slices.track)
+    streams = np.unique(slices.track[np.isin(slices.kind, DEVICE_KINDS)])
+    threads = count_text(len(tracks) - len(streams), "thread")
+    return f"{threads} and {count_text(len(streams), 'stream')}" if len(streams) else threads
+
+
+def _steps(trace: Trace) -> str:
+    steps = step_table(trace)
+    times_ns = steps.duration_ns
+    if not len(steps):
+        return ""
+    marked = bool((trace.slices.kind == SliceKind.STEP).any())
+    if marked:
+        return f"{len(steps):,}, as marked: {_times(times_ns)}"
+    if len(steps) == 1:
+        return f"1, ended by the optimizer: {duration_text(float(times_ns[0]))} with all before it"
+    # Nothing tells where the first one began: it holds the imports, too.
+    first = duration_text(float(times_ns[0]))
+    return (
+        f"{len(steps):,}, each ended by the optimizer: {_times(times_ns[1:])} "
+        f"(without the first, {first} with all before it)"
+    )
+
+
+def _times(times_ns: Int64) -> str:
+    if len(times_ns) == 1:
+        return duration_text(float(times_ns[0]))
+    median, mean = float(np.median(times_ns)), float(np.mean(times_ns))
+    return f"median {duration_text(median)}, mean {duration_text(mean)}"
+
+
+def _losses(trace: Trace) -> str:
+    losses = trace.info.losses
+    limit = f" of {size_text(losses.limit_bytes)}" if losses.limit_bytes else ""
+    which = f"the {losses.policy} " if losses.policy else ""
+    return f"{which}{count_text(losses.events, 'event')}: the memory limit{limit} was reached"

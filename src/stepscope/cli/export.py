@@ -1,0 +1,42 @@
+"""``stepscope export``: a trace in another format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.notices import notify
+
+if TYPE_CHECKING:
+    import argparse
+
+    from stepscope.cli._command import ExitCode, Parser
+
+
+class Export:
+    """Write a trace in another format.
+
+    TRACE is a folder that `stepscope run` wrote, or a trace file of torch.profiler, Kineto or
+    Chrome. The suffix of FILE picks the format: .json and .json.gz for Chrome, Perfetto,
+    TensorBoard and HTA, .stepscope for our own folder of Arrow files.
+    """
+
+    name = "export"
+
+    def add_arguments(self, parser: Parser) -> None:
+        """Declare the options."""
+        parser.add_argument("trace", metavar="TRACE")
+        parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True)
+        parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
+
+    def run(self, args: argparse.Namespace) -> ExitCode:
+        """Read, write, and say what was written."""
+        from stepscope.cli._files import check_output, read, write
+        from stepscope.cli._text import count_text, size_on_disk, size_text
+
+        check_output(args.output, force=args.force)
+        trace = read(args.trace)
+        write(trace, args.output, force=args.force)
+        size = size_text(size_on_disk(args.output))
+        notify(f"wrote {args.output}: {count_text(len(trace), 'event')}, {size}")
+        return 0

@@ -1,0 +1,142 @@
+"""``stepscope run``: profiles an unchanged program."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.cli._options import add_table_options, memory_size
+from stepscope.cli._program import ExitOnTerminate, Program, honoured
+from stepscope.errors import StepscopeError
+from stepscope.sources import TorchCollector
+
+if TYPE_CHECKING:
+    import argparse
+
+    from stepscope.cli._command import ExitCode, Parser
+    from stepscope.session import Session
+
+_ROWS = 10
+_DEFAULT_LIMIT = "2G"
+
+
+class Run:
+    """Profile a program and show where its time went.
+
+    The program runs as Python would run it, unchanged; every word after its name is its own.
+    However it ends, the trace is saved first, then a summary is printed, and then stepscope exits
+    as the program did. Steps are those that the program marks, or else end with its optimizer's.
+    """
+
+    name = "run"
+
+    def add_arguments(self, parser: Parser) -> None:
+        """Declare the options."""
+        parser.usage = (
+            "stepscope run [options] script.py [args...]\n"
+            "       stepscope run [options] -m module [args...]"
+        )
+        options = [
+            parser.add_argument(
+                "-o",
+                "--output",
+                metavar="PATH",
+                type=Path,
+                help="where the trace goes; the suffix picks the format, as for `stepscope export` "
+                "(default: SCRIPT-DATE-TIME.stepscope in this folder)",
+            ),
+            parser.add_argument("--force", action="store_true", help="replace PATH if it exists"),
+            parser.add_argument(
+                "--memory-limit",
+                metavar="SIZE",
+                type=memory_size,
+                default=_DEFAULT_LIMIT,
+                help="what the recording may take: 512M, 2G, none; an event takes 64 bytes, and "
+                f"what is lost is counted (default: {_DEFAULT_LIMIT}, 33 million events)",
+            ),
+            parser.add_argument(
+                "--keep",
+                choices=("oldest", "newest"),
+                default="oldest",
+                help="which events stay when the limit is reached (default: oldest)",
+            ),
+            parser.add_argument(
+                "--torch-collector",
+                choices=[collector.value for collector in TorchCollector],
+                default=TorchCollector.AUTO.value,
+                help="how PyTorch is recorded: by the bridge, which is compiled once, by torch's "
+                "own collector (kineto), or by the first of them that works here (default: auto)",
+            ),
+            *add_table_options(parser, _ROWS),
+            parser.add_argument("--no-summary", action="store_true", help="only save the trace"),
+        ]
+        parser.leave_the_rest("program", options)
+
+    def run(self, args: argparse.Namespace) -> ExitCode:
+        """Run the program, save its trace, show what was recorded, and exit as it did."""
+        from stepscope.cli._files import check_output
+        from stepscope.cli._report import Report
+        from stepscope.cli._show import check_sort_by
+
+        program = Program.of(args.program)
+        program.check()
+        check_sort_by(args.sort_by)
+        output = args.output or _default_output(program)
+        check_output(output, force=args.force)
+        session = _session(args)
+        # What is told after the run is fixed before it: the program may change folder, streams,
+        # arguments and import path as it likes.
+        report = Report(program.name, output, args)
+        pid = os.getpid()
+        with ExitOnTerminate() as termination:
+            ended = _recorded(session, program)
+            termination.ignore()
+            if os.getpid() == pid:  # a child that the program forked leaves through here, too
+                report.make(session, ended)
+        return honoured(ended)
+
+
+def _session(args: argparse.Namespace) -> Session:
+    from stepscope.record import Keep, MemoryLimit
+    from stepscope.session import Session
+    from stepscope.sources import default_sources
+
+    try:
+        limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))
+        return Session(default_sources(TorchCollector(args.torch_collector)), limit=limit)
+    except ValueError as error:
+        raise StepscopeError(str(error)) from None
+
+
+def _recorded(session: Session, program: Program) -> BaseException | None:
+    """Run the program inside a range of its name; the session still runs at the end."""
+    from stepscope import record_function
+    from stepscope.sources.bridge_build import BridgeUnavailableError
+
+    program.prepare()
+    session.start()
+    try:
+        with record_function(program.name):
+            ended = program.run()
+    except BaseException:
+        session.stop()
+        raise
+    if isinstance(ended, BridgeUnavailableError):  # the bridge was asked for, and nothing else
+        session.stop()
+        raise StepscopeError(str(ended))
+    return ended
+
+
+def _default_output(program: Program) -> Path:
+    stem = program.name if program.is_module else Path(program.target).stem
+    rank = os.environ.get("RANK", "")
+    if rank.isdecimal():  # the processes of a distributed job start in the same second
+        stem += f"-rank{rank}"
+    stem += time.strftime("-%Y%m%d-%H%M%S")
+    path, number = Path(f"{stem}.stepscope"), 1
+    while path.exists():
+        number += 1
+        path = Path(f"{stem}-{number}.stepscope")
+    return path

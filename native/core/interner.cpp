@@ -36,19 +36,16 @@ std::vector<std::string_view> Interner::texts() const {
   return {texts_.begin(), texts_.end()};
 }
 
-NameCache::TextSlot& NameCache::slot_of(Interner& interner, std::string_view text) {
-  TextSlot& slot = by_text_[text_hash(text) >> (64 - kSlotBits)];
+uint32_t NameCache::find_text(Interner& interner, std::string_view text) {
+  TextSlot& slot = by_text_[text_hash(text) >> (64 - kTextBits)];
   if (!slot.text.data() || slot.text != text) std::tie(slot.id, slot.text) = interner.intern(text);
-  return slot;
+  return slot.id;
 }
 
-uint32_t NameCache::find_by_text(Interner& interner, Slot& slot, const char* name,
-                                 const char* overload) {
-  std::string_view text(name);
-  if (*overload) text = scratch_.assign(text).append(1, kOverloadMark).append(overload);
-  const auto& [known, id] = slot_of(interner, text);
-  slot.text = known.data();
-  return id;
+uint32_t NameCache::find_with_overload(Interner& interner, const char* name, const char* overload) {
+  if (!overload) return kIgnored;
+  if (!*overload) return find_text(interner, name);
+  return find_text(interner, scratch_.assign(name).append(1, kOverloadMark).append(overload));
 }
 
 void NameCache::clear() {

@@ -35,43 +35,46 @@ class Interner {
 
 // A thread's own way to the ids of names it has seen, so that no lock is taken for them. An
 // operator's name stands at one address for the life of the process and is found by that; names
-// made anew for each call are found by their text. A hit is always checked against the text.
+// made anew for each call are found by their text.
+//
+// The tables are small on purpose: every page of memory that an operator touches costs it time.
 class NameCache {
  public:
-  // `overload` is called when the name is new at its address.
+  static constexpr uint32_t kIgnored = UINT32_MAX;
+
+  // For a name whose text at its address never changes. `overload` is called for a new one; where
+  // it returns null, the name is kIgnored from then on.
   template <typename Overload>
-  uint32_t find(Interner& interner, const char* name, Overload overload) {
-    Slot& slot = by_address_[address_hash(name)];
-    if (slot.text && std::strcmp(slot.text, name) == 0) [[likely]]
-      return slot.id;
-    return slot.id = find_by_text(interner, slot, name, overload());
+  uint32_t find_lasting(Interner& interner, const char* name, Overload overload) {
+    AddressSlot& slot = by_address_[address_hash(name)];
+    if (slot.address != name) [[unlikely]] {
+      slot = {name, find_with_overload(interner, name, overload())};
+    }
+    return slot.id;
   }
-  uint32_t find_text(Interner& interner, std::string_view text) {
-    return slot_of(interner, text).id;
-  }
+  uint32_t find_with_overload(Interner& interner, const char* name, const char* overload);
+  uint32_t find_text(Interner& interner, std::string_view text);
   void clear();
 
  private:
-  struct Slot {
-    const char* text = nullptr;  // ends with a zero, as the interner keeps it
+  struct AddressSlot {
+    const char* address = nullptr;
     uint32_t id = 0;
   };
   struct TextSlot {
     std::string_view text;
     uint32_t id = 0;
   };
-  static constexpr unsigned kSlotBits = 10;
-  static constexpr size_t kSlots = size_t{1} << kSlotBits;
+  static constexpr unsigned kAddressBits = 9;
+  static constexpr unsigned kTextBits = 8;
 
   static size_t address_hash(const char* name) {
     return static_cast<size_t>((reinterpret_cast<uintptr_t>(name) * 0x9E3779B97F4A7C15ULL) >>
-                               (64 - kSlotBits));
+                               (64 - kAddressBits));
   }
-  uint32_t find_by_text(Interner& interner, Slot& slot, const char* name, const char* overload);
-  TextSlot& slot_of(Interner& interner, std::string_view text);
 
-  std::array<Slot, kSlots> by_address_{};
-  std::array<TextSlot, kSlots> by_text_{};
+  std::array<AddressSlot, size_t{1} << kAddressBits> by_address_{};
+  std::array<TextSlot, size_t{1} << kTextBits> by_text_{};
   std::string scratch_;
 };
 

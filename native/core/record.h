@@ -24,8 +24,7 @@ struct Record {
   uint32_t detail;          // interned text that goes with the slice, 0: none
   Kind kind;
   uint8_t flags;
-  uint8_t unused[10];
 };
-static_assert(sizeof(Record) == 64, "a record is one cache line");
+static_assert(sizeof(Record) == 56, "the documentation says so");
 
 }  // namespace stepscope

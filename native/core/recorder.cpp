@@ -21,48 +21,77 @@ std::atomic<uint32_t (*)()> context_source{&no_context};
 // which orders the reads on every processor in use.
 Recording* joined(ThreadState& state) {
   Recording* const active = Recording::active.load(std::memory_order_relaxed);
-  if (active && state.generation != active->generation) [[unlikely]]
+  const uint32_t generation = Recording::active_generation.load(std::memory_order_relaxed);
+  if (active && state.generation != generation) [[unlikely]]
     state.join(*active);
   return active;
 }
 
+void drop(Recording& recording) { recording.dropped.fetch_add(1, std::memory_order_relaxed); }
+
+// Room for a record where there is none, or where the limit was met; false when it leaves none.
+bool make_room(ThreadState& state, Recording& recording, bool is_operator) {
+  Cursor& cursor = state.cursor;
+  if (state.full) state.full = state.limits_seen == recording.limits_set();
+  if (state.full && is_operator) return false;
+  if (cursor.next.load(std::memory_order_relaxed) != cursor.end) return true;
+  if (recording.next_chunk(cursor, state.full)) return true;
+  state.limits_seen = recording.limits_set();
+  const bool first_refusal = !std::exchange(state.full, true);
+  return first_refusal && !is_operator && recording.next_chunk(cursor, true);
+}
+
 void append(ThreadState& state, Recording& recording, const Record& record) {
-  const bool is_operator = record.kind == Kind::kOperator;
-  if (state.full && is_operator) [[unlikely]] {
-    recording.dropped.fetch_add(1, std::memory_order_relaxed);
-    return;
+  Cursor& cursor = state.cursor;
+  if (state.full || cursor.next.load(std::memory_order_relaxed) == cursor.end) [[unlikely]] {
+    if (!make_room(state, recording, record.kind == Kind::kOperator)) return drop(recording);
   }
-  Chunk* chunk = state.chunk;
-  size_t size = chunk ? chunk->size.load(std::memory_order_relaxed) : 0;
-  if (!chunk || size == chunk->capacity) [[unlikely]] {
-    Chunk* const next = recording.next_chunk(chunk, state.full && !is_operator);
-    if (!next) {
-      const bool first_refusal = !std::exchange(state.full, true);
-      if (first_refusal && !is_operator) return append(state, recording, record);
-      recording.dropped.fetch_add(1, std::memory_order_relaxed);
-      return;
-    }
-    state.chunk = chunk = next;
-    size = 0;
-  }
-  chunk->records[size] = record;
-  chunk->size.store(size + 1, std::memory_order_relaxed);
+  Record* const place = cursor.next.load(std::memory_order_relaxed);
+  *place = record;
+  std::atomic_signal_fence(std::memory_order_release);  // the compiler, too, keeps this order
+  cursor.next.store(place + 1, std::memory_order_relaxed);
+  __builtin_prefetch(place + 2, 1);  // the next records come in while the program goes on
 }
 
-void open(ThreadState& state, const Recording& recording, OpenSlice& slice) {
-  slice.generation = recording.generation;
-  slice.record.thread = state.thread;
-  slice.record.order = ++state.begun;
-  slice.record.start_ticks = Clock::ticks();
-  const uint64_t stamp = (uint64_t{state.thread + 1} << 40) ^ state.begun;
-  slice.stamp.store(stamp, std::memory_order_relaxed);
+uint32_t label_of(ThreadState& state, Recording& recording, const stepscope_begin& what) {
+  const uint32_t names_changed = Recording::names_changed.load(std::memory_order_relaxed);
+  if (state.names_changed != names_changed) [[unlikely]] {
+    state.names.clear();
+    state.names_changed = names_changed;
+  }
+  const auto overload = [&] { return what.overload_of(what.function); };
+  switch (what.name_kind) {
+    case STEPSCOPE_NAME_LASTS:
+      return state.names.find_lasting(recording.interner, what.name, overload);
+    case STEPSCOPE_NAME_PASSES:
+      return state.names.find_text(recording.interner, what.name);
+    default:
+      return state.names.find_with_overload(recording.interner, what.name, overload());
+  }
 }
 
-stepscope_open_slice* api_begin(const stepscope_begin* what) { return Recorder::begin(*what); }
+void open(ThreadState& state, OpenSlice& slice) {
+  slice.generation = state.generation;
+  slice.thread = state.thread;
+  slice.start_ticks = Clock::ticks();
+  std::atomic_signal_fence(std::memory_order_release);
+  slice.order.store(++state.begun, std::memory_order_relaxed);
+}
 
-void api_end(stepscope_open_slice* slice) { Recorder::end(static_cast<OpenSlice*>(slice)); }
+// Kept together, away from the rest: an operator needs all three.
+[[gnu::hot]] stepscope_open_slice* api_begin(const stepscope_begin* what) {
+  return Recorder::begin(*what);
+}
 
-void api_release(stepscope_open_slice* slice) { Recorder::release(static_cast<OpenSlice*>(slice)); }
+[[gnu::hot]] void api_end(stepscope_open_slice* slice) {
+  Recorder::end(static_cast<OpenSlice*>(slice));
+}
+
+[[gnu::hot]] void api_release(stepscope_open_slice* slice) {
+  Recorder::release(static_cast<OpenSlice*>(slice));
+}
+
+void api_names_changed() { Recording::names_changed.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace
 
@@ -79,34 +108,33 @@ uint64_t Recorder::open_window(Limit limit) {
     current_->widen(limit);
   } else {
     current_ = std::make_shared<Recording>(++last_generation_, limit);
+    Recording::active_generation.store(last_generation_, std::memory_order_relaxed);
     Recording::active.store(current_.get(), std::memory_order_release);
   }
   const uint64_t id = ++last_window_;
-  windows_[id] = {Clock::ticks(), current_->lost()};
+  windows_[id] = limit;
+  current_->watch(id, limit, Clock::ticks());
   return id;
 }
 
 void Recorder::restart_window(uint64_t window) {
   const std::lock_guard lock(mutex_);
   if (const auto found = windows_.find(window); found != windows_.end()) {
-    found->second = {Clock::ticks(), current_->lost()};
+    current_->watch(window, found->second, Clock::ticks());
   }
 }
 
 Snapshot Recorder::close_window(uint64_t window) {
   const uint64_t end_ticks = Clock::ticks();
   const std::lock_guard lock(mutex_);
-  const auto found = windows_.find(window);
-  if (found == windows_.end()) return {};
-  const Window closed = found->second;
-  windows_.erase(found);
+  if (!windows_.erase(window)) return {};
   const std::shared_ptr<Recording> recording = current_;
   if (windows_.empty()) {
     Recording::active.store(nullptr, std::memory_order_seq_cst);
     ThreadState::wait_until_none_is_inside();
     current_.reset();
   }
-  return take_snapshot(*recording, closed.start_ticks, end_ticks, closed.lost_before);
+  return take_snapshot(*recording, recording->unwatch(window), end_ticks);
 }
 
 OpenSlice* Recorder::begin(const stepscope_begin& what) {
@@ -124,16 +152,18 @@ OpenSlice* Recorder::begin(const stepscope_begin& what) {
     state->logical_id = what.thread;
     active->set_logical_id(state->thread, what.thread);
   }
-  Record& record = slice->record;
-  record.kind = static_cast<Kind>(what.kind);
-  record.flags = what.flags;
-  record.sequence = what.sequence;
-  record.forward_thread = what.forward_thread;
-  record.detail = 0;
-  record.context = state->in_tasks ? context_source.load(std::memory_order_relaxed)() : 0;
-  record.label = state->names.find(active->interner, what.name,
-                                   [&] { return what.overload_of(what.function); });
-  open(*state, *active, *slice);
+  slice->kind = static_cast<Kind>(what.kind);
+  slice->flags = what.flags;
+  slice->sequence = what.sequence;
+  slice->forward_thread = what.forward_thread;
+  slice->detail = 0;
+  slice->context = state->in_tasks ? context_source.load(std::memory_order_relaxed)() : 0;
+  slice->label = label_of(*state, *active, what);
+  if (slice->label == NameCache::kIgnored) [[unlikely]] {
+    state->give_slice(slice);
+    return nullptr;
+  }
+  open(*state, *slice);
   return slice;
 }
 
@@ -150,15 +180,14 @@ OpenSlice* Recorder::begin(Kind kind, std::string_view name, std::string_view de
     return nullptr;
   }
   if (context) state->in_tasks = true;
-  Record& record = slice->record;
-  record.kind = kind;
-  record.flags = 0;
-  record.sequence = -1;
-  record.forward_thread = 0;
-  record.context = context;
-  record.label = state->names.find_text(active->interner, name);
-  record.detail = detail.empty() ? 0 : state->names.find_text(active->interner, detail);
-  open(*state, *active, *slice);
+  slice->kind = kind;
+  slice->flags = 0;
+  slice->sequence = -1;
+  slice->forward_thread = 0;
+  slice->context = context;
+  slice->label = state->names.find_text(active->interner, name);
+  slice->detail = detail.empty() ? 0 : state->names.find_text(active->interner, detail);
+  open(*state, *slice);
   return slice;
 }
 
@@ -168,13 +197,19 @@ void Recorder::end(OpenSlice* slice) {
   if (!state) return;  // the thread is going; the slice stays open and is reported as unfinished
   const Inside inside(*state);
   Recording* const active = joined(*state);
-  if (active && slice->generation == active->generation) {
-    Record& record = slice->record;
-    record.end_ticks = now_ticks;
-    if (record.thread != state->thread) record.flags |= kAsync;
-    append(*state, *active, record);
+  if (active && slice->generation == state->generation) {
+    if (slice->thread != state->thread) slice->flags |= kAsync;
+    append(*state, *active, slice->ended(now_ticks));
   }
-  slice->stamp.store(0, std::memory_order_relaxed);
+  slice->order.store(0, std::memory_order_relaxed);
+}
+
+uint32_t Recorder::thread() {
+  ThreadState* const state = ThreadState::current();
+  if (!state) return kNoThread;
+  const Inside inside(*state);
+  const Recording* const active = Recording::active.load(std::memory_order_relaxed);
+  return active && state->generation == active->generation ? state->thread : kNoThread;
 }
 
 void Recorder::release(OpenSlice* slice) {
@@ -183,7 +218,7 @@ void Recorder::release(OpenSlice* slice) {
 
 const stepscope_core_api& Recorder::core_api() {
   static const stepscope_core_api api{STEPSCOPE_CORE_API_VERSION, &api_begin, &api_end,
-                                      &api_release};
+                                      &api_release, &api_names_changed};
   return api;
 }
 

@@ -38,11 +38,9 @@ class Recorder {
   static void end(OpenSlice* slice);
   static void release(OpenSlice* slice);
 
-  // The recording's number of the calling thread; of no meaning while nothing records.
-  static uint32_t thread() {
-    const ThreadState* const state = ThreadState::current();
-    return state ? state->thread : 0;
-  }
+  // The recording's number of the calling thread; kNoThread when it has recorded nothing yet.
+  static constexpr uint32_t kNoThread = UINT32_MAX;
+  static uint32_t thread();
 
   static const stepscope_core_api& core_api();
 
@@ -50,11 +48,6 @@ class Recorder {
   static void set_context_source(uint32_t (*current_context)());
 
  private:
-  struct Window {
-    uint64_t start_ticks;
-    uint64_t lost_before;
-  };
-
   Recorder();
   static void before_fork();
   static void after_fork_in_parent();
@@ -62,7 +55,7 @@ class Recorder {
 
   std::mutex mutex_;
   std::shared_ptr<Recording> current_;
-  std::unordered_map<uint64_t, Window> windows_;
+  std::unordered_map<uint64_t, Limit> windows_;
   uint64_t last_window_ = 0;
   uint32_t last_generation_ = 0;
 };

@@ -11,6 +11,20 @@ constexpr size_t kLargestChunkRecords = 4096;
 
 constexpr uint64_t kReserveShare = 8;
 
+// A limited recording takes chunks that are small beside its limit: the last one that fits leaves
+// little room unused, and the oldest one takes little along when it goes.
+constexpr uint64_t kLimitShare = 16;
+constexpr size_t kSmallestChunkRecords = 16;
+
+size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) {
+  if (use_reserve) return kSmallestChunkRecords;
+  const size_t wanted =
+      full ? std::min(full->capacity * 2, kLargestChunkRecords) : kFirstChunkRecords;
+  if (limit_bytes == 0) return wanted;
+  const auto share = static_cast<size_t>(limit_bytes / kLimitShare / sizeof(Record));
+  return std::clamp(share, kSmallestChunkRecords, wanted);
+}
+
 }  // namespace
 
 uint32_t Recording::add_thread(ThreadInfo info) {
@@ -24,56 +38,91 @@ void Recording::set_logical_id(uint32_t thread, uint32_t logical_id) {
   threads_[thread].logical_id = logical_id;
 }
 
-Chunk* Recording::next_chunk(Chunk* full, bool use_reserve) {
-  const size_t capacity =
-      full ? std::min(full->capacity * 2, kLargestChunkRecords) : kFirstChunkRecords;
-  const uint64_t bytes = capacity * sizeof(Record);
+bool Recording::next_chunk(Cursor& cursor, bool use_reserve) {
   const std::lock_guard lock(mutex_);
-  if (full) full->retired = true;
   tick_map_.add_if_due();
+  const size_t capacity = next_capacity(retire_locked(cursor), limit_.bytes, use_reserve);
+  const uint64_t bytes = capacity * sizeof(Record);
   if (limit_.bytes) {
     const uint64_t allowed = limit_.bytes + (use_reserve ? limit_.bytes / kReserveShare : 0);
     if (limit_.keep == Keep::kNewest) {
       while (bytes_ + bytes > allowed && evict_oldest()) {
       }
     } else if (bytes_ + bytes > allowed) {
-      return nullptr;
+      return false;
     }
   }
   bytes_ += bytes;
-  return chunks_.emplace_back(std::make_shared<Chunk>(capacity)).get();
+  Chunk& chunk = *chunks_.emplace_back(std::make_shared<Chunk>(capacity));
+  chunk.cursor = &cursor;
+  cursor.next = chunk.records.get();
+  cursor.end = chunk.records.get() + capacity;
+  return true;
 }
 
 // Chunks that threads still fill stay: when there are only those, the limit is too small for them.
 bool Recording::evict_oldest() {
   const auto oldest = std::find_if(chunks_.begin(), chunks_.end(),
-                                   [](const auto& chunk) { return chunk->retired; });
+                                   [](const auto& chunk) { return !chunk->cursor; });
   if (oldest == chunks_.end()) return false;
-  evicted_ += (*oldest)->size.load();
+  const Chunk& chunk = **oldest;
+  for (size_t i = 0; i < chunk.size; ++i) {
+    for (auto& [window, watch] : watches_) {
+      watch.lost += chunk.records[i].start_ticks >= watch.start_ticks;
+    }
+  }
   bytes_ -= (*oldest)->capacity * sizeof(Record);
   chunks_.erase(oldest);
   return true;
 }
 
-void Recording::retire(Chunk* chunk) {
+void Recording::retire(Cursor& cursor) {
   const std::lock_guard lock(mutex_);
-  chunk->retired = true;
+  retire_locked(cursor);
+}
+
+// Searched from the newest, where it is.
+Chunk* Recording::retire_locked(Cursor& cursor) {
+  const auto found = std::find_if(chunks_.rbegin(), chunks_.rend(),
+                                  [&](const auto& chunk) { return chunk->cursor == &cursor; });
+  if (found == chunks_.rend()) return nullptr;
+  Chunk& chunk = **found;
+  chunk.size = static_cast<size_t>(cursor.next.load() - chunk.records.get());
+  chunk.cursor = nullptr;
+  cursor.next = cursor.end = nullptr;
+  return &chunk;
 }
 
 void Recording::widen(Limit limit) {
   const std::lock_guard lock(mutex_);
   if (limit_.bytes == 0) return;
-  if (limit.bytes == 0 || limit.bytes > limit_.bytes) limit_ = limit;
+  if (limit.bytes != 0 && limit.bytes <= limit_.bytes) return;
+  limit_ = limit;
+  limits_set_.fetch_add(1, std::memory_order_relaxed);
 }
 
-Limit Recording::limit() const {
+void Recording::watch(uint64_t window, Limit limit, uint64_t start_ticks) {
   const std::lock_guard lock(mutex_);
-  return limit_;
+  watches_[window] = {start_ticks, limit, 0 - dropped.load()};
 }
 
-std::vector<std::shared_ptr<const Chunk>> Recording::chunks() const {
+Recording::Watch Recording::unwatch(uint64_t window) {
   const std::lock_guard lock(mutex_);
-  return {chunks_.begin(), chunks_.end()};
+  Watch watch = watches_.extract(window).mapped();
+  watch.lost += dropped.load();
+  return watch;
+}
+
+std::vector<ChunkView> Recording::chunks() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ChunkView> views;
+  for (const auto& chunk : chunks_) {
+    const Record* const first = chunk->records.get();
+    const size_t size =
+        chunk->cursor ? static_cast<size_t>(chunk->cursor->next.load() - first) : chunk->size;
+    views.push_back({chunk, size});
+  }
+  return views;
 }
 
 TickMap Recording::tick_map() const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/clock.h"
@@ -22,7 +23,13 @@ struct Limit {
   Keep keep = Keep::kOldest;
 };
 
-// Written by one thread, read by any: a record never changes once size counts it.
+// Where a thread writes its next record. Others read `next` to learn how far a chunk is filled.
+struct Cursor {
+  std::atomic<Record*> next{nullptr};
+  Record* end = nullptr;
+};
+
+// Written by one thread, read by any: a record never changes once the cursor has passed it.
 struct Chunk {
   explicit Chunk(size_t records_wanted)
       : records(std::make_unique_for_overwrite<Record[]>(records_wanted)),
@@ -30,8 +37,15 @@ struct Chunk {
 
   std::unique_ptr<Record[]> records;
   const size_t capacity;
-  std::atomic<size_t> size{0};
-  bool retired = false;  // its thread has gone on to another; guarded by the recording's mutex
+  // Guarded by the recording's mutex.
+  size_t size = 0;           // once nobody fills it any more
+  Cursor* cursor = nullptr;  // of the thread that fills it
+};
+
+// What is in a chunk at some moment.
+struct ChunkView {
+  std::shared_ptr<const Chunk> chunk;
+  size_t size;
 };
 
 struct ThreadInfo {
@@ -47,25 +61,36 @@ class Recording {
   uint32_t add_thread(ThreadInfo info);
   void set_logical_id(uint32_t thread, uint32_t logical_id);
 
-  // A chunk to go on with after a full one (or none yet); null when the limit says no. Ranges may
-  // use a reserve beyond the limit: a step or a user's range ends late, and is worth more than the
-  // operators that it encloses.
-  Chunk* next_chunk(Chunk* full, bool use_reserve);
+  // Let the cursor go on in a fresh chunk; false when the limit says no. Ranges may use a reserve
+  // beyond the limit: a step or a user's range ends late, and is worth more than the operators that
+  // it encloses.
+  bool next_chunk(Cursor& cursor, bool use_reserve);
 
-  // The chunk's thread is gone: nobody fills it any more.
-  void retire(Chunk* chunk);
+  // The cursor's thread is gone: nobody fills its chunk any more.
+  void retire(Cursor& cursor);
 
-  // Another window wants more.
+  // Another window wants more; threads that were refused may ask again.
   void widen(Limit limit);
+  uint32_t limits_set() const { return limits_set_.load(std::memory_order_relaxed); }
 
-  Limit limit() const;
-  uint64_t lost() const { return dropped.load() + evicted_.load(); }
-  std::vector<std::shared_ptr<const Chunk>> chunks() const;
+  // Count what a window loses of its own: drops from now on, and evictions of what began in it.
+  struct Watch {
+    uint64_t start_ticks = 0;
+    Limit limit;
+    uint64_t lost = 0;
+  };
+  void watch(uint64_t window, Limit limit, uint64_t start_ticks);
+  Watch unwatch(uint64_t window);
+
+  std::vector<ChunkView> chunks() const;
   std::vector<ThreadInfo> threads() const;
   TickMap tick_map() const;
 
   // The one being recorded, null when nothing records. A thread may use it only while Inside.
-  static inline std::atomic<Recording*> active{nullptr};
+  alignas(64) static inline std::atomic<Recording*> active{nullptr};
+  static inline std::atomic<uint32_t> active_generation{0};  // always read with it
+  // Counts the times when a name that lasts may have gone after all.
+  static inline std::atomic<uint32_t> names_changed{0};
 
   const uint32_t generation;
   Interner interner;
@@ -73,14 +98,16 @@ class Recording {
 
  private:
   bool evict_oldest();
+  Chunk* retire_locked(Cursor& cursor);
 
   mutable std::mutex mutex_;
   Limit limit_;
   TickMap tick_map_;
   uint64_t bytes_ = 0;
+  std::atomic<uint32_t> limits_set_{0};
   std::deque<std::shared_ptr<Chunk>> chunks_;
   std::vector<ThreadInfo> threads_;
-  std::atomic<uint64_t> evicted_{0};
+  std::unordered_map<uint64_t, Watch> watches_;  // by window; `lost` less the drops before it
 };
 
 }  // namespace stepscope

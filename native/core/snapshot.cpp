@@ -60,18 +60,17 @@ Run merge_by_start(std::vector<Run> runs) {
 
 }  // namespace
 
-Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks, uint64_t end_ticks,
-                       uint64_t lost_before) {
+Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch,
+                       uint64_t end_ticks) {
   Snapshot out;
-  out.start_ticks = start_ticks;
+  out.start_ticks = watch.start_ticks;
   out.end_ticks = end_ticks;
   out.tick_map = recording.tick_map();
-  out.limit = recording.limit();
+  out.limit = watch.limit;
+  out.lost = watch.lost;
   // Open slices first: one that ends meanwhile is then found twice, and never missed.
-  out.unfinished = ThreadState::open_slices(recording.generation);
+  out.unfinished = ThreadState::open_slices(recording.generation, end_ticks);
   out.chunks = recording.chunks();
-  std::vector<size_t> sizes;
-  for (const auto& chunk : out.chunks) sizes.push_back(chunk->size.load(std::memory_order_relaxed));
   Inside::order_with_others();
   out.threads = recording.threads();
   std::set<std::pair<uint32_t, uint64_t>> open;
@@ -79,12 +78,12 @@ Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks, uint64_
 
   std::vector<Run> runs(out.threads.size());
   const auto in_window = [&](const Record& record) {
-    return record.start_ticks >= start_ticks && record.start_ticks <= end_ticks &&
+    return record.start_ticks >= out.start_ticks && record.start_ticks <= end_ticks &&
            record.thread < runs.size();
   };
-  for (size_t c = 0; c < sizes.size(); ++c) {
-    for (size_t i = 0; i < sizes[c]; ++i) {
-      const Record& record = out.chunks[c]->records[i];
+  for (const auto& [chunk, size] : out.chunks) {
+    for (size_t i = 0; i < size; ++i) {
+      const Record& record = chunk->records[i];
       if (!in_window(record)) continue;
       if (!open.empty()) open.erase({record.thread, record.order});
       runs[record.thread].push_back(&record);
@@ -92,14 +91,12 @@ Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks, uint64_
   }
   for (Record& record : out.unfinished) {
     if (!in_window(record) || !open.contains({record.thread, record.order})) continue;
-    record.end_ticks = end_ticks;
     record.flags |= kUnfinished;
     runs[record.thread].push_back(&record);
   }
   for (Run& run : runs) run = in_begin_order(std::move(run));
   out.records = merge_by_start(std::move(runs));
   for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
-  out.lost = recording.lost() - lost_before;
   return out;
 }
 

@@ -20,11 +20,11 @@ struct Snapshot {
   std::vector<std::string> texts;      // by label; an operator's overload behind kOverloadMark
   std::vector<const Record*> records;  // by start; into the two below
 
-  std::vector<std::shared_ptr<const Chunk>> chunks;
+  std::vector<ChunkView> chunks;
   std::vector<Record> unfinished;
 };
 
-Snapshot take_snapshot(const Recording& recording, uint64_t start_ticks, uint64_t end_ticks,
-                       uint64_t lost_before);
+Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch,
+                       uint64_t end_ticks);
 
 }  // namespace stepscope

@@ -79,9 +79,7 @@ struct ThreadExit {
     {
       const Inside inside(*state);
       Recording* const active = Recording::active.load(std::memory_order_acquire);
-      if (active && active->generation == state->generation && state->chunk) {
-        active->retire(state->chunk);
-      }
+      if (active && active->generation == state->generation) active->retire(state->cursor);
     }
     ThreadState::detach(state);
   }
@@ -130,7 +128,7 @@ void ThreadState::join(Recording& wanted) {
   logical_id = 0;
   full = false;
   in_tasks = false;
-  chunk = nullptr;
+  cursor.next = cursor.end = nullptr;
   begun = 0;
   names.clear();
 }
@@ -150,24 +148,31 @@ void ThreadState::wait_until_none_is_inside() {
   Inside::order_with_others();
 }
 
-std::vector<Record> ThreadState::open_slices(uint32_t generation) {
+std::vector<Record> ThreadState::open_slices(uint32_t generation, uint64_t end_ticks) {
   std::vector<std::pair<const OpenSlice*, uint64_t>> candidates;
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   for (const auto& slab : all.slabs) {
     for (const OpenSlice& slice : *slab) {
-      const uint64_t stamp = slice.stamp.load(std::memory_order_relaxed);
-      if (stamp) candidates.emplace_back(&slice, stamp);
+      const uint64_t order = slice.order.load(std::memory_order_relaxed);
+      if (order) candidates.emplace_back(&slice, order);
     }
   }
   Inside::order_with_others();
+  std::vector<std::pair<Record, uint32_t>> copies;  // with its generation
+  for (const auto& [slice, order] : candidates) {
+    copies.emplace_back(slice->ended(end_ticks), slice->generation);
+  }
+  // A slice that was used again before it was copied shows so after this: the one seen first has
+  // ended and stands in a chunk.
+  Inside::order_with_others();
   std::vector<Record> open;
-  for (const auto& [slice, stamp] : candidates) {
-    const bool current = slice->generation == generation;
-    const Record copy = slice->record;
-    std::atomic_thread_fence(std::memory_order_acquire);
-    // Reused for another slice meanwhile: then this one has ended and stands in a chunk.
-    if (current && slice->stamp.load(std::memory_order_relaxed) == stamp) open.push_back(copy);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const auto& [slice, order] = candidates[i];
+    const auto& [copy, its_generation] = copies[i];
+    const bool same = slice->order.load(std::memory_order_relaxed) == order &&
+                      slice->thread == copy.thread && copy.order == order;
+    if (its_generation == generation && same) open.push_back(copy);
   }
   return open;
 }

@@ -13,15 +13,40 @@
 
 namespace stepscope {
 
-// A slice that has begun and not ended. They are pooled and never freed.
-struct OpenSlice : stepscope_open_slice {
-  Record record{};
-  std::atomic<uint64_t> stamp{0};  // unique while open, 0 while free
+// A slice that has begun and not ended: one cache line. They are pooled and never freed.
+struct alignas(64) OpenSlice : stepscope_open_slice {
+  std::atomic<uint64_t> order{0};  // counts the begins of its thread; 0 while it is not open
+  uint64_t start_ticks = 0;
+  union {
+    int64_t sequence = -1;
+    OpenSlice* next_free;  // while it is in a pool
+  };
+  uint32_t label = 0;
+  uint32_t thread = 0;
+  uint32_t context = 0;
+  uint32_t forward_thread = 0;
+  uint32_t detail = 0;
   uint32_t generation = 0;
-  OpenSlice* next_free = nullptr;
-};
+  Kind kind = Kind::kOther;
+  uint8_t flags = 0;
 
-struct ThreadState {
+  Record ended(uint64_t end_ticks) const {
+    return {.start_ticks = start_ticks,
+            .end_ticks = end_ticks,
+            .sequence = sequence,
+            .order = order.load(std::memory_order_relaxed),
+            .label = label,
+            .thread = thread,
+            .context = context,
+            .forward_thread = forward_thread,
+            .detail = detail,
+            .kind = kind,
+            .flags = flags};
+  }
+};
+static_assert(sizeof(OpenSlice) == 64);
+
+struct alignas(64) ThreadState {
   // Null when the thread is already shutting down.
   static ThreadState* current() {
     if (mine_) [[likely]]
@@ -32,8 +57,8 @@ struct ThreadState {
   // Wait until no thread is inside the recorder with what it saw before the call.
   static void wait_until_none_is_inside();
 
-  // Copies of the slices that are open in a generation.
-  static std::vector<Record> open_slices(uint32_t generation);
+  // The slices that are open in a generation, as if they ended then.
+  static std::vector<Record> open_slices(uint32_t generation, uint64_t end_ticks);
 
   static void hold_all_for_fork();
   static void release_all_after_fork();
@@ -58,12 +83,14 @@ struct ThreadState {
   uint32_t generation = 0;  // of the recording that the fields below belong to
   uint32_t thread = 0;
   uint32_t logical_id = 0;
-  bool full = false;      // the limit was met: only ranges are still kept
-  bool in_tasks = false;  // a range began inside an asyncio task
+  bool full = false;         // the limit was met: only ranges are still kept
+  uint32_t limits_seen = 0;  // how often the limit had been widened then
+  bool in_tasks = false;     // a range began inside an asyncio task
   Recording* recording = nullptr;
-  Chunk* chunk = nullptr;
+  Cursor cursor;
   uint64_t begun = 0;
   OpenSlice* free_slices = nullptr;
+  uint32_t names_changed = 0;  // what the cache below knows of
   NameCache names;
 
  private:

@@ -21,6 +21,7 @@ struct Range {
   std::string_view args_utf8;
   OpenSlice* open;                     // the latest entry that has not left
   std::vector<OpenSlice*>* also_open;  // earlier ones, when it is entered again before it left
+  uint32_t unrecorded;                 // entries made while nothing recorded, not yet left
 };
 
 PyTypeObject* range_type = nullptr;
@@ -52,11 +53,17 @@ bool encode_texts(Range* self) {
 }
 
 bool enter(Range* self) {
-  if (!Recorder::recording()) return true;
+  if (!Recorder::recording()) {
+    ++self->unrecorded;
+    return true;
+  }
   if (!self->name_utf8.data() && !encode_texts(self)) return false;
   OpenSlice* const slice =
       Recorder::begin(Kind::kRange, self->name_utf8, self->args_utf8, current_context());
-  if (!slice) return true;
+  if (!slice) {
+    ++self->unrecorded;
+    return true;
+  }
   if (self->open) {
     if (!self->also_open) self->also_open = new std::vector<OpenSlice*>;
     self->also_open->push_back(self->open);
@@ -66,33 +73,46 @@ bool enter(Range* self) {
 }
 
 // One object may be entered by several threads and tasks at once: the entry that leaves is the
-// latest that this thread and this task made.
+// latest that this thread and this task made; then one that was not recorded (null); then, as when
+// a range is handed over to another thread, the latest of all.
 OpenSlice* take_own(Range* self) {
-  auto& earlier = *self->also_open;
   const uint32_t context = current_context();
   const uint32_t thread = Recorder::thread();
   const auto is_own = [&](const OpenSlice* slice) {
-    return slice->record.thread == thread && slice->record.context == context;
+    return slice->thread == thread && slice->context == context;
   };
   OpenSlice* own = self->open;
+  std::vector<OpenSlice*>* const earlier = self->also_open;
   if (!is_own(own)) {
-    for (auto slice = earlier.rbegin(); slice != earlier.rend(); ++slice) {
-      if (!is_own(*slice)) continue;
-      own = *slice;
-      earlier.erase(std::next(slice).base());
+    for (size_t i = earlier ? earlier->size() : 0; i-- > 0;) {
+      own = (*earlier)[i];
+      if (!is_own(own)) continue;
+      earlier->erase(earlier->begin() + static_cast<ptrdiff_t>(i));
       return own;
     }
+    if (self->unrecorded) {
+      --self->unrecorded;
+      return nullptr;
+    }
+    own = self->open;
   }
-  self->open = earlier.back();
-  earlier.pop_back();
+  self->open = nullptr;
+  if (earlier && !earlier->empty()) {
+    self->open = earlier->back();
+    earlier->pop_back();
+  }
   return own;
 }
 
 void leave(Range* self) {
   OpenSlice* slice = self->open;
-  if (!slice) return;
-  if (self->also_open && !self->also_open->empty()) [[unlikely]] {
+  if (!slice) {
+    if (self->unrecorded) --self->unrecorded;
+    return;
+  }
+  if (self->unrecorded || (self->also_open && !self->also_open->empty())) [[unlikely]] {
     slice = take_own(self);
+    if (!slice) return;
   } else {
     self->open = nullptr;
   }
@@ -255,6 +275,7 @@ PyObject* make(PyTypeObject* type, PyObject* name, PyObject* args) {
   self->name_utf8 = self->args_utf8 = {};
   self->open = nullptr;
   self->also_open = nullptr;
+  self->unrecorded = 0;
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -297,6 +318,7 @@ PyObject* range_vectorcall(PyObject* type, PyObject* const* args, size_t nargsf,
 
 void range_dealloc(PyObject* object) {
   auto* self = reinterpret_cast<Range*>(object);
+  self->unrecorded = 0;
   while (self->open) leave(self);  // dropped inside the block: it ends here
   delete self->also_open;
   Py_XDECREF(self->name);
@@ -319,6 +341,19 @@ PyObject* range_repr(PyObject* object) {
   return PyUnicode_FromFormat("record_function(%R)", reinterpret_cast<Range*>(object)->name);
 }
 
+// Copies and pickles are new ranges of the same name that nobody has entered.
+PyObject* range_reduce(PyObject* object, PyObject*) {
+  const auto* self = reinterpret_cast<Range*>(object);
+  PyObject* state = PyObject_GetAttrString(object, "__dict__");  // only subclasses have one
+  if (!state) {
+    PyErr_Clear();
+    return Py_BuildValue("O(OO)", Py_TYPE(object), self->name, self->args);
+  }
+  return Py_BuildValue("O(OO)N", Py_TYPE(object), self->name, self->args, state);
+}
+
+PyMethodDef range_methods[] = {{"__reduce__", &range_reduce, METH_NOARGS, nullptr},
+                               {nullptr, nullptr, 0, nullptr}};
 PyMemberDef range_members[] = {
     {"name", T_OBJECT_EX, offsetof(Range, name), READONLY, "what the trace calls the range"},
     {"args", T_OBJECT_EX, offsetof(Range, args), READONLY, "a text kept with the range, or None"},
@@ -332,6 +367,7 @@ PyType_Slot range_slots[] = {{Py_tp_new, reinterpret_cast<void*>(&range_new)},
                              {Py_tp_dealloc, reinterpret_cast<void*>(&range_dealloc)},
                              {Py_tp_call, reinterpret_cast<void*>(&range_call)},
                              {Py_tp_repr, reinterpret_cast<void*>(&range_repr)},
+                             {Py_tp_methods, range_methods},
                              {Py_tp_members, range_members},
                              {Py_tp_doc, const_cast<char*>(kRangeDoc)},
                              {0, nullptr}};

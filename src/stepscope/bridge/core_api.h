@@ -11,14 +11,21 @@
 enum stepscope_kind { STEPSCOPE_OPERATOR = 1, STEPSCOPE_RANGE = 2 };
 enum stepscope_flag { STEPSCOPE_BACKWARD = 4 };
 
-/* A slice that has begun. The first words are the bridge's own, to build its context object in. */
+/* Whether the text at a name's address is always the same. */
+enum stepscope_name_kind {
+  STEPSCOPE_NAME_UNKNOWN = 0,
+  STEPSCOPE_NAME_LASTS = 1,  /* until names_changed() says otherwise: it is read once */
+  STEPSCOPE_NAME_PASSES = 2, /* it was made for this call */
+};
+
+/* A slice that has begun. The first word is the bridge's own, to build its context object in. */
 struct stepscope_open_slice {
-  void* client[2];
+  void* client;
 };
 
 struct stepscope_begin {
   const char* name;
-  /* Asked only for a name not seen before at its address: operators' names stay where they are. */
+  /* Asked only for a name not seen before at its address. NULL: do not record this function. */
   const char* (*overload_of)(const void* function);
   const void* function;
   int64_t sequence;        /* -1: none */
@@ -26,6 +33,7 @@ struct stepscope_begin {
   uint32_t forward_thread; /* 0: none */
   uint8_t kind;
   uint8_t flags;
+  uint8_t name_kind;
 };
 
 struct stepscope_core_api {
@@ -36,6 +44,8 @@ struct stepscope_core_api {
   void (*end)(struct stepscope_open_slice* slice);
   /* The bridge's words are no longer in use. */
   void (*release)(struct stepscope_open_slice* slice);
+  /* A name that was said to last is gone: another may come to stand at its address. */
+  void (*names_changed)(void);
 };
 
 #endif

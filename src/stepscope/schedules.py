@@ -48,8 +48,12 @@ def schedule(
         "skip_first_wait": skip_first_wait,
     }
     for name, count in counts.items():
-        assert count >= 0, f"Invalid profiler schedule: {name}={count} is negative"
-    assert active > 0, f"Invalid profiler schedule: active={active} records nothing; give 1 or more"
+        if count < 0:
+            raise AssertionError(f"Invalid profiler schedule: {name}={count} is negative")
+    if active <= 0:
+        raise AssertionError(
+            f"Invalid profiler schedule: active={active} records nothing; give 1 or more"
+        )
     if warmup == 0:
         warnings.warn(
             "Profiler won't be using a warmup (warmup=0): the first recorded step pays for "
@@ -59,7 +63,8 @@ def schedule(
     cycle = wait + warmup + active
 
     def action_at(step: int) -> ProfilerAction:
-        assert step >= 0, f"a step number cannot be negative: {step}"
+        if step < 0:
+            raise AssertionError(f"a step number cannot be negative: {step}")
         if step < skip_first:
             return ProfilerAction.NONE
         step -= skip_first

@@ -36,8 +36,8 @@ _TRANSITIONS: Mapping[tuple[ProfilerAction, ProfilerAction | None], tuple[str, .
     (WARMUP, RECORD): ("_record",),
     (WARMUP, RECORD_AND_SAVE): ("_record",),
     (WARMUP, None): ("_record", "_save"),
-    (RECORD, NONE): ("_warn_unsaved", "_save"),
-    (RECORD, WARMUP): ("_warn_unsaved", "_save", "_prepare"),
+    (RECORD, NONE): ("_save", "_warn_unsaved"),
+    (RECORD, WARMUP): ("_save", "_warn_unsaved", "_prepare"),
     (RECORD, RECORD): (),
     (RECORD, RECORD_AND_SAVE): (),
     (RECORD, None): ("_save", "_deliver"),
@@ -99,6 +99,7 @@ class Session:
         self.action = self._action_at(self.step_num)
         if self.running:
             self._go(before, self.action)
+        if self.running:
             self._open_step()
 
     def stop(self) -> None:
@@ -129,10 +130,21 @@ class Session:
         return action
 
     def _go(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
-        # Every move is made, also when one raises: a failing callback does not end the run.
-        with ExitStack() as moves:
-            for move in reversed(_TRANSITIONS[before, after]):
-                moves.callback(getattr(self, move))
+        # A failing callback does not end the run: the moves after it are made, then it is heard.
+        # Anything else that fails does end it, with nothing left on.
+        failure: BaseException | None = None
+        for move in _TRANSITIONS[before, after]:
+            try:
+                getattr(self, move)()
+            except BaseException as error:
+                if move != "_deliver":
+                    self._abandon()
+                    raise
+                failure = error
+            if after is not None and not self.running:
+                break  # the callback stopped us
+        if failure is not None:
+            raise failure
 
     def _open_step(self) -> None:
         if self._mark_steps and self._window is not None:
@@ -153,28 +165,34 @@ class Session:
 
     def _record(self) -> None:
         self._window = Window(self._limit)
-        try:
-            for source in self._sources:
-                source.start()
-                self._started.append(source)
-        except BaseException:
-            self._stop_sources()
-            self._window.close()
-            self._window = None
-            self.running = False
-            raise
+        for source in self._sources:
+            source.start()
+            self._started.append(source)
         self._window.restart()
 
     def _stop_sources(self) -> None:
-        while self._started:
-            self._started.pop().stop()
+        with ExitStack() as each:  # one that fails does not keep the others running
+            while self._started:
+                each.callback(self._started.pop(0).stop)
+
+    def _abandon(self) -> None:
+        """Leave nothing on after a failure."""
+        self.running = False
+        window, self._window = self._window, None
+        try:
+            self._stop_sources()
+        finally:
+            if window is not None:
+                window.close()
 
     def _save(self) -> None:
         window, self._window = self._window, None
         if window is None:
             return
-        self._stop_sources()
-        recorded = window.close()
+        try:
+            self._stop_sources()
+        finally:
+            recorded = window.close()
         from stepscope.trace.build import build_trace
         from stepscope.trace.describe import describe_process
         from stepscope.trace.merge import merge_parts

@@ -53,8 +53,8 @@ class Run:
                 metavar="SIZE",
                 type=memory_size,
                 default=_DEFAULT_LIMIT,
-                help="what the recording may take: 512M, 2G, none; an event takes 64 bytes, and "
-                f"what is lost is counted (default: {_DEFAULT_LIMIT}, 33 million events)",
+                help="what the recording may take: 512M, 2G, none; an event takes 56 bytes, and "
+                f"what is lost is counted (default: {_DEFAULT_LIMIT}, 38 million events)",
             ),
             parser.add_argument(
                 "--keep",

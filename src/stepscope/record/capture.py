@@ -58,18 +58,25 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
 
 
 def _tracks(threads: list[tuple[int, int, bytes]], names: Mapping[int, str]) -> tuple[Track, ...]:
-    pid = os.getpid()
     return tuple(
-        Track(
-            pid=str(pid),
-            tid=str(os_id),
-            process_name="python",
-            thread_name=names.get(os_id) or name.decode("utf-8", "replace"),
-            process_sort=pid,
-            thread_sort=os_id,
-            logical_id=logical_id or NO_THREAD,
+        thread_track(
+            os_id, logical_id or NO_THREAD, names.get(os_id) or name.decode("utf-8", "replace")
         )
         for os_id, logical_id, name in threads
+    )
+
+
+def thread_track(os_id: int, logical_id: int, name: str) -> Track:
+    """Return the track of a thread of this process."""
+    pid = os.getpid()
+    return Track(
+        pid=str(pid),
+        tid=str(os_id),
+        process_name="python",
+        thread_name=name,
+        process_sort=pid,
+        thread_sort=os_id,
+        logical_id=logical_id,
     )
 
 

@@ -27,5 +27,5 @@ class MemoryLimit:
         if self.bytes < _SMALLEST_BYTES:
             raise ValueError(
                 f"a memory limit of {self.bytes} bytes is too small: "
-                f"give at least {_SMALLEST_BYTES} bytes (an event takes 64)"
+                f"give at least {_SMALLEST_BYTES} bytes (an event takes 56)"
             )

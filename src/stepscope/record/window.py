@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import functools
-import threading
 from typing import TYPE_CHECKING
 
 from stepscope import _native
 from stepscope.record.limits import Keep, MemoryLimit
+from stepscope.record.threads import (
+    forget_started_threads,
+    remember_started_threads,
+    thread_names,
+)
 
 if TYPE_CHECKING:
     from stepscope.record.capture import Recorded
@@ -23,6 +27,7 @@ class Window:
 
     def __init__(self, limit: MemoryLimit | None = None) -> None:
         """Open it: recording starts now."""
+        remember_started_threads()
         keep_newest = limit is not None and limit.keep is Keep.NEWEST
         self._id = _native.open_window(limit.bytes if limit else 0, keep_newest)
         self._names: dict[int, str] = {}
@@ -34,14 +39,13 @@ class Window:
 
     def note_thread_names(self) -> None:
         """Remember what the threads that run now are called: a thread that ends takes it along."""
-        for thread in threading.enumerate():
-            if thread.native_id is not None:
-                self._names[thread.native_id] = thread.name
+        self._names.update(thread_names())
 
     def close(self) -> Recorded:
         """Close it and take what it saw."""
         self.note_thread_names()
         columns = _native.close_window(self._id)
+        forget_started_threads()
         from stepscope.record.capture import recorded
 
         return recorded(columns, self._names)

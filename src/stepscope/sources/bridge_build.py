@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _STANDARDS = ("c++17", "c++20")  # what torch's headers ask for depends on its v
 _TIMEOUT_S = 300
 
 
-class BridgeUnavailableError(Exception):
+class BridgeUnavailableError(StepscopeError):
     """The bridge cannot be built or loaded here; the message says why."""
 
 
@@ -59,12 +60,24 @@ def bridge_path(torch: Any) -> Path:
     build = TorchBuild.of(torch)
     folder = _cache_folder()
     path = folder / f"{build.key()}.so"
-    if path.exists():
+    if _is_whole(path):
         return path
     with _exclusive(folder / f"{build.key()}.lock"):
-        if not path.exists():
+        if not _is_whole(path):
             _compile(build, path)
     return path
+
+
+def _is_whole(path: Path) -> bool:
+    """Tell whether the file is as it was built: loading half a library kills the process."""
+    try:
+        return path.with_suffix(".sha256").read_text() == _digest(path)
+    except OSError:
+        return False
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _cache_folder() -> Path:
@@ -118,6 +131,8 @@ def _compiler() -> list[str]:
 
 def _compile(build: TorchBuild, target: Path) -> None:
     compiler = _compiler()
+    if error := _run([*compiler, "--version"]):
+        raise BridgeUnavailableError(f"`{shlex.join(compiler)}` does not work: {error}")
     notify(f"building the bridge to torch {build.version} (once; it takes some seconds) ...")
     began = time.monotonic()
     errors = []
@@ -128,6 +143,7 @@ def _compile(build: TorchBuild, target: Path) -> None:
         try:
             error = _run(_command(compiler, standard, build, made))
             if error is None:
+                target.with_suffix(".sha256").write_text(_digest(Path(made)))
                 Path(made).replace(target)
                 notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {target}")
                 return

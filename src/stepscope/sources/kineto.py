@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepscope import _native
 from stepscope.errors import StepscopeError
+from stepscope.record.capture import thread_track
+from stepscope.record.threads import thread_names
 from stepscope.trace.build import Captured, RawSlices
-from stepscope.trace.model import NO_SEQUENCE, NO_THREAD, SliceFlags, Track
+from stepscope.trace.model import NO_SEQUENCE, NO_THREAD, SliceFlags
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -33,17 +34,17 @@ class Kineto:
         self._prepared = False
 
     def prepare(self) -> None:
-        """Let the collector warm up."""
-        self._torch.autograd._prepare_profiler(*self._options())
-        self._prepared = True
-
-    def start(self) -> None:
-        """Begin to collect on the calling thread and those it starts."""
+        """Let the collector warm up; this takes it away from whoever has it."""
         if self._torch.autograd._profiler_enabled():
             raise StepscopeError(
                 "torch.profiler is active, and torch's collector serves one user at a time: stop "
                 "it first, or install a C++ compiler so that Stepscope can use its own bridge"
             )
+        self._torch.autograd._prepare_profiler(*self._options())
+        self._prepared = True
+
+    def start(self) -> None:
+        """Begin to collect on the calling thread and those it starts."""
         if not self._prepared:
             self.prepare()
         self._torch.autograd._enable_profiler(*self._options())
@@ -73,7 +74,10 @@ class Kineto:
         autograd = self._torch.autograd
         profiler = self._torch._C._profiler
         state = autograd.ProfilerState.KINETO
-        experimental = profiler._ExperimentalConfig()
+        try:
+            experimental = profiler._ExperimentalConfig(capture_overload_names=True)
+        except TypeError:  # older versions of torch
+            experimental = profiler._ExperimentalConfig()
         config = autograd.ProfilerConfig(state, False, False, False, False, False, experimental)
         return config, {profiler.ProfilerActivity.CPU}
 
@@ -118,8 +122,8 @@ def _columns(events: Sequence[Any]) -> Captured:
         sequence=numbers[2],
         forward_thread=numbers[3],
     )
-    pid = str(os.getpid())
+    called = thread_names()
     tracks = tuple(
-        Track(pid=pid, tid=str(os_id), logical_id=logical) for os_id, logical in threads.rows
+        thread_track(os_id, logical, called.get(os_id, "")) for os_id, logical in threads.rows
     )
     return Captured(slices, tracks, Strings.of(strings.rows))

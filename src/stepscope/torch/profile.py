@@ -212,7 +212,7 @@ class profile:  # noqa: N801 - torch's name
     def add_metadata_json(self, key: str, value: str) -> None:
         """Keep a JSON value, given as text, with the trace."""
         try:
-            self._metadata[key] = json.loads(value)
+            self._metadata[key] = json.loads(value, parse_constant=_refuse_constant)
         except ValueError as error:
             raise ValueError(
                 f"add_metadata_json({key!r}, ...) needs valid JSON, not {value!r}: {error}; "
@@ -261,3 +261,7 @@ def _warn_of_missing(**options: object) -> None:
             "everything else is recorded as asked",
             stacklevel=3,
         )
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")

@@ -11,6 +11,7 @@ import numpy as np
 from stepscope import _native
 from stepscope.trace.model import (
     NO_CORRELATION,
+    NO_PARENT,
     NO_SEQUENCE,
     NO_STEP,
     NO_THREAD,
@@ -19,6 +20,7 @@ from stepscope.trace.model import (
     Int64,
     IntColumn,
     Marks,
+    SliceFlags,
     SliceKind,
     Slices,
     Trace,
@@ -105,6 +107,7 @@ def build_trace(
         raw.start_ns, raw.duration_ns, raw.track, flags, raw.context
     )
     kind = _kinds(raw, strings)
+    raw = _with_engine_ties(raw, flags, parent)
     if overlaps:
         info = replace(info, anomalies={**info.anomalies, "overlapping slices": overlaps})
     slices = Slices(
@@ -182,6 +185,20 @@ def _reordered_args(args: Args, order: UInt32, new_row: UInt32) -> Args:
 
     integers = {key: moved(column) for key, column in args.integers.items()}
     return Args(integers, args.rest[order] if len(args.rest) else args.rest)
+
+
+def _with_engine_ties(raw: RawSlices, flags: UInt8, parent: Int32) -> RawSlices:
+    """Let the engine's slice around a backward function be tied to the forward operator, too."""
+    if raw.sequence is None or raw.forward_thread is None:
+        return raw
+    inner = np.flatnonzero((flags & SliceFlags.BACKWARD != 0) & (parent != NO_PARENT))
+    inner = inner[(raw.sequence[inner] >= 0) & (raw.sequence[parent[inner]] == NO_SEQUENCE)]
+    if not len(inner):
+        return raw
+    sequence, forward_thread = raw.sequence.copy(), raw.forward_thread.copy()
+    sequence[parent[inner]] = sequence[inner]
+    forward_thread[parent[inner]] = forward_thread[inner]
+    return replace(raw, sequence=sequence, forward_thread=forward_thread)
 
 
 def _kinds(raw: RawSlices, strings: Strings) -> UInt8:

@@ -1,0 +1,50 @@
+// Recording as the tests write it: a window that closes, and slices by name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/recorder.h"
+
+namespace stepscope::testing {
+
+class Window {
+ public:
+  explicit Window(Limit limit = {}) : id_(Recorder::instance().open_window(limit)) {}
+  Snapshot close() { return Recorder::instance().close_window(id_); }
+  void restart() { Recorder::instance().restart_window(id_); }
+
+ private:
+  uint64_t id_;
+};
+
+inline OpenSlice* enter(std::string_view name, std::string_view detail = {}) {
+  return Recorder::begin(Kind::kRange, name, detail, 0);
+}
+
+// The overload plays the part of the framework's function object.
+inline OpenSlice* enter_operator(const char* name, const char* overload = "") {
+  stepscope_begin what{};
+  what.name = name;
+  what.function = overload;
+  what.overload_of = [](const void* function) { return static_cast<const char*>(function); };
+  what.sequence = 7;
+  what.thread = 3;
+  what.kind = STEPSCOPE_OPERATOR;
+  return Recorder::begin(what);
+}
+
+inline void leave(OpenSlice* slice) {
+  if (!slice) return;
+  Recorder::end(slice);
+  Recorder::release(slice);
+}
+
+inline std::vector<std::string> names(const Snapshot& snapshot) {
+  std::vector<std::string> found;
+  for (const Record* record : snapshot.records) found.push_back(snapshot.texts[record->label]);
+  return found;
+}
+
+}  // namespace stepscope::testing

@@ -1,0 +1,193 @@
+// The recorder under many threads, stops in their midst, and forks.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "check.h"
+#include "recorded.h"
+
+using namespace stepscope;
+using namespace stepscope::testing;
+
+namespace {
+
+void run_threads(int count, const std::function<void(int)>& work) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+void check_whole(const Snapshot& snapshot) {
+  std::set<std::pair<uint32_t, uint64_t>> seen;
+  uint64_t last_start = 0;
+  for (const Record* record : snapshot.records) {
+    CHECK(seen.emplace(record->thread, record->order).second);  // none twice
+    CHECK(record->start_ticks >= last_start);
+    CHECK(record->end_ticks >= record->start_ticks);
+    CHECK(record->label < snapshot.texts.size());
+    last_start = record->start_ticks;
+  }
+}
+
+void every_threads_slices_are_there() {
+  Window window;
+  run_threads(16, [](int i) {
+    const std::string name = std::to_string(i);
+    for (int k = 0; k < 3'000; ++k) {
+      OpenSlice* const outer = enter(name);
+      leave(enter_operator("op"));
+      leave(outer);
+    }
+  });
+  const Snapshot snapshot = window.close();
+  check_whole(snapshot);
+  CHECK_EQ(snapshot.records.size(), 16U * 6'000U);
+  CHECK_EQ(snapshot.threads.size(), 16U);
+  std::map<std::string, std::set<uint32_t>> threads_of;
+  for (const Record* record : snapshot.records) {
+    if (record->kind != Kind::kRange) continue;
+    threads_of[snapshot.texts[record->label]].insert(record->thread);
+  }
+  CHECK_EQ(threads_of.size(), 16U);
+  for (const auto& [name, threads] : threads_of) CHECK_EQ(threads.size(), 1U);
+}
+
+void windows_may_open_and_close_while_threads_record() {
+  std::atomic<bool> finished{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&finished, i] {
+      const std::string name = std::to_string(i);
+      while (!finished.load(std::memory_order_relaxed)) {
+        OpenSlice* const outer = enter(name);
+        leave(enter_operator("op", "overload"));
+        leave(outer);
+      }
+    });
+  }
+  for (int round = 0; round < 40; ++round) {
+    Window outer({1 << 20, round % 2 ? Keep::kNewest : Keep::kOldest});
+    Window inner;
+    leave(enter("main"));
+    check_whole(inner.close());
+    check_whole(outer.close());
+  }
+  finished = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(!Recorder::recording());
+}
+
+void threads_come_and_go() {
+  Window window;
+  for (int round = 0; round < 50; ++round) {
+    run_threads(4, [](int) { leave(enter("short")); });
+  }
+  const Snapshot snapshot = window.close();
+  check_whole(snapshot);
+  CHECK_EQ(snapshot.records.size(), 200U);
+}
+
+void a_slice_may_end_on_another_thread() {
+  Window window;
+  OpenSlice* const slice = enter("handed over");
+  std::thread([slice] { leave(slice); }).join();
+  const Snapshot snapshot = window.close();
+  CHECK_EQ(snapshot.records.size(), 1U);
+  CHECK_EQ(int{snapshot.records[0]->flags}, int{kAsync});
+}
+
+void a_threads_open_slice_outlives_it() {
+  Window window;
+  OpenSlice* slice = nullptr;
+  std::thread([&slice] { slice = enter("left open"); }).join();
+  const Snapshot snapshot = window.close();
+  CHECK_EQ(snapshot.records.size(), 1U);
+  CHECK_EQ(int{snapshot.records[0]->flags}, int{kUnfinished});
+  leave(slice);
+}
+
+// The last thread-local to go still records: its destructor runs when the recorder's is gone.
+struct RecordsAtExit {
+  ~RecordsAtExit() { leave(enter("late")); }
+};
+
+void a_thread_may_record_while_it_ends() {
+  Window window;
+  run_threads(4, [](int) {
+    thread_local RecordsAtExit at_exit;
+    static_cast<void>(&at_exit);
+    leave(enter("early"));
+  });
+  check_whole(window.close());
+}
+
+int in_a_fork(const std::function<void()>& check) {
+  const pid_t child = fork();
+  if (child == 0) {
+    testing::failures = 0;
+    check();
+    _exit(testing::failures);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+void a_forked_child_is_clean_and_records_for_itself() {
+  Window window;
+  OpenSlice* const around = enter("around");
+  const int status = in_a_fork([around] {
+    CHECK(!Recorder::recording());
+    leave(around);
+    Window own;
+    leave(enter("child's"));
+    std::thread([] { leave(enter("child's thread's")); }).join();
+    CHECK_EQ(own.close().records.size(), 2U);
+  });
+  CHECK_EQ(status, 0);
+  leave(around);
+  const Snapshot snapshot = window.close();
+  CHECK_EQ(snapshot.records.size(), 1U);
+  CHECK_EQ(int{snapshot.records[0]->flags}, 0);
+}
+
+void forks_while_threads_record() {
+  Window window;
+  std::atomic<bool> finished{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&finished] {
+      while (!finished.load(std::memory_order_relaxed)) leave(enter_operator("busy"));
+    });
+  }
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_a_fork([] {
+      Window own;
+      leave(enter("child's"));
+      CHECK_EQ(own.close().records.size(), 1U);
+    });
+    CHECK_EQ(status, 0);
+  }
+  finished = true;
+  for (std::thread& thread : threads) thread.join();
+  check_whole(window.close());
+}
+
+}  // namespace
+
+int main() {
+  every_threads_slices_are_there();
+  windows_may_open_and_close_while_threads_record();
+  threads_come_and_go();
+  a_slice_may_end_on_another_thread();
+  a_threads_open_slice_outlives_it();
+  a_thread_may_record_while_it_ends();
+  a_forked_child_is_clean_and_records_for_itself();
+  forks_while_threads_record();
+  return testing::result("threads");
+}

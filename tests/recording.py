@@ -1,0 +1,102 @@
+"""What the tests of the recording side share: a clock set by hand, and a trace read by eye."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope import _native
+from stepscope.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.trace.model import Trace
+
+SOURCE_DIR = Path(__file__).parent.parent / "src"
+
+
+@contextlib.contextmanager
+def manual_clock(start_ns: int = 0, tick_ns: int = 0) -> Iterator[None]:
+    """Let time stand still but for ``advance_clock`` and ``tick_ns`` at each reading."""
+    _native.use_manual_clock(start_ns, tick_ns)
+    try:
+        yield
+    finally:
+        _native.use_system_clock()
+
+
+@contextlib.contextmanager
+def ranges_recorded(**options: Any) -> Iterator[Session]:
+    """Record the user's ranges, and no framework."""
+    session = Session([], **options)
+    session.start()
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextlib.contextmanager
+def nothing_left_on() -> Iterator[None]:
+    """Check that what was off before is off afterwards."""
+    was_on = _native.recording()
+    yield
+    assert was_on or not _native.recording(), "something still records"
+
+
+def trace_of(session: Session) -> Trace:
+    assert session.trace is not None
+    return session.trace
+
+
+def parents(trace: Trace) -> list[tuple[str, str | None]]:
+    """Return (name, parent's name) of every slice, in order."""
+    return [
+        (trace.name_of(row), None if parent < 0 else trace.name_of(parent))
+        for row, parent in enumerate(trace.slices.parent)
+    ]
+
+
+def row_of(trace: Trace, name: str) -> int:
+    """Return the one slice of that name."""
+    (row,) = [row for row, other in enumerate(trace.names()) if other == name]
+    return row
+
+
+def chain_of(trace: Trace, row: int) -> tuple[str, ...]:
+    """Return the names from a slice up to the top."""
+    names = []
+    while row >= 0:
+        names.append(trace.name_of(row))
+        row = int(trace.slices.parent[row])
+    return tuple(names)
+
+
+def thread_of(trace: Trace, row: int) -> str:
+    return trace.tracks[trace.slices.track[row]].thread_name
+
+
+def run_python(
+    code: str, *arguments: str, **environment: str | None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of its own, with some variables set, or (None) unset."""
+    process = start_python(code, *arguments, **environment)
+    out, err = process.communicate(timeout=300)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def start_python(code: str, *arguments: str, **environment: str | None) -> subprocess.Popen[str]:
+    everything = {**os.environ, "PYTHONPATH": str(SOURCE_DIR), **environment}
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        env={name: value for name, value in everything.items() if value is not None},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

@@ -1,0 +1,71 @@
+"""Small traces to test with, texts that break things, and real traces where they are at hand."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stepscope.trace.build import RawSlices, build_trace
+from stepscope.trace.model import Args, Trace, TraceInfo, Track
+from stepscope.trace.strings import Strings
+
+SHARED_TRACES = sorted((Path(__file__).parents[2] / "shared" / "traces").glob("*.json.gz"))
+HOSTILE = [
+    'quote " backslash \\ slash /',
+    "</script><script>alert(1)</script>",
+    "line\nfeed\r\ttab \x00\x01\x1f\x7f",
+    "ünï çödé 漢字 🙂 \u2028\u2029\ufeff",
+    "long " * 2_000,
+]
+
+
+def recording(names: list[str] | None = None, args: Args | None = None, **info: Any) -> Trace:
+    """Return slices one inside the other, 1,500 ns apart."""
+    names = ["outer", "inner"] if names is None else names
+    strings = Strings.of(["", "cpu_op", *names])
+    rows = np.arange(len(names))
+    raw = RawSlices(
+        category=np.full(len(names), 1, np.uint32),
+        name=(rows + 2).astype(np.uint32),
+        start_ns=1_000_000 + 1_500 * rows,
+        duration_ns=1_000_000 - 3_001 * rows,
+        track=np.zeros(len(names), np.uint32),
+        args=args or Args(),
+    )
+    tracks = [Track("12", "34", "python", "main", "CPU", 12, 34, logical_id=1)]
+    return build_trace(raw, tracks, strings, TraceInfo(**{"producer": "stepscope", **info}))
+
+
+def assert_same(one: Trace, other: Trace) -> None:
+    """Compare every column of every table; texts and tracks may be numbered differently."""
+    assert _told(one) == _told(other)
+    assert set(one.tracks) == set(other.tracks)
+    assert one.info == other.info
+
+
+def _told(trace: Trace) -> dict[str, Any]:
+    texts, tracks = trace.strings.decode_all(), trace.tracks
+
+    def meaning(name: str, column: Any) -> Any:
+        if name in {"category", "name", "overload"}:
+            return [texts[i] for i in column]
+        return [tracks[i] for i in column] if name == "track" else (column.dtype, column.tolist())
+
+    def pairs(args: Args, rows: int) -> Any:
+        rest = args.rest if len(args.rest) else np.zeros(rows, np.uint32)
+        columns = {k: (c.rows.tolist(), c.values.tolist()) for k, c in args.integers.items()}
+        return columns, [texts[i] for i in rest]
+
+    told: dict[str, Any] = {}
+    for table in (trace.slices, trace.marks):
+        for field in fields(table):
+            column = getattr(table, field.name)
+            told[f"{type(table).__name__}.{field.name}"] = (
+                pairs(column, len(table))
+                if isinstance(column, Args)
+                else meaning(field.name, column)
+            )
+    return told

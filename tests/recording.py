@@ -10,6 +10,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import stepscope
 from stepscope import _native
 from stepscope.session import Session
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Trace
 
-SOURCE_DIR = Path(__file__).parent.parent / "src"
+SOURCE_DIR = Path(stepscope.__file__).parent.parent  # whichever is being tested
 
 
 @contextlib.contextmanager

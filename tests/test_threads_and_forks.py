@@ -391,3 +391,10 @@ def test_a_program_may_end_while_it_records(ending: str) -> None:
         """
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_threading_is_left_as_it_was_found() -> None:
+    start = threading.Thread.start
+    with ranges_recorded():
+        assert threading.Thread.start is not start
+    assert threading.Thread.start is start

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import functools
 import threading
+from typing import TYPE_CHECKING
 
 from stepscope import _native
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _started: list[threading.Thread] = []
+_plain_start: Callable[[threading.Thread], None] = threading.Thread.start
+_installed = False
 
 
-@functools.cache
+def _noted_start(thread: threading.Thread) -> None:
+    if _native.recording():
+        _started.append(thread)
+    _plain_start(thread)
+
+
 def remember_started_threads() -> None:
     """Keep hold of every thread that starts while something records; asked again, do nothing."""
-    start = threading.Thread.start
-
-    @functools.wraps(start)
-    def noted_start(self: threading.Thread) -> None:
-        if _native.recording():
-            _started.append(self)
-        start(self)
-
-    threading.Thread.start = noted_start  # type: ignore[method-assign]
+    global _installed, _plain_start  # noqa: PLW0603 - threading is one for the process, too
+    if not _installed:
+        _plain_start = threading.Thread.start
+        threading.Thread.start = _noted_start  # type: ignore[method-assign,assignment]
+        _installed = True
 
 
 def thread_names() -> dict[int, str]:
@@ -31,6 +37,11 @@ def thread_names() -> dict[int, str]:
 
 
 def forget_started_threads() -> None:
-    """Let go of those that have ended, when nothing records any more."""
-    if not _native.recording():
-        _started.clear()
+    """Let go of them, and leave threading as it was, when nothing records any more."""
+    global _installed  # noqa: PLW0603
+    if _native.recording():
+        return
+    _started.clear()
+    if threading.Thread.start is _noted_start:  # else somebody wrapped it: it stays in their chain
+        threading.Thread.start = _plain_start  # type: ignore[method-assign,assignment]
+        _installed = False

@@ -137,3 +137,17 @@ def test_torchs_profiler_sees_nothing_of_our_calibration() -> None:
         """
     )
     assert done.stdout == "set()\nTrue\n", done.stderr
+
+
+def test_operators_that_come_and_go_keep_their_own_names() -> None:
+    """Another operator's name may come to stand where that of a removed one stood."""
+    with profile() as profiler:
+        for i in range(100):
+            library = torch.library.Library(f"passing{i}", "DEF")
+            library.define("op(Tensor x) -> Tensor")
+            library.impl("op", torch.neg, "CPU")
+            getattr(torch.ops, f"passing{i}").op(one)
+            library._destroy()
+            delattr(torch.ops, f"passing{i}")
+    passing = [name for name in names(profiler) if name.startswith("passing")]
+    assert passing == [f"passing{i}::op" for i in range(100)]

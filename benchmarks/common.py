@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def in_child(module: str, *args: str) -> Any:
         check=True,
         stdout=subprocess.PIPE,
         text=True,
+        cwd=Path(__file__).parent,
         env={**os.environ, "OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "99"},
     )
     return json.loads(done.stdout.splitlines()[-1])

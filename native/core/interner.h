@@ -42,16 +42,15 @@ class NameCache {
  public:
   static constexpr uint32_t kIgnored = UINT32_MAX;
 
-  // For a name whose text at its address never changes. `overload` is called for a new one; where
-  // it returns null, the name is kIgnored from then on.
-  template <typename Overload>
-  uint32_t find_lasting(Interner& interner, const char* name, Overload overload) {
-    AddressSlot& slot = by_address_[address_hash(name)];
-    if (slot.address != name) [[unlikely]] {
-      slot = {name, find_with_overload(interner, name, overload())};
-    }
-    return slot.id;
+  // The id of a name that is known to last at this address; null when there is none.
+  const uint32_t* find_at(const char* name) const {
+    const AddressSlot& slot = by_address_[address_hash(name)];
+    return slot.address == name ? &slot.id : nullptr;
   }
+  // Remember that the name lasts at this address.
+  void keep_at(const char* name, uint32_t id) { by_address_[address_hash(name)] = {name, id}; }
+
+  // kIgnored when the overload is null.
   uint32_t find_with_overload(Interner& interner, const char* name, const char* overload);
   uint32_t find_text(Interner& interner, std::string_view text);
   void clear();

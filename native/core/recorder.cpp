@@ -59,15 +59,14 @@ uint32_t label_of(ThreadState& state, Recording& recording, const stepscope_begi
     state.names.clear();
     state.names_changed = names_changed;
   }
-  const auto overload = [&] { return what.overload_of(what.function); };
-  switch (what.name_kind) {
-    case STEPSCOPE_NAME_LASTS:
-      return state.names.find_lasting(recording.interner, what.name, overload);
-    case STEPSCOPE_NAME_PASSES:
-      return state.names.find_text(recording.interner, what.name);
-    default:
-      return state.names.find_with_overload(recording.interner, what.name, overload());
-  }
+  if (const uint32_t* known = state.names.find_at(what.name)) [[likely]]
+    return *known;
+  const uint8_t kind = what.name_kind(what.function);
+  if (kind == STEPSCOPE_NAME_PASSES) return state.names.find_text(recording.interner, what.name);
+  const uint32_t label =
+      state.names.find_with_overload(recording.interner, what.name, what.overload(what.function));
+  if (kind == STEPSCOPE_NAME_LASTS) state.names.keep_at(what.name, label);
+  return label;
 }
 
 void open(ThreadState& state, OpenSlice& slice) {

@@ -28,7 +28,8 @@ inline OpenSlice* enter_operator(const char* name, const char* overload = "") {
   stepscope_begin what{};
   what.name = name;
   what.function = overload;
-  what.overload_of = [](const void* function) { return static_cast<const char*>(function); };
+  what.name_kind = [](const void*) { return uint8_t{STEPSCOPE_NAME_UNKNOWN}; };
+  what.overload = [](const void* function) { return static_cast<const char*>(function); };
   what.sequence = 7;
   what.thread = 3;
   what.kind = STEPSCOPE_OPERATOR;

@@ -15,7 +15,10 @@ namespace {
 
 // As an operator's name is found: by its address first.
 uint32_t find(NameCache& cache, Interner& interner, const char* name, const char* overload = "") {
-  return cache.find_lasting(interner, name, [overload] { return overload; });
+  if (const uint32_t* known = cache.find_at(name)) return *known;
+  const uint32_t id = cache.find_with_overload(interner, name, overload);
+  cache.keep_at(name, id);
+  return id;
 }
 
 // As a range's name is found: by its text.
@@ -88,8 +91,7 @@ void a_changed_text_at_an_old_address_is_another_name_to_a_cleared_cache() {
 void a_name_without_an_overload_to_give_is_ignored() {
   Interner interner;
   NameCache cache;
-  const auto none = []() -> const char* { return nullptr; };
-  CHECK_EQ(cache.find_lasting(interner, "plumbing", none), NameCache::kIgnored);
+  CHECK_EQ(cache.find_with_overload(interner, "plumbing", nullptr), NameCache::kIgnored);
   CHECK_EQ(interner.texts().size(), 1U);
 }
 

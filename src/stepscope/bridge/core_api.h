@@ -25,15 +25,16 @@ struct stepscope_open_slice {
 
 struct stepscope_begin {
   const char* name;
-  /* Asked only for a name not seen before at its address. NULL: do not record this function. */
-  const char* (*overload_of)(const void* function);
   const void* function;
+  /* Both are asked only for a name that is not known to last at its address. An overload of NULL:
+     do not record this function. */
+  uint8_t (*name_kind)(const void* function);
+  const char* (*overload)(const void* function);
   int64_t sequence;        /* -1: none */
   uint32_t thread;         /* the framework's own number of this thread */
   uint32_t forward_thread; /* 0: none */
   uint8_t kind;
   uint8_t flags;
-  uint8_t name_kind;
 };
 
 struct stepscope_core_api {

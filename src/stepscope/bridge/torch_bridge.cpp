@@ -51,8 +51,9 @@ const char* const overload_of_strings = [] {
                                                                                         : nullptr;
 }();
 
-uint8_t kind_of_name(const at::RecordFunction& fn) {
+uint8_t kind_of_name(const void* function) {
   if (!overload_of_strings) return STEPSCOPE_NAME_UNKNOWN;
+  const auto& fn = *static_cast<const at::RecordFunction*>(function);
   return overload_of(fn, 0) == overload_of_strings ? STEPSCOPE_NAME_PASSES : STEPSCOPE_NAME_LASTS;
 }
 
@@ -70,8 +71,8 @@ const char* overload_unless_plumbing(const void* function) {
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   stepscope_begin what;
   what.name = fn.name();
-  what.name_kind = kind_of_name(fn);
-  what.overload_of = &overload_unless_plumbing;
+  what.name_kind = &kind_of_name;
+  what.overload = &overload_unless_plumbing;
   what.function = &fn;
   what.sequence = fn.seqNr();
   what.thread = static_cast<uint32_t>(fn.threadId());

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from common import Row, seconds
+from common import Row, peak_bytes, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +148,7 @@ def rows(repeats: int = 3) -> list[Row]:
 if __name__ == "__main__":
     if len(sys.argv) == 3:
         elapsed = TOOLS[sys.argv[1]](sys.argv[2])
-        print(json.dumps([elapsed, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+        print(json.dumps([elapsed, peak_bytes()]))
     else:
         for row in rows():
             print(row)

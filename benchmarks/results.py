@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from typing import Any
 
 import torch
-from common import Row, in_child, seconds
+from common import Row, in_child, peak_bytes, seconds
 
 import stepscope
 
@@ -51,7 +50,7 @@ def measure(who: str, events: int) -> dict[str, float]:
         table = profiler.key_averages().table(sort_by="self_cpu_time_total", row_limit=10)
         result["stop and table"] = time.perf_counter() - began
         assert "aten::add" in table
-        result["peak bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+        result["peak bytes"] = float(peak_bytes())
         profiler = profiler_of(who)
         record(profiler, events)
         profiler.stop()
@@ -60,7 +59,7 @@ def measure(who: str, events: int) -> dict[str, float]:
         names = [listed[i].name for i in range(0, len(listed), max(1, len(listed) // 100))]
         result["events"] = time.perf_counter() - began
         assert "aten::add" in names
-    result.setdefault("peak bytes", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0)
+    result.setdefault("peak bytes", float(peak_bytes()))
     return result
 
 

@@ -67,7 +67,7 @@ def in_child(module: str, *args: str) -> Any:
 
 
 def peak_bytes() -> int:
-    """Return the most memory this program has had; unlike ru_maxrss, its parent's does not count."""
+    """Return the most memory this program has had; in ru_maxrss its parent's would count, too."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 

@@ -59,6 +59,7 @@ uint32_t label_of(ThreadState& state, Recording& recording, const stepscope_begi
     state.names.clear();
     state.names_changed = names_changed;
   }
+  if (!what.name_kind) return state.names.find_text(recording.interner, what.name);
   if (const uint32_t* known = state.names.find_at(what.name)) [[likely]]
     return *known;
   const uint8_t kind = what.name_kind(what.function);
@@ -77,17 +78,13 @@ void open(ThreadState& state, OpenSlice& slice) {
   slice.order.store(++state.begun, std::memory_order_relaxed);
 }
 
-// Kept together, away from the rest: an operator needs all three.
+// Kept together, away from the rest: an operator needs both.
 [[gnu::hot]] stepscope_open_slice* api_begin(const stepscope_begin* what) {
   return Recorder::begin(*what);
 }
 
 [[gnu::hot]] void api_end(stepscope_open_slice* slice) {
   Recorder::end(static_cast<OpenSlice*>(slice));
-}
-
-[[gnu::hot]] void api_release(stepscope_open_slice* slice) {
-  Recorder::release(static_cast<OpenSlice*>(slice));
 }
 
 void api_names_changed() { Recording::names_changed.fetch_add(1, std::memory_order_relaxed); }
@@ -201,6 +198,7 @@ void Recorder::end(OpenSlice* slice) {
     append(*state, *active, slice->ended(now_ticks));
   }
   slice->order.store(0, std::memory_order_relaxed);
+  state->give_slice(slice);
 }
 
 uint32_t Recorder::thread() {
@@ -211,13 +209,9 @@ uint32_t Recorder::thread() {
   return active && state->generation == active->generation ? state->thread : kNoThread;
 }
 
-void Recorder::release(OpenSlice* slice) {
-  if (ThreadState* const state = ThreadState::current()) state->give_slice(slice);
-}
-
 const stepscope_core_api& Recorder::core_api() {
   static const stepscope_core_api api{STEPSCOPE_CORE_API_VERSION, &api_begin, &api_end,
-                                      &api_release, &api_names_changed};
+                                      &api_names_changed};
   return api;
 }
 

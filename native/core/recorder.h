@@ -36,7 +36,6 @@ class Recorder {
   static OpenSlice* begin(Kind kind, std::string_view name, std::string_view detail,
                           uint32_t context);
   static void end(OpenSlice* slice);
-  static void release(OpenSlice* slice);
 
   // The recording's number of the calling thread; kNoThread when it has recorded nothing yet.
   static constexpr uint32_t kNoThread = UINT32_MAX;

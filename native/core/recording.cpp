@@ -1,6 +1,9 @@
 #include "core/recording.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <utility>
 
 namespace stepscope {
 namespace {
@@ -16,6 +19,32 @@ constexpr uint64_t kReserveShare = 8;
 constexpr uint64_t kLimitShare = 16;
 constexpr size_t kSmallestChunkRecords = 16;
 
+// Records of chunks that are gone, for the next recording: memory that the kernel has handed out
+// before needs no page fault, which is dearer than the record that runs into it. Without a lock, so
+// that a fork cannot leave it taken.
+constinit std::array<std::atomic<Record*>, 32> spare_records{};
+
+std::unique_ptr<Record[]> take_records(size_t capacity) {
+  if (capacity == kLargestChunkRecords) {
+    for (auto& spare : spare_records) {
+      if (!spare.load(std::memory_order_relaxed)) continue;
+      if (Record* const records = spare.exchange(nullptr))
+        return std::unique_ptr<Record[]>(records);
+    }
+  }
+  return std::make_unique_for_overwrite<Record[]>(capacity);
+}
+
+void give_back(std::unique_ptr<Record[]> records, size_t capacity) {
+  if (capacity != kLargestChunkRecords) return;
+  for (auto& spare : spare_records) {
+    Record* none = nullptr;
+    if (!spare.compare_exchange_strong(none, records.get())) continue;
+    (void)records.release();
+    return;
+  }
+}
+
 size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) {
   if (use_reserve) return kSmallestChunkRecords;
   const size_t wanted =
@@ -26,6 +55,11 @@ size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) 
 }
 
 }  // namespace
+
+Chunk::Chunk(size_t records_wanted)
+    : records(take_records(records_wanted)), capacity(records_wanted) {}
+
+Chunk::~Chunk() { give_back(std::move(records), capacity); }
 
 uint32_t Recording::add_thread(ThreadInfo info) {
   const std::lock_guard lock(mutex_);

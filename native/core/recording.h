@@ -31,9 +31,10 @@ struct Cursor {
 
 // Written by one thread, read by any: a record never changes once the cursor has passed it.
 struct Chunk {
-  explicit Chunk(size_t records_wanted)
-      : records(std::make_unique_for_overwrite<Record[]>(records_wanted)),
-        capacity(records_wanted) {}
+  explicit Chunk(size_t records_wanted);
+  ~Chunk();
+  Chunk(const Chunk&) = delete;
+  Chunk& operator=(const Chunk&) = delete;
 
   std::unique_ptr<Record[]> records;
   const size_t capacity;

@@ -117,7 +117,6 @@ void leave(Range* self) {
     self->open = nullptr;
   }
   Recorder::end(slice);
-  Recorder::release(slice);
 }
 
 // ---- bound methods: what `with` looks up. A C function bound by CPython is an allocation that the

@@ -140,7 +140,6 @@ double overhead_ns(uint32_t rounds) {
     OpenSlice* slice = Recorder::begin(Kind::kRange, "stepscope: calibration", {}, 0);
     if (!slice) continue;
     Recorder::end(slice);
-    Recorder::release(slice);
   }
   return static_cast<double>(Clock::now_ns() - before) / rounds;
 }

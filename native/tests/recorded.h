@@ -39,7 +39,6 @@ inline OpenSlice* enter_operator(const char* name, const char* overload = "") {
 inline void leave(OpenSlice* slice) {
   if (!slice) return;
   Recorder::end(slice);
-  Recorder::release(slice);
 }
 
 inline std::vector<std::string> names(const Snapshot& snapshot) {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STEPSCOPE_CORE_API_VERSION 1
+#define STEPSCOPE_CORE_API_VERSION 2
 
 enum stepscope_kind { STEPSCOPE_OPERATOR = 1, STEPSCOPE_RANGE = 2 };
 enum stepscope_flag { STEPSCOPE_BACKWARD = 4 };
@@ -18,7 +18,8 @@ enum stepscope_name_kind {
   STEPSCOPE_NAME_PASSES = 2, /* it was made for this call */
 };
 
-/* A slice that has begun. The first word is the bridge's own, to build its context object in. */
+/* A slice that has begun. The first word is the bridge's own, to build its context object in; the
+   core never writes it. */
 struct stepscope_open_slice {
   void* client;
 };
@@ -26,8 +27,8 @@ struct stepscope_open_slice {
 struct stepscope_begin {
   const char* name;
   const void* function;
-  /* Both are asked only for a name that is not known to last at its address. An overload of NULL:
-     do not record this function. */
+  /* Both are asked only for a name that is not known to last at its address; no name_kind: the name
+     was made for this call. An overload of NULL: do not record this function. */
   uint8_t (*name_kind)(const void* function);
   const char* (*overload)(const void* function);
   int64_t sequence;        /* -1: none */
@@ -41,10 +42,8 @@ struct stepscope_core_api {
   uint32_t version;
   /* NULL when nothing records. */
   struct stepscope_open_slice* (*begin)(const struct stepscope_begin* begin);
-  /* Record the slice as ended now; release() follows. Both on whatever thread. */
+  /* Record the slice as ended now, on whatever thread; it may be given out again from here on. */
   void (*end)(struct stepscope_open_slice* slice);
-  /* The bridge's words are no longer in use. */
-  void (*release)(struct stepscope_open_slice* slice);
   /* A name that was said to last is gone: another may come to stand at its address. */
   void (*names_changed)(void);
 };

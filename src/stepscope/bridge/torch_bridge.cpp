@@ -16,13 +16,12 @@ namespace {
 
 stepscope_core_api core;  // a copy: one page of memory less to touch for each operator
 
-// torch keeps one of these with each running function. It lives in the words that the core's slice
-// reserves for it, so that starting an operator allocates nothing.
+// torch keeps one of these with each running function. It lives in the word that the core's slice
+// reserves for it, so that starting an operator allocates nothing. It has no state: torch may
+// destroy one (which does nothing) long after its function ended and the slice serves another.
 struct Context final : at::ObserverContext {
   static void* operator new(size_t, void* place) noexcept { return place; }
-  static void operator delete(void* self) {
-    core.release(static_cast<stepscope_open_slice*>(self));
-  }
+  static void operator delete(void*) noexcept {}
 };
 static_assert(sizeof(Context) <= sizeof(stepscope_open_slice), "torch's context has grown");
 
@@ -71,7 +70,7 @@ const char* overload_unless_plumbing(const void* function) {
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   stepscope_begin what;
   what.name = fn.name();
-  what.name_kind = &kind_of_name;
+  what.name_kind = fn.scope() == at::RecordScope::FUNCTION ? &kind_of_name : nullptr;
   what.overload = &overload_unless_plumbing;
   what.function = &fn;
   what.sequence = fn.seqNr();

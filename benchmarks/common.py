@@ -28,22 +28,25 @@ class Row:
     holds: bool | None  # None: shown for information
 
 
-def interleaved_ns(variants: Mapping[str, Callable[[], int]], rounds: int) -> dict[str, float]:
-    """Run the variants in turn and return the best time of each.
+def interleaved_ns(
+    variants: Mapping[str, Callable[[], int]],
+    rounds: int,
+    summary: Callable[[list[int]], float] = min,
+) -> dict[str, float]:
+    """Run the variants in turn and return the best time of each, or another summary of its times.
 
-    A variant returns its own time in ns. The best of many short rounds is the one least disturbed
-    by whatever else the machine does; taking turns lets all of them see the same machine.
+    A variant returns its own time in ns. Taking turns lets all of them see the same machine.
     """
-    best = dict.fromkeys(variants, float("inf"))
+    times: dict[str, list[int]] = {name: [] for name in variants}
     for _ in range(rounds):
         for name, run in variants.items():
             gc.collect()
             gc.disable()
             try:
-                best[name] = min(best[name], run())
+                times[name].append(run())
             finally:
                 gc.enable()
-    return best
+    return {name: summary(taken) for name, taken in times.items()}
 
 
 def timed_ns(work: Callable[[], object]) -> int:

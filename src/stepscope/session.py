@@ -193,12 +193,12 @@ class Session:
             self._stop_sources()
         finally:
             recorded = window.close()
-        from stepscope.trace.build import build_trace
+        from stepscope.trace.build import build
         from stepscope.trace.describe import describe_process
         from stepscope.trace.merge import merge_parts
 
         own = [part for source in self._sources if (part := source.collect()) is not None]
-        slices, tracks, strings = merge_parts([recorded.captured, *own])
+        captured = merge_parts([recorded.captured, *own])
         costs = [cost for source in self._sources if (cost := source.overhead_ns())]
         info = describe_process(
             start_ns=recorded.start_ns,
@@ -207,7 +207,7 @@ class Session:
             sources={source.name: source.describe() for source in self._sources},
             overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
         )
-        self.trace = build_trace(slices, tracks, strings, info)
+        self.trace = build(captured, info)
         self._undelivered = True
 
     def _deliver(self) -> None:

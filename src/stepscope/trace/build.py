@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -13,6 +13,8 @@ from stepscope.trace.model import (
     NO_CORRELATION,
     NO_PARENT,
     NO_SEQUENCE,
+    NO_SLICE,
+    NO_STACK,
     NO_STEP,
     NO_THREAD,
     Args,
@@ -20,9 +22,12 @@ from stepscope.trace.model import (
     Int64,
     IntColumn,
     Marks,
+    Memory,
+    Owners,
     SliceFlags,
     SliceKind,
     Slices,
+    Stacks,
     Trace,
     TraceInfo,
     Track,
@@ -43,6 +48,7 @@ _KIND_OF_CATEGORY = {
     "operator": SliceKind.OPERATOR,
     "user_annotation": SliceKind.RANGE,
     "python_function": SliceKind.PYTHON,
+    "module": SliceKind.MODULE,
     "cuda_runtime": SliceKind.RUNTIME,
     "cuda_driver": SliceKind.RUNTIME,
     "mtia_runtime": SliceKind.RUNTIME,
@@ -79,17 +85,35 @@ class RawSlices:
     sequence: Int64 | None = None
     forward_thread: Int64 | None = None
     correlation: Int64 | None = None
+    stack: UInt32 | None = None
     args: Args = field(default_factory=Args)
     fields: Args = field(default_factory=Args)
 
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What the recorder or a source saw, before it is built into a Trace."""
+    """What the recorder or a source saw, before it is built into a Trace.
+
+    The rows of ``memory`` may stand in any order, and know no slice yet.
+    """
 
     slices: RawSlices
     tracks: tuple[Track, ...]
     strings: Strings
+    stacks: Stacks = field(default_factory=Stacks.empty)
+    memory: Memory = field(default_factory=Memory.empty)
+    owners: Owners = field(default_factory=Owners.empty)
+
+
+def build(captured: Captured, info: TraceInfo) -> Trace:
+    """Build the Trace of a recording."""
+    trace = build_trace(captured.slices, captured.tracks, captured.strings, info)
+    return replace(
+        trace,
+        stacks=captured.stacks,
+        memory=_tied_to_slices(captured.memory, trace.slices),
+        owners=captured.owners,
+    )
 
 
 def build_trace(
@@ -126,6 +150,7 @@ def build_trace(
         sequence=_or_default(raw.sequence, rows, np.int64, NO_SEQUENCE),
         forward_thread=_or_default(raw.forward_thread, rows, np.int64, NO_THREAD),
         correlation=_or_default(raw.correlation, rows, np.int64, NO_CORRELATION),
+        stack=_or_default(raw.stack, rows, np.uint32, NO_STACK),
         args=raw.args,
         fields=raw.fields,
     )
@@ -172,6 +197,7 @@ def _ordered(raw: RawSlices) -> RawSlices:
         sequence=take(raw.sequence),
         forward_thread=take(raw.forward_thread),
         correlation=take(raw.correlation),
+        stack=take(raw.stack),
         args=_reordered_args(raw.args, order, new_row),
         fields=_reordered_args(raw.fields, order, new_row),
     )
@@ -227,3 +253,29 @@ def _steps(raw: RawSlices, kind: UInt8, strings: Strings) -> Int32:
     inside = (at >= 0) & (raw.start_ns < ends[at])
     step[inside] = numbers[at[inside]]
     return step
+
+
+def _tied_to_slices(memory: Memory, slices: Slices) -> Memory:
+    """Put memory events in the order of time, each with the innermost slice around it."""
+    if not len(memory):
+        return memory
+    order = np.argsort(memory.time_ns, kind="stable")
+    memory = Memory(**{f.name: getattr(memory, f.name)[order] for f in fields(Memory)})
+    found = np.full(len(memory), NO_SLICE, np.int32)
+    ended_here = slices.flags & SliceFlags.ASYNC == 0
+    for track in np.unique(memory.track):
+        rows = np.flatnonzero((slices.track == track) & ended_here)
+        events = np.flatnonzero(memory.track == track)
+        at = np.searchsorted(slices.start_ns[rows], memory.time_ns[events], side="right") - 1
+        found[events[at >= 0]] = rows[at[at >= 0]]
+    return replace(memory, slice=_climbed_to_running(found, memory.time_ns, slices))
+
+
+def _climbed_to_running(found: Int32, time_ns: Int64, slices: Slices) -> Int32:
+    """Go from the slice that started last to the one around it that had not ended."""
+    end_ns = slices.end_ns
+    over = np.flatnonzero(found != NO_SLICE)
+    while len(over := over[end_ns[found[over]] < time_ns[over]]):
+        found[over] = slices.parent[found[over]]
+        over = over[found[over] != NO_SLICE]
+    return found

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from stepscope.trace.build import RawSlices
-from stepscope.trace.model import NO_SEQUENCE, NO_THREAD, Args, IntColumn, Track
+from stepscope.trace.build import Captured, RawSlices
+from stepscope.trace.model import (
+    NO_CORRELATION,
+    NO_SEQUENCE,
+    NO_STACK,
+    NO_THREAD,
+    Args,
+    IntColumn,
+    Memory,
+    Owners,
+    Stacks,
+    Track,
+)
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -16,19 +27,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.trace.build import Captured
-
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+_Table = TypeVar("_Table", Memory, Owners)
 
 
-def merge_parts(parts: Sequence[Captured]) -> tuple[RawSlices, tuple[Track, ...], Strings]:
+def merge_parts(parts: Sequence[Captured]) -> Captured:
     """Join the parts; a thread that two of them saw is one track."""
-    parts = [part for part in parts if len(part.slices.start_ns) or part is parts[0]]
+    parts = [part for part in parts if _has_rows(part) or part is parts[0]]
     if len(parts) == 1:
-        return parts[0].slices, parts[0].tracks, parts[0].strings
+        return parts[0]
     text_ids: dict[str, int] = {"": 0}
     tracks: dict[tuple[str, str], Track] = {}
-    merged: list[RawSlices] = []
+    stacks = _StackTree()
+    slices: list[RawSlices] = []
+    memory: list[Memory] = []
     for part in parts:
         text = np.array([text_ids.setdefault(t, len(text_ids)) for t in part.strings], np.uint32)
         for track in part.tracks:
@@ -37,17 +49,69 @@ def merge_parts(parts: Sequence[Captured]) -> tuple[RawSlices, tuple[Track, ...]
                 tracks[track.pid, track.tid] = replace(known, logical_id=track.logical_id)
         places = {key: i for i, key in enumerate(tracks)}
         place = np.array([places[track.pid, track.tid] for track in part.tracks], np.uint32)
-        merged.append(_renumbered(part.slices, text, place))
-    return _joined(merged), tuple(tracks.values()), Strings.of(text_ids)
+        stack = stacks.add(part.stacks, text)
+        slices.append(_renumbered(part.slices, text, place, stack))
+        memory.append(_moved(part.memory, text, place))
+    return Captured(
+        _joined(slices),
+        tuple(tracks.values()),
+        Strings.of(text_ids),
+        stacks.table(),
+        _concatenated(memory),
+        _concatenated([part.owners for part in parts]),
+    )
 
 
-def _renumbered(raw: RawSlices, text: NDArray[np.uint32], place: NDArray[np.uint32]) -> RawSlices:
+def _has_rows(part: Captured) -> bool:
+    return bool(len(part.slices.start_ns) or len(part.memory) or len(part.owners))
+
+
+class _StackTree:
+    """Collects the stacks of all parts, each once."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], int] = {(0, 0): 0}  # by parent and frame
+
+    def add(self, stacks: Stacks, text: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the row here of each row there."""
+        row_of = np.zeros(len(stacks), np.uint32)
+        for row in range(1, len(stacks)):
+            key = (int(row_of[stacks.parent[row]]), int(text[stacks.frame[row]]))
+            row_of[row] = self._rows.setdefault(key, len(self._rows))
+        return row_of
+
+    def table(self) -> Stacks:
+        """Return all of them."""
+        pairs = np.array(list(self._rows), np.uint32)
+        return Stacks(pairs[:, 0], pairs[:, 1])
+
+
+def _moved(memory: Memory, text: NDArray[np.uint32], place: NDArray[np.uint32]) -> Memory:
+    if not len(memory):
+        return memory
+    return replace(memory, device=text[memory.device], track=place[memory.track])
+
+
+def _concatenated(tables: Sequence[_Table]) -> _Table:
+    columns = [field.name for field in fields(tables[0])]
+    return type(tables[0])(
+        **{name: np.concatenate([getattr(t, name) for t in tables]) for name in columns}
+    )
+
+
+def _renumbered(
+    raw: RawSlices,
+    text: NDArray[np.uint32],
+    place: NDArray[np.uint32],
+    stack: NDArray[np.uint32],
+) -> RawSlices:
     return replace(
         raw,
         category=text[raw.category],
         name=text[raw.name],
         overload=None if raw.overload is None else text[raw.overload],
         track=place[raw.track] if len(raw.track) else raw.track,
+        stack=None if raw.stack is None else stack[raw.stack],
         args=replace(raw.args, rest=text[raw.args.rest]) if len(raw.args.rest) else raw.args,
     )
 
@@ -76,6 +140,8 @@ def _joined(parts: Sequence[RawSlices]) -> RawSlices:
         context=optional([p.context for p in parts], np.uint32, 0),
         sequence=optional([p.sequence for p in parts], np.int64, NO_SEQUENCE),
         forward_thread=optional([p.forward_thread for p in parts], np.int64, NO_THREAD),
+        correlation=optional([p.correlation for p in parts], np.int64, NO_CORRELATION),
+        stack=optional([p.stack for p in parts], np.uint32, NO_STACK),
         args=_joined_args(parts),
     )
 

@@ -35,6 +35,8 @@ NO_STEP = -1
 NO_SEQUENCE = -1
 NO_CORRELATION = -1
 NO_THREAD = -1
+NO_SLICE = -1
+NO_STACK = 0
 
 
 class SliceKind(IntEnum):
@@ -51,6 +53,7 @@ class SliceKind(IntEnum):
     MEMSET = 8
     SYNC = 9
     DEVICE_RANGE = 10
+    MODULE = 11  # a call of a neural network's module, by its qualified name
 
 
 DEVICE_KINDS = (
@@ -68,6 +71,15 @@ class SliceFlags(IntFlag):
     UNFINISHED = 1  # still open when recording stopped; its end is the end of the recording
     ASYNC = 2  # ended on another thread than it started on
     BACKWARD = 4  # a function of the backward pass
+
+
+class MemoryOwner(IntEnum):
+    """What a block of memory holds, as far as the program told."""
+
+    PARAMETER = 1
+    GRADIENT = 2
+    OPTIMIZER_STATE = 3
+    INPUT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +141,7 @@ class Slices:
     sequence: Int64  # ties a backward function to its forward operator, NO_SEQUENCE without
     forward_thread: Int64  # the recording tool's id of the forward thread, NO_THREAD without
     correlation: Int64  # ties a device slice to its launch, NO_CORRELATION without
+    stack: UInt32  # row of Stacks: the Python frames in which it started, NO_STACK without
     args: Args = field(default_factory=Args)
     fields: Args = field(default_factory=Args)  # what stood beside args in a foreign trace
 
@@ -163,6 +176,77 @@ class Marks:
         """Return a table without rows."""
         ids = np.zeros(0, np.uint32)
         return Marks(np.zeros(0, np.uint8), ids, ids, np.zeros(0, np.int64), ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks:
+    """Call stacks as a tree: each row adds a frame to the row of its callers.
+
+    Row 0 is the empty stack, and its own parent.
+    """
+
+    parent: UInt32  # row of Stacks, always a lower one
+    frame: UInt32  # string id: ``model.py(12): forward``, the line that was being executed
+
+    def __len__(self) -> int:
+        """Return the number of stacks."""
+        return len(self.parent)
+
+    def frames(self, row: int) -> list[int]:
+        """Return the string ids of a stack's frames, the innermost first."""
+        frames = []
+        while row:
+            frames.append(int(self.frame[row]))
+            row = int(self.parent[row])
+        return frames
+
+    @staticmethod
+    def empty() -> Stacks:
+        """Return the table with the empty stack only."""
+        return Stacks(np.zeros(1, np.uint32), np.zeros(1, np.uint32))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Every allocation and release of memory, in the order of time."""
+
+    time_ns: Int64
+    address: Int64  # the 64 bits of the pointer
+    size: Int64  # bytes; negative when they are given back
+    device: UInt32  # string id: "cpu", "cuda:0"
+    track: UInt32  # row of Tracks: the thread that asked
+    slice: Int32  # row of Slices: the innermost one then running on that thread, NO_SLICE without
+    allocated: Int64  # bytes in use on the device after it
+    reserved: Int64  # bytes that the allocator holds after it, 0 when it does not say
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return len(self.time_ns)
+
+    @staticmethod
+    def empty() -> Memory:
+        """Return a table without rows."""
+        ids, numbers = np.zeros(0, np.uint32), np.zeros(0, np.int64)
+        rows = np.zeros(0, np.int32)
+        return Memory(numbers, numbers, numbers, ids, ids, rows, numbers, numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """What the program said of blocks of memory: at that time, this one held a parameter."""
+
+    time_ns: Int64
+    address: Int64
+    owner: UInt8  # MemoryOwner
+
+    def __len__(self) -> int:
+        """Return the number of statements."""
+        return len(self.time_ns)
+
+    @staticmethod
+    def empty() -> Owners:
+        """Return a table without rows."""
+        return Owners(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +301,9 @@ class Trace:
     strings: Strings
     info: TraceInfo
     marks: Marks = field(default_factory=Marks.empty)
+    stacks: Stacks = field(default_factory=Stacks.empty)
+    memory: Memory = field(default_factory=Memory.empty)
+    owners: Owners = field(default_factory=Owners.empty)
 
     def __len__(self) -> int:
         """Return the number of slices."""

@@ -14,7 +14,18 @@ import numpy as np
 import polars as pl
 
 from stepscope.trace.frames import KIND_WORDS, categorical, kind_series, valid_text
-from stepscope.trace.model import Args, IntColumn, Marks, Slices, Trace, Track, column_names
+from stepscope.trace.model import (
+    Args,
+    IntColumn,
+    Marks,
+    Memory,
+    Owners,
+    Slices,
+    Stacks,
+    Trace,
+    Track,
+    column_names,
+)
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -25,8 +36,9 @@ if TYPE_CHECKING:
     from stepscope.trace.model import TraceInfo, UInt8, UInt32
 
 _Integer = TypeVar("_Integer", np.uint32, np.int64)
+_Table = TypeVar("_Table", "Stacks", "Memory", "Owners")
 
-TABLES = ("slices", "marks", "integers", "tracks")
+TABLES = ("slices", "marks", "integers", "tracks", "stacks", "memory", "owners")
 
 _SLICE_TEXTS = ("category", "name", "overload", "args", "fields")
 _MARK_TEXTS = ("category", "name", "args", "fields")
@@ -40,6 +52,9 @@ def tables_of(trace: Trace) -> dict[str, pl.DataFrame]:
         "marks": _marks_table(trace),
         "integers": _integers_table(trace),
         "tracks": _tracks_table(trace),
+        "stacks": _columns_table(trace.stacks, {"frame": trace.strings}),
+        "memory": _columns_table(trace.memory, {"device": trace.strings}),
+        "owners": _columns_table(trace.owners, {}),
     }
 
 
@@ -75,6 +90,9 @@ def trace_of(tables: Mapping[str, pl.DataFrame], info: TraceInfo) -> Trace:
             args=args("marks", "args"),
             fields=args("marks", "fields"),
         ),
+        stacks=_columns(Stacks, tables["stacks"], texts),
+        memory=_columns(Memory, tables["memory"], texts),
+        owners=_columns(Owners, tables["owners"], texts),
         strings=texts.strings(),  # after the columns, which fill it
         info=info,
     )
@@ -84,6 +102,25 @@ def _slices_table(trace: Trace) -> pl.DataFrame:
     columns = {name: pl.Series(getattr(trace.slices, name)) for name in column_names()}
     columns["kind"] = kind_series(trace.slices.kind)
     return pl.DataFrame(columns | _texts(trace, trace.slices, _SLICE_TEXTS))
+
+
+def _columns_table(table: Stacks | Memory | Owners, texts: Mapping[str, Strings]) -> pl.DataFrame:
+    """Return a table of plain columns; those that ``texts`` names hold string ids."""
+    columns = {f.name: getattr(table, f.name) for f in fields(table)}
+    return pl.DataFrame(
+        {
+            name: categorical(texts[name], column) if name in texts else pl.Series(column)
+            for name, column in columns.items()
+        }
+    )
+
+
+def _columns(kind: type[_Table], table: pl.DataFrame, texts: _Texts) -> _Table:
+    columns: dict[str, Any] = {
+        column.name: texts.ids(column) if column.dtype == pl.Categorical else column.to_numpy()
+        for column in table
+    }
+    return kind(**columns)
 
 
 def _marks_table(trace: Trace) -> pl.DataFrame:

@@ -20,7 +20,7 @@ import torch
 from torch.profiler import record_function as torch_range
 
 from stepscope import profile
-from torch_steps import MODELS
+from torch_steps import MODELS, training_step
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
@@ -32,18 +32,7 @@ class Recorded:
     """Training steps seen by both; ``ours`` and ``theirs`` are the events, row by row."""
 
     def __init__(self, model_name: str) -> None:
-        torch.manual_seed(0)
-        model, data = MODELS[model_name]()
-        optimizer = torch.optim.AdamW(model.parameters())
-
-        def step() -> None:
-            with torch_range("forward"):
-                loss = model(data).square().mean()
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-
-        step()
+        step = training_step(model_name)
         with profile():  # what is done once in a process is done before
             step()
         theirs = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])

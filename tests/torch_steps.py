@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def mlp() -> tuple[nn.Module, torch.Tensor]:
@@ -25,6 +28,23 @@ def transformer() -> tuple[nn.Module, torch.Tensor]:
 
 
 MODELS = {"mlp": mlp, "cnn": cnn, "transformer": transformer}
+
+
+def training_step(model_name: str) -> Callable[[], None]:
+    """Return a step of a small model that has been trained once already."""
+    torch.manual_seed(0)
+    model, data = MODELS[model_name]()
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step() -> None:
+        with record_function("forward"):
+            loss = model(data).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step()
+    return step
 
 
 def profiled(model_name: str, *, record_shapes: bool = False) -> Any:

@@ -1,6 +1,7 @@
 #include "core/clock.h"
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <fstream>
 #include <string>
@@ -19,6 +20,21 @@ int64_t read_ns(clockid_t id) {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
+// The counter serves where the kernel itself trusts it as its clock.
+ClockSource best_source() {
+#if defined(__aarch64__)
+  return ClockSource::kCounter;
+#elif defined(__x86_64__)
+  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  std::string name;
+  return file >> name && name == "tsc" ? ClockSource::kCounter : ClockSource::kMonotonic;
+#else
+  return ClockSource::kMonotonic;
+#endif
+}
+
+[[maybe_unused]] const bool chosen_at_load = (Clock::use_system(), true);
+
 const SyncPoint& load_point() {
   static const SyncPoint point = SyncPoint::now();
   return point;
@@ -27,23 +43,8 @@ const SyncPoint& load_point() {
 
 }  // namespace
 
-std::atomic<Clock::Source> Clock::source_{Clock::best_source()};
-
-// The counter serves where the kernel itself trusts it as its clock.
-Clock::Source Clock::best_source() {
-#if defined(__aarch64__)
-  return Source::kCounter;
-#elif defined(__x86_64__)
-  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-  std::string name;
-  return file >> name && name == "tsc" ? Source::kCounter : Source::kMonotonic;
-#else
-  return Source::kMonotonic;
-#endif
-}
-
 int64_t Clock::now_ns() {
-  if (source_.load(std::memory_order_relaxed) == Source::kManual) {
+  if (shared_state.clock.load(std::memory_order_relaxed) == ClockSource::kManual) {
     return manual_now_ns.fetch_add(manual_tick_ns.load());
   }
   return read_ns(CLOCK_MONOTONIC);
@@ -52,15 +53,15 @@ int64_t Clock::now_ns() {
 void Clock::use_manual(int64_t start_ns, int64_t tick_ns) {
   manual_now_ns = start_ns;
   manual_tick_ns = tick_ns;
-  source_ = Source::kManual;
+  shared_state.clock = ClockSource::kManual;
 }
 
 void Clock::advance_manual(int64_t by_ns) { manual_now_ns += by_ns; }
 
-void Clock::use_system() { source_ = best_source(); }
+void Clock::use_system() { shared_state.clock = best_source(); }
 
 int64_t Clock::wall_offset_ns() {
-  if (source_ == Source::kManual) return 0;
+  if (shared_state.clock == ClockSource::kManual) return 0;
   // The pair read with the least time in between is the truest.
   int64_t best_gap = INT64_MAX;
   int64_t offset = 0;

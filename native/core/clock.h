@@ -3,9 +3,10 @@
 // and a manual clock under test.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
+
+#include "core/shared_state.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -17,7 +18,7 @@ class Clock {
  public:
   // What the hot path records; a TickMap turns it into ns.
   static uint64_t ticks() {
-    if (source_.load(std::memory_order_relaxed) == Source::kCounter) [[likely]] {
+    if (shared_state.clock.load(std::memory_order_relaxed) == ClockSource::kCounter) [[likely]] {
 #if defined(__aarch64__)
       uint64_t value;
       asm volatile("mrs %0, cntvct_el0" : "=r"(value));
@@ -34,17 +35,12 @@ class Clock {
   // Unix time less now_ns().
   static int64_t wall_offset_ns();
 
-  static bool ticks_are_ns() { return source_.load() != Source::kCounter; }
+  static bool ticks_are_ns() { return shared_state.clock.load() != ClockSource::kCounter; }
 
   // From now on every reading returns the next of start, start + tick, start + 2 tick...
   static void use_manual(int64_t start_ns, int64_t tick_ns);
   static void advance_manual(int64_t by_ns);
   static void use_system();
-
- private:
-  enum class Source : uint8_t { kCounter, kMonotonic, kManual };
-  static Source best_source();
-  static std::atomic<Source> source_;
 };
 
 struct SyncPoint {

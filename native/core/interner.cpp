@@ -7,15 +7,21 @@
 namespace stepscope {
 namespace {
 
-// The ends and the size tell the names of one program apart well enough for a cache.
 uint64_t text_hash(std::string_view text) {
   constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ULL;
-  uint64_t head = 0;
-  uint64_t tail = 0;
-  const size_t bytes = std::min(text.size(), sizeof(head));
-  std::memcpy(&head, text.data(), bytes);
-  std::memcpy(&tail, text.data() + text.size() - bytes, bytes);
-  return ((head ^ text.size()) * kGolden ^ tail) * kGolden;
+  const auto mixed = [](uint64_t hash, const char* bytes, size_t count) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes, count);
+    hash = (hash ^ word) * kGolden;
+    return hash ^ hash >> 32;
+  };
+  uint64_t hash = text.size();
+  const char* at = text.data();
+  size_t left = text.size();
+  for (; left > sizeof(uint64_t); left -= sizeof(uint64_t), at += sizeof(uint64_t)) {
+    hash = mixed(hash, at, sizeof(uint64_t));
+  }
+  return mixed(hash, at, left) * kGolden;
 }
 
 }  // namespace
@@ -36,8 +42,8 @@ std::vector<std::string_view> Interner::texts() const {
   return {texts_.begin(), texts_.end()};
 }
 
-uint32_t NameCache::find_text(Interner& interner, std::string_view text) {
-  TextSlot& slot = by_text_[text_hash(text) >> (64 - kTextBits)];
+uint32_t TextCache::find(Interner& interner, std::string_view text) {
+  Slot& slot = slots_[text_hash(text) >> (64 - kBits)];
   if (!slot.text.data() || slot.text != text) std::tie(slot.id, slot.text) = interner.intern(text);
   return slot.id;
 }
@@ -50,7 +56,7 @@ uint32_t NameCache::find_with_overload(Interner& interner, const char* name, con
 
 void NameCache::clear() {
   by_address_.fill({});
-  by_text_.fill({});
+  texts_.clear();
 }
 
 }  // namespace stepscope

@@ -33,14 +33,32 @@ class Interner {
   std::unordered_map<std::string_view, uint32_t> ids_;
 };
 
-// A thread's own way to the ids of names it has seen, so that no lock is taken for them. An
-// operator's name stands at one address for the life of the process and is found by that; names
-// made anew for each call are found by their text.
+// A thread's own way to the ids of texts it has seen, so that no lock is taken for them.
+class TextCache {
+ public:
+  uint32_t find(Interner& interner, std::string_view text);
+  void clear() { slots_.fill({}); }
+
+ private:
+  struct Slot {
+    std::string_view text;
+    uint32_t id = 0;
+  };
+  static constexpr unsigned kBits = 8;
+
+  std::array<Slot, size_t{1} << kBits> slots_{};
+};
+
+// The same for names. An operator's name stands at one address for the life of the process and is
+// found by that; names made anew for each call are found by their text.
 //
 // The tables are small on purpose: every page of memory that an operator touches costs it time.
 class NameCache {
  public:
   static constexpr uint32_t kIgnored = UINT32_MAX;
+
+  // Have the place of find_at() in the cache when it is asked.
+  void prefetch(const char* name) const { __builtin_prefetch(&by_address_[address_hash(name)]); }
 
   // The id of a name that is known to last at this address; null when there is none.
   const uint32_t* find_at(const char* name) const {
@@ -52,7 +70,9 @@ class NameCache {
 
   // kIgnored when the overload is null.
   uint32_t find_with_overload(Interner& interner, const char* name, const char* overload);
-  uint32_t find_text(Interner& interner, std::string_view text);
+  uint32_t find_text(Interner& interner, std::string_view text) {
+    return texts_.find(interner, text);
+  }
   void clear();
 
  private:
@@ -60,12 +80,7 @@ class NameCache {
     const char* address = nullptr;
     uint32_t id = 0;
   };
-  struct TextSlot {
-    std::string_view text;
-    uint32_t id = 0;
-  };
   static constexpr unsigned kAddressBits = 9;
-  static constexpr unsigned kTextBits = 8;
 
   static size_t address_hash(const char* name) {
     return static_cast<size_t>((reinterpret_cast<uintptr_t>(name) * 0x9E3779B97F4A7C15ULL) >>
@@ -73,7 +88,7 @@ class NameCache {
   }
 
   std::array<AddressSlot, size_t{1} << kAddressBits> by_address_{};
-  std::array<TextSlot, size_t{1} << kTextBits> by_text_{};
+  TextCache texts_;
   std::string scratch_;
 };
 

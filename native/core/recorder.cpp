@@ -2,16 +2,15 @@
 
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
+#include <string>
 #include <utility>
 
 #include "core/clock.h"
 
 namespace stepscope {
 namespace {
-
-uint32_t no_context() { return 0; }
-std::atomic<uint32_t (*)()> context_source{&no_context};
 
 // The thread's state as a member of the active recording; null when nothing records.
 //
@@ -20,8 +19,8 @@ std::atomic<uint32_t (*)()> context_source{&no_context};
 // orders it from that side (see Inside). What this pointer points to is reached through it only,
 // which orders the reads on every processor in use.
 Recording* joined(ThreadState& state) {
-  Recording* const active = Recording::active.load(std::memory_order_relaxed);
-  const uint32_t generation = Recording::active_generation.load(std::memory_order_relaxed);
+  Recording* const active = shared_state.active.load(std::memory_order_relaxed);
+  const uint32_t generation = shared_state.generation.load(std::memory_order_relaxed);
   if (active && state.generation != generation) [[unlikely]]
     state.join(*active);
   return active;
@@ -29,22 +28,25 @@ Recording* joined(ThreadState& state) {
 
 void drop(Recording& recording) { recording.dropped.fetch_add(1, std::memory_order_relaxed); }
 
+// What is kept even when the limit is met: few, and without them the rest cannot be read.
+bool is_precious(Kind kind) { return kind == Kind::kRange || kind == Kind::kStep; }
+
 // Room for a record where there is none, or where the limit was met; false when it leaves none.
-bool make_room(ThreadState& state, Recording& recording, bool is_operator) {
+bool make_room(ThreadState& state, Recording& recording, bool is_precious) {
   Cursor& cursor = state.cursor;
   if (state.full) state.full = state.limits_seen == recording.limits_set();
-  if (state.full && is_operator) return false;
+  if (state.full && !is_precious) return false;
   if (cursor.next.load(std::memory_order_relaxed) != cursor.end) return true;
   if (recording.next_chunk(cursor, state.full)) return true;
   state.limits_seen = recording.limits_set();
   const bool first_refusal = !std::exchange(state.full, true);
-  return first_refusal && !is_operator && recording.next_chunk(cursor, true);
+  return first_refusal && is_precious && recording.next_chunk(cursor, true);
 }
 
 void append(ThreadState& state, Recording& recording, const Record& record) {
   Cursor& cursor = state.cursor;
   if (state.full || cursor.next.load(std::memory_order_relaxed) == cursor.end) [[unlikely]] {
-    if (!make_room(state, recording, record.kind == Kind::kOperator)) return drop(recording);
+    if (!make_room(state, recording, is_precious(record.kind))) return drop(recording);
   }
   Record* const place = cursor.next.load(std::memory_order_relaxed);
   *place = record;
@@ -54,7 +56,7 @@ void append(ThreadState& state, Recording& recording, const Record& record) {
 }
 
 uint32_t label_of(ThreadState& state, Recording& recording, const stepscope_begin& what) {
-  const uint32_t names_changed = Recording::names_changed.load(std::memory_order_relaxed);
+  const uint32_t names_changed = shared_state.names_changed.load(std::memory_order_relaxed);
   if (state.names_changed != names_changed) [[unlikely]] {
     state.names.clear();
     state.names_changed = names_changed;
@@ -70,12 +72,60 @@ uint32_t label_of(ThreadState& state, Recording& recording, const stepscope_begi
   return label;
 }
 
+uint32_t asked(const std::atomic<uint32_t (*)()>& source) {
+  uint32_t (*const ask)() = source.load(std::memory_order_relaxed);
+  return ask ? ask() : 0;
+}
+
 void open(ThreadState& state, OpenSlice& slice) {
+  slice.stack = asked(shared_state.stack_source);
   slice.generation = state.generation;
   slice.thread = state.thread;
   slice.start_ticks = Clock::ticks();
   std::atomic_signal_fence(std::memory_order_release);
   slice.order.store(++state.begun, std::memory_order_relaxed);
+}
+
+// Begin a slice that `fill` describes; it may refuse.
+template <typename Fill>
+[[gnu::always_inline]] inline OpenSlice* begin_slice(const Fill& fill) {
+  if (!Recorder::recording()) return nullptr;
+  ThreadState* const state = ThreadState::current();
+  if (!state) return nullptr;
+  OpenSlice* const slice = state->take_slice();
+  const Inside inside(*state);
+  Recording* const active = joined(*state);
+  if (!active || !fill(*state, *active, *slice)) [[unlikely]] {
+    state->give_slice(slice);
+    return nullptr;
+  }
+  open(*state, *slice);
+  return slice;
+}
+
+// Append a record that is no slice; `fill` may refuse.
+template <typename Fill>
+void note(Kind kind, const Fill& fill) {
+  if (!Recorder::recording()) return;
+  ThreadState* const state = ThreadState::current();
+  if (!state) return;
+  const Inside inside(*state);
+  Recording* const active = joined(*state);
+  if (!active) return;
+  Record record{};
+  record.kind = kind;
+  record.thread = state->thread;
+  if (!fill(*active, record)) return;
+  record.start_ticks = Clock::ticks();
+  append(*state, *active, record);
+}
+
+bool note_change(const MemoryBlocks::Change& change, uintptr_t address, Record& record) {
+  record.end_ticks = static_cast<uint64_t>(change.bytes);
+  record.sequence = static_cast<int64_t>(address);
+  record.order = static_cast<uint64_t>(change.in_use);
+  record.detail = change.device.word();
+  return change.bytes != 0;
 }
 
 // Kept together, away from the rest: an operator needs both.
@@ -87,7 +137,22 @@ void open(ThreadState& state, OpenSlice& slice) {
   Recorder::end(static_cast<OpenSlice*>(slice));
 }
 
-void api_names_changed() { Recording::names_changed.fetch_add(1, std::memory_order_relaxed); }
+void api_names_changed() { shared_state.names_changed.fetch_add(1, std::memory_order_relaxed); }
+
+void api_allocated(const void* address, size_t bytes, uint8_t device_type, int8_t device_index) {
+  Recorder::allocated(reinterpret_cast<uintptr_t>(address), static_cast<int64_t>(bytes),
+                      {device_type, device_index});
+}
+
+void api_released(const void* address) { Recorder::released(reinterpret_cast<uintptr_t>(address)); }
+
+std::mutex type_names_mutex;
+std::array<std::string, 256> type_names;
+
+void api_name_type(uint8_t type, const char* name) {
+  const std::lock_guard lock(type_names_mutex);
+  type_names[type] = name;
+}
 
 }  // namespace
 
@@ -104,8 +169,8 @@ uint64_t Recorder::open_window(Limit limit) {
     current_->widen(limit);
   } else {
     current_ = std::make_shared<Recording>(++last_generation_, limit);
-    Recording::active_generation.store(last_generation_, std::memory_order_relaxed);
-    Recording::active.store(current_.get(), std::memory_order_release);
+    shared_state.generation.store(last_generation_, std::memory_order_relaxed);
+    shared_state.active.store(current_.get(), std::memory_order_release);
   }
   const uint64_t id = ++last_window_;
   windows_[id] = limit;
@@ -126,7 +191,7 @@ Snapshot Recorder::close_window(uint64_t window) {
   if (!windows_.erase(window)) return {};
   const std::shared_ptr<Recording> recording = current_;
   if (windows_.empty()) {
-    Recording::active.store(nullptr, std::memory_order_seq_cst);
+    shared_state.active.store(nullptr, std::memory_order_seq_cst);
     ThreadState::wait_until_none_is_inside();
     current_.reset();
   }
@@ -134,57 +199,65 @@ Snapshot Recorder::close_window(uint64_t window) {
 }
 
 OpenSlice* Recorder::begin(const stepscope_begin& what) {
-  if (!recording()) return nullptr;
-  ThreadState* const state = ThreadState::current();
-  if (!state) return nullptr;
-  OpenSlice* const slice = state->take_slice();
-  const Inside inside(*state);
-  Recording* const active = joined(*state);
-  if (!active) {
-    state->give_slice(slice);
-    return nullptr;
-  }
-  if (state->logical_id != what.thread) [[unlikely]] {
-    state->logical_id = what.thread;
-    active->set_logical_id(state->thread, what.thread);
-  }
-  slice->kind = static_cast<Kind>(what.kind);
-  slice->flags = what.flags;
-  slice->sequence = what.sequence;
-  slice->forward_thread = what.forward_thread;
-  slice->detail = 0;
-  slice->context = state->in_tasks ? context_source.load(std::memory_order_relaxed)() : 0;
-  slice->label = label_of(*state, *active, what);
-  if (slice->label == NameCache::kIgnored) [[unlikely]] {
-    state->give_slice(slice);
-    return nullptr;
-  }
-  open(*state, *slice);
-  return slice;
+  return begin_slice([&](ThreadState& state, Recording& active, OpenSlice& slice) {
+    state.names.prefetch(what.name);
+    if (state.logical_id != what.thread) [[unlikely]] {
+      state.logical_id = what.thread;
+      active.set_logical_id(state.thread, what.thread);
+    }
+    slice.kind = static_cast<Kind>(what.kind);
+    slice.flags = what.flags;
+    slice.sequence = what.sequence;
+    slice.forward_thread = what.forward_thread;
+    slice.detail = 0;
+    if (what.inputs_size && what.kind == STEPSCOPE_OPERATOR) {
+      slice.detail = state.inputs.find(active.inputs, {what.inputs, what.inputs_size});
+    }
+    slice.context = state.in_tasks ? asked(shared_state.context_source) : 0;
+    slice.label = label_of(state, active, what);
+    return slice.label != NameCache::kIgnored;
+  });
 }
 
 OpenSlice* Recorder::begin(Kind kind, std::string_view name, std::string_view detail,
                            uint32_t context) {
-  if (!recording()) return nullptr;
-  ThreadState* const state = ThreadState::current();
-  if (!state) return nullptr;
-  OpenSlice* const slice = state->take_slice();
-  const Inside inside(*state);
-  Recording* const active = joined(*state);
-  if (!active) {
-    state->give_slice(slice);
-    return nullptr;
-  }
-  if (context) state->in_tasks = true;
-  slice->kind = kind;
-  slice->flags = 0;
-  slice->sequence = -1;
-  slice->forward_thread = 0;
-  slice->context = context;
-  slice->label = state->names.find_text(active->interner, name);
-  slice->detail = detail.empty() ? 0 : state->names.find_text(active->interner, detail);
-  open(*state, *slice);
-  return slice;
+  return begin_slice([&](ThreadState& state, Recording& active, OpenSlice& slice) {
+    if (context) state.in_tasks = true;
+    slice.kind = kind;
+    slice.flags = 0;
+    slice.sequence = -1;
+    slice.forward_thread = 0;
+    slice.context = context;
+    slice.label = state.names.find_text(active.interner, name);
+    slice.detail = detail.empty() ? 0 : state.names.find_text(active.interner, detail);
+    return true;
+  });
+}
+
+void Recorder::allocated(uintptr_t address, int64_t bytes, Device device) {
+  note(Kind::kMemory, [&](Recording& active, Record& record) {
+    return note_change(active.blocks.add(address, bytes, device), address, record);
+  });
+}
+
+// A block that was handed out before the recording began is not known, and not counted.
+void Recorder::released(uintptr_t address) {
+  note(Kind::kMemory, [&](Recording& active, Record& record) {
+    return note_change(active.blocks.remove(address), address, record);
+  });
+}
+
+void Recorder::owned(uintptr_t address, uint32_t owner) {
+  note(Kind::kOwner, [&](Recording&, Record& record) {
+    record.sequence = static_cast<int64_t>(address);
+    record.detail = owner;
+    return true;
+  });
+}
+
+std::vector<std::string> Recorder::type_names() {
+  const std::lock_guard lock(type_names_mutex);
+  return {stepscope::type_names.begin(), stepscope::type_names.end()};
 }
 
 void Recorder::end(OpenSlice* slice) {
@@ -205,18 +278,27 @@ uint32_t Recorder::thread() {
   ThreadState* const state = ThreadState::current();
   if (!state) return kNoThread;
   const Inside inside(*state);
-  const Recording* const active = Recording::active.load(std::memory_order_relaxed);
+  const Recording* const active = shared_state.active.load(std::memory_order_relaxed);
   return active && state->generation == active->generation ? state->thread : kNoThread;
 }
 
 const stepscope_core_api& Recorder::core_api() {
-  static const stepscope_core_api api{STEPSCOPE_CORE_API_VERSION, &api_begin, &api_end,
-                                      &api_names_changed};
+  static const stepscope_core_api api{STEPSCOPE_CORE_API_VERSION,
+                                      &api_begin,
+                                      &api_end,
+                                      &api_names_changed,
+                                      &api_allocated,
+                                      &api_released,
+                                      &api_name_type};
   return api;
 }
 
 void Recorder::set_context_source(uint32_t (*current_context)()) {
-  context_source.store(current_context);
+  shared_state.context_source.store(current_context);
+}
+
+void Recorder::set_stack_source(uint32_t (*current_stack)()) {
+  shared_state.stack_source.store(current_stack);
 }
 
 void Recorder::before_fork() {
@@ -233,7 +315,7 @@ void Recorder::after_fork_in_parent() {
 // have been held by a thread that does not exist here.
 void Recorder::after_fork_in_child() {
   Recorder& self = instance();
-  Recording::active.store(nullptr);
+  shared_state.active.store(nullptr);
   new std::shared_ptr<Recording>(std::move(self.current_));
   self.windows_.clear();
   ThreadState::forget_others_after_fork();

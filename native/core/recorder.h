@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "core/recording.h"
 #include "core/snapshot.h"
@@ -29,13 +31,18 @@ class Recorder {
   // behind) gives an empty snapshot.
   Snapshot close_window(uint64_t window);
 
-  static bool recording() { return Recording::active.load(std::memory_order_relaxed) != nullptr; }
+  static bool recording() { return shared_state.active.load(std::memory_order_relaxed) != nullptr; }
 
   // The hot path. Null when nothing records.
   static OpenSlice* begin(const stepscope_begin& what);
   static OpenSlice* begin(Kind kind, std::string_view name, std::string_view detail,
                           uint32_t context);
   static void end(OpenSlice* slice);
+
+  // Blocks of memory: handed out, given back, and what one holds (a MemoryOwner).
+  static void allocated(uintptr_t address, int64_t bytes, Device device);
+  static void released(uintptr_t address);
+  static void owned(uintptr_t address, uint32_t owner);
 
   // The recording's number of the calling thread; kNoThread when it has recorded nothing yet.
   static constexpr uint32_t kNoThread = UINT32_MAX;
@@ -45,6 +52,11 @@ class Recorder {
 
   // How to learn the asyncio context of the calling thread; asked only where tasks were seen.
   static void set_context_source(uint32_t (*current_context)());
+  // How to learn the Python stack of the calling thread, as a number that is not 0; null: do not.
+  static void set_stack_source(uint32_t (*current_stack)());
+
+  // What the types of tensors are called, by their encoded number.
+  static std::vector<std::string> type_names();
 
  private:
   Recorder();

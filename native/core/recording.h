@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/interner.h"
+#include "core/memory_blocks.h"
 #include "core/record.h"
 
 namespace stepscope {
@@ -87,14 +88,10 @@ class Recording {
   std::vector<ThreadInfo> threads() const;
   TickMap tick_map() const;
 
-  // The one being recorded, null when nothing records. A thread may use it only while Inside.
-  alignas(64) static inline std::atomic<Recording*> active{nullptr};
-  static inline std::atomic<uint32_t> active_generation{0};  // always read with it
-  // Counts the times when a name that lasts may have gone after all.
-  static inline std::atomic<uint32_t> names_changed{0};
-
   const uint32_t generation;
   Interner interner;
+  Interner inputs;  // the encoded inputs of operators
+  MemoryBlocks blocks;
   std::atomic<uint64_t> dropped{0};  // records that found no room
 
  private:

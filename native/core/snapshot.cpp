@@ -85,6 +85,10 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
     for (size_t i = 0; i < size; ++i) {
       const Record& record = chunk->records[i];
       if (!in_window(record)) continue;
+      if (record.kind == Kind::kMemory || record.kind == Kind::kOwner) {
+        (record.kind == Kind::kMemory ? out.memory : out.owners).push_back(&record);
+        continue;
+      }
       if (!open.empty()) open.erase({record.thread, record.order});
       runs[record.thread].push_back(&record);
     }
@@ -97,6 +101,7 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
   for (Run& run : runs) run = in_begin_order(std::move(run));
   out.records = merge_by_start(std::move(runs));
   for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
+  for (const std::string_view text : recording.inputs.texts()) out.inputs.emplace_back(text);
   return out;
 }
 

@@ -18,7 +18,10 @@ struct Snapshot {
   Limit limit;
   std::vector<ThreadInfo> threads;
   std::vector<std::string> texts;      // by label; an operator's overload behind kOverloadMark
-  std::vector<const Record*> records;  // by start; into the two below
+  std::vector<std::string> inputs;     // of operators, encoded, by their number
+  std::vector<const Record*> records;  // slices by start; into the two at the end
+  std::vector<const Record*> memory;   // kMemory, thread by thread
+  std::vector<const Record*> owners;   // kOwner
 
   std::vector<ChunkView> chunks;
   std::vector<Record> unfinished;

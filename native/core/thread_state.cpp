@@ -60,11 +60,14 @@ thread_local bool exited = false;
 
 }  // namespace
 
-const bool Inside::needs_fence_ = !register_membarrier();
+[[maybe_unused]] const bool asked_the_kernel = [] {
+  shared_state.needs_fence = !register_membarrier();
+  return true;
+}();
 
 void Inside::order_with_others() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!needs_fence_) membarrier_others();
+  if (!shared_state.needs_fence) membarrier_others();
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
@@ -78,7 +81,7 @@ struct ThreadExit {
     if (!state) return;
     {
       const Inside inside(*state);
-      Recording* const active = Recording::active.load(std::memory_order_acquire);
+      Recording* const active = shared_state.active.load(std::memory_order_acquire);
       if (active && active->generation == state->generation) active->retire(state->cursor);
     }
     ThreadState::detach(state);
@@ -122,7 +125,6 @@ void ThreadState::grow() {
 }
 
 void ThreadState::join(Recording& wanted) {
-  recording = &wanted;
   generation = wanted.generation;
   thread = wanted.add_thread(describe_this_thread());
   logical_id = 0;
@@ -131,6 +133,7 @@ void ThreadState::join(Recording& wanted) {
   cursor.next = cursor.end = nullptr;
   begun = 0;
   names.clear();
+  inputs.clear();
 }
 
 // A thread takes the registry's lock only while it is not inside, so this cannot wait for itself.

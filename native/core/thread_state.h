@@ -9,6 +9,7 @@
 #include "core/interner.h"
 #include "core/record.h"
 #include "core/recording.h"
+#include "core/shared_state.h"
 #include "core_api.h"
 
 namespace stepscope {
@@ -26,6 +27,7 @@ struct alignas(64) OpenSlice : stepscope_open_slice {
   uint32_t context = 0;
   uint32_t forward_thread = 0;
   uint32_t detail = 0;
+  uint32_t stack = 0;
   uint32_t generation = 0;
   Kind kind = Kind::kOther;
   uint8_t flags = 0;
@@ -40,6 +42,7 @@ struct alignas(64) OpenSlice : stepscope_open_slice {
             .context = context,
             .forward_thread = forward_thread,
             .detail = detail,
+            .stack = stack,
             .kind = kind,
             .flags = flags};
   }
@@ -79,19 +82,20 @@ struct alignas(64) ThreadState {
   // Become part of a recording: nothing of an earlier one is kept.
   void join(Recording& recording);
 
+  // What every operator needs stands first, on one cache line.
   std::atomic<uint32_t> inside{0};
   uint32_t generation = 0;  // of the recording that the fields below belong to
   uint32_t thread = 0;
   uint32_t logical_id = 0;
-  bool full = false;         // the limit was met: only ranges are still kept
-  uint32_t limits_seen = 0;  // how often the limit had been widened then
-  bool in_tasks = false;     // a range began inside an asyncio task
-  Recording* recording = nullptr;
+  uint32_t names_changed = 0;  // what `names` knows of
+  bool full = false;           // the limit was met: only ranges are still kept
+  bool in_tasks = false;       // a range began inside an asyncio task
   Cursor cursor;
   uint64_t begun = 0;
   OpenSlice* free_slices = nullptr;
-  uint32_t names_changed = 0;  // what the cache below knows of
   NameCache names;
+  TextCache inputs;
+  uint32_t limits_seen = 0;  // how often the limit had been widened when it was met
 
  private:
   static ThreadState* attach();
@@ -125,14 +129,12 @@ class Inside {
 
  private:
   static void fence() {
-    if (needs_fence_) [[unlikely]] {
+    if (shared_state.needs_fence.load(std::memory_order_relaxed)) [[unlikely]] {
       std::atomic_thread_fence(std::memory_order_seq_cst);
     } else {
       std::atomic_signal_fence(std::memory_order_seq_cst);
     }
   }
-
-  static const bool needs_fence_;
 
   ThreadState& state_;
 };

@@ -6,4 +6,5 @@ NB_MODULE(_native, m) {
   stepscope::bind_columns(m);
   stepscope::bind_recorder(m);
   stepscope::bind_range(m);
+  stepscope::bind_slices(m);
 }

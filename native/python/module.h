@@ -10,5 +10,6 @@ void bind_chrome_writer(nanobind::module_& m);
 void bind_columns(nanobind::module_& m);
 void bind_recorder(nanobind::module_& m);
 void bind_range(nanobind::module_& m);
+void bind_slices(nanobind::module_& m);
 
 }  // namespace stepscope

@@ -10,6 +10,7 @@
 #include "core/recorder.h"
 #include "python/context.h"
 #include "python/module.h"
+#include "python/text.h"
 
 namespace stepscope {
 namespace {
@@ -27,25 +28,6 @@ struct Range {
 PyTypeObject* range_type = nullptr;
 
 // ---- entering and leaving
-
-// The text as UTF-8 that lives as long as the object kept in *holder. A lone surrogate has no UTF-8
-// form: it becomes '?', and the name is still recorded.
-bool utf8_of(PyObject** holder, std::string_view* text) {
-  Py_ssize_t size = 0;
-  const char* data = PyUnicode_AsUTF8AndSize(*holder, &size);
-  if (!data) {
-    PyErr_Clear();
-    PyObject* bytes = PyUnicode_AsEncodedString(*holder, "utf-8", "replace");
-    PyObject* clean = bytes ? PyUnicode_FromEncodedObject(bytes, "utf-8", "strict") : nullptr;
-    Py_XDECREF(bytes);
-    if (!clean) return false;
-    Py_SETREF(*holder, clean);
-    data = PyUnicode_AsUTF8AndSize(clean, &size);
-    if (!data) return false;
-  }
-  *text = {data, static_cast<size_t>(size)};
-  return true;
-}
 
 bool encode_texts(Range* self) {
   return utf8_of(&self->name, &self->name_utf8) &&

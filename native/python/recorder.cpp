@@ -60,56 +60,108 @@ LabelIds intern_labels(const std::vector<std::string>& texts, StringTable& strin
   return ids;
 }
 
+using Records = std::vector<const Record*>;
+
 template <typename T, typename Field>
-Column<T> column(const Snapshot& snapshot, Field field) {
+Column<T> column(const Records& records, Field field) {
   std::vector<T> values;
-  values.reserve(snapshot.records.size());
-  for (const Record* record : snapshot.records) values.push_back(static_cast<T>(field(*record)));
+  values.reserve(records.size());
+  for (const Record* record : records) values.push_back(static_cast<T>(field(*record)));
   return to_column(std::move(values));
 }
+
+// A column that most recordings do not need: None when all of it is 0.
+template <typename Field>
+nb::object column_if_any(const Records& records, Field field) {
+  for (const Record* record : records) {
+    if (field(*record)) return nb::cast(column<uint32_t>(records, field));
+  }
+  return nb::none();
+}
+
+struct Categories {
+  explicit Categories(StringTable& strings)
+      : operators(strings.id_of("cpu_op")),
+        ranges(strings.id_of("user_annotation")),
+        calls(strings.id_of("python_function")),
+        modules(strings.id_of("module")) {}
+
+  uint32_t of(Kind kind) const {
+    switch (kind) {
+      case Kind::kOperator:
+        return operators;
+      case Kind::kPython:
+        return calls;
+      case Kind::kModule:
+        return modules;
+      default:
+        return ranges;
+    }
+  }
+
+  uint32_t operators, ranges, calls, modules;
+};
 
 nb::dict columns_of(const Snapshot& snapshot) {
   StringTable strings;
   const LabelIds labels = intern_labels(snapshot.texts, strings);
-  const uint32_t operators = strings.id_of("cpu_op");
-  const uint32_t ranges = strings.id_of("user_annotation");
+  const Categories categories(strings);
   const auto is_operator = [](const Record& r) { return r.kind == Kind::kOperator; };
-  bool any_context = false;
-  bool any_detail = false;
-  for (const Record* record : snapshot.records) {
-    any_context |= record->context != 0;
-    any_detail |= record->detail != 0;
-  }
-  nb::dict out;
+  const Records& records = snapshot.records;
   const TickMap& map = snapshot.tick_map;
+  nb::dict out;
   out["start_ns"] =
-      column<int64_t>(snapshot, [&](const Record& r) { return map.ns(r.start_ticks); });
+      column<int64_t>(records, [&](const Record& r) { return map.ns(r.start_ticks); });
   out["duration_ns"] = column<int64_t>(
-      snapshot, [&](const Record& r) { return map.ns(r.end_ticks) - map.ns(r.start_ticks); });
-  out["track"] = column<uint32_t>(snapshot, [](const Record& r) { return r.thread; });
-  out["flags"] = column<uint8_t>(snapshot, [](const Record& r) { return r.flags; });
-  out["sequence"] = column<int64_t>(snapshot, [](const Record& r) { return r.sequence; });
-  out["forward_thread"] = column<int64_t>(snapshot, [](const Record& r) {
+      records, [&](const Record& r) { return map.ns(r.end_ticks) - map.ns(r.start_ticks); });
+  out["track"] = column<uint32_t>(records, [](const Record& r) { return r.thread; });
+  out["flags"] = column<uint8_t>(records, [](const Record& r) { return r.flags; });
+  out["sequence"] = column<int64_t>(records, [](const Record& r) { return r.sequence; });
+  out["forward_thread"] = column<int64_t>(records, [](const Record& r) {
     return r.forward_thread ? int64_t{r.forward_thread} : int64_t{-1};
   });
-  out["category"] = column<uint32_t>(
-      snapshot, [&](const Record& r) { return is_operator(r) ? operators : ranges; });
-  out["name"] = column<uint32_t>(snapshot, [&](const Record& r) {
+  out["category"] =
+      column<uint32_t>(records, [&](const Record& r) { return categories.of(r.kind); });
+  out["name"] = column<uint32_t>(records, [&](const Record& r) {
     return is_operator(r) ? labels.name[r.label] : labels.whole[r.label];
   });
   out["overload"] = column<uint32_t>(
-      snapshot, [&](const Record& r) { return is_operator(r) ? labels.overload[r.label] : 0; });
-  out["context"] = nb::none();
-  if (any_context) {
-    out["context"] = column<uint32_t>(snapshot, [](const Record& r) { return r.context; });
-  }
-  out["detail"] = nb::none();
-  if (any_detail) {
-    out["detail"] =
-        column<uint32_t>(snapshot, [&](const Record& r) { return labels.whole[r.detail]; });
-  }
+      records, [&](const Record& r) { return is_operator(r) ? labels.overload[r.label] : 0; });
+  out["context"] = column_if_any(records, [](const Record& r) { return r.context; });
+  out["stack"] = column_if_any(records, [](const Record& r) { return r.stack; });
+  out["inputs"] =
+      column_if_any(records, [&](const Record& r) { return is_operator(r) ? r.detail : 0; });
+  out["detail"] = column_if_any(
+      records, [&](const Record& r) { return is_operator(r) ? 0 : labels.whole[r.detail]; });
   out["blob"] = strings.blob();
   out["offsets"] = to_column(strings.offsets());
+  nb::list inputs;
+  for (const std::string& text : snapshot.inputs)
+    inputs.append(nb::bytes(text.data(), text.size()));
+  out["input_texts"] = inputs;
+  return out;
+}
+
+nb::dict memory_of(const Snapshot& snapshot) {
+  const Records& records = snapshot.memory;
+  const TickMap& map = snapshot.tick_map;
+  nb::dict out;
+  out["time_ns"] = column<int64_t>(records, [&](const Record& r) { return map.ns(r.start_ticks); });
+  out["address"] = column<int64_t>(records, [](const Record& r) { return r.sequence; });
+  out["size"] = column<int64_t>(records, [](const Record& r) { return r.end_ticks; });
+  out["device"] = column<uint32_t>(records, [](const Record& r) { return r.detail; });
+  out["track"] = column<uint32_t>(records, [](const Record& r) { return r.thread; });
+  out["allocated"] = column<int64_t>(records, [](const Record& r) { return r.order; });
+  return out;
+}
+
+nb::dict owners_of(const Snapshot& snapshot) {
+  const Records& records = snapshot.owners;
+  const TickMap& map = snapshot.tick_map;
+  nb::dict out;
+  out["time_ns"] = column<int64_t>(records, [&](const Record& r) { return map.ns(r.start_ticks); });
+  out["address"] = column<int64_t>(records, [](const Record& r) { return r.sequence; });
+  out["owner"] = column<uint8_t>(records, [](const Record& r) { return r.detail; });
   return out;
 }
 
@@ -125,6 +177,8 @@ nb::dict close_window(uint64_t window) {
                                   nb::bytes(thread.name.data(), thread.name.size())));
   }
   nb::dict out = columns_of(snapshot);
+  out["memory"] = memory_of(snapshot);
+  out["owners"] = owners_of(snapshot);
   out["threads"] = threads;
   out["window_start_ns"] = snapshot.tick_map.ns(snapshot.start_ticks);
   out["window_end_ns"] = snapshot.tick_map.ns(snapshot.end_ticks);
@@ -164,6 +218,10 @@ void bind_recorder(nb::module_& m) {
       "restart_window", [](uint64_t w) { Recorder::instance().restart_window(w); },
       nb::arg("window"));
   m.def("close_window", &close_window, nb::arg("window"));
+  m.def(
+      "note_owner", [](uintptr_t address, uint32_t owner) { Recorder::owned(address, owner); },
+      nb::arg("address"), nb::arg("owner"));
+  m.def("type_names", &Recorder::type_names);
   m.def("overhead_ns", &overhead_ns, nb::arg("rounds"));
   m.def("core_api_address", [] { return reinterpret_cast<uintptr_t>(&Recorder::core_api()); });
 }

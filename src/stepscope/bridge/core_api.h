@@ -18,6 +18,21 @@ enum stepscope_name_kind {
   STEPSCOPE_NAME_PASSES = 2, /* it was made for this call */
 };
 
+/* How the inputs of an operator are encoded, one after the other. Numbers are little-endian, a
+ * count is 4 bytes. */
+enum stepscope_input {
+  STEPSCOPE_INPUT_OTHER = 0,
+  STEPSCOPE_INPUT_TENSOR = 1,      /* type 1 byte, rank 1 byte, sizes and strides 8 bytes each */
+  STEPSCOPE_INPUT_TENSOR_LIST = 2, /* count, then the tensors, each with its own mark */
+  STEPSCOPE_INPUT_INT = 3,         /* 8 bytes */
+  STEPSCOPE_INPUT_DOUBLE = 4,      /* 8 bytes */
+  STEPSCOPE_INPUT_BOOL = 5,        /* 1 byte */
+  STEPSCOPE_INPUT_INT_LIST = 6,    /* count, values */
+  STEPSCOPE_INPUT_DOUBLE_LIST = 7,
+  STEPSCOPE_INPUT_BOOL_LIST = 8,
+  STEPSCOPE_INPUT_SIZED = 9, /* a tensor without strides (a sparse one): type, rank, sizes */
+};
+
 /* A slice that has begun. The first word is the bridge's own, to build its context object in; the
    core never writes it. */
 struct stepscope_open_slice {
@@ -31,6 +46,8 @@ struct stepscope_begin {
      was made for this call. An overload of NULL: do not record this function. */
   uint8_t (*name_kind)(const void* function);
   const char* (*overload)(const void* function);
+  const char* inputs;      /* encoded */
+  size_t inputs_size;      /* 0: not asked for */
   int64_t sequence;        /* -1: none */
   uint32_t thread;         /* the framework's own number of this thread */
   uint32_t forward_thread; /* 0: none */
@@ -46,6 +63,11 @@ struct stepscope_core_api {
   void (*end)(struct stepscope_open_slice* slice);
   /* A name that was said to last is gone: another may come to stand at its address. */
   void (*names_changed)(void);
+  /* A block of memory was handed out, or is about to be given back. */
+  void (*allocated)(const void* address, size_t bytes, uint8_t device_type, int8_t device_index);
+  void (*released)(const void* address);
+  /* What the type of a tensor is called; tells the encoded number's meaning. */
+  void (*name_type)(uint8_t type, const char* name);
 };
 
 #endif

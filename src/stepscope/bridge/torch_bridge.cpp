@@ -2,13 +2,17 @@
 // core. Compiled on the user's machine against the installed torch; two headers, no Python.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
+#include <c10/core/Allocator.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "core_api.h"
 
@@ -67,12 +71,85 @@ const char* overload_unless_plumbing(const void* function) {
   return is_plumbing(fn.name()) ? nullptr : overload_of(fn, 0);
 }
 
+// The inputs of an operator as stepscope_input describes them, in memory that is used again.
+class Inputs {
+ public:
+  void encode(c10::ArrayRef<const c10::IValue> values) {
+    at_ = 0;
+    for (const c10::IValue& value : values) put_value(value);
+  }
+  const char* data() const { return bytes_.data(); }
+  size_t size() const { return at_; }
+
+ private:
+  char* room(size_t bytes) {
+    if (at_ + bytes > bytes_.size()) bytes_.resize(2 * (at_ + bytes));
+    return bytes_.data() + std::exchange(at_, at_ + bytes);
+  }
+  template <typename T>
+  void put(T value) {
+    std::memcpy(room(sizeof(T)), &value, sizeof(T));
+  }
+  void mark(stepscope_input kind) { put(static_cast<uint8_t>(kind)); }
+  void put_numbers(c10::IntArrayRef numbers) {
+    const size_t bytes = numbers.size() * sizeof(int64_t);
+    if (bytes) std::memcpy(room(bytes), numbers.data(), bytes);
+  }
+
+  void put_tensor(const at::Tensor& tensor) {
+    const auto* const impl = tensor.defined() ? tensor.unsafeGetTensorImpl() : nullptr;
+    // A nested tensor has no sizes, and one with symbolic sizes no numbers.
+    if (!impl || tensor.is_nested() || impl->has_symbolic_sizes_strides() || impl->dim() > 255) {
+      return mark(STEPSCOPE_INPUT_OTHER);
+    }
+    const bool has_strides = tensor.layout() == c10::kStrided;
+    mark(has_strides ? STEPSCOPE_INPUT_TENSOR : STEPSCOPE_INPUT_SIZED);
+    put(static_cast<uint8_t>(tensor.scalar_type()));
+    put(static_cast<uint8_t>(impl->dim()));
+    put_numbers(impl->sizes());
+    if (has_strides) put_numbers(impl->strides());
+  }
+
+  template <typename List>
+  void put_list(stepscope_input kind, const List& list) {
+    mark(kind);
+    put(static_cast<uint32_t>(list.size()));
+    for (size_t i = 0; i < list.size(); ++i) put(list.get(i));
+  }
+
+  void put_value(const c10::IValue& value) {
+    if (value.isTensor()) return put_tensor(value.toTensor());
+    if (value.isInt()) return mark(STEPSCOPE_INPUT_INT), put(value.toInt());
+    if (value.isDouble()) return mark(STEPSCOPE_INPUT_DOUBLE), put(value.toDouble());
+    if (value.isBool()) return mark(STEPSCOPE_INPUT_BOOL), put(value.toBool());
+    if (value.isIntList()) return put_list(STEPSCOPE_INPUT_INT_LIST, value.toIntList());
+    if (value.isDoubleList()) return put_list(STEPSCOPE_INPUT_DOUBLE_LIST, value.toDoubleList());
+    if (value.isBoolList()) return put_list(STEPSCOPE_INPUT_BOOL_LIST, value.toBoolList());
+    if (!value.isTensorList()) return mark(STEPSCOPE_INPUT_OTHER);
+    const auto tensors = value.toTensorList();
+    mark(STEPSCOPE_INPUT_TENSOR_LIST);
+    put(static_cast<uint32_t>(tensors.size()));
+    for (const auto& tensor : tensors) put_tensor(tensor);
+  }
+
+  std::vector<char> bytes_ = std::vector<char>(512);
+  size_t at_ = 0;
+};
+
+template <bool kWithInputs>
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   stepscope_begin what;
   what.name = fn.name();
   what.name_kind = fn.scope() == at::RecordScope::FUNCTION ? &kind_of_name : nullptr;
   what.overload = &overload_unless_plumbing;
   what.function = &fn;
+  what.inputs_size = 0;
+  if constexpr (kWithInputs) {
+    thread_local Inputs inputs;
+    inputs.encode(fn.inputs());
+    what.inputs = inputs.data();
+    what.inputs_size = inputs.size();
+  }
   what.sequence = fn.seqNr();
   what.thread = static_cast<uint32_t>(fn.threadId());
   // As torch.profiler has it: without a sequence number there is no forward operator to tie to.
@@ -103,10 +180,98 @@ void listen_to_operators() {
   (void)forever;
 }
 
+// Stands before torch's CPU allocator while memory is recorded. It lasts for the process: a tensor
+// remembers the allocator that it came from.
+class CpuAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    c10::DataPtr data = inner()->allocate(bytes);
+    // Only a block that is its own context tells, when it is given back, which one it was.
+    if (data.get() && data.get() == data.get_context() &&
+        data.compare_exchange_deleter(inner()->raw_deleter(), &give_back)) {
+      core.allocated(data.get(), bytes, static_cast<uint8_t>(c10::DeviceType::CPU), -1);
+    }
+    return data;
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    inner()->copy_data(to, from, bytes);
+  }
+
+  void install() {
+    c10::Allocator* const current = c10::GetAllocator(c10::DeviceType::CPU);
+    if (current == this || !current->raw_deleter()) return;
+    inner_.store(current);
+    c10::SetAllocator(c10::DeviceType::CPU, this, kPriority);
+  }
+  void remove() {
+    if (c10::GetAllocator(c10::DeviceType::CPU) == this) {
+      c10::SetAllocator(c10::DeviceType::CPU, inner(), kPriority);
+    }
+  }
+
+ private:
+  static constexpr uint8_t kPriority = 100;
+
+  static c10::Allocator* inner() { return inner_.load(std::memory_order_relaxed); }
+  static void give_back(void* data) {
+    if (data) core.released(data);
+    inner()->raw_deleter()(data);
+  }
+
+  static inline std::atomic<c10::Allocator*> inner_{nullptr};
+};
+
+CpuAllocator& cpu_allocator() {
+  static auto* const only = new CpuAllocator;
+  return *only;
+}
+
+void name_types() {
+  for (int type = 0; type < static_cast<int>(c10::ScalarType::Undefined); ++type) {
+    const auto meta = caffe2::TypeMeta::fromScalarType(static_cast<c10::ScalarType>(type));
+    core.name_type(static_cast<uint8_t>(type), std::string(meta.name()).c_str());
+  }
+}
+
+// Several sessions may record at once, each with its own wishes: torch is asked for what any wants.
 std::mutex mutex;
-int users = 0;
-at::CallbackHandle handle = 0;
+struct {
+  int operators = 0;
+  int inputs = 0;
+  int memory = 0;
+} users;
+at::CallbackHandle handle = 0;  // 0: none
+bool handle_has_inputs = false;
 at::CallbackHandle empty_handle = 0;
+
+void apply_wishes() {
+  const bool wanted = users.operators > 0;
+  const bool with_inputs = wanted && users.inputs > 0;
+  if (handle && (!wanted || with_inputs != handle_has_inputs)) {
+    at::removeCallback(std::exchange(handle, 0));
+  }
+  if (wanted && !handle) {
+    auto callback = with_inputs ? at::RecordFunctionCallback(&on_start<true>, &on_end)
+                                : at::RecordFunctionCallback(&on_start<false>, &on_end);
+    handle = at::addGlobalCallback(callback.needsInputs(with_inputs));
+    handle_has_inputs = with_inputs;
+  }
+  if (users.memory > 0) {
+    cpu_allocator().install();
+  } else {
+    cpu_allocator().remove();
+  }
+}
+
+void change_wishes(int by, bool with_inputs, bool with_memory) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (by < 0 && users.operators == 0) return;  // a fork came between
+  users.operators += by;
+  if (with_inputs) users.inputs += by;
+  if (with_memory) users.memory += by;
+  apply_wishes();
+}
 
 double ns_each(int rounds) {
   const auto before = std::chrono::steady_clock::now();
@@ -125,25 +290,23 @@ double ns_each(int rounds) {
 EXPORT int stepscope_bridge_init(const stepscope_core_api* api) {
   if (api->version != STEPSCOPE_CORE_API_VERSION) return 1;
   core = *api;
+  name_types();
   listen_to_operators();
   return 0;
 }
 
-EXPORT void stepscope_bridge_start() {
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (users++ == 0) {
-    handle = at::addGlobalCallback(at::RecordFunctionCallback(&on_start, &on_end));
-  }
+EXPORT void stepscope_bridge_start(int with_inputs, int with_memory) {
+  change_wishes(1, with_inputs != 0, with_memory != 0);
 }
 
-EXPORT void stepscope_bridge_stop() {
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (users > 0 && --users == 0) at::removeCallback(handle);
+EXPORT void stepscope_bridge_stop(int with_inputs, int with_memory) {
+  change_wishes(-1, with_inputs != 0, with_memory != 0);
 }
 
 // After a fork the child records nothing until it asks to.
 EXPORT void stepscope_bridge_reset() {
-  if (std::exchange(users, 0) > 0) at::removeCallback(handle);
+  users = {};
+  apply_wishes();
 }
 
 // What torch itself charges for any observer: the floor that benchmarks compare with.

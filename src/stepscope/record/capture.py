@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope import _native
+from stepscope.record.details import args_of
+from stepscope.record.inputs import with_inputs
 from stepscope.trace.build import Captured, RawSlices
-from stepscope.trace.model import NO_THREAD, Args, Losses, Track
+from stepscope.trace.model import NO_SLICE, NO_THREAD, Args, Losses, Memory, Owners, Track
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
+_DEVICE_KINDS = {0: "cpu", 1: "cuda", 12: "xpu", 13: "mps", 20: "privateuse1"}
+_NO_INDEX = 0xFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +37,12 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
     strings = Strings(columns["blob"], columns["offsets"])
     args = Args()
     if columns["detail"] is not None:
-        strings, rest = _as_fragments(strings, columns["detail"])
-        args = Args(rest=rest)
+        strings, args = args_of(strings, columns["category"], columns["detail"])
+    if columns["inputs"] is not None:
+        strings, args = with_inputs(
+            strings, args, columns["inputs"], columns["input_texts"], _native.type_names()
+        )
+    strings, memory = _memory(strings, columns["memory"])
     slices = RawSlices(
         category=columns["category"],
         name=columns["name"],
@@ -47,14 +54,46 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
         context=columns["context"],
         sequence=columns["sequence"],
         forward_thread=columns["forward_thread"],
+        stack=columns["stack"],
         args=args,
     )
     losses = Losses()
     if columns["lost"]:
         policy = "oldest" if columns["keep_newest"] else "newest"
         losses = Losses(columns["lost"], policy, columns["limit_bytes"])
-    captured = Captured(slices, _tracks(columns["threads"], thread_names), strings)
+    captured = Captured(
+        slices,
+        _tracks(columns["threads"], thread_names),
+        strings,
+        memory=memory,
+        owners=Owners(**columns["owners"]),
+    )
     return Recorded(captured, columns["window_start_ns"], columns["window_end_ns"], losses)
+
+
+def _memory(strings: Strings, columns: Mapping[str, Any]) -> tuple[Strings, Memory]:
+    if not len(columns["time_ns"]):
+        return strings, Memory.empty()
+    words, number = np.unique(columns["device"], return_inverse=True)
+    texts = [*strings, *map(_device_name, words.tolist())]
+    memory = Memory(
+        time_ns=columns["time_ns"],
+        address=columns["address"],
+        size=columns["size"],
+        device=(number + len(strings)).astype(np.uint32),
+        track=columns["track"],
+        slice=np.full(len(number), NO_SLICE, np.int32),
+        allocated=columns["allocated"],
+        reserved=np.zeros(len(number), np.int64),
+    )
+    return Strings.of(texts), memory
+
+
+def _device_name(word: int) -> str:
+    """Spell the core's word for a device: the kind as torch numbers it, and the number."""
+    kind, index = word >> 8, word & 0xFF
+    name = _DEVICE_KINDS.get(kind, f"device{kind}")
+    return name if index == _NO_INDEX else f"{name}:{index}"
 
 
 def _tracks(threads: list[tuple[int, int, bytes]], names: Mapping[int, str]) -> tuple[Track, ...]:
@@ -78,15 +117,3 @@ def thread_track(os_id: int, logical_id: int, name: str) -> Track:
         thread_sort=os_id,
         logical_id=logical_id,
     )
-
-
-def _as_fragments(
-    strings: Strings, detail: NDArray[np.uint32]
-) -> tuple[Strings, NDArray[np.uint32]]:
-    """Turn the texts that go with ranges into the JSON fragments of Args."""
-    texts = list(strings)
-    fragment_of = np.zeros(len(texts), np.uint32)
-    for text_id in np.unique(detail[detail != 0]):
-        fragment_of[text_id] = len(texts)
-        texts.append(f'"args": {json.dumps(texts[text_id], ensure_ascii=False)}')
-    return Strings.of(texts), fragment_of[detail]

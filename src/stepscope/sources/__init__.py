@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.record.options import RecordOptions
 from stepscope.sources.torch_source import TorchCollector, torch_source
 
 if TYPE_CHECKING:
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["TorchCollector", "default_sources"]
 
 
-def default_sources(torch_collector: TorchCollector = TorchCollector.AUTO) -> list[Source]:
+def default_sources(
+    torch_collector: TorchCollector = TorchCollector.AUTO,
+    options: RecordOptions | None = None,
+) -> list[Source]:
     """Return a source for each framework; one that is not imported is waited for."""
-    return [torch_source(torch_collector)]
+    return [torch_source(torch_collector, options or RecordOptions())]

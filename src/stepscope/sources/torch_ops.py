@@ -11,6 +11,7 @@ from stepscope import _native
 from stepscope.sources.bridge_build import BridgeUnavailableError, bridge_path
 
 if TYPE_CHECKING:
+    from stepscope.record.options import RecordOptions
     from stepscope.trace.build import Captured
 
 _CALIBRATION_ROUNDS = 2_000
@@ -39,11 +40,11 @@ def load_bridge(torch: Any) -> ctypes.CDLL:
 @functools.cache
 def _calibrated_ns(bridge: ctypes.CDLL) -> float:
     window = _native.open_window(0, False)
-    bridge.stepscope_bridge_start()
+    bridge.stepscope_bridge_start(False, False)
     try:
         return float(bridge.stepscope_bridge_overhead_ns(_CALIBRATION_ROUNDS))
     finally:
-        bridge.stepscope_bridge_stop()
+        bridge.stepscope_bridge_stop(False, False)
         _native.close_window(window)
 
 
@@ -52,21 +53,22 @@ class TorchOps:
 
     name = "torch"
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, options: RecordOptions) -> None:
         """Take an imported torch whose bridge loads."""
         self._torch = torch
         self._bridge = load_bridge(torch)
+        self._wishes = (options.shapes, options.memory)
 
     def prepare(self) -> None:
         """Nothing is left to do: the bridge is loaded."""
 
     def start(self) -> None:
         """Register the callbacks."""
-        self._bridge.stepscope_bridge_start()
+        self._bridge.stepscope_bridge_start(*self._wishes)
 
     def stop(self) -> None:
         """Remove them."""
-        self._bridge.stepscope_bridge_stop()
+        self._bridge.stepscope_bridge_stop(*self._wishes)
 
     def collect(self) -> Captured | None:
         """Return None: the recorder has it all."""

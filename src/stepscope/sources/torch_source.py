@@ -13,6 +13,7 @@ from stepscope.sources.bridge_build import BridgeUnavailableError
 from stepscope.sources.post_import import PostImport
 
 if TYPE_CHECKING:
+    from stepscope.record.options import RecordOptions
     from stepscope.sources.base import Source
     from stepscope.trace.build import Captured
 
@@ -27,7 +28,7 @@ class TorchCollector(Enum):
     KINETO = "kineto"
 
 
-def torch_source(collector: TorchCollector = TorchCollector.AUTO) -> Source:
+def torch_source(collector: TorchCollector, options: RecordOptions) -> Source:
     """Return the source for PyTorch, whether it is imported yet or not."""
     if collector is TorchCollector.AUTO and (wish := os.environ.get(_ENVIRONMENT)):
         try:
@@ -35,17 +36,17 @@ def torch_source(collector: TorchCollector = TorchCollector.AUTO) -> Source:
         except ValueError:
             choices = ", ".join(choice.value for choice in TorchCollector)
             raise ValueError(f"{_ENVIRONMENT}={wish!r} is none of {choices}") from None
-    return WhenImported(collector)
+    return WhenImported(collector, options)
 
 
-def _source_for(torch: Any, collector: TorchCollector) -> Source:
+def _source_for(torch: Any, collector: TorchCollector, options: RecordOptions) -> Source:
     from stepscope.sources.kineto import Kineto
     from stepscope.sources.torch_ops import TorchOps
 
     if collector is TorchCollector.KINETO:
         return Kineto(torch, "it was asked for")
     try:
-        return TorchOps(torch)
+        return TorchOps(torch, options)
     except BridgeUnavailableError as error:
         if collector is TorchCollector.BRIDGE:
             raise
@@ -58,9 +59,10 @@ class WhenImported:
 
     name = "torch"
 
-    def __init__(self, collector: TorchCollector) -> None:
+    def __init__(self, collector: TorchCollector, options: RecordOptions) -> None:
         """Remember the choice; nothing is imported or built yet."""
         self._collector = collector
+        self._options = options
         self._source: Source | None = None
         self._started = False
         self._hook = PostImport("torch", self._on_import)
@@ -69,7 +71,7 @@ class WhenImported:
         """Find torch, or wait for it."""
         torch = sys.modules.get("torch")
         if self._source is None and torch is not None and hasattr(torch, "_C"):
-            self._source = _source_for(torch, self._collector)
+            self._source = _source_for(torch, self._collector, self._options)
         if self._source is not None:
             self._source.prepare()
         else:
@@ -104,7 +106,7 @@ class WhenImported:
 
     def _on_import(self, torch: Any) -> None:
         with record_function("stepscope: prepare to record torch"):
-            self._source = _source_for(torch, self._collector)
+            self._source = _source_for(torch, self._collector, self._options)
             self._source.prepare()
         if self._started:
             self._source.start()

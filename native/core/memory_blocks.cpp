@@ -1,0 +1,77 @@
+#include "core/memory_blocks.h"
+
+#include <bit>
+#include <utility>
+
+namespace stepscope {
+namespace {
+
+constexpr size_t kFirstPlaces = 1024;
+
+}  // namespace
+
+size_t MemoryBlocks::place_of(uintptr_t address) const {
+  const int bits = std::countr_zero(blocks_.size());
+  return static_cast<size_t>((address * 0x9E3779B97F4A7C15ULL) >> (64 - bits));
+}
+
+// Where the block is, or where it would be put.
+size_t MemoryBlocks::find(uintptr_t address) const {
+  size_t place = place_of(address);
+  while (blocks_[place].address && blocks_[place].address != address) {
+    place = (place + 1) % blocks_.size();
+  }
+  return place;
+}
+
+void MemoryBlocks::grow() {
+  const std::vector<Block> old = std::exchange(
+      blocks_, std::vector<Block>(blocks_.empty() ? kFirstPlaces : 2 * blocks_.size()));
+  for (const Block& block : old) {
+    if (block.address) blocks_[find(block.address)] = block;
+  }
+}
+
+int64_t& MemoryBlocks::in_use(Device device) {
+  for (auto& [word, bytes] : in_use_) {
+    if (word == device.word()) return bytes;
+  }
+  return in_use_.emplace_back(device.word(), 0).second;
+}
+
+// An address that is known already was released unseen: the new block takes its place.
+MemoryBlocks::Change MemoryBlocks::add(uintptr_t address, int64_t bytes, Device device) {
+  const std::lock_guard lock(mutex_);
+  if (2 * (used_ + 1) > blocks_.size()) grow();
+  Block& block = blocks_[find(address)];
+  if (block.address) {
+    in_use(block.device) -= block.bytes;
+  } else {
+    ++used_;
+  }
+  block = {address, bytes, device};
+  return {bytes, in_use(device) += bytes, device};
+}
+
+MemoryBlocks::Change MemoryBlocks::remove(uintptr_t address) {
+  const std::lock_guard lock(mutex_);
+  if (blocks_.empty()) return {};
+  size_t hole = find(address);
+  if (!blocks_[hole].address) return {};
+  const Block gone = blocks_[hole];
+  // Those behind that could not have their own place move up into the hole.
+  for (size_t next = (hole + 1) % blocks_.size(); blocks_[next].address;
+       next = (next + 1) % blocks_.size()) {
+    const size_t wanted = place_of(blocks_[next].address);
+    const size_t reach = (next + blocks_.size() - wanted) % blocks_.size();
+    const size_t distance = (next + blocks_.size() - hole) % blocks_.size();
+    if (reach < distance) continue;
+    blocks_[hole] = blocks_[next];
+    hole = next;
+  }
+  blocks_[hole] = {};
+  --used_;
+  return {-gone.bytes, in_use(gone.device) -= gone.bytes, gone.device};
+}
+
+}  // namespace stepscope

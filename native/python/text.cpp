@@ -1,0 +1,23 @@
+#define PY_SSIZE_T_CLEAN
+#include "python/text.h"
+
+namespace stepscope {
+
+bool utf8_of(PyObject** holder, std::string_view* text) {
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(*holder, &size);
+  if (!data) {
+    PyErr_Clear();
+    PyObject* bytes = PyUnicode_AsEncodedString(*holder, "utf-8", "replace");
+    PyObject* clean = bytes ? PyUnicode_FromEncodedObject(bytes, "utf-8", "strict") : nullptr;
+    Py_XDECREF(bytes);
+    if (!clean) return false;
+    Py_SETREF(*holder, clean);
+    data = PyUnicode_AsUTF8AndSize(clean, &size);
+    if (!data) return false;
+  }
+  *text = {data, static_cast<size_t>(size)};
+  return true;
+}
+
+}  // namespace stepscope

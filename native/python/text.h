@@ -1,0 +1,15 @@
+// Python's texts as UTF-8.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <string_view>
+
+namespace stepscope {
+
+// The text as UTF-8 that lives as long as the object kept in *holder, an owned reference. A lone
+// surrogate has no UTF-8 form: it becomes '?', and the text is still recorded. False: an error is
+// set.
+bool utf8_of(PyObject** holder, std::string_view* text);
+
+}  // namespace stepscope

@@ -1,0 +1,93 @@
+"""The texts that ride with recorded slices, as the args of a Trace."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.trace.model import Args, IntColumn
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import UInt32
+
+_RANGE_CATEGORY = "user_annotation"
+
+
+def args_of(strings: Strings, category: UInt32, detail: UInt32) -> tuple[Strings, Args]:
+    """Return the args of all slices, and the strings with those that the args need.
+
+    The detail of a user's range is any text; that of everything else is the inside of a JSON
+    object, whose integers become columns.
+    """
+    texts = list(strings)
+    is_range = category == strings.ids_of({_RANGE_CATEGORY}).get(_RANGE_CATEGORY, 0)
+    id_of_text: dict[str, int] = {}
+    rest = np.zeros(len(detail), np.uint32)
+    integers: dict[str, IntColumn] = {}
+
+    def interned(fragment: str) -> int:
+        if not fragment:
+            return 0
+        if fragment not in id_of_text:
+            id_of_text[fragment] = len(texts)
+            texts.append(fragment)
+        return id_of_text[fragment]
+
+    ranges = np.where(is_range, detail, 0)
+    fragment_of = np.zeros(len(texts), np.uint32)
+    for text_id in _distinct(ranges):
+        fragment_of[text_id] = interned(f'"args": {_dumps(texts[text_id])}')
+    rest[is_range] = fragment_of[ranges[is_range]]
+
+    others = np.where(is_range, 0, detail)
+    pairs = {int(i): _loads(texts[i]) for i in _distinct(others)}
+    if pairs:
+        fragment_of = np.zeros(len(fragment_of), np.uint32)
+        for text_id, each in pairs.items():
+            fragment_of[text_id] = interned(_without_integers(each))
+        rest[~is_range] = fragment_of[others[~is_range]]
+        integers = _integer_columns(pairs, others, len(fragment_of))
+    return Strings.of(texts), Args(integers, rest)
+
+
+def _distinct(ids: UInt32) -> list[int]:
+    return [int(i) for i in np.unique(ids) if i]
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _loads(fragment: str) -> dict[str, Any]:
+    pairs: dict[str, Any] = json.loads("{" + fragment + "}", strict=False)
+    return pairs
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _without_integers(pairs: dict[str, Any]) -> str:
+    kept = {key: value for key, value in pairs.items() if not _is_integer(value)}
+    return _dumps(kept)[1:-1]
+
+
+def _integer_columns(
+    pairs: dict[int, dict[str, Any]], detail: UInt32, texts: int
+) -> dict[str, IntColumn]:
+    columns: dict[str, IntColumn] = {}
+    keys = {key for each in pairs.values() for key, value in each.items() if _is_integer(value)}
+    for key in sorted(keys):
+        value_of = np.zeros(texts, np.int64)
+        known: NDArray[np.bool_] = np.zeros(texts, np.bool_)
+        for text_id, each in pairs.items():
+            if key in each and _is_integer(each[key]):
+                value_of[text_id], known[text_id] = each[key], True
+        rows = np.flatnonzero(known[detail])
+        columns[key] = IntColumn(rows.astype(np.uint32), value_of[detail[rows]])
+    return columns

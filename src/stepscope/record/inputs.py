@@ -1,0 +1,117 @@
+"""The inputs of operators: from the bridge's encoding (see core_api.h) to the words of a trace."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.trace.model import Args, UInt32
+
+(
+    _OTHER,
+    _TENSOR,
+    _TENSOR_LIST,
+    _INT,
+    _DOUBLE,
+    _BOOL,
+    _INT_LIST,
+    _DOUBLE_LIST,
+    _BOOL_LIST,
+    _SIZED,
+) = range(10)
+
+_Value = tuple[object, object, str, str]  # dims, strides, type, what stands in the program
+_NOTHING: _Value = ([], [], "", "")
+
+
+def with_inputs(
+    strings: Strings,
+    args: Args,
+    inputs: UInt32,
+    encoded: Sequence[bytes],
+    type_names: Sequence[str],
+) -> tuple[Strings, Args]:
+    """Add the inputs, numbers of ``encoded``, to the args of their slices."""
+    texts = list(strings)
+    id_of = np.zeros(len(encoded), np.uint32)
+    for number in np.unique(inputs[inputs != 0]):
+        id_of[number] = len(texts)
+        texts.append(fragment(encoded[number], type_names))
+    rest = args.rest.copy() if len(args.rest) else np.zeros(len(inputs), np.uint32)
+    rows = np.flatnonzero(inputs)
+    rest[rows] = id_of[inputs[rows]]
+    return Strings.of(texts), replace(args, rest=rest)
+
+
+def fragment(encoded: bytes, type_names: Sequence[str]) -> str:
+    """Return the inputs of one call under the keys of torch's traces."""
+    values = list(_Decoder(encoded, type_names))
+    columns = {
+        "Concrete Inputs": [concrete for _, _, _, concrete in values],
+        "Input type": [kind for _, _, kind, _ in values],
+        "Input Strides": [strides for _, strides, _, _ in values],
+        "Input Dims": [dims for dims, _, _, _ in values],
+    }
+    return json.dumps(columns)[1:-1]
+
+
+class _Decoder:
+    """Reads one value after the other."""
+
+    def __init__(self, encoded: bytes, type_names: Sequence[str]) -> None:
+        self._bytes = encoded
+        self._type_names = type_names
+        self._at = 0
+
+    def __iter__(self) -> _Decoder:
+        return self
+
+    def __next__(self) -> _Value:
+        if self._at == len(self._bytes):
+            raise StopIteration
+        mark = self._take("B")[0]
+        if mark in (_TENSOR, _SIZED):
+            return self._tensor(with_strides=mark == _TENSOR)
+        if mark == _TENSOR_LIST:
+            tensors = [next(self) for _ in range(self._take("I")[0])]
+            dims, strides = [t[0] for t in tensors], [t[1] for t in tensors]
+            return dims, strides, "TensorList", ""
+        if mark in _SCALARS:
+            code, spelled = _SCALARS[mark]
+            return [], [], "Scalar", spelled(self._take(code)[0])
+        if mark in _LISTS:
+            code, spelled = _SCALARS[_LISTS[mark]]
+            values = self._take(code * self._take("I")[0])
+            return [], [], "ScalarList", f"[{', '.join(map(spelled, values))}]"
+        return _NOTHING
+
+    def _tensor(self, *, with_strides: bool) -> _Value:
+        kind, rank = self._take("BB")
+        dims = list(self._take("q" * rank))
+        strides = list(self._take("q" * rank)) if with_strides else []
+        return dims, strides, self._type_names[kind], ""
+
+    def _take(self, codes: str) -> tuple[int | float | bool, ...] | tuple[int, ...]:
+        layout = struct.Struct("<" + codes)
+        values = layout.unpack_from(self._bytes, self._at)
+        self._at += layout.size
+        return values
+
+
+def _double_text(value: float) -> str:
+    """Return a number as torch spells it: ``1.``, ``0.10000000000000001``, ``inf``."""
+    text = f"{value:.17g}"
+    return f"{text}." if text.lstrip("-").isdigit() else text
+
+
+_SCALARS = {_INT: ("q", str), _DOUBLE: ("d", _double_text), _BOOL: ("?", str)}
+_LISTS = {_INT_LIST: _INT, _DOUBLE_LIST: _DOUBLE, _BOOL_LIST: _BOOL}

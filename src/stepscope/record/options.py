@@ -1,0 +1,24 @@
+"""What to record beyond names and times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class StackMode(Enum):
+    """How much of Python's stack is recorded."""
+
+    NONE = "none"
+    OPERATORS = "operators"  # the frames in which an operator starts
+    CALLS = "calls"  # those, and every call of a Python function with its time
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """What to record beyond names and times; each costs something."""
+
+    shapes: bool = False
+    memory: bool = False
+    stacks: StackMode = StackMode.NONE
+    modules: bool = False

@@ -1,0 +1,119 @@
+"""profile_memory: every allocation and release, with its thread and operator."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from stepscope import profile
+from torch_steps import MODELS, training_step
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+
+KILOBYTE = torch.ones(256).nbytes
+
+
+def changes(trace: Trace) -> list[tuple[str | None, int]]:
+    """Return the operator and the bytes of every event."""
+    memory = trace.memory
+    return [
+        (trace.name_of(int(row)) if row >= 0 else None, int(size))
+        for row, size in zip(memory.slice, memory.size, strict=True)
+    ]
+
+
+def test_an_allocation_belongs_to_its_operator_and_a_release_gives_it_back() -> None:
+    with profile(profile_memory=True) as prof:
+        a = torch.empty(256)
+        del a
+    assert changes(prof.trace) == [("aten::empty", KILOBYTE), (None, -KILOBYTE)]
+    memory = prof.trace.memory
+    assert memory.address[0] == memory.address[1] != 0
+    assert memory.allocated.tolist() == [KILOBYTE, 0]
+    assert prof.trace.strings[int(memory.device[0])] == "cpu"
+
+
+def test_what_was_there_before_is_not_counted_when_it_goes() -> None:
+    a = torch.empty(256)
+    with profile(profile_memory=True) as prof:
+        del a
+    assert changes(prof.trace) == []
+
+
+def test_without_profile_memory_nothing_is_kept() -> None:
+    with profile() as prof:
+        torch.empty(256)
+    assert not len(prof.trace.memory)
+
+
+def test_tensors_outlive_the_recording_that_saw_them_made() -> None:
+    with profile(profile_memory=True):
+        kept = [torch.full((256,), float(i)) for i in range(50)]
+    assert [float(tensor[0]) for tensor in kept] == list(range(50))
+    kept[7].resize_(1024)
+    assert float(kept[7][0]) == 7.0
+    with profile(profile_memory=True) as prof:
+        kept[8].resize_(1024)
+        kept.clear()
+    # What the second recording did not see handed out, it does not count as given back.
+    assert [size for _, size in changes(prof.trace)] == [4 * KILOBYTE, -4 * KILOBYTE]
+
+
+def test_every_thread_counts_for_itself() -> None:
+    def work() -> None:
+        for _ in range(20):
+            torch.empty(256)
+
+    with profile(profile_memory=True) as prof:
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    memory = prof.trace.memory
+    assert len(memory) == 8 * 20 * 2
+    assert int(memory.size.sum()) == 0
+    assert int(memory.allocated[-1]) == 0
+    for track in set(memory.track.tolist()):
+        assert (memory.track == track).sum() == 40
+    for row, track in zip(memory.slice, memory.track, strict=True):
+        assert row < 0 or prof.trace.slices.track[row] == track
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_operators_allocate_what_torch_says_on_one_thread(name: str) -> None:
+    step = training_step(name)
+    theirs = torch.profiler.profile(profile_memory=True)
+    with theirs, profile(profile_memory=True) as ours:
+        step()
+    expected = {
+        average.key: average.self_cpu_memory_usage
+        for average in theirs.key_averages()
+        if average.self_cpu_memory_usage
+    }
+    found: dict[str | None, int] = {}
+    for operator, size in changes(ours.trace):
+        found[operator] = found.get(operator, 0) + size
+    del expected["[memory]"]
+    found.pop(None, None)
+    assert {key: size for key, size in found.items() if size} == expected
+
+
+def test_a_child_process_goes_on_allocating_after_a_fork() -> None:
+    import os
+
+    with profile(profile_memory=True) as prof:
+        child = os.fork()
+        if child == 0:
+            ok = float(torch.ones(1000).sum()) == 1000.0
+            os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        torch.empty(256)
+    assert ("aten::empty", KILOBYTE) in changes(prof.trace)

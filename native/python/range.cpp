@@ -17,7 +17,7 @@ namespace {
 
 struct Range {
   PyObject_HEAD PyObject* name;
-  PyObject* args;              // str or None
+  PyObject* args;              // null: None
   std::string_view name_utf8;  // both filled when first recorded
   std::string_view args_utf8;
   OpenSlice* open;                     // the latest entry that has not left
@@ -31,7 +31,7 @@ PyTypeObject* range_type = nullptr;
 
 bool encode_texts(Range* self) {
   return utf8_of(&self->name, &self->name_utf8) &&
-         (self->args == Py_None || utf8_of(&self->args, &self->args_utf8));
+         (!self->args || utf8_of(&self->args, &self->args_utf8));
 }
 
 bool enter(Range* self) {
@@ -251,8 +251,8 @@ PyObject* make(PyTypeObject* type, PyObject* name, PyObject* args) {
   if (!self) return nullptr;
   Py_INCREF(name);
   self->name = name;
-  self->args = args ? args : Py_None;
-  Py_INCREF(self->args);
+  self->args = args == Py_None ? nullptr : args;
+  Py_XINCREF(self->args);
   self->name_utf8 = self->args_utf8 = {};
   self->open = nullptr;
   self->also_open = nullptr;
@@ -301,7 +301,7 @@ void range_dealloc(PyObject* object) {
   auto* self = reinterpret_cast<Range*>(object);
   self->unrecorded = 0;
   while (self->open) leave(self);  // dropped inside the block: it ends here
-  delete self->also_open;
+  if (self->also_open) delete self->also_open;
   Py_XDECREF(self->name);
   Py_XDECREF(self->args);
   release(self, Py_TYPE(object));
@@ -325,19 +325,20 @@ PyObject* range_repr(PyObject* object) {
 // Copies and pickles are new ranges of the same name that nobody has entered.
 PyObject* range_reduce(PyObject* object, PyObject*) {
   const auto* self = reinterpret_cast<Range*>(object);
+  PyObject* const args = self->args ? self->args : Py_None;
   PyObject* state = PyObject_GetAttrString(object, "__dict__");  // only subclasses have one
   if (!state) {
     PyErr_Clear();
-    return Py_BuildValue("O(OO)", Py_TYPE(object), self->name, self->args);
+    return Py_BuildValue("O(OO)", Py_TYPE(object), self->name, args);
   }
-  return Py_BuildValue("O(OO)N", Py_TYPE(object), self->name, self->args, state);
+  return Py_BuildValue("O(OO)N", Py_TYPE(object), self->name, args, state);
 }
 
 PyMethodDef range_methods[] = {{"__reduce__", &range_reduce, METH_NOARGS, nullptr},
                                {nullptr, nullptr, 0, nullptr}};
 PyMemberDef range_members[] = {
     {"name", T_OBJECT_EX, offsetof(Range, name), READONLY, "what the trace calls the range"},
-    {"args", T_OBJECT_EX, offsetof(Range, args), READONLY, "a text kept with the range, or None"},
+    {"args", T_OBJECT, offsetof(Range, args), READONLY, "a text kept with the range, or None"},
     {nullptr, 0, 0, 0, nullptr}};
 constexpr char kRangeDoc[] =
     "record_function(name, args=None)\n--\n\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +17,8 @@ from stepscope import profile
 from torch_steps import MODELS, training_step
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stepscope.trace.model import Trace
 
 KILOBYTE = torch.ones(256).nbytes
@@ -107,8 +111,6 @@ def test_operators_allocate_what_torch_says_on_one_thread(name: str) -> None:
 
 
 def test_a_child_process_goes_on_allocating_after_a_fork() -> None:
-    import os
-
     with profile(profile_memory=True) as prof:
         child = os.fork()
         if child == 0:
@@ -117,3 +119,26 @@ def test_a_child_process_goes_on_allocating_after_a_fork() -> None:
         assert os.waitpid(child, 0)[1] == 0
         torch.empty(256)
     assert ("aten::empty", KILOBYTE) in changes(prof.trace)
+
+
+def test_the_chrome_trace_has_torchs_memory_instants(tmp_path: Path) -> None:
+    step = training_step("mlp")
+    theirs = torch.profiler.profile(profile_memory=True)
+    with theirs, profile(profile_memory=True) as ours:
+        step()
+    theirs.export_chrome_trace(str(tmp_path / "theirs.json"))
+    ours.export_chrome_trace(tmp_path / "ours.json")
+
+    def instants(name: str) -> list[dict[str, Any]]:
+        events = json.loads((tmp_path / name).read_text())["traceEvents"]
+        found = [event for event in events if event["name"] == "[memory]"]
+        return sorted(found, key=lambda event: float(event["ts"]))
+
+    expected, found = instants("theirs.json"), instants("ours.json")
+    # torch tells of releases of what it had seen handed out in an earlier recording, too.
+    ours_addresses = {event["args"]["Addr"] for event in found if event["args"]["Bytes"] > 0}
+    expected = [event for event in expected if event["args"]["Addr"] in ours_addresses]
+    for key in ("Addr", "Bytes", "Device Type", "Device Id"):
+        assert [e["args"][key] for e in found] == [e["args"][key] for e in expected]
+    assert {event["cat"] for event in found} == {event["cat"] for event in expected}
+    assert {event["s"] for event in found} == {"t"}

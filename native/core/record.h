@@ -25,7 +25,7 @@ enum Flag : uint8_t { kUnfinished = 1, kAsync = 2, kBackward = 4 };
 //
 // A kMemory record is an allocation or a release: `end_ticks` holds its bytes (signed), `sequence`
 // the address, `order` what is in use on the device after it, `detail` the device. A kOwner record
-// says what the block at `sequence` holds: `detail` is a MemoryOwner.
+// says what the block at `sequence` holds: `flags` is a MemoryOwner, the rest as in kMemory.
 struct alignas(64) Record {
   uint64_t start_ticks;  // of Clock
   uint64_t end_ticks;

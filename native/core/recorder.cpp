@@ -77,30 +77,49 @@ uint32_t asked(const std::atomic<uint32_t (*)()>& source) {
   return ask ? ask() : 0;
 }
 
-void open(ThreadState& state, OpenSlice& slice) {
-  slice.stack = asked(shared_state.stack_source);
+void open(ThreadState& state, OpenSlice& slice, uint64_t start_ticks) {
   slice.generation = state.generation;
   slice.thread = state.thread;
-  slice.start_ticks = Clock::ticks();
+  slice.start_ticks = start_ticks ? start_ticks : Clock::ticks();
   std::atomic_signal_fence(std::memory_order_release);
   slice.order.store(++state.begun, std::memory_order_relaxed);
 }
 
 // Begin a slice that `fill` describes; it may refuse.
-template <typename Fill>
-[[gnu::always_inline]] inline OpenSlice* begin_slice(const Fill& fill) {
+//
+// The stack is asked for before the thread is Inside: for a new one it waits for the GIL, and who
+// has that may wait for somebody who waits until nobody is inside.
+template <bool with_stack, typename Fill>
+[[gnu::always_inline]] inline OpenSlice* begin_slice(const Fill& fill, uint64_t start_ticks = 0) {
   if (!Recorder::recording()) return nullptr;
   ThreadState* const state = ThreadState::current();
   if (!state) return nullptr;
+  const uint32_t stack = with_stack ? asked(shared_state.stack_source) : 0;
   OpenSlice* const slice = state->take_slice();
+  slice->stack = stack;
   const Inside inside(*state);
   Recording* const active = joined(*state);
   if (!active || !fill(*state, *active, *slice)) [[unlikely]] {
     state->give_slice(slice);
     return nullptr;
   }
-  open(*state, *slice);
+  open(*state, *slice, start_ticks);
   return slice;
+}
+
+[[gnu::always_inline]] inline void end_slice(OpenSlice* slice, uint8_t flags) {
+  const uint64_t now_ticks = Clock::ticks();
+  ThreadState* const state = ThreadState::current();
+  if (!state) return;  // the thread is going; the slice stays open and is reported as unfinished
+  const Inside inside(*state);
+  Recording* const active = joined(*state);
+  if (active && slice->generation == state->generation) {
+    slice->flags |= flags;
+    if (slice->thread != state->thread && !(flags & kUnfinished)) slice->flags |= kAsync;
+    append(*state, *active, slice->ended(now_ticks));
+  }
+  slice->order.store(0, std::memory_order_relaxed);
+  state->give_slice(slice);
 }
 
 // Append a record that is no slice; `fill` may refuse.
@@ -199,7 +218,7 @@ Snapshot Recorder::close_window(uint64_t window) {
 }
 
 OpenSlice* Recorder::begin(const stepscope_begin& what) {
-  return begin_slice([&](ThreadState& state, Recording& active, OpenSlice& slice) {
+  return begin_slice<true>([&](ThreadState& state, Recording& active, OpenSlice& slice) {
     state.names.prefetch(what.name);
     if (state.logical_id != what.thread) [[unlikely]] {
       state.logical_id = what.thread;
@@ -221,7 +240,7 @@ OpenSlice* Recorder::begin(const stepscope_begin& what) {
 
 OpenSlice* Recorder::begin(Kind kind, std::string_view name, std::string_view detail,
                            uint32_t context) {
-  return begin_slice([&](ThreadState& state, Recording& active, OpenSlice& slice) {
+  return begin_slice<true>([&](ThreadState& state, Recording& active, OpenSlice& slice) {
     if (context) state.in_tasks = true;
     slice.kind = kind;
     slice.flags = 0;
@@ -232,6 +251,29 @@ OpenSlice* Recorder::begin(Kind kind, std::string_view name, std::string_view de
     slice.detail = detail.empty() ? 0 : state.names.find_text(active.interner, detail);
     return true;
   });
+}
+
+Recorder::Label Recorder::label(std::string_view name) {
+  ThreadState* const state = recording() ? ThreadState::current() : nullptr;
+  if (!state) return {};
+  const Inside inside(*state);
+  Recording* const active = joined(*state);
+  if (!active) return {};
+  return {state->generation, active->interner.intern(name).first};
+}
+
+OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
+  const auto fill = [&](const ThreadState& state, const Recording&, OpenSlice& slice) {
+    slice.kind = kind;
+    slice.flags = 0;
+    slice.sequence = -1;
+    slice.forward_thread = 0;
+    slice.context = 0;
+    slice.label = label.id;
+    slice.detail = 0;
+    return label.generation == state.generation;
+  };
+  return begin_slice<false>(fill, start_ticks);
 }
 
 void Recorder::allocated(uintptr_t address, int64_t bytes, Device device) {
@@ -247,10 +289,12 @@ void Recorder::released(uintptr_t address) {
   });
 }
 
-void Recorder::owned(uintptr_t address, uint32_t owner) {
+void Recorder::owned(uintptr_t address, int64_t bytes, Device device, uint8_t owner) {
   note(Kind::kOwner, [&](Recording&, Record& record) {
+    record.end_ticks = static_cast<uint64_t>(bytes);
     record.sequence = static_cast<int64_t>(address);
-    record.detail = owner;
+    record.detail = device.word();
+    record.flags = owner;
     return true;
   });
 }
@@ -260,19 +304,9 @@ std::vector<std::string> Recorder::type_names() {
   return {stepscope::type_names.begin(), stepscope::type_names.end()};
 }
 
-void Recorder::end(OpenSlice* slice) {
-  const uint64_t now_ticks = Clock::ticks();
-  ThreadState* const state = ThreadState::current();
-  if (!state) return;  // the thread is going; the slice stays open and is reported as unfinished
-  const Inside inside(*state);
-  Recording* const active = joined(*state);
-  if (active && slice->generation == state->generation) {
-    if (slice->thread != state->thread) slice->flags |= kAsync;
-    append(*state, *active, slice->ended(now_ticks));
-  }
-  slice->order.store(0, std::memory_order_relaxed);
-  state->give_slice(slice);
-}
+void Recorder::end(OpenSlice* slice) { end_slice(slice, 0); }
+
+void Recorder::cut_off(OpenSlice* slice) { end_slice(slice, kUnfinished); }
 
 uint32_t Recorder::thread() {
   ThreadState* const state = ThreadState::current();

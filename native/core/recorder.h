@@ -39,10 +39,21 @@ class Recorder {
                           uint32_t context);
   static void end(OpenSlice* slice);
 
+  // A name that whoever begins slices keeps, under a key of their own. It serves one recording.
+  struct Label {
+    uint32_t generation = 0;  // 0: of none
+    uint32_t id = 0;
+  };
+  static Label label(std::string_view name);
+  // With a label of this recording, and without a stack. Given a time, it began then.
+  static OpenSlice* begin(Kind kind, Label label, uint64_t start_ticks = 0);
+  // It will not be seen to end: record it as unfinished, until now.
+  static void cut_off(OpenSlice* slice);
+
   // Blocks of memory: handed out, given back, and what one holds (a MemoryOwner).
   static void allocated(uintptr_t address, int64_t bytes, Device device);
   static void released(uintptr_t address);
-  static void owned(uintptr_t address, uint32_t owner);
+  static void owned(uintptr_t address, int64_t bytes, Device device, uint8_t owner);
 
   // The recording's number of the calling thread; kNoThread when it has recorded nothing yet.
   static constexpr uint32_t kNoThread = UINT32_MAX;

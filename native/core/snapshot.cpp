@@ -81,9 +81,21 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
     return record.start_ticks >= out.start_ticks && record.start_ticks <= end_ticks &&
            record.thread < runs.size();
   };
+  // A Python call that was in progress when the window began begins with it.
+  const auto reaches_in = [&](const Record& record) {
+    return record.kind == Kind::kPython && record.start_ticks < out.start_ticks &&
+           record.end_ticks > out.start_ticks && record.thread < runs.size();
+  };
   for (const auto& [chunk, size] : out.chunks) {
     for (size_t i = 0; i < size; ++i) {
       const Record& record = chunk->records[i];
+      if (reaches_in(record)) [[unlikely]] {
+        if (!open.empty()) open.erase({record.thread, record.order});
+        Record& cut = out.entered_before.emplace_back(record);
+        cut.start_ticks = out.start_ticks;
+        runs[record.thread].push_back(&cut);
+        continue;
+      }
       if (!in_window(record)) continue;
       if (record.kind == Kind::kMemory || record.kind == Kind::kOwner) {
         (record.kind == Kind::kMemory ? out.memory : out.owners).push_back(&record);
@@ -94,6 +106,7 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
     }
   }
   for (Record& record : out.unfinished) {
+    if (reaches_in(record)) record.start_ticks = out.start_ticks;
     if (!in_window(record) || !open.contains({record.thread, record.order})) continue;
     record.flags |= kUnfinished;
     runs[record.thread].push_back(&record);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,12 +20,13 @@ struct Snapshot {
   std::vector<ThreadInfo> threads;
   std::vector<std::string> texts;      // by label; an operator's overload behind kOverloadMark
   std::vector<std::string> inputs;     // of operators, encoded, by their number
-  std::vector<const Record*> records;  // slices by start; into the two at the end
+  std::vector<const Record*> records;  // slices by start; into what stands at the end
   std::vector<const Record*> memory;   // kMemory, thread by thread
   std::vector<const Record*> owners;   // kOwner
 
   std::vector<ChunkView> chunks;
   std::vector<Record> unfinished;
+  std::deque<Record> entered_before;  // Python calls that were in progress when the window began
 };
 
 Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch,

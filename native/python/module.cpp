@@ -1,10 +1,12 @@
 #include "python/module.h"
 
 NB_MODULE(_native, m) {
+  stepscope::bind_calls(m);
   stepscope::bind_chrome_reader(m);
   stepscope::bind_chrome_writer(m);
   stepscope::bind_columns(m);
   stepscope::bind_recorder(m);
   stepscope::bind_range(m);
   stepscope::bind_slices(m);
+  stepscope::bind_stacks(m);
 }

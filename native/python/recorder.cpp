@@ -161,7 +161,9 @@ nb::dict owners_of(const Snapshot& snapshot) {
   nb::dict out;
   out["time_ns"] = column<int64_t>(records, [&](const Record& r) { return map.ns(r.start_ticks); });
   out["address"] = column<int64_t>(records, [](const Record& r) { return r.sequence; });
-  out["owner"] = column<uint8_t>(records, [](const Record& r) { return r.detail; });
+  out["size"] = column<int64_t>(records, [](const Record& r) { return r.end_ticks; });
+  out["device"] = column<uint32_t>(records, [](const Record& r) { return r.detail; });
+  out["owner"] = column<uint8_t>(records, [](const Record& r) { return r.flags; });
   return out;
 }
 
@@ -219,8 +221,11 @@ void bind_recorder(nb::module_& m) {
       nb::arg("window"));
   m.def("close_window", &close_window, nb::arg("window"));
   m.def(
-      "note_owner", [](uintptr_t address, uint32_t owner) { Recorder::owned(address, owner); },
-      nb::arg("address"), nb::arg("owner"));
+      "note_owner",
+      [](uintptr_t address, int64_t bytes, uint8_t device_type, int8_t device_index,
+         uint8_t owner) { Recorder::owned(address, bytes, {device_type, device_index}, owner); },
+      nb::arg("address"), nb::arg("bytes"), nb::arg("device_type"), nb::arg("device_index"),
+      nb::arg("owner"));
   m.def("type_names", &Recorder::type_names);
   m.def("overhead_ns", &overhead_ns, nb::arg("rounds"));
   m.def("core_api_address", [] { return reinterpret_cast<uintptr_t>(&Recorder::core_api()); });

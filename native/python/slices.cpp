@@ -26,18 +26,15 @@ void drop_handle(PyObject* handle) {
 bool kind_of(PyObject* number, Kind* kind) {
   const long value = PyLong_AsLong(number);
   if (value == -1 && PyErr_Occurred()) return false;
-  switch (static_cast<Kind>(value)) {
-    case Kind::kRange:
-    case Kind::kPython:
-    case Kind::kModule:
-      *kind = static_cast<Kind>(value);
-      return true;
-    default:
-      PyErr_Format(PyExc_ValueError,
-                   "begin_slice() records ranges (2), Python calls (4) and modules (11), not %ld",
-                   value);
-      return false;
+  for (const Kind known : {Kind::kRange, Kind::kPython, Kind::kModule}) {
+    if (value != static_cast<long>(known)) continue;
+    *kind = known;
+    return true;
   }
+  PyErr_Format(PyExc_ValueError,
+               "begin_slice() records ranges (2), Python calls (4) and modules (11), not %ld",
+               value);
+  return false;
 }
 
 bool is_text(PyObject* object, const char* role) {

@@ -77,7 +77,7 @@ void a_window_sees_the_blocks_of_its_time() {
   Recorder::released(64);  // not known
   Recorder::allocated(128, 20, kCpu);
   leave(enter("between"));
-  Recorder::owned(128, 3);
+  Recorder::owned(128, 20, kCpu, 3);
   Recorder::released(128);
   const Snapshot seen = window.close();
   CHECK_EQ(names(seen).size(), 1U);
@@ -86,7 +86,7 @@ void a_window_sees_the_blocks_of_its_time() {
   CHECK_EQ(static_cast<int64_t>(seen.memory[1]->end_ticks), -20);
   CHECK_EQ(seen.memory[1]->sequence, 128);
   CHECK_EQ(seen.owners.size(), 1U);
-  CHECK_EQ(seen.owners[0]->detail, 3U);
+  CHECK_EQ(seen.owners[0]->flags, 3U);
 }
 
 }  // namespace

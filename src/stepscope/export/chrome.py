@@ -18,7 +18,7 @@ import numpy as np
 from stepscope import _native
 from stepscope.export._files import output_file
 from stepscope.export._flows import flow_marks, forward_backward_links
-from stepscope.export._kineto import derived_args, is_recording, recording_header
+from stepscope.export._kineto import derived_args, is_recording, memory_marks, recording_header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,13 +81,14 @@ def _chunks(writer: _native.ChromeWriter) -> Iterator[tuple[UInt8, int]]:
 def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int]:
     slices, args = trace.slices, trace.slices.args
     tables = [trace.marks]
-    blob, offsets = trace.strings.blob, trace.strings.offsets
+    texts = _Texts(trace)
     if is_recording(trace):
-        args = derived_args(trace)
+        args = derived_args(trace, texts.add)
         links = forward_backward_links(trace)
-        flow_name = len(trace.strings)
-        tables.append(flow_marks(trace, links, flow_name, flow_name + 1))
-        blob, offsets = _extended(blob, offsets, b"fwdbwd", b'"bp": "e"')
+        tables.append(flow_marks(trace, links, texts.add("fwdbwd"), texts.add('"bp": "e"')))
+        if len(trace.memory):
+            tables.append(memory_marks(trace, texts.add))
+    blob, offsets = texts.table()
     tracks = [_track_ids(track).encode() for track in trace.tracks]
     writer = _native.ChromeWriter(blob, offsets, tracks, continues)
     writer.add(
@@ -105,11 +106,26 @@ def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int
     return writer, len(slices) + sum(len(marks) for marks in tables)
 
 
-def _extended(blob: bytes, offsets: Int64, *texts: bytes) -> tuple[bytes, Int64]:
-    """Append texts to a string table."""
-    end = int(offsets[-1])
-    ends = end + np.cumsum([len(text) for text in texts])
-    return blob[:end] + b"".join(texts), np.concatenate((offsets, ends))
+class _Texts:
+    """A trace's string table with what the export adds to it."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._strings = trace.strings
+        self._added: list[bytes] = []
+
+    def add(self, text: str) -> int:
+        """Return the id of a text that is added."""
+        self._added.append(text.encode("utf-8", "replace"))
+        return len(self._strings) + len(self._added) - 1
+
+    def table(self) -> tuple[bytes, Int64]:
+        """Return the bytes and where each text begins."""
+        blob, offsets = self._strings.blob, self._strings.offsets
+        if not self._added:
+            return blob, offsets
+        end = int(offsets[-1])
+        ends = end + np.cumsum([len(text) for text in self._added])
+        return blob[:end] + b"".join(self._added), np.concatenate((offsets, ends))
 
 
 def _add_marks(writer: _native.ChromeWriter, marks: Marks) -> None:

@@ -11,12 +11,24 @@ import numpy as np
 from stepscope import _native
 from stepscope.record.details import args_of
 from stepscope.record.inputs import with_inputs
+from stepscope.record.stacks import with_stacks
 from stepscope.trace.build import Captured, RawSlices
-from stepscope.trace.model import NO_SLICE, NO_THREAD, Args, Losses, Memory, Owners, Track
+from stepscope.trace.model import (
+    NO_SLICE,
+    NO_THREAD,
+    Args,
+    Losses,
+    Memory,
+    Owners,
+    Stacks,
+    Track,
+)
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from stepscope.trace.model import UInt32
 
 _DEVICE_KINDS = {0: "cpu", 1: "cuda", 12: "xpu", 13: "mps", 20: "privateuse1"}
 _NO_INDEX = 0xFF
@@ -42,7 +54,11 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
         strings, args = with_inputs(
             strings, args, columns["inputs"], columns["input_texts"], _native.type_names()
         )
+    stacks, stack = Stacks.empty(), columns["stack"]
+    if stack is not None:
+        strings, stacks, stack = with_stacks(strings, stack)
     strings, memory = _memory(strings, columns["memory"])
+    strings, owners = _owners(strings, columns["owners"])
     slices = RawSlices(
         category=columns["category"],
         name=columns["name"],
@@ -54,7 +70,7 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
         context=columns["context"],
         sequence=columns["sequence"],
         forward_thread=columns["forward_thread"],
-        stack=columns["stack"],
+        stack=stack,
         args=args,
     )
     losses = Losses()
@@ -65,8 +81,9 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
         slices,
         _tracks(columns["threads"], thread_names),
         strings,
+        stacks=stacks,
         memory=memory,
-        owners=Owners(**columns["owners"]),
+        owners=owners,
     )
     return Recorded(captured, columns["window_start_ns"], columns["window_end_ns"], losses)
 
@@ -74,19 +91,36 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
 def _memory(strings: Strings, columns: Mapping[str, Any]) -> tuple[Strings, Memory]:
     if not len(columns["time_ns"]):
         return strings, Memory.empty()
-    words, number = np.unique(columns["device"], return_inverse=True)
-    texts = [*strings, *map(_device_name, words.tolist())]
+    strings, device = _named_devices(strings, columns["device"])
     memory = Memory(
         time_ns=columns["time_ns"],
         address=columns["address"],
         size=columns["size"],
-        device=(number + len(strings)).astype(np.uint32),
+        device=device,
         track=columns["track"],
-        slice=np.full(len(number), NO_SLICE, np.int32),
+        slice=np.full(len(device), NO_SLICE, np.int32),
         allocated=columns["allocated"],
-        reserved=np.zeros(len(number), np.int64),
+        reserved=np.zeros(len(device), np.int64),
     )
-    return Strings.of(texts), memory
+    return strings, memory
+
+
+def _owners(strings: Strings, columns: Mapping[str, Any]) -> tuple[Strings, Owners]:
+    if not len(columns["time_ns"]):
+        return strings, Owners.empty()
+    strings, device = _named_devices(strings, columns["device"])
+    return strings, Owners(**{**columns, "device": device})
+
+
+def _named_devices(strings: Strings, words: UInt32) -> tuple[Strings, UInt32]:
+    """Return the string ids of devices that the core wrote as words, and the strings with them."""
+    distinct, number = np.unique(words, return_inverse=True)
+    names = [_device_name(word) for word in distinct.tolist()]
+    known = strings.ids_of(names)
+    missing = [name for name in names if name not in known]
+    known |= {name: len(strings) + i for i, name in enumerate(missing)}
+    ids = np.array([known[name] for name in names], np.uint32)
+    return Strings.of([*strings, *missing]) if missing else strings, ids[number]
 
 
 def _device_name(word: int) -> str:

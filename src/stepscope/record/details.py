@@ -60,7 +60,17 @@ def _distinct(ids: UInt32) -> list[int]:
 
 
 def _dumps(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    # Half a character, from an escape, has no UTF-8 form: it stays an escape.
+    return text if text.isascii() or _is_valid(text) else json.dumps(value)
+
+
+def _is_valid(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _loads(fragment: str) -> dict[str, Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from stepscope.trace.model import Args, UInt32
 
@@ -100,7 +100,7 @@ class _Decoder:
         strides = list(self._take("q" * rank)) if with_strides else []
         return dims, strides, self._type_names[kind], ""
 
-    def _take(self, codes: str) -> tuple[int | float | bool, ...] | tuple[int, ...]:
+    def _take(self, codes: str) -> tuple[Any, ...]:
         layout = struct.Struct("<" + codes)
         values = layout.unpack_from(self._bytes, self._at)
         self._at += layout.size
@@ -113,5 +113,9 @@ def _double_text(value: float) -> str:
     return f"{text}." if text.lstrip("-").isdigit() else text
 
 
-_SCALARS = {_INT: ("q", str), _DOUBLE: ("d", _double_text), _BOOL: ("?", str)}
+_SCALARS: dict[int, tuple[str, Callable[[Any], str]]] = {
+    _INT: ("q", str),
+    _DOUBLE: ("d", _double_text),
+    _BOOL: ("?", str),
+}
 _LISTS = {_INT_LIST: _INT, _DOUBLE_LIST: _DOUBLE, _BOOL_LIST: _BOOL}

@@ -48,7 +48,9 @@ class Window:
         forget_started_threads()
         from stepscope.record.capture import recorded
 
-        return recorded(columns, self._names)
+        result = recorded(columns, self._names)
+        _native.clear_stacks()  # when this was the last window
+        return result
 
 
 def range_overhead_ns() -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.record.options import RecordOptions
+from stepscope.record.options import RecordOptions, StackMode
+from stepscope.sources.python_calls import PythonCalls
+from stepscope.sources.torch_modules import TorchModules
 from stepscope.sources.torch_source import TorchCollector, torch_source
 
 if TYPE_CHECKING:
@@ -18,4 +20,10 @@ def default_sources(
     options: RecordOptions | None = None,
 ) -> list[Source]:
     """Return a source for each framework; one that is not imported is waited for."""
-    return [torch_source(torch_collector, options or RecordOptions())]
+    options = options or RecordOptions()
+    sources: list[Source] = [torch_source(torch_collector, options)]
+    if options.modules:
+        sources.append(TorchModules())
+    if options.stacks is not StackMode.NONE:
+        sources.append(PythonCalls(options.stacks))
+    return sources

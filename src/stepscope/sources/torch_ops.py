@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.sources.bridge_build import BridgeUnavailableError, bridge_path
+from stepscope.sources.torch_owners import TorchOwners
 
 if TYPE_CHECKING:
     from stepscope.record.options import RecordOptions
@@ -58,6 +59,7 @@ class TorchOps:
         self._torch = torch
         self._bridge = load_bridge(torch)
         self._wishes = (options.shapes, options.memory)
+        self._owners = TorchOwners(_native.note_owner) if options.memory else None
 
     def prepare(self) -> None:
         """Nothing is left to do: the bridge is loaded."""
@@ -65,9 +67,13 @@ class TorchOps:
     def start(self) -> None:
         """Register the callbacks."""
         self._bridge.stepscope_bridge_start(*self._wishes)
+        if self._owners is not None:
+            self._owners.start()
 
     def stop(self) -> None:
         """Remove them."""
+        if self._owners is not None:
+            self._owners.stop()
         self._bridge.stepscope_bridge_stop(*self._wishes)
 
     def collect(self) -> Captured | None:

@@ -111,7 +111,7 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     return replace(
         trace,
         stacks=captured.stacks,
-        memory=_tied_to_slices(captured.memory, trace.slices),
+        memory=tied_to_slices(captured.memory, trace.slices),
         owners=captured.owners,
     )
 
@@ -255,7 +255,7 @@ def _steps(raw: RawSlices, kind: UInt8, strings: Strings) -> Int32:
     return step
 
 
-def _tied_to_slices(memory: Memory, slices: Slices) -> Memory:
+def tied_to_slices(memory: Memory, slices: Slices) -> Memory:
     """Put memory events in the order of time, each with the innermost slice around it."""
     if not len(memory):
         return memory

@@ -41,6 +41,7 @@ def merge_parts(parts: Sequence[Captured]) -> Captured:
     stacks = _StackTree()
     slices: list[RawSlices] = []
     memory: list[Memory] = []
+    owners: list[Owners] = []
     for part in parts:
         text = np.array([text_ids.setdefault(t, len(text_ids)) for t in part.strings], np.uint32)
         for track in part.tracks:
@@ -52,13 +53,14 @@ def merge_parts(parts: Sequence[Captured]) -> Captured:
         stack = stacks.add(part.stacks, text)
         slices.append(_renumbered(part.slices, text, place, stack))
         memory.append(_moved(part.memory, text, place))
+        owners.append(replace(part.owners, device=text[part.owners.device]))
     return Captured(
         _joined(slices),
         tuple(tracks.values()),
         Strings.of(text_ids),
         stacks.table(),
         _concatenated(memory),
-        _concatenated([part.owners for part in parts]),
+        _concatenated(owners),
     )
 
 

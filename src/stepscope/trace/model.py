@@ -237,6 +237,8 @@ class Owners:
 
     time_ns: Int64
     address: Int64
+    size: Int64  # bytes
+    device: UInt32  # string id: "cpu", "cuda:0"
     owner: UInt8  # MemoryOwner
 
     def __len__(self) -> int:
@@ -246,7 +248,8 @@ class Owners:
     @staticmethod
     def empty() -> Owners:
         """Return a table without rows."""
-        return Owners(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
+        numbers = np.zeros(0, np.int64)
+        return Owners(numbers, numbers, numbers, np.zeros(0, np.uint32), np.zeros(0, np.uint8))
 
 
 @dataclass(frozen=True, slots=True)

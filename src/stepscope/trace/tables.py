@@ -54,7 +54,7 @@ def tables_of(trace: Trace) -> dict[str, pl.DataFrame]:
         "tracks": _tracks_table(trace),
         "stacks": _columns_table(trace.stacks, {"frame": trace.strings}),
         "memory": _columns_table(trace.memory, {"device": trace.strings}),
-        "owners": _columns_table(trace.owners, {}),
+        "owners": _columns_table(trace.owners, {"device": trace.strings}),
     }
 
 

@@ -1,0 +1,84 @@
+#include "python/code_names.h"
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "python/text.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+// The GIL guards them.
+struct Paths {
+  std::vector<std::string> prefixes;
+  std::string own_folder;
+  std::string library_folder;
+};
+
+Paths& paths() {
+  static auto* const all = new Paths;
+  return *all;
+}
+
+std::string text_of(PyObject* text) {
+  const nb::error_scope keep_error;
+  if (!text || !PyUnicode_Check(text)) return "?";
+  Py_INCREF(text);
+  std::string_view utf8;
+  std::string copy = "?";
+  if (utf8_of(&text, &utf8)) copy = utf8;
+  Py_DECREF(text);
+  return copy;
+}
+
+std::string_view without_prefix(std::string_view path) {
+  for (const std::string& prefix : paths().prefixes) {
+    if (path.starts_with(prefix)) return path.substr(prefix.size());
+  }
+  return path;
+}
+
+}  // namespace
+
+void set_paths(std::vector<std::string> prefixes, std::string own_folder,
+               std::string library_folder) {
+  // The longest that fits is the one to leave out.
+  std::sort(prefixes.begin(), prefixes.end(),
+            [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  paths() = {std::move(prefixes), std::move(own_folder), std::move(library_folder)};
+}
+
+bool is_hidden(PyCodeObject* code, bool caller_is_hidden) {
+  const std::string path = text_of(code->co_filename);
+  const auto lies_in = [&](const std::string& folder) {
+    return !folder.empty() && path.starts_with(folder);
+  };
+  if (lies_in(paths().own_folder)) return true;
+  if (!caller_is_hidden) return false;
+  if (path.starts_with("<frozen ")) return true;
+  return lies_in(paths().library_folder) && path.find("-packages/") == std::string::npos;
+}
+
+std::string place_name(PyCodeObject* code, int line, PyObject* function) {
+  const std::string path = text_of(code->co_filename);
+  std::string name(without_prefix(path));
+  return name.append("(").append(std::to_string(line)).append("): ").append(text_of(function));
+}
+
+std::string place_name(PyCodeObject* code, int instruction) {
+  const int line = PyCode_Addr2Line(code, instruction);
+  return place_name(code, line > 0 ? line : code->co_firstlineno, code->co_qualname);
+}
+
+std::string builtin_name(const char* name, PyTypeObject* bound_to) {
+  std::string text = "<built-in ";
+  text.append(bound_to ? "method " : "function ").append(name);
+  if (bound_to) text.append(" of ").append(bound_to->tp_name).append(" object");
+  return text.append(">");
+}
+
+}  // namespace stepscope

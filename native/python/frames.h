@@ -1,0 +1,77 @@
+// The Python frames of the calling thread: where each of them stands.
+//
+// Two ways lead to them. The interpreter's own structures can be read without the GIL (the thread
+// that asks is the one whose frames they are: nothing changes them meanwhile) in a few ns a frame;
+// they change with each release of CPython, so this way is there only for those it was tested with.
+// The public API serves everywhere, needs the GIL and makes an object a frame.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace stepscope {
+
+// An address inside of a code object that tells the instruction, too: two frames that stand at one
+// site run the same code at the same place, as long as the code object lives.
+using Site = uintptr_t;
+
+// The sites of a stack, innermost first, and a hash of them all.
+class Sites {
+ public:
+  // Take what `next` returns until that is 0.
+  template <typename Next>
+  void fill(Next next) {
+    // Locals: the compiler cannot know that writing a site changes no member.
+    size_t size = 0;
+    uint64_t hash = 0;
+    Site* place = sites_.get();
+    while (const Site site = next()) {
+      if (size == capacity_) [[unlikely]]
+        place = grow(size);
+      place[size++] = site;
+      hash = (hash ^ site) * 0x9E3779B97F4A7C15ULL;
+      hash ^= hash >> 29;
+    }
+    size_ = size;
+    hash_ = hash;
+  }
+  std::span<const Site> span() const { return {sites_.get(), size_}; }
+  uint64_t hash() const { return hash_; }
+
+ private:
+  Site* grow(size_t used);
+
+  std::unique_ptr<Site[]> sites_;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+  uint64_t hash_ = 0;
+};
+
+struct Frame {
+  Site site = 0;
+  PyObject* keeper = nullptr;    // borrowed; as long as it lives, nothing else stands at the site
+  PyCodeObject* code = nullptr;  // borrowed; null for a frame that is the interpreter's own
+  int instruction = 0;           // as PyCode_Addr2Line counts them
+};
+
+// Whether the interpreter's structures can be read: the version was tested, and they lead to the
+// same frames as the public API. Needs the GIL.
+bool internal_frames_work();
+
+// By the public API from now on, or by the better way that works (which needs the GIL to be found).
+void use_public_frames(bool only_public);
+bool uses_public_frames();
+
+// The sites of this thread's frames. Without the GIL, or with it.
+void walk(PyThreadState* thread, Sites& sites);
+
+// The same frames in full. Needs the GIL.
+std::vector<Frame> frames_of(PyThreadState* thread);
+
+}  // namespace stepscope

@@ -1,0 +1,354 @@
+#include "python/stacks.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "core/recorder.h"
+#include "python/code_names.h"
+#include "python/columns.h"
+#include "python/frames.h"  // first: it wants Python.h in its own way
+#include "python/module.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+// ---- all stacks of the process, as a tree
+//
+// A node is a frame at a site, called from its parent. It holds a reference to what keeps the site
+// its own, so that a site found here is known without a look at the frame. Nodes come and go only
+// with the GIL and the mutex held; one of both is enough to read them. Who holds the mutex never
+// waits for the GIL.
+class StackTree {
+ public:
+  struct Node {
+    uint32_t parent = 0;
+    PyObject* keeper = nullptr;
+    PyCodeObject* code = nullptr;  // null: a frame that is the interpreter's own
+    int instruction = 0;
+  };
+
+  static StackTree& instance() {
+    static auto* const only = new StackTree;  // threads may outlive static destructors
+    return *only;
+  }
+
+  // Changes when the numbers that were given out lose their meaning.
+  static uint32_t generation() { return generation_.load(std::memory_order_relaxed); }
+
+  // The number of a stack whose frames are all known, else 0. The first site is the innermost.
+  uint32_t find(std::span<const Site> sites) {
+    const std::lock_guard lock(mutex_);
+    uint32_t node = 0;
+    for (size_t i = sites.size(); i-- > 0;) {
+      const auto found = children_.find({node, sites[i]});
+      if (found == children_.end()) return 0;
+      node = found->second;
+    }
+    return first_ + node;
+  }
+
+  // Its number, entered if it is new. Needs the GIL.
+  uint32_t add(const std::vector<Frame>& frames) {
+    const std::lock_guard lock(mutex_);
+    uint32_t node = 0;
+    for (size_t i = frames.size(); i-- > 0;) node = child(node, frames[i]);
+    return first_ + node;
+  }
+
+  // Forget all, and let go of the code. Numbers are not used again: one that a thread found just
+  // before names no stack afterwards. Needs the GIL.
+  void clear() {
+    std::vector<Node> gone(1);
+    {
+      const std::lock_guard lock(mutex_);
+      generation_.fetch_add(1, std::memory_order_relaxed);
+      first_ += static_cast<uint32_t>(nodes_.size());
+      children_ = {};
+      std::swap(gone, nodes_);
+    }
+    for (const Node& node : gone) Py_XDECREF(node.keeper);
+  }
+
+  // A copy of all nodes (the parent before its children; node 0 is nothing), and what to take off a
+  // number to find its node. Needs the GIL.
+  std::pair<std::vector<Node>, uint32_t> nodes() const { return {nodes_, first_}; }
+
+ private:
+  struct Key {
+    uint32_t parent;
+    Site site;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      return (key.site ^ (uint64_t{key.parent} << 40)) * 0x9E3779B97F4A7C15ULL >> 8;
+    }
+  };
+
+  StackTree() {
+    pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+                   [] { instance().mutex_.unlock(); });
+  }
+
+  uint32_t child(uint32_t parent, const Frame& frame) {
+    const auto [found, is_new] =
+        children_.try_emplace({parent, frame.site}, static_cast<uint32_t>(nodes_.size()));
+    if (is_new) {
+      nodes_.push_back({parent, frame.keeper, frame.code, frame.instruction});
+      Py_INCREF(frame.keeper);
+    }
+    return found->second;
+  }
+
+  static inline constinit std::atomic<uint32_t> generation_{1};
+
+  std::mutex mutex_;
+  uint32_t first_ = 0;
+  std::vector<Node> nodes_ = std::vector<Node>(1);
+  std::unordered_map<Key, uint32_t, KeyHash> children_;
+};
+
+// ---- what a thread knows of them
+//
+// Whole stacks by the hash of their sites, with copies of the sites to tell for certain. Nobody
+// else looks at it, so a known stack takes no lock.
+class StackCache {
+ public:
+  // Null when the thread is already shutting down.
+  static StackCache* mine();
+
+  uint32_t number_of(PyThreadState* thread) {
+    const uint32_t generation = StackTree::generation();
+    if (generation != generation_) [[unlikely]]
+      reset(generation);
+    walk(thread, sites_);
+    const std::span<const Site> sites = sites_.span();
+    if (sites.empty()) return 0;
+    const uint64_t hash = sites_.hash();
+    for (size_t at = hash;; ++at) {
+      const Slot& slot = slots_[at & (slots_.size() - 1)];
+      if (!slot.number) break;
+      if (slot.hash == hash && slot.depth == sites.size() &&
+          std::equal(sites.begin(), sites.end(), known_.begin() + slot.begin)) {
+        return slot.number;
+      }
+    }
+    return learn(thread);
+  }
+
+ private:
+  struct Slot {
+    uint64_t hash = 0;
+    uint32_t number = 0;  // 0: a free slot
+    uint32_t begin = 0;   // of its sites in known_
+    size_t depth = 0;
+  };
+  static constexpr size_t kFirstSlots = 256;
+  static constexpr size_t kMostSlots = size_t{1} << 16;
+  static constexpr size_t kMostSites = size_t{1} << 20;
+
+  void reset(uint32_t generation) {
+    generation_ = generation;
+    used_ = 0;
+    slots_ = std::vector<Slot>(kFirstSlots);
+    known_ = {};
+  }
+
+  [[gnu::noinline]] uint32_t learn(PyThreadState* thread);
+
+  void remember(Slot slot) {
+    if (used_ >= kMostSlots / 2 || known_.size() + slot.depth > kMostSites) reset(generation_);
+    if (2 * used_ >= slots_.size()) grow();
+    slot.begin = static_cast<uint32_t>(known_.size());
+    known_.insert(known_.end(), sites_.span().begin(), sites_.span().end());
+    place(slot);
+    ++used_;
+  }
+
+  void place(const Slot& slot) {
+    size_t at = slot.hash;
+    while (slots_[at & (slots_.size() - 1)].number) ++at;
+    slots_[at & (slots_.size() - 1)] = slot;
+  }
+
+  void grow() {
+    const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(2 * slots_.size()));
+    for (const Slot& slot : old) {
+      if (slot.number) place(slot);
+    }
+  }
+
+  Sites sites_;
+  uint32_t generation_ = 0;
+  size_t used_ = 0;
+  std::vector<Slot> slots_;
+  std::vector<Site> known_;
+};
+
+bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing();
+#else
+  return _Py_IsFinalizing();
+#endif
+}
+
+uint32_t StackCache::learn(PyThreadState* thread) {
+  StackTree& tree = StackTree::instance();
+  uint32_t number = tree.find(sites_.span());
+  if (!number) {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    number = tree.add(frames_of(thread));
+    PyGILState_Release(state);
+  }
+  remember({sites_.hash(), number, 0, sites_.span().size()});
+  return number;
+}
+
+// One pointer in static TLS; what it points to goes with the thread.
+thread_local StackCache* my_cache __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local bool thread_exited = false;
+
+struct CacheOwner {
+  std::unique_ptr<StackCache> cache = std::make_unique<StackCache>();
+  ~CacheOwner() {
+    my_cache = nullptr;
+    thread_exited = true;
+  }
+};
+
+StackCache* StackCache::mine() {
+  if (my_cache) [[likely]]
+    return my_cache;
+  if (thread_exited) return nullptr;
+  thread_local CacheOwner owner;
+  my_cache = owner.cache.get();
+  return my_cache;
+}
+
+// ---- on and off
+
+int users = 0;  // guarded by the GIL
+
+void forget_users_after_fork() {
+  users = 0;
+  Recorder::set_stack_source(nullptr);
+}
+
+void start_stacks() {
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, &forget_users_after_fork);
+  if (users++ == 0) Recorder::set_stack_source(&current_stack);
+}
+
+void stop_stacks() {
+  if (users > 0 && --users == 0) Recorder::set_stack_source(nullptr);
+}
+
+void clear_stacks() {
+  if (users == 0 && !Recorder::recording()) StackTree::instance().clear();
+}
+
+// ---- the table
+
+// Rows for the nodes that are used, each once: frames that differ in nothing a reader sees are one.
+class StackRows {
+ public:
+  StackRows(const std::vector<StackTree::Node>& nodes, const std::vector<bool>& used)
+      : row_of(nodes.size(), 0) {
+    std::vector<bool> hidden(nodes.size(), false);
+    for (uint32_t i = 1; i < nodes.size(); ++i) {
+      if (!used[i]) continue;
+      const StackTree::Node& node = nodes[i];
+      const bool is_shown = node.code && !(hidden[i] = is_hidden(node.code, hidden[node.parent]));
+      if (!node.code) hidden[i] = hidden[node.parent];
+      row_of[i] = is_shown ? row(row_of[node.parent], node) : row_of[node.parent];
+    }
+  }
+
+  std::vector<uint32_t> row_of;  // by node
+  std::vector<uint32_t> parent{0};
+  std::vector<uint32_t> frame{0};
+  std::vector<std::string> texts{""};
+
+ private:
+  uint32_t row(uint32_t parent_row, const StackTree::Node& node) {
+    const uint32_t text = text_id(place_name(node.code, node.instruction));
+    const auto [found, is_new] =
+        rows_.try_emplace(uint64_t{parent_row} << 32 | text, static_cast<uint32_t>(parent.size()));
+    if (is_new) {
+      parent.push_back(parent_row);
+      frame.push_back(text);
+    }
+    return found->second;
+  }
+
+  uint32_t text_id(std::string text) {
+    const auto [found, is_new] =
+        ids_.try_emplace(std::move(text), static_cast<uint32_t>(texts.size()));
+    if (is_new) texts.push_back(found->first);
+    return found->second;
+  }
+
+  std::unordered_map<uint64_t, uint32_t> rows_;
+  std::unordered_map<std::string, uint32_t> ids_;
+};
+
+nb::tuple stack_table(const ColumnView<uint32_t>& numbers) {
+  const auto [nodes, first] = StackTree::instance().nodes();
+  std::vector<uint32_t> node_of;
+  node_of.reserve(numbers.shape(0));
+  std::vector<bool> used(nodes.size(), false);
+  for (const uint32_t number : as_span(numbers)) {
+    const uint32_t node = number - first < nodes.size() ? number - first : 0;
+    node_of.push_back(number ? node : 0);
+    for (uint32_t i = node_of.back(); i && !used[i]; i = nodes[i].parent) used[i] = true;
+  }
+  StackRows rows(nodes, used);
+  for (uint32_t& node : node_of) node = rows.row_of[node];
+  nb::list texts;
+  for (const std::string& text : rows.texts) texts.append(nb::str(text.data(), text.size()));
+  return nb::make_tuple(to_column(std::move(node_of)), to_column(std::move(rows.parent)),
+                        to_column(std::move(rows.frame)), texts);
+}
+
+}  // namespace
+
+uint32_t current_stack() {
+  if (is_finalizing()) return 0;  // thread states are going
+  PyThreadState* const thread = PyGILState_GetThisThreadState();
+  if (!thread) return 0;
+  StackCache* const cache = StackCache::mine();
+  return cache ? cache->number_of(thread) : 0;
+}
+
+void bind_stacks(nb::module_& m) {
+  use_public_frames(false);
+  m.def("set_paths", &set_paths, nb::arg("prefixes"), nb::arg("own_folder"),
+        nb::arg("library_folder"));
+  m.def("start_stacks", &start_stacks);
+  m.def("stop_stacks", &stop_stacks);
+  m.def("clear_stacks", &clear_stacks);
+  m.def("stack_table", &stack_table, nb::arg("numbers"));
+  m.def("current_stack", &current_stack);
+  m.def(
+      "use_public_frames",
+      [](bool only_public) {
+        use_public_frames(only_public);
+        StackTree::instance().clear();
+        return !uses_public_frames();
+      },
+      nb::arg("only_public"));
+}
+
+}  // namespace stepscope

@@ -1,0 +1,221 @@
+"""Who allocated and freed memory, and when most of it was in use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.trace.build import tied_to_slices
+from stepscope.trace.model import (
+    NO_SLICE,
+    Int32,
+    Int64,
+    Memory,
+    SliceKind,
+    Slices,
+    Trace,
+    UInt32,
+)
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from numpy.typing import NDArray
+
+CPU = "cpu"
+
+# torch writes a device's type as a number; these are the ones with an allocator that reports.
+_DEVICE_TYPES = {
+    0: CPU,
+    1: "cuda",
+    6: "hip",
+    12: "xpu",
+    13: "mps",
+    15: "hpu",
+    19: "mtia",
+    20: "privateuseone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SliceMemory:
+    """What every slice itself allocated less what it freed, without its children."""
+
+    cpu_self: Int64  # bytes, a row for each slice
+    device_self: Int64  # bytes, on every device that is not the CPU
+    leftover: Int64  # rows of ``events`` that belong to no slice
+    events: Memory
+    on_cpu: NDArray[np.bool_]  # a row for each of ``events``
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The moment at which most memory of a device was in use."""
+
+    device: str
+    bytes: int
+    time_ns: int
+    slice: int  # row of Slices: who asked for the last of it, NO_SLICE without
+
+
+def with_memory(trace: Trace) -> Trace:
+    """Return the trace with a filled memory table, if it knows of memory at all.
+
+    Our recordings have the table. torch.profiler's JSON tells of memory in instants named
+    ``[memory]``; they are turned into the same table here, and the devices' names are added to
+    the strings.
+    """
+    if len(trace.memory):
+        return trace
+    told = _instants(trace)
+    if not len(told):
+        return trace
+    args, rows = trace.marks.args, len(trace.marks)
+    device_type = args.dense("Device Type", rows, 0)[told]
+    names, device = _device_names(device_type, args.dense("Device Id", rows, -1)[told])
+    strings, ids = _with_texts(trace.strings, names)
+    memory = Memory(
+        time_ns=trace.marks.time_ns[told],
+        address=args.dense("Addr", rows, 0)[told],
+        size=args.dense("Bytes", rows, 0)[told],
+        device=ids[device],
+        track=trace.marks.track[told],
+        slice=np.full(len(told), NO_SLICE, np.int32),
+        allocated=args.dense("Total Allocated", rows, 0)[told],
+        reserved=args.dense("Total Reserved", rows, 0)[told],
+    )
+    return replace(trace, strings=strings, memory=tied_to_slices(memory, trace.slices))
+
+
+def memory_events(trace: Trace) -> Memory:
+    """Return every allocation and release; device ids are those of ``with_memory``'s strings."""
+    return with_memory(trace).memory
+
+
+def memory_of_slices(
+    trace: Trace, *, without: Collection[SliceKind] = (SliceKind.PYTHON,)
+) -> SliceMemory:
+    """Return the bytes that each slice itself allocated, less those it freed.
+
+    An event inside a slice of one of the kinds ``without`` counts for the next slice around it,
+    so that Python frames, which most tables do not show, take no memory out of sight.
+    """
+    trace = with_memory(trace)
+    events = trace.memory
+    on_cpu = _is_cpu(trace)[events.device]
+    holder = _climbed_out_of(events.slice, trace.slices, without)
+    held = holder != NO_SLICE
+
+    def summed(rows: NDArray[np.bool_]) -> Int64:
+        total = np.zeros(len(trace.slices), np.int64)
+        np.add.at(total, holder[rows], events.size[rows])
+        return total
+
+    return SliceMemory(
+        cpu_self=summed(held & on_cpu),
+        device_self=summed(held & ~on_cpu),
+        leftover=np.flatnonzero(~held),
+        events=events,
+        on_cpu=on_cpu,
+    )
+
+
+def devices(trace: Trace) -> list[str]:
+    """Return the devices whose memory was recorded, by name."""
+    trace = with_memory(trace)
+    return sorted(trace.strings[int(device)] for device in np.unique(trace.memory.device))
+
+
+def default_device(trace: Trace) -> str:
+    """Return ``cuda:0`` where its memory was recorded, else the first device that is no CPU."""
+    return min(devices(trace) or [CPU], key=lambda name: (name != "cuda:0", name == CPU, name))
+
+
+def rows_of_device(trace: Trace, device: str) -> Int64:
+    """Return the rows of a trace's memory table that tell of one device."""
+    found = trace.strings.ids_of([device]).get(device)
+    if found is None:
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(trace.memory.device == found)
+
+
+def in_use(memory: Memory, rows: Int64) -> Int64:
+    """Return the bytes in use after each of the rows, which must be of one device.
+
+    That is what the allocator said, or, if it did not say, the sum of the events so far, as far
+    above its lowest point as the window shows.
+    """
+    if memory.allocated[rows].any():
+        return memory.allocated[rows]
+    running = np.cumsum(memory.size[rows])
+    return running - min(0, int(running.min(initial=0)))
+
+
+def peak(trace: Trace, device: str | None = None) -> Peak | None:
+    """Return when most memory of a device was in use; None if nothing is known of its memory."""
+    trace = with_memory(trace)
+    device = device or default_device(trace)
+    rows = rows_of_device(trace, device)
+    if not len(rows):
+        return None
+    level = in_use(trace.memory, rows)
+    at = int(np.argmax(level))
+    row = int(rows[at])
+    return Peak(
+        device, int(level[at]), int(trace.memory.time_ns[row]), int(trace.memory.slice[row])
+    )
+
+
+def _instants(trace: Trace) -> Int64:
+    """Return the marks with which torch.profiler tells of memory."""
+    marks = trace.marks
+    word = trace.strings.ids_of(["[memory]"]).get("[memory]")
+    if word is None or "Bytes" not in marks.args.integers:
+        return np.zeros(0, np.int64)
+    told = np.zeros(len(marks), bool)
+    told[marks.args.integers["Bytes"].rows] = True
+    return np.flatnonzero(told & (marks.phase == ord("i")) & (marks.name == word))
+
+
+def _device_names(device_type: Int64, index: Int64) -> tuple[list[str], NDArray[np.intp]]:
+    """Return the distinct devices, and which one each row has."""
+    pairs, which = np.unique(np.stack([device_type, index]), axis=1, return_inverse=True)
+    names = []
+    for number, place in pairs.T.tolist():
+        word = _DEVICE_TYPES.get(number, f"device type {number}")
+        names.append(word if word == CPU or place < 0 else f"{word}:{place}")
+    return names, which.reshape(-1)
+
+
+def _with_texts(strings: Strings, texts: Iterable[str]) -> tuple[Strings, UInt32]:
+    """Return the table with the texts in it, and their ids."""
+    texts = list(texts)
+    ids = strings.ids_of(texts)
+    missing = [text for text in dict.fromkeys(texts) if text not in ids]
+    added = Strings.of(["", *missing])
+    ids.update({text: len(strings) + i for i, text in enumerate(missing)})
+    offsets = np.concatenate([strings.offsets, strings.offsets[-1] + added.offsets[2:]])
+    both = Strings(strings.blob + added.blob, offsets)
+    return both, np.array([ids[text] for text in texts], np.uint32)
+
+
+def _is_cpu(trace: Trace) -> NDArray[np.bool_]:
+    """Return for every string whether it is the CPU's name."""
+    table = np.zeros(len(trace.strings), bool)
+    for device in np.unique(trace.memory.device):
+        table[device] = trace.strings[int(device)].partition(":")[0] == CPU
+    return table
+
+
+def _climbed_out_of(rows: Int32, slices: Slices, kinds: Collection[SliceKind]) -> Int32:
+    """Go from slices of the given kinds to the next ones around them of another."""
+    leave = np.isin(slices.kind, [int(kind) for kind in kinds])
+    rows = rows.copy()
+    inside = np.flatnonzero(rows != NO_SLICE)
+    while len(inside := inside[leave[rows[inside]]]):
+        rows[inside] = slices.parent[rows[inside]]
+        inside = inside[rows[inside] != NO_SLICE]
+    return rows

@@ -1,0 +1,103 @@
+"""What the modules of a PyTorch model are called, and how many parameters they hold."""
+
+from __future__ import annotations
+
+import json
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import record_function
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    Entry = tuple[weakref.ref[Any], str, str]
+
+
+class Names(dict[int, "Entry"]):
+    """The modules of one model by their id: who it was, its name, and a JSON fragment about it.
+
+    An id may come to mean another object; the weak reference tells.
+    """
+
+    def __init__(self, root: Any) -> None:
+        """Look all names up."""
+        self._root = weakref.ref(root)
+        self.looked_again = False  # in the call of the model that is in progress
+        self.is_settled = True  # no module waits for its first input to know its parameters
+        self._describe(root, "")
+
+    def learn(self, module: Any) -> Entry:
+        """Describe a module that is called within the model and was not part of it before.
+
+        It may have been added since. Else it is known to nobody but the caller, as when it is made
+        for one call; then it goes by its class. The model is searched once a call at most: the
+        caller may make thousands.
+        """
+        root = self._root()
+        if root is not None and not self.looked_again:
+            self.looked_again = True
+            if any(other is module for other in root.modules()):
+                self._describe(root, "")
+        entry = self.get(id(module))
+        if entry is None or entry[0]() is not module:
+            self._describe(module, f"{type(module).__name__}.")
+        return self[id(module)]
+
+    def _describe(self, model: Any, prefix: str) -> None:
+        self._add(model, type(model).__name__, {})  # stands if all else fails
+        try:
+            with record_function("stepscope: name the modules"):
+                for name, module in model.named_modules():  # one that is shared: its first name
+                    counts = self._parameters(module)
+                    self._add(module, prefix + name if name else type(module).__name__, counts)
+        except Exception:  # a model may do as it likes; its call must go on
+            return
+
+    def _add(self, module: Any, name: str, counts: dict[str, int]) -> None:
+        fragment = json.dumps({"Class": type(module).__name__, **counts})[1:-1]
+        self[id(module)] = (weakref.ref(module), name, fragment)
+
+    def _parameters(self, module: Any) -> dict[str, int]:
+        import torch
+
+        if torch.jit.is_tracing():  # to count would be part of what is traced
+            self.is_settled = False
+            return {}
+        return {
+            "Parameters": self._count(module.parameters()),
+            "Own parameters": self._count(module.parameters(recurse=False)),
+        }
+
+    def _count(self, parameters: Iterable[Any]) -> int:
+        from torch.nn.parameter import is_lazy
+
+        count = 0
+        for parameter in parameters:
+            if is_lazy(parameter):
+                self.is_settled = False
+            else:
+                count += parameter.numel()
+        return count
+
+
+class Models:
+    """The names of every model that is called while something records."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._names: dict[int, tuple[weakref.ref[Any], Names]] = {}
+
+    def forget(self) -> None:
+        """Look all names up anew from now on."""
+        self._names.clear()
+
+    def names_of(self, root: Any) -> Names:
+        """Return the names within a model that is about to be called."""
+        known = self._names.get(id(root))
+        if known is not None and known[0]() is root and known[1].is_settled:
+            known[1].looked_again = False
+            return known[1]
+        names, key = Names(root), id(root)
+        self._names[key] = (weakref.ref(root, lambda _: self._names.pop(key, None)), names)
+        return names

@@ -17,7 +17,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from common import Row
 
-MODULES = ("op_cost", "ranges", "results", "export_chrome", "read_trace")
+MODULES = ("op_cost", "options", "ranges", "results", "export_chrome", "read_trace")
 
 
 def machine() -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.trace.build import RawSlices, build_trace
-from stepscope.trace.model import Args, IntColumn, Trace, TraceInfo, Track
+from stepscope.trace.build import Captured, RawSlices, build
+from stepscope.trace.model import Args, IntColumn, Memory, Stacks, Trace, TraceInfo, Track
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -29,9 +29,32 @@ class Call:
     rest: str = ""
     correlation: int = -1
     external_id: int | None = None
+    sequence: int = -1
+    forward_thread: int = -1
+    stack: tuple[str, ...] = ()  # the innermost frame first
 
 
-def trace_of_calls(calls: Sequence[Call], **info: Any) -> Trace:
+@dataclass(frozen=True)
+class Bytes:
+    """Memory that was allocated or, when negative, freed; the time in µs."""
+
+    time: int
+    size: int
+    device: str = "cpu"
+    track: int = 0
+
+
+def trace_of_calls(
+    calls: Sequence[Call],
+    memory: Sequence[Bytes] = (),
+    pids: Sequence[str] = (),
+    logical_ids: bool = True,
+    **info: Any,
+) -> Trace:
+    """Return a trace of four threads, of process 10 unless ``pids`` says otherwise.
+
+    Without ``logical_ids`` the framework's numbers of the threads are not known.
+    """
     ids: dict[str, int] = {"": 0}
 
     def column(values: Sequence[Any], dtype: type[np.generic]) -> np.ndarray[Any, Any]:
@@ -40,10 +63,18 @@ def trace_of_calls(calls: Sequence[Call], **info: Any) -> Trace:
     def texts(values: Sequence[str]) -> np.ndarray[Any, Any]:
         return column([ids.setdefault(value, len(ids)) for value in values], np.uint32)
 
-    known = [row for row, call in enumerate(calls) if call.external_id is not None]
+    told = [row for row, call in enumerate(calls) if call.external_id is not None]
     external = IntColumn(
-        column(known, np.uint32), column([calls[row].external_id for row in known], np.int64)
+        column(told, np.uint32), column([calls[row].external_id for row in told], np.int64)
     )
+    stacks: dict[tuple[int, int], int] = {(0, 0): 0}  # a row by its caller's row and its frame
+
+    def stack(frames: tuple[str, ...]) -> int:
+        row = 0
+        for frame in reversed(frames):
+            row = stacks.setdefault((row, ids.setdefault(frame, len(ids))), len(stacks))
+        return row
+
     raw = RawSlices(
         category=texts([call.category for call in calls]),
         name=texts([call.name for call in calls]),
@@ -53,7 +84,25 @@ def trace_of_calls(calls: Sequence[Call], **info: Any) -> Trace:
         overload=texts([call.overload for call in calls]),
         flags=column([call.flags for call in calls], np.uint8),
         correlation=column([call.correlation for call in calls], np.int64),
-        args=Args({"External id": external} if known else {}, texts([call.rest for call in calls])),
+        sequence=column([call.sequence for call in calls], np.int64),
+        forward_thread=column([call.forward_thread for call in calls], np.int64),
+        stack=column([stack(call.stack) for call in calls], np.uint32),
+        args=Args({"External id": external} if told else {}, texts([call.rest for call in calls])),
     )
-    tracks = [Track("10", str(20 + i), logical_id=i + 1) for i in range(4)]
-    return build_trace(raw, tracks, Strings.of(ids), TraceInfo("test", **info))
+    allocations = Memory(
+        time_ns=column([event.time * 1000 for event in memory], np.int64),
+        address=column([0] * len(memory), np.int64),
+        size=column([event.size for event in memory], np.int64),
+        device=texts([event.device for event in memory]),
+        track=column([event.track for event in memory], np.uint32),
+        slice=column([-1] * len(memory), np.int32),
+        allocated=column([0] * len(memory), np.int64),
+        reserved=column([0] * len(memory), np.int64),
+    )
+    pids = list(pids) or ["10"] * 4
+    numbers = [pids[:i].count(pid) + 1 if logical_ids else -1 for i, pid in enumerate(pids)]
+    tracks = tuple(Track(pid, str(20 + i), logical_id=numbers[i]) for i, pid in enumerate(pids))
+    parent, frame = np.array(list(stacks), np.uint32).T
+    known = Stacks(parent.copy(), frame.copy())
+    captured = Captured(raw, tracks, Strings.of(ids), known, allocations)
+    return build(captured, TraceInfo("test", **info))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from made_trace import Call, trace_of_calls
-from stepscope.analysis.averages import Averages, averages
+from stepscope.analysis.averages import Averages, averages, single_events
 from stepscope.analysis.tree import HIDDEN_NAMES, call_tree
 from stepscope.trace.model import SliceFlags
 
@@ -82,6 +82,36 @@ def test_what_hidden_siblings_leave_alone_is_folded() -> None:
     assert rows.self_cpu_ns.tolist() == [100_000]
 
 
+MODULES = (
+    Call("a", 0, 100),
+    Call("encoder", 10, 90, category="module"),
+    Call("encoder.layer", 20, 80, category="module"),
+    Call("b", 30, 50),
+    Call("c", 60, 70),
+)
+
+
+def test_calls_of_modules_leave_their_time_and_children_to_the_operators_around() -> None:
+    rows = summed(*MODULES)
+    assert list(rows.key) == ["a", "b", "c"]
+    assert rows.self_cpu_ns.tolist() == [70_000, 20_000, 10_000]
+    tree = call_tree(trace_of_calls(MODULES))
+    assert tree.parent.tolist() == [-1, 0, 0]
+    assert tree.is_device is None
+
+
+def test_calls_of_modules_are_events_where_asked_for() -> None:
+    rows = averages(call_tree(trace_of_calls(MODULES), modules=True))
+    assert list(rows.key) == ["a", "encoder", "encoder.layer", "b", "c"]
+    assert rows.self_cpu_ns.tolist() == [20_000, 20_000, 30_000, 20_000, 10_000]
+
+
+def test_python_functions_are_events_as_in_torch() -> None:
+    rows = summed(Call("step", 0, 100, category="python_function"), Call("a", 10, 60))
+    assert list(rows.key) == ["step", "a"]
+    assert rows.self_cpu_ns.tolist() == [50_000, 50_000]
+
+
 def test_the_slice_of_a_whole_recording_is_no_event() -> None:
     rows = summed(Call("PyTorch Profiler (0)", 0, 100, category="Trace"), Call("a", 0, 10))
     assert list(rows.key) == ["a"]
@@ -109,6 +139,25 @@ def test_groups_can_be_split_by_shapes_and_overloads() -> None:
     assert by_both.overload_name is not None
     assert list(by_both.overload_name) == ["out", "", ""]
     assert summed(*calls).count.tolist() == [4]
+
+
+def test_a_list_of_tensors_shows_as_one_empty_shape() -> None:
+    (shapes,) = (
+        summed(
+            Call("cat", 0, 10, rest='"Input Dims": [[[3, 4], [3, 4]], [], [5]]'), by_shapes=True
+        ).input_shapes
+        or []
+    )
+    assert shapes == "[[], [], [5]]"
+
+
+def test_flops_of_a_folded_call_are_kept() -> None:
+    mm = '"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]'
+    calls = [Call("aten::mm", 0, 100), Call("aten::mm", 10, 90, rest=mm)]
+    rows = single_events(call_tree(trace_of_calls(calls)), with_flops=True)
+    assert rows.flops is not None
+    assert rows.flops.tolist() == [48]
+    assert rows.flops_per_second.tolist() == [pytest.approx(48 / 100e-6)]
 
 
 def test_no_events_give_no_groups() -> None:

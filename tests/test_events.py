@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import math
 import pickle
 import subprocess
 import sys
@@ -23,6 +26,17 @@ CALLS = (
     ),
     Call("aten::mm", 300, 350, track=1),
     Call("MmBackward0", 500, 600, flags=SliceFlags.BACKWARD),
+)
+
+
+MATMUL = (
+    Call("layer", 0, 20, category="module"),
+    Call(
+        "aten::mm",
+        5,
+        15,
+        rest='"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]',
+    ),
 )
 
 
@@ -154,12 +168,43 @@ def test_an_operator_knows_the_kernels_it_launched() -> None:
     assert kernel.device_resource_id == 22
 
 
+def test_scalar_inputs_are_values(events: EventList) -> None:
+    texts = ["", "0", "2.", "False", "[2, 3]", "nan", "cpu", "[", "1e400"]
+    rest = f'"Concrete Inputs": {json.dumps(texts)}'
+    (event,) = EventList(trace_of_calls([Call("op", 0, 1, rest=rest)]))
+    values = event.concrete_inputs
+    assert values[:5] == [None, 0, 2.0, False, [2, 3]]
+    assert math.isnan(values[5])
+    assert values[6:] == ["cpu", "[", math.inf]
+
+
+def test_lists_of_tensors_have_structured_shapes() -> None:
+    dims = "[[[3, 4], [3, 4]], [5]]"
+    rest = f'"Input Dims": {dims}, "Input Strides": [[[4, 1], [4, 1]], [1]]'
+    (event,) = EventList(trace_of_calls([Call("aten::cat", 0, 1, rest=rest)]))
+    assert event.input_shapes == [[], [5]]
+    assert event.structured_input_shapes == [[[3, 4], [3, 4]], [5]]
+    assert event.structured_input_strides == [[[4, 1], [4, 1]], [1]]
+
+
+def test_lists_and_elements_can_be_copied(events: EventList) -> None:
+    averages = events.key_averages(group_by_input_shape=True)
+    for duplicate in (copy.copy, copy.deepcopy):
+        assert duplicate(events).table() == events.table()
+        assert duplicate(averages).table() == averages.table()
+        assert [e.name for e in duplicate(events[1]).cpu_children] == ["aten::mm"]
+
+
 def test_lists_and_elements_can_be_pickled(events: EventList) -> None:
     assert pickle.loads(pickle.dumps(events)).table() == events.table()
     averages = events.key_averages()
-    copy: Any = pickle.loads(pickle.dumps(averages))
-    assert copy.table() == averages.table()
-    assert [child.name for child in copy[1].cpu_children] == ["aten::mm"]
+    loaded: Any = pickle.loads(pickle.dumps(averages))
+    assert loaded.table() == averages.table()
+    assert [child.name for child in loaded[1].cpu_children] == ["aten::mm"]
+    flops = EventList(trace_of_calls(MATMUL), with_flops=True, modules=True)
+    assert pickle.loads(pickle.dumps(flops)).table() == flops.table()
+    assert "Total FLOPs" in flops.table()
+    assert len(flops) == 2
     assert pickle.loads(pickle.dumps(events[2])).cpu_parent.name == "forward"
 
 

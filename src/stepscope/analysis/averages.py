@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from stepscope.analysis.labels import Labels, name_labels, overload_labels, shape_labels
 from stepscope.analysis.launches import launches
-from stepscope.analysis.tree import distinct_ids
+from stepscope.analysis.stacks import stack_labels, stack_of_events
 from stepscope.trace.model import NO_PARENT, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     import polars
     from numpy.typing import NDArray
@@ -22,38 +21,13 @@ if TYPE_CHECKING:
     from stepscope.analysis.launches import Launches
     from stepscope.analysis.tree import CallTree
     from stepscope.trace.model import Int64, UInt32
-    from stepscope.trace.strings import Strings
 
     Bool = NDArray[np.bool_]
+    Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
-_STEP_PREFIX = "ProfilerStep#"
-_ANNOTATION_KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.DEVICE_RANGE)
+ANNOTATION_KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.DEVICE_RANGE)
 
-
-@dataclass(frozen=True, slots=True)
-class Labels(Sequence[str]):
-    """A column of texts: a code a row, and the distinct texts that the codes stand for."""
-
-    codes: UInt32
-    texts: Sequence[str]
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.codes)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Labels: ...
-    def __getitem__(self, index: int | slice) -> str | Labels:
-        """Return the text of one row, or the labels of a run of rows."""
-        if isinstance(index, slice):
-            return Labels(self.codes[index], self.texts)
-        return self.texts[int(self.codes[index])]
-
-    def take(self, rows: NDArray[np.integer]) -> Labels:
-        """Return the labels of some rows."""
-        return Labels(self.codes[rows], self.texts)
+_Text = TypeVar("_Text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +37,7 @@ class Averages:
     A list of single events has the same shape: every group is one event.
     """
 
-    key: Labels
+    key: Labels[str]
     count: Int64
     first: UInt32  # the group's first event: an index of its CallTree
     is_device: Bool
@@ -74,8 +48,14 @@ class Averages:
     self_cpu_ns: Int64
     device_ns: Int64
     self_device_ns: Int64
-    input_shapes: Labels | None = None  # None: not asked for
-    overload_name: Labels | None = None
+    cpu_bytes: Int64 | None = None  # allocated less freed; None: memory was not recorded
+    self_cpu_bytes: Int64 | None = None
+    device_bytes: Int64 | None = None
+    self_device_bytes: Int64 | None = None
+    flops: Int64 | None = None  # None: not asked for
+    input_shapes: Labels[str] | None = None  # None: not asked for
+    overload_name: Labels[str] | None = None
+    stack: Labels[tuple[str, ...]] | None = None  # the innermost frame first
 
     def __len__(self) -> int:
         """Return the number of groups."""
@@ -91,31 +71,60 @@ class Averages:
         """Return the time of all device work; ranges on the device hold work, they are none."""
         return int(self.self_device_ns[self.is_device & ~self.is_annotation].sum())
 
+    @property
+    def flops_per_second(self) -> NDArray[np.float64]:
+        """Return the arithmetic done in the time of the calls, the device's where it worked."""
+        ns = np.where(self.device_ns > 0, self.device_ns, self.cpu_ns)
+        flops = np.zeros(len(self), np.int64) if self.flops is None else self.flops
+        rate: NDArray[np.float64] = flops * 1e9 / np.maximum(ns, 1)
+        return rate
+
+    def to_columns(self) -> Columns:
+        """Return the groups as columns by name: times in ns, sizes in bytes; no unknown ones."""
+        texts: dict[str, Labels[Any] | None] = {
+            "key": self.key,
+            "input_shapes": self.input_shapes,
+            "overload": self.overload_name,
+            "stack": self.stack,
+        }
+        columns: Columns = {
+            name: list(column) for name, column in texts.items() if column is not None
+        }
+        for name in _NUMBERS:
+            column = getattr(self, name)
+            if column is not None:
+                columns[name] = np.asarray(column)
+        if self.flops is not None:
+            columns["flops_per_second"] = self.flops_per_second
+        return columns
+
     def to_polars(self) -> polars.DataFrame:
-        """Return the groups as a Polars DataFrame; all times in ns."""
-        import polars as pl
-
-        texts = {"key": self.key, "input_shapes": self.input_shapes, "overload": self.overload_name}
-        numbers = ("is_device", "is_annotation", "is_async", "count")
-        times = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns")
-        columns = {name: list(column) for name, column in texts.items() if column is not None}
-        return pl.DataFrame(
-            {**columns, **{name: np.asarray(getattr(self, name)) for name in (*numbers, *times)}}
-        )
+        """Return the groups as a Polars DataFrame; times in ns, sizes in bytes."""
+        return polars_frame(self.to_columns())
 
 
-def averages(tree: CallTree, *, by_shapes: bool = False, by_overload: bool = False) -> Averages:
+_TIMES = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns")
+_BYTES = ("cpu_bytes", "self_cpu_bytes", "device_bytes", "self_device_bytes")
+_SUMS = (*_TIMES, *_BYTES, "flops")
+_NUMBERS = ("is_device", "is_annotation", "is_async", "count", *_SUMS)
+
+
+def averages(
+    tree: CallTree, *, by_shapes: bool = False, by_overload: bool = False, stack_frames: int = 0
+) -> Averages:
     """Sum events with one name, on one kind of device, that are all user ranges or all not."""
-    return grouped(single_events(tree, by_shapes=by_shapes, by_overload=by_overload))
+    return grouped(
+        single_events(tree, by_shapes=by_shapes, by_overload=by_overload, stack_frames=stack_frames)
+    )
 
 
 def grouped(each: Averages) -> Averages:
-    """Sum single events into groups; by shapes and overloads too where they are given."""
+    """Sum single events into groups; by shapes, overloads and stacks too where they are given."""
     group = each.key.codes.astype(np.intp)
     group *= 4
     group += each.is_annotation.astype(np.uint8) + 2 * each.is_device.astype(np.uint8)
     groups = 4 * len(each.key.texts)
-    for extra in (each.input_shapes, each.overload_name):
+    for extra in (each.input_shapes, each.overload_name, each.stack):
         if extra is not None:
             group, groups = _refined(group, extra)
     count = np.bincount(group, minlength=groups)
@@ -124,12 +133,18 @@ def grouped(each: Averages) -> Averages:
     order = order[np.argsort(first[order])]
     first = first[order]
 
-    def total(column: Int64) -> Int64:
+    def total(column: Int64 | None) -> Int64 | None:
+        if column is None:
+            return None
         if column.strides == (0,):
             return np.zeros(len(order), np.int64)
-        # float64 holds whole ns exactly up to 104 days
+        # float64 holds whole ns exactly up to 104 days, and bytes up to 9 PB
         return np.bincount(group, column, minlength=groups)[order].astype(np.int64)
 
+    def taken(column: Labels[_Text] | None) -> Labels[_Text] | None:
+        return None if column is None else column.take(first)
+
+    sums: dict[str, Any] = {name: total(getattr(each, name)) for name in _SUMS}
     return Averages(
         key=each.key.take(first),
         count=count[order],
@@ -138,27 +153,35 @@ def grouped(each: Averages) -> Averages:
         is_annotation=each.is_annotation[first],
         is_async=each.is_async[first],
         is_top_level=each.is_top_level[first],
-        cpu_ns=total(each.cpu_ns),
-        self_cpu_ns=total(each.self_cpu_ns),
-        device_ns=total(each.device_ns),
-        self_device_ns=total(each.self_device_ns),
-        input_shapes=each.input_shapes and each.input_shapes.take(first),
-        overload_name=each.overload_name and each.overload_name.take(first),
+        **sums,
+        input_shapes=taken(each.input_shapes),
+        overload_name=taken(each.overload_name),
+        stack=taken(each.stack),
     )
 
 
 def single_events(
-    tree: CallTree, *, by_shapes: bool = False, by_overload: bool = False
+    tree: CallTree,
+    *,
+    by_shapes: bool = False,
+    by_overload: bool = False,
+    stack_frames: int = 0,
+    with_flops: bool = False,
 ) -> Averages:
-    """Return every event as a group of its own."""
-    trace, slices, events = tree.trace, tree.trace.slices, len(tree)
+    """Return every event as a group of its own.
+
+    ``stack_frames`` is how many frames of the stack tell events apart, the innermost ones.
+    """
+    slices, events = tree.trace.slices, len(tree)
     none: Int64 = np.broadcast_to(np.int64(0), events)
     flags = tree.of(slices.flags)
     is_annotation = np.zeros(256, np.bool_)
-    is_annotation[list(_ANNOTATION_KINDS)] = True
+    is_annotation[list(ANNOTATION_KINDS)] = True
     device: Launches | None = launches(tree)
+    memory = tree.memory
+    stacks = stack_of_events(tree) if stack_frames > 0 else None
     return Averages(
-        key=labels(tree, slices.name, trace.strings, shown_name),
+        key=name_labels(tree),
         count=np.broadcast_to(np.int64(1), events),
         first=np.arange(events, dtype=np.uint32),
         is_device=np.broadcast_to(False, events) if tree.is_device is None else tree.is_device,
@@ -169,72 +192,64 @@ def single_events(
         self_cpu_ns=_on_host(tree, tree.self_ns),
         device_ns=none if device is None else device.device_ns,
         self_device_ns=none if device is None else device.self_device_ns,
+        cpu_bytes=None if memory is None else memory.cpu,
+        self_cpu_bytes=None if memory is None else memory.self_cpu,
+        device_bytes=None if memory is None else memory.device,
+        self_device_bytes=None if memory is None else memory.self_device,
+        flops=_flops(tree) if with_flops else None,
         input_shapes=shape_labels(tree) if by_shapes else None,
-        overload_name=labels(tree, slices.overload, trace.strings, str) if by_overload else None,
+        overload_name=overload_labels(tree) if by_overload else None,
+        stack=stack_labels(stacks, events, tree.trace.strings, stack_frames)
+        if stack_frames > 0
+        else None,
     )
+
+
+def polars_frame(columns: Columns) -> polars.DataFrame:
+    """Return columns as a Polars DataFrame, stacks as lists of texts."""
+    import polars as pl
+
+    stacks = {"stack": pl.List(pl.String)} if "stack" in columns else None
+    return pl.DataFrame(columns, schema_overrides=stacks)
 
 
 def total_of(rows: Averages) -> Averages:
     """Return one group named ``Total`` that holds every other."""
     one = np.zeros(1, np.uint32)
 
-    def total(column: Int64) -> Int64:
-        return np.array([column.sum()], np.int64)
+    def total(column: Int64 | None) -> Int64 | None:
+        return None if column is None else np.array([column.sum()], np.int64)
 
     no = np.zeros(1, np.bool_)
+    sums: dict[str, Any] = {name: total(getattr(rows, name)) for name in _SUMS}
     return Averages(
         key=Labels(one, ("Total",)),
-        count=total(rows.count),
+        count=np.array([rows.count.sum()], np.int64),
         first=one,
         is_device=no,
         is_annotation=no,
         is_async=no,
         is_top_level=~no,
-        cpu_ns=total(rows.cpu_ns),
-        self_cpu_ns=total(rows.self_cpu_ns),
-        device_ns=total(rows.device_ns),
-        self_device_ns=total(rows.self_device_ns),
+        **sums,
     )
 
 
-def shown_name(name: str) -> str:
-    """Return the name under which an event is grouped: all steps are one."""
-    return "ProfilerStep*" if name.startswith(_STEP_PREFIX) else name
+def _flops(tree: CallTree) -> Int64:
+    from stepscope.analysis.flops import flops_of
 
-
-def labels(tree: CallTree, ids: UInt32, strings: Strings, show: Callable[[str], str]) -> Labels:
-    """Return a column of string ids as labels; ids whose texts are shown alike share a code."""
-    column = tree.of(ids)
-    present = distinct_ids(column)
-    code_of_text: dict[str, int] = {}
-    codes = [code_of_text.setdefault(show(strings[int(i)]), len(code_of_text)) for i in present]
-    table = np.zeros(int(present[-1]) + 1 if len(present) else 0, np.uint32)
-    table[present] = codes
-    return Labels(table.take(column), tuple(code_of_text))
-
-
-def shape_labels(tree: CallTree) -> Labels:
-    """Return the input shapes of every event, as Python writes them; ``[]`` without."""
-    rest = tree.trace.slices.args.rest
-    if not len(rest):
-        return Labels(np.zeros(len(tree), np.uint32), ("[]",))
-    return labels(tree, rest, tree.trace.strings, lambda text: str(input_dims(text)))
-
-
-def input_dims(rest: str) -> list[object]:
-    """Return the ``Input Dims`` of a JSON fragment, empty when it has none."""
-    try:
-        dims = json.loads("{" + rest + "}", strict=False).get("Input Dims", [])
-    except ValueError:  # a foreign file's arguments need not be well-formed
-        return []
-    return dims if isinstance(dims, list) else []
+    flops = flops_of(tree.trace)
+    counted = np.flatnonzero(flops).astype(np.int32)
+    event = tree.events_around(counted)  # a call may have counted that is folded into another
+    total = np.zeros(len(tree), np.int64)
+    np.add.at(total, event[event != NO_PARENT], flops[counted[event != NO_PARENT]])
+    return total
 
 
 def _on_host(tree: CallTree, ns: Int64) -> Int64:
     return ns if tree.is_device is None else np.where(tree.is_device, 0, ns)
 
 
-def _refined(group: NDArray[np.intp], by: Labels) -> tuple[NDArray[np.intp], int]:
+def _refined(group: NDArray[np.intp], by: Labels[Any]) -> tuple[NDArray[np.intp], int]:
     """Split groups by one more column, and number them densely again."""
     distinct, refined = np.unique(group * len(by.texts) + by.codes, return_inverse=True)
     return refined, len(distinct)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.trace.model import NO_CORRELATION, NO_PARENT, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_CORRELATION, NO_PARENT, SliceKind
 
 if TYPE_CHECKING:
     from stepscope.analysis.tree import CallTree
@@ -60,7 +60,7 @@ def launches(tree: CallTree) -> Launches | None:
 def device_name(trace: Trace) -> str | None:
     """Return torch's word for the device of a trace's device slices, None without any."""
     slices = trace.slices
-    on_device = np.flatnonzero(slices.kind >= SliceKind.KERNEL)
+    on_device = np.flatnonzero(np.isin(slices.kind, DEVICE_KINDS))
     if not len(on_device):
         return None
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)

@@ -1,7 +1,8 @@
 """The slices that count as events, and how they nest.
 
 torch.profiler hides some names, and folds a call whose only child bears its own name into one
-event. Both change who is whose parent, hence self times; the Trace itself keeps every slice.
+event. Calls of modules, which torch.profiler does not know, are hidden likewise. All of this
+changes who is whose parent, hence self times; the Trace itself keeps every slice.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -44,14 +45,26 @@ _SPAN_CATEGORY = "Trace"
 
 
 @dataclass(frozen=True, slots=True)
+class EventMemory:
+    """Bytes allocated less bytes freed, a row for each event of a CallTree."""
+
+    cpu: Int64  # children included
+    self_cpu: Int64
+    device: Int64
+    self_device: Int64
+
+
+@dataclass(frozen=True, slots=True)
 class CallTree:
     """Events as indices into the slices they come from. Host events nest, device events do not."""
 
     trace: Trace
-    rows: UInt32 | None  # the slice of each event, ascending; None: event i is slice i
-    parent: Int32  # the event that encloses it, NO_PARENT at the top
+    rows: UInt32 | None  # the slice of each event; None: event i is slice i
+    parent: Int32  # the event that encloses it, always an earlier one; NO_PARENT at the top
+    start_ns: Int64  # ascending
     self_ns: Int64  # duration less that of the direct children; 0 for what ends on another thread
     is_device: Bool | None  # None: all of them ran on the host
+    memory: EventMemory | None = None  # None: not recorded, or not asked for
 
     def __len__(self) -> int:
         """Return the number of events."""
@@ -65,23 +78,39 @@ class CallTree:
         """Return the slice of an event."""
         return event if self.rows is None else int(self.rows[event])
 
+    def events_around(self, slices: Int32) -> Int32:
+        """Return the innermost event that each of some slices is or is in, NO_PARENT without."""
+        event = np.full(len(self.trace.slices) + 1, NO_PARENT, np.int32)  # the last for no slice
+        event[slice(len(self)) if self.rows is None else self.rows] = np.arange(len(self))
+        parent = self.trace.slices.parent
+        slices = slices.copy()
+        hidden = np.flatnonzero(slices != NO_SLICE)
+        while len(hidden := hidden[event[slices[hidden]] == NO_PARENT]):
+            slices[hidden] = parent[slices[hidden]]
+            hidden = hidden[slices[hidden] != NO_SLICE]
+        return event[slices]
+
     def children(self, event: int) -> Int64:
         """Return the direct children of an event, in time order."""
         slices = self.trace.slices
         row = self.row(event)
         end_ns = slices.start_ns[row] + slices.duration_ns[row]
-        # A child starts no later than its parent ends, and slices stand in the order of starts.
-        last_row = int(np.searchsorted(slices.start_ns, end_ns, side="right"))
-        last = last_row if self.rows is None else int(np.searchsorted(self.rows, last_row))
+        # A child starts no later than its parent ends, and events stand in the order of starts.
+        last = int(np.searchsorted(self.start_ns, end_ns, side="right"))
         return np.flatnonzero(self.parent[event + 1 : last] == event) + event + 1
 
 
-def call_tree(trace: Trace) -> CallTree:
-    """Drop what is hidden, fold same-named only children, and nest the rest."""
+def call_tree(trace: Trace, *, modules: bool = False) -> CallTree:
+    """Drop what is hidden, fold same-named only children, and nest the rest.
+
+    The calls of modules count as events only where ``modules`` asks for them.
+    """
     slices = trace.slices
     is_device = _device_mask(trace)
     parent = slices.parent if is_device is None else np.where(is_device, NO_PARENT, slices.parent)
     drop = _hidden_mask(trace)
+    if not modules:
+        drop = _either(drop, _kind_mask(slices.kind, SliceKind.MODULE))
     if drop is not None:
         parent = _climbed(parent, drop)
     folded = _folded_rows(slices.name, parent, drop)
@@ -91,15 +120,27 @@ def call_tree(trace: Trace) -> CallTree:
         parent = _climbed(parent, drop)
     self_ns = _without_async(slices.self_ns, slices.flags)
     if drop is None:
-        return CallTree(trace, None, parent, self_ns, is_device)
+        return CallTree(trace, None, parent, slices.start_ns, self_ns, is_device)
     rows = np.flatnonzero(~drop).astype(np.uint32)
     return CallTree(
         trace,
         rows,
         _renumbered(parent.take(rows), drop),
+        slices.start_ns.take(rows),
         _handed_up(self_ns, parent, drop).take(rows),
         None if is_device is None else is_device[rows],
     )
+
+
+def levels(depth: Int32) -> Iterator[Int64]:
+    """Yield the rows of each depth, the outermost first; depths are few, rows are many."""
+    if not len(depth):
+        return
+    deepest = int(depth.max())
+    # numpy sorts 16-bit integers in linear time
+    order = np.argsort(depth.astype(np.int16) if deepest < 2**15 else depth, kind="stable")
+    ends = np.cumsum(np.bincount(depth, minlength=deepest + 1))
+    yield from np.split(order, ends[:-1])
 
 
 def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:
@@ -124,18 +165,27 @@ def _hidden_mask(trace: Trace) -> Bool | None:
     slices, strings = trace.slices, trace.strings
     hidden = _mask(slices.name, ids_where(slices.name, strings, HIDDEN_NAMES.__contains__))
     spans = _mask(slices.category, ids_where(slices.category, strings, _SPAN_CATEGORY.__eq__))
-    if hidden is None or spans is None:
-        return spans if hidden is None else hidden
-    return hidden | spans
+    return _either(hidden, spans)
+
+
+def _either(one: Bool | None, other: Bool | None) -> Bool | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
 
 
 def _device_mask(trace: Trace) -> Bool | None:
-    kind = trace.slices.kind
-    if not len(kind) or kind.max() < min(DEVICE_KINDS):
+    return _kind_mask(trace.slices.kind, *DEVICE_KINDS)
+
+
+def _kind_mask(kind: UInt8, *wanted: SliceKind) -> Bool | None:
+    """Return which slices are of a wanted kind, None where none is."""
+    if not len(kind) or kind.max() < min(wanted):
         return None
     table = np.zeros(256, np.bool_)
-    table[list(DEVICE_KINDS)] = True
-    return table.take(kind)
+    table[list(wanted)] = True
+    mask = table.take(kind)
+    return mask if mask.any() else None
 
 
 def _climbed(parent: Int32, drop: Bool) -> Int32:

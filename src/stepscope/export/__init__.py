@@ -43,6 +43,11 @@ class Exporter:
 EXPORTERS = (
     Exporter("Chrome trace", (".json", ".json.gz"), "stepscope.export.chrome:export_chrome"),
     Exporter("Stepscope trace", (".stepscope",), "stepscope.trace.store:save"),
+    Exporter(
+        "folded stacks",
+        (".stacks", ".folded", ".stacks.gz", ".folded.gz"),
+        "stepscope.export.stacks:export_stacks",
+    ),
 )
 
 

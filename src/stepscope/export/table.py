@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,12 @@ import numpy as np
 from stepscope.trace.model import Losses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.averages import Averages, Labels
+    from stepscope.analysis.averages import Averages
+    from stepscope.analysis.labels import Labels
     from stepscope.trace.model import Int64
 
 _GAP = "  "
@@ -23,6 +25,8 @@ _NAME_PADDING = 4
 _NO_SHAPES = {"", "[]"}
 _ALIASES_OF_DEVICE = ("cuda", "xpu", "privateuse1")
 _US_PER_UNIT = {"s": 1_000_000.0, "ms": 1_000.0, "us": 1.0}
+_BYTES_PER_UNIT = {"GB": 2**30, "MB": 2**20, "KB": 2**10}
+_FLOPS_UNITS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Layout:
 
     sort_by: str | None = None
     row_limit: int = 100  # negative: all rows
+    max_source_width: int | None = 75
     max_name_width: int | None = 55
     max_shapes_width: int | None = 80
     header: str | None = None
@@ -51,6 +56,11 @@ class _Column:
     header: str
     width: int
     cell: Callable[[int], str]
+    is_source: bool = False  # on the left of its column, and a line a frame
+
+    def fit(self, text: str) -> str:
+        """Pad a text to the column's width."""
+        return text.ljust(self.width) if self.is_source else text.rjust(self.width)
 
 
 def table(
@@ -74,9 +84,9 @@ def table(
     lines = [
         *_title(layout, len(rule) - len(_GAP)),
         rule,
-        _line(column.header.rjust(column.width) for column in columns),
+        _line(column.fit(column.header) for column in columns),
         rule,
-        *(_line(column.cell(row).rjust(column.width) for column in columns) for row in order),
+        *(line for row in order for line in _row_lines(rows, row, columns)),
         rule,
         *_totals(rows, layout, device),
         *_losses(losses or Losses()),
@@ -90,6 +100,14 @@ def time_text(us: float, unit: str | None = None) -> str:
     if unit is None:
         unit = next((unit for unit, size in _US_PER_UNIT.items() if us >= size), "us")
     return f"{us / _US_PER_UNIT[unit]:.3f}{unit}"
+
+
+def size_text(size: int) -> str:
+    """Return bytes with their unit, the largest in which they are at least one."""
+    for unit, one in _BYTES_PER_UNIT.items():
+        if abs(size) >= one:
+            return f"{size / one:.2f} {unit}"
+    return f"{size} B"
 
 
 def sorted_rows(rows: Averages, sort_by: str | None) -> NDArray[np.intp]:
@@ -108,7 +126,7 @@ def sorted_rows(rows: Averages, sort_by: str | None) -> NDArray[np.intp]:
     return np.argsort(-values, kind="stable")
 
 
-def _ranks(labels: Labels | None) -> Int64 | None:
+def _ranks(labels: Labels[str] | None) -> Int64 | None:
     """Return a number a row that orders rows as their texts do."""
     if labels is None:
         return None
@@ -129,12 +147,13 @@ _SORT_COLUMNS: dict[str, Callable[[Averages], Int64 | NDArray[np.float64] | None
     "name": lambda rows: _ranks(rows.key),
     "input_shapes": lambda rows: _ranks(rows.input_shapes),
     "overload_name": lambda rows: _ranks(rows.overload_name),
-    # Not recorded yet: every row has the same, none.
-    "cpu_memory_usage": lambda _: None,
-    "self_cpu_memory_usage": lambda _: None,
-    "device_memory_usage": lambda _: None,
-    "self_device_memory_usage": lambda _: None,
-    "flops": lambda _: None,
+    # None where it was not recorded: every row has the same, none.
+    "cpu_memory_usage": lambda rows: rows.cpu_bytes,
+    "self_cpu_memory_usage": lambda rows: rows.self_cpu_bytes,
+    "device_memory_usage": lambda rows: rows.device_bytes,
+    "self_device_memory_usage": lambda rows: rows.self_device_bytes,
+    "flops": lambda rows: rows.flops,
+    "flops_per_second": lambda rows: rows.flops_per_second,
 }
 
 
@@ -145,9 +164,14 @@ def _columns(rows: Averages, layout: Layout, device: str | None) -> list[_Column
     columns += _cpu_columns(rows, layout.time_unit)
     if rows.self_device_ns.any():
         columns += _device_columns(rows, layout.time_unit, (device or "device").upper())
+    columns += _memory_columns(rows, (device or "device").upper())
     columns.append(_Column("# of Calls", _CELL_WIDTH, lambda row: str(rows.count[row])))
     if rows.input_shapes is not None and set(rows.input_shapes.texts) - _NO_SHAPES:
         columns.append(_shapes_column(rows.input_shapes, layout.max_shapes_width))
+    if rows.stack is not None and any(rows.stack.texts):
+        columns.append(_source_column(rows.stack, layout.max_source_width))
+    if rows.flops is not None and rows.flops.any():
+        columns.append(_flops_column(rows.flops))
     return columns
 
 
@@ -178,18 +202,75 @@ def _device_columns(rows: Averages, unit: str | None, device: str) -> list[_Colu
     ]
 
 
-def _name_column(names: Labels, limit: int | None) -> _Column:
+def _memory_columns(rows: Averages, device: str) -> Iterator[_Column]:
+    bytes_of = {"CPU Mem": rows.cpu_bytes, "Self CPU Mem": rows.self_cpu_bytes}
+    if rows.self_device_bytes is not None and (rows.self_device_bytes > 0).any():
+        bytes_of[f"{device} Mem"] = rows.device_bytes
+        bytes_of[f"Self {device} Mem"] = rows.self_device_bytes
+    for header, sizes in bytes_of.items():
+        if sizes is not None:
+            yield _Column(header, _CELL_WIDTH, _size_cell(sizes))
+
+
+def _size_cell(sizes: Int64) -> Callable[[int], str]:
+    return lambda row: size_text(int(sizes[row]))
+
+
+def _flops_column(flops: Int64) -> _Column:
+    """Show all rows in the unit of the smallest, as torch does."""
+    smallest = int(flops[flops > 0].min())
+    power = min(int(math.log10(smallest) / 3), len(_FLOPS_UNITS) - 1)
+    scale = 10.0 ** (-3 * power)
+
+    def cell(row: int) -> str:
+        return f"{flops[row] * scale:8.3f}" if flops[row] > 0 else "--"
+
+    return _Column(f"Total {_FLOPS_UNITS[power]}", _CELL_WIDTH, cell)
+
+
+def _source_column(stacks: Labels[tuple[str, ...]], limit: int | None) -> _Column:
+    longest = max(len(printable(frame)) for frames in stacks.texts for frame in frames)
+    width = longest + _NAME_PADDING
+    width = width if limit is None else min(width, limit)
+
+    def cell(row: int) -> str:
+        return _source_text(stacks[row][0], width) if stacks[row] else ""
+
+    return _Column("Source Location", width, cell, is_source=True)
+
+
+def _source_text(frame: str, width: int) -> str:
+    """Cut a frame at its start: the file's name, the line and the function are at its end."""
+    frame = printable(frame)
+    if len(frame) <= width:
+        return frame
+    end = frame[len(frame) - width :]
+    return f"...{end[3:]}" if len(end) > 3 else end
+
+
+def _row_lines(rows: Averages, row: int, columns: list[_Column]) -> Iterator[str]:
+    """Return the line of a row; with sources, a line for each other frame, and an empty one."""
+    yield _line(column.fit(column.cell(row)) for column in columns)
+    source = next((column for column in columns if column.is_source), None)
+    if source is None or rows.stack is None:
+        return
+    for frame in (*rows.stack[row][1:], ""):
+        text = _source_text(frame, source.width)
+        yield _line(column.fit(text if column is source else "") for column in columns)
+
+
+def _name_column(names: Labels[str], limit: int | None) -> _Column:
     width = max(len(printable(text)) for text in names.texts) + _NAME_PADDING
     width = width if limit is None else min(width, limit)
     return _Column("Name", width, lambda row: _shortened(names[row], limit))
 
 
-def _overload_column(names: Labels, limit: int | None) -> _Column:
+def _overload_column(names: Labels[str], limit: int | None) -> _Column:
     header = "Overload Name"
     return _Column(header, len(header), lambda row: _shortened(names[row], limit))
 
 
-def _shapes_column(shapes: Labels, limit: int | None) -> _Column:
+def _shapes_column(shapes: Labels[str], limit: int | None) -> _Column:
     width = max(len(printable(text)) for text in shapes.texts) + _NAME_PADDING
     width = max(width if limit is None else min(width, limit), _CELL_WIDTH)
     return _Column("Input Shapes", width, lambda row: printable(shapes[row])[:limit])

@@ -3,39 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.averages import ANNOTATION_KINDS
+from stepscope.analysis.labels import flat_dims
 from stepscope.export.table import time_text
-from stepscope.trace.model import NO_PARENT, NO_THREAD, SliceFlags, SliceKind
+from stepscope.torch.values import Interval, Kernel, number, scalar_value
+from stepscope.trace.model import NO_PARENT, NO_THREAD, SliceKind
 
 if TYPE_CHECKING:
     from stepscope.analysis.averages import Averages
     from stepscope.torch.columns import EventColumns
-    from stepscope.trace.model import Track
+    from stepscope.trace.model import Trace, Track
 
 _SCOPE_FUNCTION, _SCOPE_BACKWARD, _SCOPE_USER = 0, 1, 7  # as at::RecordScope numbers them
-_ANNOTATIONS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.DEVICE_RANGE)
-
-
-class Kernel(NamedTuple):
-    """Device work that an operator launched."""
-
-    name: str
-    device: int
-    duration: float  # µs
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A span of time in µs since the recording began."""
-
-    start: float
-    end: float
-
-    def elapsed_us(self) -> float:
-        """Return the length of the interval."""
-        return self.end - self.start
 
 
 def _renamed(old: str, new: str) -> Any:
@@ -54,6 +35,14 @@ def _spelled(name: str) -> Any:
     return property(get, doc=f"Return ``{name}`` with its unit.")
 
 
+def _number_of(column: str, what: str) -> Any:
+    def get(self: _Measures) -> int:
+        numbers = getattr(self._rows, column)
+        return 0 if numbers is None else int(numbers[self._index])
+
+    return property(get, doc=f"Return {what}; 0 where they are not known.")
+
+
 class _Measures:
     """The numbers of one row of averages, in µs."""
 
@@ -67,11 +56,16 @@ class _Measures:
     is_remote = False
     is_legacy = False
     node_id = -1
-    flops = 0
-    cpu_memory_usage = 0
-    device_memory_usage = 0
-    self_cpu_memory_usage = 0
-    self_device_memory_usage = 0
+
+    cpu_memory_usage = _number_of(
+        "cpu_bytes", "the bytes allocated less those freed, children's too"
+    )
+    self_cpu_memory_usage = _number_of("self_cpu_bytes", "the same without the children")
+    device_memory_usage = _number_of("device_bytes", "the bytes allocated less freed on the device")
+    self_device_memory_usage = _number_of("self_device_bytes", "the same without the children")
+    flops = _number_of(
+        "flops", "the floating-point operations, where ``with_flops`` asked for them"
+    )
 
     cpu_time_str = _spelled("cpu_time")
     device_time_str = _spelled("device_time")
@@ -137,9 +131,10 @@ class _Measures:
         return self.device_time_total / self.count
 
     @property
-    def stack(self) -> list[str]:
-        """Return the Python frames around it; none are recorded yet."""
-        return []
+    def flops_per_second(self) -> float:
+        """Return the arithmetic done in the time of the calls, the device's where it worked."""
+        ns = self._rows.device_ns[self._index] or self._rows.cpu_ns[self._index]
+        return self.flops * 1e9 / int(ns) if ns else 0.0
 
     @property
     def is_async(self) -> bool:
@@ -164,11 +159,11 @@ class _Measures:
     @property
     def scope(self) -> int:
         """Return at::RecordScope's number: a function 0, a backward one 1, a user's range 7."""
-        slices = self._columns.trace.slices
         row = self._row
-        if slices.flags[row] & SliceFlags.BACKWARD:
+        if self._columns.is_backward[row]:
             return _SCOPE_BACKWARD
-        return _SCOPE_USER if slices.kind[row] in _ANNOTATIONS else _SCOPE_FUNCTION
+        kind = self._trace.slices.kind[row]
+        return _SCOPE_USER if kind in ANNOTATION_KINDS else _SCOPE_FUNCTION
 
     @property
     def cpu_parent(self) -> FunctionEvent | None:
@@ -189,6 +184,10 @@ class _Measures:
     @property
     def _row(self) -> int:
         return self._columns.tree.row(self._event)
+
+    @property
+    def _trace(self) -> Trace:
+        return self._columns.tree.trace
 
 
 class FunctionEvent(_Measures):
@@ -227,7 +226,7 @@ class FunctionEvent(_Measures):
     @property
     def trace_name(self) -> str:
         """Return the name as recorded: steps keep their numbers."""
-        return self._columns.trace.name_of(self._row)
+        return self._trace.name_of(self._row)
 
     @property
     def overload_name(self) -> str:
@@ -242,7 +241,7 @@ class FunctionEvent(_Measures):
     @property
     def time_range(self) -> Interval:
         """Return when it ran."""
-        trace = self._columns.trace
+        trace = self._trace
         start_ns = int(trace.slices.start_ns[self._row]) - trace.info.start_ns
         end_ns = start_ns + int(trace.slices.duration_ns[self._row])
         return Interval(start_ns / 1000, end_ns / 1000)
@@ -251,28 +250,28 @@ class FunctionEvent(_Measures):
     def thread(self) -> int:
         """Return the number of the thread, or of the device's stream."""
         track = self._track
-        return track.logical_id if track.logical_id != NO_THREAD else _number(track.tid)
+        return track.logical_id if track.logical_id != NO_THREAD else number(track.tid)
 
     @property
     def fwd_thread(self) -> int:
         """Return the number of the thread that ran the forward pass, 0 where there is none."""
-        thread = int(self._columns.trace.slices.forward_thread[self._row])
+        thread = int(self._trace.slices.forward_thread[self._row])
         return 0 if thread == NO_THREAD else thread
 
     @property
     def device_index(self) -> int:
         """Return the number of the device; the process for what ran on the host."""
-        return _number(self._track.pid)
+        return number(self._track.pid)
 
     @property
     def device_resource_id(self) -> int:
         """Return the number of the stream; the system's thread for what ran on the host."""
-        return _number(self._track.tid)
+        return number(self._track.tid)
 
     @property
     def sequence_nr(self) -> int:
         """Return the number that a backward function shares with its forward operator, or -1."""
-        return int(self._columns.trace.slices.sequence[self._row])
+        return int(self._trace.slices.sequence[self._row])
 
     @property
     def external_id(self) -> int:
@@ -281,8 +280,21 @@ class FunctionEvent(_Measures):
 
     @property
     def input_shapes(self) -> list[Any]:
-        """Return the shapes of the inputs, empty where they were not recorded."""
+        """Return the shapes of the inputs, empty where they were not recorded.
+
+        A list of tensors shows as ``[]``, as in torch; ``structured_input_shapes`` has its shapes.
+        """
+        return flat_dims(self.structured_input_shapes)
+
+    @property
+    def structured_input_shapes(self) -> list[Any]:
+        """Return the shapes of the inputs, with one for each tensor of a list of tensors."""
         return list(self._args.get("Input Dims", []))
+
+    @property
+    def structured_input_strides(self) -> list[Any]:
+        """Return the strides of the inputs, in the same form as their structured shapes."""
+        return list(self._args.get("Input Strides", []))
 
     @property
     def input_dtypes(self) -> list[str]:
@@ -291,8 +303,8 @@ class FunctionEvent(_Measures):
 
     @property
     def concrete_inputs(self) -> list[Any]:
-        """Return the values of scalar inputs, empty where they were not recorded."""
-        return list(self._args.get("Concrete Inputs", []))
+        """Return the values of scalar inputs, None for all others; empty if not recorded."""
+        return [scalar_value(text) for text in self._args.get("Concrete Inputs", [])]
 
     @property
     def kwinputs(self) -> dict[str, Any]:
@@ -300,9 +312,15 @@ class FunctionEvent(_Measures):
         return {}
 
     @property
+    def stack(self) -> list[str]:
+        """Return the Python frames in which it started, the innermost first."""
+        stacks = self._columns.stacks
+        return [] if stacks is None else list(stacks.frames(self._index, self._trace.strings))
+
+    @property
     def is_python_function(self) -> bool:
         """Tell whether it is a call of a Python function."""
-        return bool(self._columns.trace.slices.kind[self._row] == SliceKind.PYTHON)
+        return bool(self._trace.slices.kind[self._row] == SliceKind.PYTHON)
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -315,16 +333,16 @@ class FunctionEvent(_Measures):
 
     @property
     def _args(self) -> dict[str, Any]:
-        trace = self._columns.trace
+        trace = self._trace
         return trace.slices.args.of_row(self._row, trace.strings)
 
     @property
     def _track(self) -> Track:
-        trace = self._columns.trace
+        trace = self._trace
         return trace.tracks[int(trace.slices.track[self._row])]
 
     def _text(self, column: str) -> str:
-        trace = self._columns.trace
+        trace = self._trace
         return trace.strings[int(getattr(trace.slices, column)[self._row])]
 
 
@@ -352,15 +370,13 @@ class FunctionEventAvg(_Measures):
         return FunctionEvent(self._columns, self._event).input_shapes
 
     @property
+    def stack(self) -> list[str]:
+        """Return the frames that the group shares, none when it was not grouped by them."""
+        stacks = self._rows.stack
+        return [] if stacks is None else list(stacks[self._index])
+
+    @property
     def overload_name(self) -> str:
         """Return the overload that the group shares, empty when it was not grouped by it."""
         names = self._rows.overload_name
         return "" if names is None else names[self._index]
-
-
-def _number(text: str) -> int:
-    """Return a process, thread, device or stream as a number; foreign traces hold words too."""
-    try:
-        return int(text)
-    except ValueError:
-        return -1

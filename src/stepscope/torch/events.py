@@ -9,8 +9,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from stepscope.analysis.averages import grouped, single_events, total_of
-from stepscope.errors import UnsupportedError
+from stepscope.analysis.averages import grouped, polars_frame, total_of
 from stepscope.export.table import Layout, table
 from stepscope.torch.columns import EventColumns
 from stepscope.torch.event import FunctionEvent, FunctionEventAvg
@@ -18,9 +17,10 @@ from stepscope.torch.event import FunctionEvent, FunctionEventAvg
 if TYPE_CHECKING:
     import os
 
+    import pandas
     import polars
 
-    from stepscope.analysis.averages import Averages
+    from stepscope.analysis.averages import Averages, Columns
     from stepscope.trace.model import Trace
 
 _Item = TypeVar("_Item", FunctionEvent, FunctionEventAvg)
@@ -83,11 +83,12 @@ class _Results(Sequence[_Item]):
         """Return the elements as a table, the largest first where ``sort_by`` names a column.
 
         ``row_limit=-1`` shows all rows. ``time_unit`` is s, ms or us; by default each time has the
-        unit that suits it. ``max_src_column_width`` is for stacks, which are not recorded yet.
+        unit that suits it. ``max_src_column_width`` is for the frames of stacks.
         """
         layout = Layout(
             sort_by=sort_by,
             row_limit=row_limit,
+            max_source_width=max_src_column_width,
             max_name_width=max_name_column_width,
             max_shapes_width=max_shapes_column_width,
             header=header,
@@ -108,24 +109,58 @@ class _Results(Sequence[_Item]):
 
         export_chrome(self._columns.trace, path)
 
-    def export_stacks(self, path: str | os.PathLike[str], metric: str) -> None:
-        """Refuse: there are no stacks in a trace yet."""
-        raise UnsupportedError(
-            f"export_stacks({str(path)!r}, {metric!r}): this trace holds no Python stacks;"
-            " export_chrome_trace(path) shows which call was inside which"
-        )
+    def export_stacks(
+        self,
+        path: str | os.PathLike[str],
+        metric: str = "self_cpu_time_total",
+        *,
+        names: bool = False,
+    ) -> None:
+        """Write the self time of every Python stack, folded for FlameGraph and speedscope.
+
+        ``metric`` is ``self_cpu_time_total``, or ``self_cuda_time_total`` for the device's time.
+        ``names=True`` ends each stack with the name of the operator or range.
+        """
+        from stepscope.export.stacks import export_stacks
+
+        export_stacks(self._columns.trace, path, metric=metric, names=names)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the elements as a Polars DataFrame; all times in ns."""
-        return self._rows.to_polars()
+        """Return the elements as a Polars DataFrame; times in ns, sizes in bytes."""
+        return polars_frame(self._data())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the elements as a pandas DataFrame; times in ns, sizes in bytes."""
+        import pandas as pd
+
+        return pd.DataFrame(self._data())
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the elements as CSV; times in ns, sizes in bytes."""
+        from stepscope.export.records import write_csv
+
+        write_csv(self._data(), path)
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write the elements as a JSON array of objects; times in ns, sizes in bytes."""
+        from stepscope.export.records import write_json
+
+        write_json(self._data(), path)
+
+    def _data(self) -> Columns:
+        return self._rows.to_columns()
 
 
 class EventList(_Results[FunctionEvent]):
     """Every event of a trace, by start, the longer first."""
 
-    def __init__(self, trace: Trace) -> None:
-        """Look at the events of a trace."""
-        super().__init__(EventColumns(trace))
+    def __init__(self, trace: Trace, *, with_flops: bool = False, modules: bool = False) -> None:
+        """Look at the events of a trace.
+
+        ``with_flops`` counts the arithmetic of the operators whose shapes were recorded;
+        ``modules`` makes the calls of modules events, too.
+        """
+        super().__init__(EventColumns(trace, with_flops=with_flops, modules=modules))
 
     def __repr__(self) -> str:
         """Return how many there are; ``str`` shows them."""
@@ -139,15 +174,15 @@ class EventList(_Results[FunctionEvent]):
         *,
         group_by_input_shape: bool = False,
     ) -> AverageList:
-        """Sum the events by name, and by shapes or overload where asked.
+        """Sum the events by name, and by shapes, overload or the innermost frames where asked.
 
-        Events without stacks, as all are yet, are one group whatever ``group_by_stack_n`` says.
+        ``group_by_stack_n`` is how many frames of the Python stack tell events apart.
         """
-        by_shapes = group_by_input_shapes or group_by_input_shape
-        each = self._columns.each
-        if by_shapes or group_by_overload_name:
-            tree = self._columns.tree
-            each = single_events(tree, by_shapes=by_shapes, by_overload=group_by_overload_name)
+        each = self._columns.told_apart(
+            shapes=group_by_input_shapes or group_by_input_shape,
+            overloads=group_by_overload_name,
+            stack_frames=group_by_stack_n,
+        )
         return AverageList(self._columns, grouped(each))
 
     @property
@@ -155,7 +190,14 @@ class EventList(_Results[FunctionEvent]):
         return self._columns.each
 
     def _table_rows(self) -> Averages:
-        return single_events(self._columns.tree, by_shapes=True, by_overload=True)
+        return self._columns.told_apart(shapes=True, overloads=True, stack_frames=None)
+
+    def _data(self) -> Columns:
+        tree = self._columns.tree
+        tracks = tree.of(tree.trace.slices.track)
+        rows = self._table_rows().to_columns()
+        key = rows.pop("key")
+        return {"name": key, "start_ns": tree.start_ns, "track": tracks, **rows}
 
     def _item(self, index: int) -> FunctionEvent:
         return FunctionEvent(self._columns, index)

@@ -1,0 +1,101 @@
+"""Which slices are functions of the backward pass, and which operators they belong to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.model import NO_PARENT, NO_SEQUENCE, NO_SLICE, NO_THREAD, SliceFlags
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Trace
+
+    Bool = NDArray[np.bool_]
+
+_ENGINE = "autograd::engine::evaluate_function: "
+
+
+def backward_functions(trace: Trace) -> Bool:
+    """Return which slices are backward functions.
+
+    Our recordings say so. In other traces it is what the engine's slice for ``X`` calls by ``X``.
+    """
+    slices, strings = trace.slices, trace.strings
+    flagged: Bool = (slices.flags & np.uint8(SliceFlags.BACKWARD)) != 0
+    if flagged.any():
+        return flagged
+    engine = ids_where(slices.name, strings, lambda text: text.startswith(_ENGINE))
+    if not len(engine):
+        return flagged
+    called = strings.ids_of(strings[int(i)].removeprefix(_ENGINE) for i in engine)
+    wanted = np.full(len(strings), NO_SLICE, np.int64)
+    wanted[engine] = [called.get(strings[int(i)].removeprefix(_ENGINE), NO_SLICE) for i in engine]
+    found: Bool = wanted[slices.name.take(slices.parent, mode="clip")] == slices.name
+    found &= slices.parent != NO_PARENT
+    return found
+
+
+def forward_operators(trace: Trace, backward: Int64, outside: Bool) -> Int64:
+    """Return the operator that each backward function belongs to, NO_SLICE where it is not known.
+
+    ``outside`` tells which slices are in no backward function. Operators share their thread's next
+    number until one of them makes a node of the graph with it: of those with the number of a
+    backward function, the last one made its node.
+    """
+    slices = trace.slices
+    numbered = slices.sequence != NO_SEQUENCE
+    forward = np.flatnonzero(numbered & outside & (slices.forward_thread <= 0))
+    found = np.full(len(backward), NO_SLICE, np.int64)
+    known = np.flatnonzero(numbered[backward])
+    if not len(forward) or not len(known):
+        return found
+    asked = backward[known]
+    process = _processes(trace)
+    thread = _threads(trace, process, forward, asked)
+    forward_thread = slices.forward_thread[asked]
+    threads = int(max(thread.max(), forward_thread.max())) - NO_THREAD + 1
+
+    def keys(rows: Int64, of_thread: Int64) -> Int64:
+        place = process[slices.track[rows]] * threads + of_thread - NO_THREAD
+        key: Int64 = slices.sequence[rows] * threads * (int(process.max()) + 1) + place
+        return key
+
+    forward = forward[::-1]
+    distinct, last = np.unique(keys(forward, thread[slices.track[forward]]), return_index=True)
+    wanted = keys(asked, forward_thread)
+    at = np.minimum(np.searchsorted(distinct, wanted), len(distinct) - 1)
+    match = forward[last[at]]
+    # What claims to come before its own forward operator is not tied to it.
+    found[known] = np.where((distinct[at] == wanted) & (match < asked), match, NO_SLICE)
+    return found
+
+
+def _processes(trace: Trace) -> Int64:
+    """Return a number for the process of each track; threads count from 1 in every one."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(t.pid, len(numbers)) for t in trace.tracks], np.int64)
+
+
+def _threads(trace: Trace, process: Int64, forward: Int64, backward: Int64) -> Int64:
+    """Return torch's number of the thread of each track, NO_THREAD where it is not known.
+
+    Chrome JSON does not tell it. There, a forward thread is the track on which most of the
+    numbers occur that its backward functions name.
+    """
+    slices = trace.slices
+    thread = np.array([track.logical_id for track in trace.tracks], np.int64)
+    if (thread != NO_THREAD).any():
+        return thread
+    numbers, tracks = slices.sequence[forward], slices.track[forward]
+    namers = np.stack((process[slices.track[backward]], slices.forward_thread[backward]))
+    for where, number in np.unique(namers, axis=1).T.tolist():
+        named = slices.sequence[backward[(namers == [[where], [number]]).all(axis=0)]]
+        votes = np.bincount(tracks[np.isin(numbers, named)], minlength=len(thread))
+        votes[process != where] = 0
+        if votes.any():
+            thread[int(votes.argmax())] = number
+    return thread

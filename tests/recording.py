@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import stepscope
 from stepscope import _native
+from stepscope.recorder import Recorder
 from stepscope.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stepscope.record import MemoryLimit
     from stepscope.trace.model import Trace
 
 SOURCE_DIR = Path(stepscope.__file__).parent.parent  # whichever is being tested
@@ -33,9 +35,9 @@ def manual_clock(start_ns: int = 0, tick_ns: int = 0) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ranges_recorded(**options: Any) -> Iterator[Session]:
+def ranges_recorded(limit: MemoryLimit | None = None, **options: Any) -> Iterator[Session]:
     """Record the user's ranges, and no framework."""
-    session = Session([], **options)
+    session = Session(Recorder([], limit), **options)
     session.start()
     try:
         yield session

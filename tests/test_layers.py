@@ -27,8 +27,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"trace"},
     "export": {"analysis", "trace"},
     "schedules": set(),
-    "session": {"schedules", "sources", "record", "trace"},
-    "torch": {"session", "schedules", "sources", "record", "export", "analysis", "trace"},
+    "recorder": {"sources", "record", "trace"},
+    "session": {"recorder", "schedules", "sources", "record", "trace"},
+    "torch": {
+        *("session", "recorder", "schedules", "sources", "record"),
+        *("export", "analysis", "trace"),
+    },
+    "patch": {"torch", "sources"},
 }
 # They stand above all parts: the public names, and the command line.
 TOP = {"", "cli", "__main__"}

@@ -129,7 +129,7 @@ def test_what_it_tells_of_itself() -> None:
     profiler = profile(activities=[CPU], schedule=steps, on_trace_ready=print)
     assert profiler.schedule is steps
     assert profiler.on_trace_ready is print
-    assert profiler.activities == [CPU]
+    assert profiler.activities == {CPU}
     assert (profiler.step_num, profiler.current_action) == (0, NONE)
     profiler.step()
     assert (profiler.step_num, profiler.current_action) == (1, WARMUP)

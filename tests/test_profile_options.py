@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import os
 import warnings
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +19,8 @@ import torch
 import stepscope
 from recording import nothing_left_on
 from stepscope import ProfilerActivity, profile
+from stepscope.record.options import RecordOptions, StackMode
+from stepscope.torch.options import ExperimentalConfig, record_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +44,7 @@ def names(profiler: profile) -> list[str]:
 
 
 def test_cpu_is_the_default_and_can_be_recorded() -> None:
-    assert profile().activities == [CPU]
+    assert profile().activities == {CPU}
     assert CPU in stepscope.supported_activities()
 
 
@@ -61,7 +65,7 @@ def test_an_iterator_works() -> None:
 
 
 def test_torchs_own_enum_works_and_mixes_with_ours() -> None:
-    assert profile(activities=[torch.profiler.ProfilerActivity.CPU]).activities == [CPU]
+    assert profile(activities=[torch.profiler.ProfilerActivity.CPU]).activities == {CPU}
     with pytest.raises(ValueError, match="CPU"):
         profile(activities=[torch.profiler.ProfilerActivity.CPU, CPU])
 
@@ -88,37 +92,101 @@ class TestWithoutCuda:
 
     def test_use_cuda_is_deprecated_and_means_what_it_says(self) -> None:
         with pytest.warns(FutureWarning, match="use_cuda") as caught:
-            assert profile(use_cuda=False).activities == [CPU]
+            assert profile(use_cuda=False).activities == {CPU}
         assert [w.filename for w in caught] == [__file__]
         with pytest.warns(FutureWarning, match="use_cuda"), pytest.warns(match="CUDA is not"):
             profile(use_cuda=True)
 
 
-@pytest.mark.parametrize(
-    "option",
-    ["record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules"],
-)
-def test_an_option_that_is_not_there_yet_warns_with_one_line(option: str) -> None:
-    with pytest.warns(UserWarning, match=option) as caught:
+# ---- options
+
+
+OPTIONS = {
+    "record_shapes": RecordOptions(shapes=True),
+    "profile_memory": RecordOptions(memory=True),
+    "with_stack": RecordOptions(stacks=StackMode.CALLS),
+    "with_flops": RecordOptions(shapes=True),
+    "with_modules": RecordOptions(modules=True),
+}
+OFF: dict[str, Any] = dict.fromkeys(OPTIONS, False)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_what_an_option_asks_of_the_sources(option: str) -> None:
+    assert record_options(**{**OFF, option: True}) == OPTIONS[option]
+    assert record_options(**OFF) == RecordOptions()
+
+
+@pytest.mark.parametrize("mode", StackMode)
+def test_with_stack_takes_a_mode_too(mode: StackMode) -> None:
+    assert record_options(**{**OFF, "with_stack": mode}).stacks is mode
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_records_and_can_be_read_back(option: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         profiler = profile(**{option: True})
-    assert len(caught) == 1
-    assert caught[0].filename == __file__
-    assert "\n" not in str(caught[0].message)
+    assert getattr(profiler, option) is True
     with profiler:
         one.neg()
-    assert names(profiler) == ["aten::neg"]
-
-
-def test_options_that_are_not_there_yet_share_one_warning() -> None:
-    with pytest.warns(UserWarning, match="record_shapes, profile_memory, with_stack") as caught:
-        profile(record_shapes=True, profile_memory=True, with_stack=True)
-    assert len(caught) == 1
+    assert "aten::neg" in names(profiler)
 
 
 def test_options_that_are_off_do_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         profile(record_shapes=False, with_stack=False, experimental_config=None)
+
+
+# ---- experimental_config
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        torch.profiler._ExperimentalConfig(verbose=True, capture_overload_names=True),
+        ExperimentalConfig(verbose=True, profile_all_threads=True),
+        {"verbose": True},
+        SimpleNamespace(trace_only=True),
+        object(),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_a_config_that_asks_for_nothing_more_is_silent(config: object) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        profiler = profile(experimental_config=config)
+    assert profiler.experimental_config is config
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        torch.profiler._ExperimentalConfig(
+            profiler_metrics=["sm"], record_python_gc_info=True, verbose=True
+        ),
+        ExperimentalConfig(profiler_metrics=["sm"], record_python_gc_info=True, verbose=True),
+        {"profiler_metrics": ["sm"], "record_python_gc_info": True},
+        SimpleNamespace(record_python_gc_info=True, profiler_metrics=["sm"]),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_what_has_no_effect_is_named_in_one_warning(config: object) -> None:
+    with pytest.warns(UserWarning, match="profiler_metrics, record_python_gc_info") as caught:
+        profiler = profile(experimental_config=config)
+    assert [w.filename for w in caught] == [__file__]
+    assert "verbose" not in str(caught[0].message)
+    with profiler:
+        one.neg()
+    assert names(profiler) == ["aten::neg"]
+
+
+def test_our_config_has_torchs_fields_and_defaults() -> None:
+    theirs = torch.profiler._ExperimentalConfig.__init__.__doc__
+    assert theirs is not None
+    for each in dataclasses.fields(ExperimentalConfig):
+        assert f" {each.name}: " in theirs
 
 
 # ---- metadata

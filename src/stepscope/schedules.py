@@ -5,20 +5,42 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
-__all__ = ["ProfilerAction", "Schedule", "always_record", "schedule"]
+__all__ = ["ProfilerAction", "Schedule", "always_record", "as_action", "schedule"]
 
 
 class ProfilerAction(Enum):
-    """What the profiler does during one step."""
+    """What the profiler does during one step; equal to torch.profiler's member of that name."""
 
     NONE = 0
     WARMUP = 1
     RECORD = 2
     RECORD_AND_SAVE = 3
 
+    def __eq__(self, other: object) -> bool:
+        """Compare with ours, and with torch's, which need not be imported."""
+        if isinstance(other, Enum) and type(other).__name__ == type(self).__name__:
+            return other.name == self.name
+        return NotImplemented
+
+    __hash__ = Enum.__hash__  # by the name, as torch's: the two find each other in a dict
+
 
 Schedule = Callable[[int], ProfilerAction]
+
+
+def as_action(action: Any, step: int) -> ProfilerAction:
+    """Take what a schedule returned: our members, and torch's own by their name."""
+    if isinstance(action, ProfilerAction):
+        return action
+    if isinstance(action, Enum) and type(action).__name__ == ProfilerAction.__name__:
+        if action.name in ProfilerAction.__members__:
+            return ProfilerAction[action.name]
+        raise ValueError(f"the schedule returned {action!r} for step {step}: it is torch's own")
+    raise TypeError(
+        f"the schedule returned {action!r} for step {step}: it must return a ProfilerAction"
+    )
 
 
 def always_record(_step: int) -> ProfilerAction:

@@ -1,20 +1,18 @@
-"""The Session: one state machine for every dialect. It owns the sources and yields Traces."""
+"""The Session: one state machine for every dialect, over a Recorder that yields Traces."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from stepscope import _native
-from stepscope.record.window import Window, range_overhead_ns
-from stepscope.schedules import ProfilerAction, Schedule, always_record
+from stepscope.recorder import Recorder
+from stepscope.schedules import ProfilerAction, Schedule, always_record, as_action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from stepscope.record import MemoryLimit
     from stepscope.sources.base import Source
     from stepscope.trace.model import Trace
 
@@ -54,27 +52,27 @@ class Session:
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        recorder: Recorder | Sequence[Source],
         *,
         schedule: Schedule | None = None,
+        on_prepare: Callable[[], object] | None = None,
         on_trace: Callable[[], object] | None = None,
-        limit: MemoryLimit | None = None,
         step_name: str = "ProfilerStep#",
     ) -> None:
-        """Take the sources; ``on_trace`` is called when ``trace`` holds a finished cycle."""
+        """Take a recorder, or the sources for one.
+
+        ``on_prepare`` is called before each cycle, ``on_trace`` when ``trace`` holds one.
+        """
+        self.recorder = recorder if isinstance(recorder, Recorder) else Recorder(recorder)
         self.schedule = schedule or always_record
+        self.on_prepare = on_prepare
         self.on_trace = on_trace
         self.step_num = 0
         self.action = self._action_at(0)
-        self.trace: Trace | None = None
         self.running = False
-        self._sources = tuple(sources)
-        self._started: list[Source] = []
-        self._limit = limit
         self._mark_steps = schedule is not None
         self._step_name = step_name
         self._step_range: _native.record_function | None = None
-        self._window: Window | None = None
         self._undelivered = False
         self._pid = os.getpid()
 
@@ -83,7 +81,6 @@ class Session:
         if self.running and self._alive():
             raise RuntimeError("this profiler is already started: stop() it before start()")
         self._pid = os.getpid()
-        self._window = None
         self._undelivered = False
         self.running = True
         self._go(NONE, self.action)
@@ -113,21 +110,21 @@ class Session:
         self._go(self.action, None)
 
     @property
+    def trace(self) -> Trace | None:
+        """Return the last finished cycle, or all of them; None before the first."""
+        return self.recorder.trace
+
+    @property
     def recording(self) -> bool:
         """Tell whether events are being recorded now."""
-        return self._window is not None and self._alive()
+        return self.recorder.active
 
     def _alive(self) -> bool:
         """Tell whether this is the process that started; a forked child is clean."""
         return os.getpid() == self._pid
 
     def _action_at(self, step: int) -> ProfilerAction:
-        action = self.schedule(step)
-        if not isinstance(action, ProfilerAction):
-            raise TypeError(
-                f"the schedule returned {action!r} for step {step}: it must return a ProfilerAction"
-            )
-        return action
+        return as_action(self.schedule(step), step)
 
     def _go(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
         # A failing callback does not end the run: the moves after it are made, then it is heard.
@@ -138,7 +135,8 @@ class Session:
                 getattr(self, move)()
             except BaseException as error:
                 if move != "_deliver":
-                    self._abandon()
+                    self.running = False
+                    self.recorder.abandon()
                     raise
                 failure = error
             if after is not None and not self.running:
@@ -147,8 +145,8 @@ class Session:
             raise failure
 
     def _open_step(self) -> None:
-        if self._mark_steps and self._window is not None:
-            self._window.note_thread_names()
+        if self._mark_steps and self.recorder.active:
+            self.recorder.note_thread_names()
             self._step_range = _native.record_function(f"{self._step_name}{self.step_num}")
             self._step_range.__enter__()
 
@@ -160,55 +158,15 @@ class Session:
     # The moves of the transition table.
 
     def _prepare(self) -> None:
-        for source in self._sources:
-            source.prepare()
+        if self.on_prepare is not None:
+            self.on_prepare()
+        self.recorder.prepare()
 
     def _record(self) -> None:
-        self._window = Window(self._limit)
-        for source in self._sources:
-            source.start()
-            self._started.append(source)
-        self._window.restart()
-
-    def _stop_sources(self) -> None:
-        with ExitStack() as each:  # one that fails does not keep the others running
-            while self._started:
-                each.callback(self._started.pop(0).stop)
-
-    def _abandon(self) -> None:
-        """Leave nothing on after a failure."""
-        self.running = False
-        window, self._window = self._window, None
-        try:
-            self._stop_sources()
-        finally:
-            if window is not None:
-                window.close()
+        self.recorder.start()
 
     def _save(self) -> None:
-        window, self._window = self._window, None
-        if window is None:
-            return
-        try:
-            self._stop_sources()
-        finally:
-            recorded = window.close()
-        from stepscope.trace.build import build
-        from stepscope.trace.describe import describe_process
-        from stepscope.trace.merge import merge_parts
-
-        own = [part for source in self._sources if (part := source.collect()) is not None]
-        captured = merge_parts([recorded.captured, *own])
-        costs = [cost for source in self._sources if (cost := source.overhead_ns())]
-        info = describe_process(
-            start_ns=recorded.start_ns,
-            end_ns=recorded.end_ns,
-            losses=recorded.losses,
-            sources={source.name: source.describe() for source in self._sources},
-            overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
-        )
-        self.trace = build(captured, info)
-        self._undelivered = True
+        self._undelivered = self.recorder.stop() is not None or self._undelivered
 
     def _deliver(self) -> None:
         if self._undelivered and self.on_trace is not None:

@@ -18,8 +18,8 @@ from stepscope.cli._show import (
     print_title,
     show_command,
     show_facts,
-    table_text,
 )
+from stepscope.cli._tables import table_text
 from stepscope.cli._text import discard_stdout, own_command, size_on_disk, size_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,10 +9,7 @@ import numpy as np
 
 from stepscope.analysis.steps import step_table
 from stepscope.cli._text import count_text, duration_text, size_text
-from stepscope.errors import StepscopeError
 from stepscope.export.table import printable
-from stepscope.torch.events import EventList
-from stepscope.trace.build import empty_trace
 from stepscope.trace.model import DEVICE_KINDS, SliceKind
 
 if TYPE_CHECKING:
@@ -25,32 +21,9 @@ if TYPE_CHECKING:
 
 Fact = tuple[str, str]
 
-_NAME_WIDTH = 55
-_NARROWEST_NAME = 24
-_OTHER_COLUMNS_WIDTH = 86
 _UNBOUNDED_WIDTH = 10_000
 _LABEL_WIDTH = 10
 _LABEL_STYLE = "cyan"
-
-
-def check_sort_by(column: str) -> None:
-    """Raise StepscopeError for a column that no table has."""
-    table_text(empty_trace(), column, 0)
-
-
-def table_text(
-    trace: Trace, sort_by: str, row_limit: int, *, group_by_overload: bool = False
-) -> str:
-    """Return the table of operators, as wide as the terminal where there is one."""
-    averages = EventList(trace).key_averages(group_by_overload_name=group_by_overload)
-    width = _NAME_WIDTH
-    if sys.stdout.isatty():
-        room = shutil.get_terminal_size().columns - _OTHER_COLUMNS_WIDTH
-        width = min(max(room, _NARROWEST_NAME), _NAME_WIDTH)
-    try:
-        return averages.table(sort_by, row_limit, max_name_column_width=width)
-    except AttributeError as error:
-        raise StepscopeError(str(error)) from None
 
 
 def headline(trace: Trace) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from stepscope.cli._options import add_table_options, memory_size
 from stepscope.cli._program import ExitOnTerminate, Program, honoured
 from stepscope.errors import StepscopeError
+from stepscope.record.options import RecordOptions, StackMode
 from stepscope.sources import TorchCollector
 
 if TYPE_CHECKING:
@@ -69,6 +71,12 @@ class Run:
                 help="how PyTorch is recorded: by the bridge, which is compiled once, by torch's "
                 "own collector (kineto), or by the first of them that works here (default: auto)",
             ),
+            *_add_recording_options(parser),
+            parser.add_argument(
+                "--patch-torch",
+                action="store_true",
+                help="let the program's own use of torch.profiler record through Stepscope, too",
+            ),
             *add_table_options(parser, _ROWS),
             parser.add_argument("--no-summary", action="store_true", help="only save the trace"),
         ]
@@ -76,9 +84,10 @@ class Run:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Run the program, save its trace, show what was recorded, and exit as it did."""
+        from stepscope import patch_torch
         from stepscope.cli._files import check_output
         from stepscope.cli._report import Report
-        from stepscope.cli._show import check_sort_by
+        from stepscope.cli._tables import check_sort_by
 
         program = Program.of(args.program)
         program.check()
@@ -91,21 +100,41 @@ class Run:
         report = Report(program.name, output, args)
         pid = os.getpid()
         with ExitOnTerminate() as termination:
-            ended = _recorded(session, program)
+            with patch_torch() if args.patch_torch else contextlib.nullcontext():
+                ended = _recorded(session, program)
             termination.ignore()
             if os.getpid() == pid:  # a child that the program forked leaves through here, too
                 report.make(session, ended)
         return honoured(ended)
 
 
+def _add_recording_options(parser: Parser) -> list[argparse.Action]:
+    """Declare what is recorded besides names and times."""
+    return [
+        parser.add_argument("--shapes", action="store_true", help="record operators' inputs, too"),
+        parser.add_argument("--memory", action="store_true", help="record allocations, too"),
+        parser.add_argument("--modules", action="store_true", help="record calls of modules, too"),
+        parser.add_argument(
+            "--stacks",
+            choices=[mode.value for mode in StackMode],
+            default=StackMode.NONE.value,
+            help="record Python's stack at operators, or all calls of Python functions, too "
+            "(default: none)",
+        ),
+    ]
+
+
 def _session(args: argparse.Namespace) -> Session:
     from stepscope.record import Keep, MemoryLimit
+    from stepscope.recorder import Recorder
     from stepscope.session import Session
     from stepscope.sources import default_sources
 
     try:
         limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))
-        return Session(default_sources(TorchCollector(args.torch_collector)), limit=limit)
+        options = RecordOptions(args.shapes, args.memory, StackMode(args.stacks), args.modules)
+        sources = default_sources(TorchCollector(args.torch_collector), options)
+        return Session(Recorder(sources, limit))
     except ValueError as error:
         raise StepscopeError(str(error)) from None
 

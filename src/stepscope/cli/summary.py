@@ -32,24 +32,57 @@ class Summary:
             action="store_true",
             help="tell the overloads of an operator apart",
         )
+        parser.add_argument(
+            "--group-by-shape", action="store_true", help="tell the shapes of the inputs apart"
+        )
+        parser.add_argument(
+            "--group-by-stack",
+            metavar="N",
+            type=int,
+            default=0,
+            help="tell calls apart by the N innermost Python frames",
+        )
+        parser.add_argument(
+            "--flops", action="store_true", help="count operations, where shapes were recorded"
+        )
+        parser.add_argument(
+            "--modules",
+            metavar="DEPTH",
+            type=int,
+            nargs="?",
+            const=-1,
+            help="sum up by module instead of by operator, down to a depth",
+        )
+        parser.add_argument(
+            "--save", metavar="FILE", help="write all rows of the table, too: .csv or .json"
+        )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Print facts and table."""
         from stepscope.cli._files import read
-        from stepscope.cli._show import (
+        from stepscope.cli._show import facts, headline, print_title, show_facts
+        from stepscope.cli._tables import (
+            Grouping,
             check_sort_by,
-            facts,
-            headline,
-            print_title,
-            show_facts,
+            check_table_file,
+            modules_text,
             table_text,
         )
 
         check_sort_by(args.sort_by)
+        check_table_file(args.save)
         trace = read(args.trace)
-        table = table_text(
-            trace, args.sort_by, args.row_limit, group_by_overload=args.group_by_overload
-        )
+        if args.modules is not None:
+            depth = None if args.modules < 0 else args.modules
+            table = modules_text(trace, depth, args.row_limit, args.save)
+        else:
+            grouping = Grouping(
+                by_shape=args.group_by_shape,
+                by_stack=args.group_by_stack,
+                by_overload=args.group_by_overload,
+                flops=args.flops,
+            )
+            table = table_text(trace, args.sort_by, args.row_limit, grouping, args.save)
         print_title(f"{args.trace}: {headline(trace)}")
         show_facts(list(facts(trace)))
         print(f"\n{table or 'There is nothing in it to sum up.'}".rstrip("\n"), flush=True)

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import sys
-import warnings
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from stepscope.torch.warn import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
 class ProfilerActivity(Enum):
-    """A group of things to record."""
+    """A group of things to record; equal to torch.profiler's member of that name.
+
+    ``ours == theirs`` and ``theirs in {ours}`` hold. torch's enum is of C++ and answers
+    ``theirs == ours`` itself, with False.
+    """
 
     CPU = 0
     XPU = 1
-    MTIA = 2
-    CUDA = 3
-    HPU = 4
+    CUDA = 2
+    HPU = 3
+    MTIA = 4
     PrivateUse1 = 5
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with ours, and with torch's, which need not be imported."""
+        if type(other).__name__ == type(self).__name__:
+            return getattr(other, "name", None) == self.name
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        """Return the value's, as torch's members do."""
+        return hash(self.value)
 
 
 def supported_activities() -> set[ProfilerActivity]:
@@ -27,34 +43,37 @@ def supported_activities() -> set[ProfilerActivity]:
     return {ProfilerActivity.CPU}
 
 
+def kineto_available() -> bool:
+    """Return True: what torch.profiler needs Kineto for, Stepscope does itself."""
+    return True
+
+
 def chosen_activities(
     wanted: Iterable[Any] | None, use_cuda: bool | None = None
-) -> list[ProfilerActivity]:
+) -> set[ProfilerActivity]:
     """Return what to record of what was asked for, with torch's warnings and errors."""
-    activities = [ProfilerActivity.CPU] if wanted is None else [_known(each) for each in wanted]
+    activities = list(supported_activities()) if wanted is None else _listed(wanted)
     if use_cuda is not None:
-        warnings.warn(
-            "`use_cuda` is deprecated, use `activities` argument instead",
-            FutureWarning,
-            stacklevel=3,
-        )
+        warn_user("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
         if use_cuda and ProfilerActivity.CUDA not in activities:
             activities.append(ProfilerActivity.CUDA)
+        elif not use_cuda and ProfilerActivity.CUDA in activities:
+            activities.remove(ProfilerActivity.CUDA)
     for activity in activities:
         if activities.count(activity) > 1:
             raise ValueError(f"activities holds {activity.name} more than once: {activities}")
     supported = supported_activities()
-    left = [activity for activity in activities if activity in supported]
+    left = supported.intersection(activities)
     for activity in activities:
         if activity not in supported and left:
-            warnings.warn(_missing(activity), stacklevel=3)
+            warn_user(_missing(activity))
     if not left:
         named = ", ".join(_missing(activity) for activity in activities)
         raise AssertionError(f"No valid profiler activities found: {named or 'the list is empty'}")
     return left
 
 
-def _known(activity: Any) -> ProfilerActivity:
+def known_activity(activity: Any) -> ProfilerActivity:
     """Take our members, and torch's own by their name."""
     if isinstance(activity, ProfilerActivity):
         return activity
@@ -63,6 +82,18 @@ def _known(activity: Any) -> ProfilerActivity:
         return ProfilerActivity[name]
     choices = ", ".join(ProfilerActivity.__members__)
     raise TypeError(f"{activity!r} is no ProfilerActivity; choose of {choices}")
+
+
+def _listed(wanted: Iterable[Any]) -> list[ProfilerActivity]:
+    """Return the activities, also those of torch's ``{activity: [kinds of events]}``."""
+    activities = []
+    for each in wanted:
+        if isinstance(each, Mapping):
+            activities += [known_activity(key) for key in each]
+            warn_user(f"a choice of events is not made, all are recorded: {dict(each)}")
+        else:
+            activities.append(known_activity(each))
+    return activities
 
 
 def _missing(activity: ProfilerActivity) -> str:

@@ -17,9 +17,9 @@ from stepscope.trace.model import (
     IntColumn,
     Memory,
     Owners,
-    Stacks,
     Track,
 )
+from stepscope.trace.stack_tree import StackTree
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def merge_parts(parts: Sequence[Captured]) -> Captured:
         return parts[0]
     text_ids: dict[str, int] = {"": 0}
     tracks: dict[tuple[str, str], Track] = {}
-    stacks = _StackTree()
+    stacks = StackTree()
     slices: list[RawSlices] = []
     memory: list[Memory] = []
     owners: list[Owners] = []
@@ -66,26 +66,6 @@ def merge_parts(parts: Sequence[Captured]) -> Captured:
 
 def _has_rows(part: Captured) -> bool:
     return bool(len(part.slices.start_ns) or len(part.memory) or len(part.owners))
-
-
-class _StackTree:
-    """Collects the stacks of all parts, each once."""
-
-    def __init__(self) -> None:
-        self._rows: dict[tuple[int, int], int] = {(0, 0): 0}  # by parent and frame
-
-    def add(self, stacks: Stacks, text: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return the row here of each row there."""
-        row_of = np.zeros(len(stacks), np.uint32)
-        for row in range(1, len(stacks)):
-            key = (int(row_of[stacks.parent[row]]), int(text[stacks.frame[row]]))
-            row_of[row] = self._rows.setdefault(key, len(self._rows))
-        return row_of
-
-    def table(self) -> Stacks:
-        """Return all of them."""
-        pairs = np.array(list(self._rows), np.uint32)
-        return Stacks(pairs[:, 0], pairs[:, 1])
 
 
 def _moved(memory: Memory, text: NDArray[np.uint32], place: NDArray[np.uint32]) -> Memory:

@@ -1,0 +1,87 @@
+"""The tables of the command line: by operator or by module, as text and as a file."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import StepscopeError
+from stepscope.torch.events import EventList
+from stepscope.trace.build import empty_trace
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+
+_NAME_WIDTH = 55
+_NARROWEST_NAME = 24
+_OTHER_COLUMNS_WIDTH = 86
+_FILE_KINDS = (".csv", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What makes two calls of one operator two rows, and what is counted besides."""
+
+    by_shape: bool = False
+    by_stack: int = 0
+    by_overload: bool = False
+    flops: bool = False
+
+
+def check_sort_by(column: str) -> None:
+    """Raise StepscopeError for a column that no table has."""
+    table_text(empty_trace(), column, 0)
+
+
+def check_table_file(path: str | None) -> None:
+    """Raise StepscopeError for a file that no table can be written to."""
+    if path is not None and Path(path.removesuffix(".gz")).suffix not in _FILE_KINDS:
+        kinds = " or ".join(_FILE_KINDS)
+        raise StepscopeError(f"{path}: a table is saved as {kinds}, also with .gz")
+
+
+def table_text(
+    trace: Trace,
+    sort_by: str,
+    row_limit: int,
+    grouping: Grouping | None = None,
+    save_as: str | None = None,
+) -> str:
+    """Return the table of operators, as wide as the terminal where there is one."""
+    grouping = grouping or Grouping()
+    averages = EventList(trace, with_flops=grouping.flops).key_averages(
+        group_by_input_shape=grouping.by_shape,
+        group_by_stack_n=grouping.by_stack,
+        group_by_overload_name=grouping.by_overload,
+    )
+    if save_as is not None:
+        is_csv = save_as.removesuffix(".gz").endswith(".csv")
+        (averages.to_csv if is_csv else averages.to_json)(save_as)
+    width = _NAME_WIDTH
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns - _OTHER_COLUMNS_WIDTH
+        width = min(max(room, _NARROWEST_NAME), _NAME_WIDTH)
+    try:
+        return averages.table(sort_by, row_limit, max_name_column_width=width)
+    except AttributeError as error:
+        raise StepscopeError(str(error)) from None
+
+
+def modules_text(
+    trace: Trace, depth: int | None, row_limit: int, save_as: str | None = None
+) -> str:
+    """Return the table of modules, down to a depth."""
+    from stepscope.analysis.modules import module_table
+    from stepscope.export.modules import export_module_table, module_table_text
+
+    rows = module_table(trace, depth)
+    if not len(rows):
+        raise StepscopeError(
+            "the trace holds no modules: record with with_modules=True, or `run --modules`"
+        )
+    if save_as is not None:
+        export_module_table(rows, save_as)
+    return module_table_text(rows, row_limit=row_limit)

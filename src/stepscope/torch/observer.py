@@ -1,0 +1,81 @@
+"""Execution traces: torch's own record of the graph of operators, beside ours of their times."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stepscope.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from stepscope.trace.build import Captured
+
+_ENVIRONMENT = "ENABLE_PYTORCH_EXECUTION_TRACE"
+
+
+class TraceObserver(Protocol):
+    """What a profiler starts and stops with itself; torch's ExecutionTraceObserver is one."""
+
+    def start(self) -> object:
+        """Begin to observe."""
+
+    def stop(self) -> object:
+        """End observing."""
+
+    def cleanup(self) -> object:
+        """Finish the output; the profiler's block has ended."""
+
+
+def ExecutionTraceObserver() -> Any:  # noqa: N802 - torch's name
+    """Return torch's own observer, which needs nothing of torch's profiler."""
+    try:
+        from torch.profiler import ExecutionTraceObserver as Observer
+    except ImportError:
+        raise UnsupportedError(
+            "ExecutionTraceObserver() writes PyTorch's own graph of operators and needs torch "
+            "installed; prof.trace.save(path) keeps what Stepscope records without it"
+        ) from None
+    return Observer()
+
+
+def observer_of_environment() -> TraceObserver | None:
+    """Return the observer that torch's environment variable asks for."""
+    if os.environ.get(_ENVIRONMENT, "0") != "1":
+        return None
+    from torch.profiler import ExecutionTraceObserver as Observer
+
+    observer: TraceObserver | None = Observer.build_execution_trace_obs_from_env()
+    return observer
+
+
+class ObserverSource:
+    """An observer as a source: it sees what is recorded, and keeps it for itself."""
+
+    name = "observer"
+
+    def __init__(self, observer: TraceObserver) -> None:
+        """Take an observer that is ready to start."""
+        self._observer = observer
+
+    def prepare(self) -> None:
+        """Nothing is slow here."""
+
+    def start(self) -> None:
+        """Start it."""
+        self._observer.start()
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._observer.stop()
+
+    def collect(self) -> Captured | None:
+        """Return None: it writes a file of its own."""
+        return None
+
+    def describe(self) -> str:
+        """Say what it is."""
+        return type(self._observer).__name__
+
+    def overhead_ns(self) -> float:
+        """Return 0: its cost is not known."""
+        return 0.0

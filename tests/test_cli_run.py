@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from command_line import ENVIRONMENT, EXAMPLES, python, saved_trace, script, stepscope_run
+from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -298,3 +299,38 @@ def test_a_bridge_that_cannot_be_built_is_one_line(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "no-such-compiler" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+LINEAR = "import torch\ntorch.nn.Linear(2, 3)(torch.ones(4, 2))"
+
+
+def test_options_record_more_than_names_and_times(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script(tmp_path, LINEAR)
+    words = ("--shapes", "--memory", "--modules", "--no-summary", "program.py")
+    done = stepscope_run(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    trace = saved_trace(tmp_path)
+    names = list(trace.names())
+    inputs = trace.slices.args.of_row(names.index("aten::addmm"), trace.strings)
+    assert inputs["Input Dims"] == [[3], [4, 2], [2, 3], [], []]
+    assert len(trace.memory) > 0
+    assert SliceKind.MODULE in trace.slices.kind
+
+
+def test_options_that_are_not_given_record_nothing_more(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script(tmp_path, LINEAR)
+    assert stepscope_run("--no-summary", "program.py", cwd=tmp_path).returncode == 0
+    trace = saved_trace(tmp_path)
+    inputs = trace.slices.args.of_row(list(trace.names()).index("aten::addmm"), trace.strings)
+    assert "Input Dims" not in inputs
+    assert len(trace.memory) == 0
+    assert SliceKind.MODULE not in trace.slices.kind
+
+
+def test_a_kind_of_stacks_that_there_is_not(tmp_path: Path) -> None:
+    script(tmp_path, "pass")
+    done = stepscope_run("--stacks", "some", "program.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "operators" in done.stderr

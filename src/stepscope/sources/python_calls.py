@@ -92,7 +92,8 @@ class PythonCalls:
 def _path_prefixes() -> list[str]:
     """Return the folders that modules are imported from: a file in one is named from there on."""
     folders = [*site.getsitepackages(), *sys.path, site.getuserbase(), site.getusersitepackages()]
-    return [prefix for path in {os.path.abspath(f) for f in folders} if (prefix := _folder(path))]
+    paths = {str(Path(folder).absolute()) for folder in folders}
+    return [prefix for path in paths if (prefix := _folder(path))]
 
 
 def _folder(path: str) -> str:
@@ -121,7 +122,7 @@ def _watch_new_threads() -> None:
 def _leave_new_threads() -> None:
     hook = _native.new_thread_hook
     if hook is not None and threading.getprofile() is hook:
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
 
 
 def _nothing() -> None: ...

@@ -21,7 +21,7 @@ DONE := $(VENV)/done
 
 NATIVE := $(shell find native src/stepscope/bridge -name '*.cpp' -o -name '*.h')
 PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/tests/%,$(NATIVE)) \
-	$(shell find src -name '*.py' -o -name '*.pyi' -o -name py.typed)
+	$(shell find src -name '*.py' -o -name '*.pyi' -o -name py.typed -o -path '*/static/*')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench clean lint-python lint-native types test-native test-python \
@@ -57,6 +57,22 @@ $(DONE)/lint: pyproject.toml $(DONE)/venv
 $(DONE)/test: pyproject.toml $(DONE)/venv
 	$(PIP) install --group test cmake nanobind ninja
 	touch $@
+
+# After torch: none of them may bring another one.
+$(DONE)/frameworks: pyproject.toml $(DONE)/torch
+	@echo '--- installing what the tests put Stepscope beside: Lightning, Accelerate, TensorBoard'
+	$(PIP) install --group frameworks
+	touch $@
+
+# Pages are tested in Debian's Chromium. Where there is none and none can be installed, those tests
+# are skipped, and say so.
+$(DONE)/browser: $(DONE)/venv
+	@if command -v chromium >/dev/null; then touch $@; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo '--- installing chromium'; \
+		apt-get update -qq && apt-get install -y -qq chromium >/dev/null && touch $@; \
+	fi || true
+	@[ -e $@ ] || echo '--- no chromium here: the tests of pages will be skipped'
 
 $(DONE)/bench: pyproject.toml $(DONE)/venv
 	$(PIP) install --group bench
@@ -96,7 +112,7 @@ format: $(DONE)/lint
 types: $(DONE)/lint $(DONE)/package
 	$(BIN)/mypy
 
-test-python: $(DONE)/test $(DONE)/torch $(DONE)/package
+test-python: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/browser $(DONE)/package
 	$(BIN)/python -m pytest
 
 # The C++ core on its own, and then the extension module, under the address and

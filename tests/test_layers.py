@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 ROOT = Path(stepscope.__file__).parent
 
 # What everybody may import, and what imports nothing of ours.
-LEAVES = {"errors", "notices", "_native", "_decorate"}
+LEAVES = {"errors", "notices", "_native", "_decorate", "_annotations"}
 # A part of the package, and the parts it may import besides the leaves. The order is the flow.
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set() for leaf in LEAVES},
+    "itt": set(),
+    "nvtx": set(),
     "trace": set(),
     "record": {"trace"},
     "sources": {"record", "trace"},

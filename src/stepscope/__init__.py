@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope._native import record_function
 
 if TYPE_CHECKING:
+    from stepscope import itt, nvtx
     from stepscope.errors import StepscopeError, TraceReadError, UnsupportedError
     from stepscope.export import export_trace
     from stepscope.patch import patch_torch, unpatch_torch
@@ -52,6 +53,7 @@ _HOMES = {
     "tensorboard_trace_handler": "stepscope.torch.handlers",
     "unpatch_torch": "stepscope.patch",
 }
+_MODULES = {"itt", "nvtx"}
 
 __all__ = [
     "DeviceType",
@@ -69,7 +71,9 @@ __all__ = [
     "TraceReadError",
     "UnsupportedError",
     "export_trace",
+    "itt",
     "kineto_available",
+    "nvtx",
     "patch_torch",
     "profile",
     "read_trace",
@@ -82,6 +86,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"stepscope.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'stepscope' has no attribute {name!r}")

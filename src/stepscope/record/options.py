@@ -22,3 +22,5 @@ class RecordOptions:
     memory: bool = False
     stacks: StackMode = StackMode.NONE
     modules: bool = False
+    annotations: bool = False  # the program's own NVTX and ITT ranges
+    workers: bool = False  # child processes, too

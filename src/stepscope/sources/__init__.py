@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.record.options import RecordOptions, StackMode
+from stepscope.sources.annotations import forward_annotations
 from stepscope.sources.python_calls import PythonCalls
 from stepscope.sources.torch_modules import TorchModules
 from stepscope.sources.torch_source import TorchCollector, torch_source
@@ -24,6 +25,8 @@ def default_sources(
     sources: list[Source] = [torch_source(torch_collector, options)]
     if options.modules:
         sources.append(TorchModules())
+    if options.annotations:
+        sources.append(forward_annotations())
     if options.stacks is not StackMode.NONE:
         sources.append(PythonCalls(options.stacks))
     return sources

@@ -44,6 +44,8 @@ class LowLevelProfile(ProfileResults):
         use_cuda: bool | None = None,
         custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
+        record_annotations: bool = False,
+        record_workers: bool = False,
         memory_limit: MemoryLimit | None = None,
         torch_collector: TorchCollector = TorchCollector.AUTO,
     ) -> None:
@@ -66,6 +68,8 @@ class LowLevelProfile(ProfileResults):
             with_stack=with_stack,
             with_flops=with_flops,
             with_modules=with_modules,
+            record_annotations=record_annotations,
+            record_workers=record_workers,
         )
         sources = default_sources(torch_collector, options)
         if execution_trace_observer is not None:

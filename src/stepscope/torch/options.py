@@ -20,6 +20,8 @@ def record_options(
     with_stack: bool | StackMode,
     with_flops: bool,
     with_modules: bool,
+    record_annotations: bool,
+    record_workers: bool,
 ) -> RecordOptions:
     """Return what the sources need to know; operations are counted from shapes, as in torch."""
     return RecordOptions(
@@ -27,6 +29,8 @@ def record_options(
         memory=bool(profile_memory),
         stacks=stack_mode(with_stack),
         modules=bool(with_modules),
+        annotations=bool(record_annotations),
+        workers=bool(record_workers),
     )
 
 

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 class profile(LowLevelProfile):  # noqa: N801 - torch's name
     """Records operators and ranges; a context manager, a decorator, or start() and stop().
 
-    The arguments are torch.profiler's; ``with_stack`` may be a StackMode, too. ``memory_limit`` and
-    ``torch_collector`` are ours: a bound on the buffers, and how PyTorch is recorded.
+    The arguments are torch.profiler's; ``with_stack`` may be a StackMode, too. The last four are
+    ours: the program's own NVTX and ITT ranges, DataLoader workers and other child processes, a
+    bound on the buffers, and how PyTorch is recorded.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         use_cuda: bool | None = None,
         custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
+        record_annotations: bool = False,
+        record_workers: bool = False,
         memory_limit: MemoryLimit | None = None,
         torch_collector: TorchCollector = TorchCollector.AUTO,
     ) -> None:
@@ -63,6 +66,8 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
             use_cuda=use_cuda,
             custom_trace_id_callback=custom_trace_id_callback,
             post_processing_timeout_s=post_processing_timeout_s,
+            record_annotations=record_annotations,
+            record_workers=record_workers,
             memory_limit=memory_limit,
             torch_collector=torch_collector,
         )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from stepscope.analysis.modules import ModuleTable
     from stepscope.recorder import Recorder
     from stepscope.torch.event import FunctionEventAvg
     from stepscope.trace.model import Trace
@@ -88,6 +89,15 @@ class ProfileResults:
         return self.events().key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
+
+    def module_table(self, depth: int | None = None) -> ModuleTable:
+        """Return the last cycle summed up by module, needs ``with_modules=True``.
+
+        Modules below ``depth`` count for the one that holds them at that depth.
+        """
+        from stepscope.analysis.modules import module_table
+
+        return module_table(self.trace, depth)
 
     def export_chrome_trace(
         self, path: str | os.PathLike[str], use_python_export: bool = False

@@ -1,0 +1,88 @@
+"""Ranges that are pushed and popped, as ITT and NVTX know them; a stack a thread."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import record_function
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NO_RANGE = -1
+
+
+class _Telling(threading.local):
+    now = False
+
+
+_telling = _Telling()
+
+
+def _tell(function: Callable[..., object], *args: str) -> None:
+    _telling.now = True
+    try:
+        function(*args)
+    finally:
+        _telling.now = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """Somebody else who wants to hear of ranges."""
+
+    push: Callable[[str], object]
+    pop: Callable[[], object]
+    mark: Callable[[str], object]
+
+
+class RangeStack(threading.local):
+    """The open ranges of each thread, recorded and told to a tool."""
+
+    def __init__(self) -> None:
+        """Begin empty, on every thread that asks."""
+        self._open: list[tuple[record_function, Tool | None]] = []
+
+    def push(self, message: str, tool: Tool | None = None) -> int:
+        """Begin a range; return its zero-based depth."""
+        recorded = record_function(message)
+        if tool is not None:
+            _tell(tool.push, valid_text(message))
+        recorded.__enter__()
+        # The tool may come or go before the end: who heard the beginning hears the end.
+        self._open.append((recorded, tool))
+        return len(self._open) - 1
+
+    def pop(self) -> int:
+        """End the latest range; return its zero-based depth, NO_RANGE if there is none."""
+        if not self._open:
+            return NO_RANGE
+        recorded, tool = self._open.pop()
+        recorded.__exit__()
+        if tool is not None:
+            _tell(tool.pop)
+        return len(self._open)
+
+
+def mark(message: str, tool: Tool | None = None) -> None:
+    """Record a moment: a range without a length."""
+    with record_function(message):
+        if tool is not None:
+            _tell(tool.mark, valid_text(message))
+
+
+def is_telling() -> bool:
+    """Tell whether a tool is hearing right now, on this thread, of what we recorded."""
+    return _telling.now
+
+
+def formatted(message: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Fill the arguments into the message; one without any may hold braces."""
+    return message.format(*args, **kwargs) if args or kwargs else message
+
+
+def valid_text(text: str) -> str:
+    """Replace lone surrogates, which C libraries refuse."""
+    return text.encode("utf-8", "replace").decode("utf-8")

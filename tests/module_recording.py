@@ -1,0 +1,54 @@
+"""What the tests of module calls share."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from recording import trace_of
+from stepscope.session import Session
+from stepscope.sources import default_sources
+from stepscope.sources.torch_modules import TorchModules
+from stepscope.trace.model import SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stepscope.trace.model import Trace
+
+PLAIN_CALL = vars(nn.Module)["__call__"]
+
+
+@contextlib.contextmanager
+def modules_recorded() -> Iterator[Session]:
+    """Record module calls and operators; torch must be as it was afterwards."""
+    session = Session([*default_sources(), TorchModules()])
+    session.start()
+    try:
+        yield session
+    finally:
+        session.stop()
+        assert vars(nn.Module)["__call__"] is PLAIN_CALL
+
+
+def recorded(run: Callable[[], object]) -> Trace:
+    with modules_recorded() as session:
+        run()
+    return trace_of(session)
+
+
+def module_rows(trace: Trace) -> list[int]:
+    return [row for row, kind in enumerate(trace.slices.kind) if kind == SliceKind.MODULE]
+
+
+def module_names(trace: Trace) -> list[str]:
+    return [trace.name_of(row) for row in module_rows(trace)]
+
+
+def module_args(trace: Trace) -> dict[str, dict[str, Any]]:
+    return {
+        trace.name_of(row): trace.slices.args.of_row(row, trace.strings)
+        for row in module_rows(trace)
+    }

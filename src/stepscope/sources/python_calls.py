@@ -93,11 +93,7 @@ def _path_prefixes() -> list[str]:
     """Return the folders that modules are imported from: a file in one is named from there on."""
     folders = [*site.getsitepackages(), *sys.path, site.getuserbase(), site.getusersitepackages()]
     paths = {str(Path(folder).absolute()) for folder in folders}
-    return [prefix for path in paths if (prefix := _folder(path))]
-
-
-def _folder(path: str) -> str:
-    return "" if path == os.sep else path + os.sep
+    return [path + os.sep for path in paths if path != os.sep]
 
 
 @functools.cache

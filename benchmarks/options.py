@@ -76,7 +76,7 @@ def to_the_files(who: str, events: int) -> dict[str, float]:
     for _ in range(events // operators):
         work()
     profiler.stop()
-    assert "aten::addmm" in profiler.key_averages().table(row_limit=20)
+    assert "Self CPU time total" in profiler.key_averages().table(row_limit=20)
     result = {"table": time.perf_counter() - began}
     with tempfile.TemporaryDirectory() as folder:
         stacks, timeline = Path(folder) / "stacks.txt", Path(folder) / "memory.json.gz"

@@ -374,6 +374,31 @@ def test_a_forked_child_records_stacks_of_its_own() -> None:
     assert [frames_of(trace, row_of(trace, name))[0] for name in ("before", "after")] == [MARK] * 2
 
 
+def test_forks_while_other_threads_meet_new_stacks() -> None:
+    finished = threading.Event()
+
+    def work() -> None:
+        while not finished.is_set():
+            exec("mark('busy')", {"mark": mark})
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    with stacks_recorded() as session:
+        for thread in threads:
+            thread.start()
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                with stacks_recorded() as own:
+                    mark("child's")
+                trace = trace_of(own)
+                os._exit(0 if frames_of(trace, row_of(trace, "child's"))[0] == MARK else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        finished.set()
+        for thread in threads:
+            thread.join()
+    assert set(trace_of(session).names()) == {"busy"}
+
+
 def test_a_program_may_end_while_threads_record_stacks() -> None:
     done = run_python(
         """
@@ -473,14 +498,14 @@ def test_threads_without_python_have_no_stack() -> None:
     assert [frames_of(trace, row) for row in elsewhere] == [[]] * len(elsewhere)
 
 
-def test_new_stacks_while_profilers_come_and_go_and_processes_fork() -> None:
+def test_new_stacks_while_profilers_come_and_go() -> None:
     """A new stack waits for the GIL; whoever has it may wait for other things."""
     pytest.importorskip("torch")
     done = run_python(
         """
-        import faulthandler, os, threading
+        import faulthandler, threading
         import torch
-        from stepscope import _native, profile
+        from stepscope import profile
         from stepscope.record.options import StackMode
         faulthandler.dump_traceback_later(120, exit=True)
         one = torch.ones(1)
@@ -493,14 +518,8 @@ def test_new_stacks_while_profilers_come_and_go_and_processes_fork() -> None:
                 with profile(with_stack=StackMode.OPERATORS) as p:
                     one.neg()
                 assert "aten::neg" in p.trace.names()
-        def forks():
-            for _ in range(20):
-                child = os.fork()
-                if child == 0:
-                    os._exit(int(_native.recording()))
-                assert os.waitpid(child, 0)[1] == 0
         busy = [threading.Thread(target=operators) for _ in range(3)]
-        work = [threading.Thread(target=t) for t in (profilers, profilers, forks)]
+        work = [threading.Thread(target=t) for t in (profilers, profilers)]
         for thread in busy + work:
             thread.start()
         for thread in work:

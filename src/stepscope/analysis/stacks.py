@@ -156,7 +156,8 @@ def _frame_around(slices: Slices, is_python: Bool) -> tuple[Int32, Int32]:
         slices.start_ns[order], duration_ns[order], slices.track[order], slices.flags[order], None
     )
     around, depth = np.empty_like(found), np.empty_like(found_depth)
-    around[order] = np.where(found == NO_PARENT, NO_PARENT, order.take(found, mode="clip"))
+    outer = order.astype(np.int32).take(found, mode="clip")
+    around[order] = np.where(found == NO_PARENT, NO_PARENT, outer)
     depth[order] = found_depth
     return around, depth
 

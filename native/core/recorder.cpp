@@ -210,8 +210,7 @@ Snapshot Recorder::close_window(uint64_t window) {
   if (!windows_.erase(window)) return {};
   const std::shared_ptr<Recording> recording = current_;
   if (windows_.empty()) {
-    shared_state.active.store(nullptr, std::memory_order_seq_cst);
-    ThreadState::wait_until_none_is_inside();
+    ThreadState::end_recording(*recording);
     current_.reset();
   }
   return take_snapshot(*recording, recording->unwatch(window), end_ticks);

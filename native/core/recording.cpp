@@ -54,6 +54,12 @@ size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) 
   return std::clamp(share, kSmallestChunkRecords, wanted);
 }
 
+void retire_chunk(Chunk& chunk) {
+  Cursor& cursor = *std::exchange(chunk.cursor, nullptr);
+  chunk.size = static_cast<size_t>(cursor.next.load() - chunk.records.get());
+  cursor.next = cursor.end = nullptr;
+}
+
 }  // namespace
 
 Chunk::Chunk(size_t records_wanted)
@@ -115,16 +121,20 @@ void Recording::retire(Cursor& cursor) {
   retire_locked(cursor);
 }
 
+void Recording::retire_all() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& chunk : chunks_) {
+    if (chunk->cursor) retire_chunk(*chunk);
+  }
+}
+
 // Searched from the newest, where it is.
 Chunk* Recording::retire_locked(Cursor& cursor) {
   const auto found = std::find_if(chunks_.rbegin(), chunks_.rend(),
                                   [&](const auto& chunk) { return chunk->cursor == &cursor; });
   if (found == chunks_.rend()) return nullptr;
-  Chunk& chunk = **found;
-  chunk.size = static_cast<size_t>(cursor.next.load() - chunk.records.get());
-  chunk.cursor = nullptr;
-  cursor.next = cursor.end = nullptr;
-  return &chunk;
+  retire_chunk(**found);
+  return found->get();
 }
 
 void Recording::widen(Limit limit) {

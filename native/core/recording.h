@@ -70,6 +70,8 @@ class Recording {
 
   // The cursor's thread is gone: nobody fills its chunk any more.
   void retire(Cursor& cursor);
+  // The same for all threads; none of them may be inside.
+  void retire_all();
 
   // Another window wants more; threads that were refused may ask again.
   void widen(Limit limit);

@@ -136,19 +136,21 @@ void ThreadState::join(Recording& wanted) {
   inputs.clear();
 }
 
-// A thread takes the registry's lock only while it is not inside, so this cannot wait for itself.
-void ThreadState::wait_until_none_is_inside() {
+// The registry's lock is held throughout: a thread that ends just now and finds nothing recording
+// waits with giving up its state, whose cursor a chunk still points to. A thread takes that lock
+// only while it is not inside, so this cannot wait for itself.
+void ThreadState::end_recording(Recording& recording) {
+  const ThreadState* const self = mine_;
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  shared_state.active.store(nullptr, std::memory_order_seq_cst);
   Inside::order_with_others();
-  {
-    const ThreadState* const self = mine_;
-    Registry& all = registry();
-    const std::lock_guard lock(all.mutex);
-    for (const ThreadState* state : all.threads) {
-      if (state == self) continue;
-      while (state->inside.load(std::memory_order_relaxed)) std::this_thread::yield();
-    }
+  for (const ThreadState* state : all.threads) {
+    if (state == self) continue;
+    while (state->inside.load(std::memory_order_relaxed)) std::this_thread::yield();
   }
   Inside::order_with_others();
+  recording.retire_all();
 }
 
 std::vector<Record> ThreadState::open_slices(uint32_t generation, uint64_t end_ticks) {

@@ -57,8 +57,8 @@ struct alignas(64) ThreadState {
     return attach();
   }
 
-  // Wait until no thread is inside the recorder with what it saw before the call.
-  static void wait_until_none_is_inside();
+  // End the active recording: when this returns, no thread uses it any more.
+  static void end_recording(Recording& recording);
 
   // The slices that are open in a generation, as if they ended then.
   static std::vector<Record> open_slices(uint32_t generation, uint64_t end_ticks);

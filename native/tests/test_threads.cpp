@@ -92,6 +92,26 @@ void threads_come_and_go() {
   CHECK_EQ(snapshot.records.size(), 200U);
 }
 
+// They have recorded all they will, and give up what they own while the window closes.
+void threads_may_end_while_a_window_closes() {
+  constexpr int kThreads = 8;
+  for (int round = 0; round < 200; ++round) {
+    Window window;
+    std::atomic<int> recorded{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&recorded] {
+        leave(enter("last words"));
+        ++recorded;
+      });
+    }
+    while (recorded < kThreads) std::this_thread::yield();
+    const Snapshot snapshot = window.close();
+    CHECK_EQ(snapshot.records.size(), size_t{kThreads});
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 void a_slice_may_end_on_another_thread() {
   Window window;
   OpenSlice* const slice = enter("handed over");
@@ -184,6 +204,7 @@ int main() {
   every_threads_slices_are_there();
   windows_may_open_and_close_while_threads_record();
   threads_come_and_go();
+  threads_may_end_while_a_window_closes();
   a_slice_may_end_on_another_thread();
   a_threads_open_slice_outlives_it();
   a_thread_may_record_while_it_ends();

@@ -115,11 +115,14 @@ void ThreadState::detach(ThreadState* state) {
 void ThreadState::grow() {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  if (all.orphans) {
-    free_slices = all.orphans;
-    all.orphans = nullptr;
-    return;
+  // As many as a slab has, not all: the next thread would find none and make a slab of its own, and
+  // where threads come and go there would be no end to it.
+  for (size_t taken = 0; all.orphans && taken < kSlabSlices; ++taken) {
+    OpenSlice* const slice = all.orphans;
+    all.orphans = slice->next_free;
+    push_free(free_slices, slice);
   }
+  if (free_slices) return;
   Slab& slab = *all.slabs.emplace_back(std::make_unique<Slab>());
   for (auto slice = slab.rbegin(); slice != slab.rend(); ++slice) push_free(free_slices, &*slice);
 }

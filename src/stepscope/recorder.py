@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stepscope import _native
 from stepscope.record.window import Window, range_overhead_ns
+from stepscope.sources.base import Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.record.capture import Recorded
     from stepscope.sources.base import Source
     from stepscope.trace.build import Captured
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Losses, Trace
 
 
 class Recorder:
@@ -54,6 +56,18 @@ class Recorder:
     def active(self) -> bool:
         """Tell whether events are being recorded now; in a forked child they are not."""
         return self._window is not None and os.getpid() == self._pid
+
+    def open(self) -> None:
+        """Let sources know that a run begins, and with it steps that may not be recorded."""
+        for source in self._sources:
+            if isinstance(source, Watcher):
+                source.open()
+
+    def close(self) -> None:
+        """Let them know that it has ended."""
+        for source in self._sources:
+            if isinstance(source, Watcher):
+                source.close()
 
     def prepare(self) -> None:
         """Do everything slow, so that ``start`` is quick."""
@@ -148,12 +162,17 @@ class Recorder:
         info = describe_process(
             start_ns=recorded.start_ns,
             end_ns=recorded.end_ns,
-            losses=recorded.losses,
+            losses=self._losses(recorded.losses),
             sources=_descriptions(self._sources),
             overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
         )
         return build(started_outside(captured, self._pauses_ns), info)
 
+    def _losses(self, own: Losses) -> Losses:
+        """Add what was lost elsewhere, as in child processes."""
+        lost = sum(getattr(source, "lost", 0) for source in self._sources)
+        return replace(own, events=own.events + lost) if lost else own
+
 
 def _descriptions(sources: Iterable[Source]) -> dict[str, str]:
-    return {source.name: source.describe() for source in sources}
+    return {source.name: says for source in sources if (says := source.describe())}

@@ -7,6 +7,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from stepscope import _native
+from stepscope.record.interrupts import HeldInterrupts
 from stepscope.recorder import Recorder
 from stepscope.schedules import ProfilerAction, Schedule, always_record, as_action
 
@@ -82,32 +83,43 @@ class Session:
             raise RuntimeError("this profiler is already started: stop() it before start()")
         self._pid = os.getpid()
         self._undelivered = False
-        self.running = True
-        self._go(NONE, self.action)
-        self._open_step()
+        try:
+            with HeldInterrupts():
+                self.running = True
+                self.recorder.open()
+                self._go(NONE, self.action)
+                self._open_step()
+        except BaseException:
+            self._give_up()
+            raise
 
     def step(self) -> None:
         """End this step and begin the next."""
         if self.running and not self._alive():
             return
-        self._close_step()
-        before = self.action
-        self.step_num += 1
-        self.action = self._action_at(self.step_num)
-        if self.running:
-            self._go(before, self.action)
-        if self.running:
-            self._open_step()
+        with HeldInterrupts():
+            self._close_step()
+            before = self.action
+            self.step_num += 1
+            self.action = self._action_at(self.step_num)
+            if self.running:
+                self._go(before, self.action)
+            if self.running:
+                self._open_step()
 
     def stop(self) -> None:
         """End the run; what was recorded and not yet delivered is delivered."""
-        if not self.running:
-            return
-        self.running = False
-        if not self._alive():
-            return
-        self._close_step()
-        self._go(self.action, None)
+        with HeldInterrupts():
+            if not self.running:
+                return
+            self.running = False
+            if not self._alive():
+                return
+            self._close_step()
+            try:
+                self._go(self.action, None)
+            finally:
+                self.recorder.close()
 
     @property
     def trace(self) -> Trace | None:
@@ -135,14 +147,19 @@ class Session:
                 getattr(self, move)()
             except BaseException as error:
                 if move != "_deliver":
-                    self.running = False
-                    self.recorder.abandon()
+                    self._give_up()
                     raise
                 failure = error
             if after is not None and not self.running:
                 break  # the callback stopped us
         if failure is not None:
             raise failure
+
+    def _give_up(self) -> None:
+        """Leave nothing on after a failure."""
+        self.running = False
+        self.recorder.abandon()
+        self.recorder.close()
 
     def _open_step(self) -> None:
         if self._mark_steps and self.recorder.active:

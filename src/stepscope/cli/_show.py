@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.phases import COMPILE_CATEGORY, phase_table, without_compilation
 from stepscope.analysis.steps import step_table
 from stepscope.cli._text import count_text, duration_text, size_text
 from stepscope.export.table import printable
@@ -37,8 +38,12 @@ def facts(trace: Trace) -> Iterator[Fact]:
     info = trace.info
     if steps := _steps(trace):
         yield "steps", steps
-    for says in info.sources.values():
-        yield "recorded", f"ranges; {says}"
+    for phase in phase_table(trace):
+        if phase.name == COMPILE_CATEGORY:
+            times = count_text(phase.count, "time")
+            yield "compile", f"{duration_text(phase.total_ns)}, {times}; no part of the steps"
+    for name, says in info.sources.items():
+        yield ("recorded", f"ranges; {says}") if name == "torch" else (name, says)
     window_ns = info.end_ns - info.start_ns
     if info.overhead_ns and window_ns > 0:
         cost_ns = len(trace) * info.overhead_ns
@@ -103,7 +108,7 @@ def _places(trace: Trace) -> str:
 
 def _steps(trace: Trace) -> str:
     steps = step_table(trace)
-    times_ns = steps.duration_ns
+    times_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)
     if not len(steps):
         return ""
     marked = bool((trace.slices.kind == SliceKind.STEP).any())

@@ -115,6 +115,16 @@ def _add_recording_options(parser: Parser) -> list[argparse.Action]:
         parser.add_argument("--memory", action="store_true", help="record allocations, too"),
         parser.add_argument("--modules", action="store_true", help="record calls of modules, too"),
         parser.add_argument(
+            "--annotations",
+            action="store_true",
+            help="record the program's own NVTX and ITT ranges",
+        ),
+        parser.add_argument(
+            "--workers",
+            action="store_true",
+            help="record DataLoader workers and other children, too",
+        ),
+        parser.add_argument(
             "--stacks",
             choices=[mode.value for mode in StackMode],
             default=StackMode.NONE.value,
@@ -132,8 +142,15 @@ def _session(args: argparse.Namespace) -> Session:
 
     try:
         limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))
-        options = RecordOptions(args.shapes, args.memory, StackMode(args.stacks), args.modules)
-        sources = default_sources(TorchCollector(args.torch_collector), options)
+        options = RecordOptions(
+            shapes=args.shapes,
+            memory=args.memory,
+            stacks=StackMode(args.stacks),
+            modules=args.modules,
+            annotations=args.annotations,
+            workers=args.workers,
+        )
+        sources = default_sources(TorchCollector(args.torch_collector), options, limit)
         return Session(Recorder(sources, limit))
     except ValueError as error:
         raise StepscopeError(str(error)) from None

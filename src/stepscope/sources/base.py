@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from stepscope.trace.build import Captured
@@ -31,7 +31,18 @@ class Source(Protocol):
         """Return what the source itself kept since ``start``; None when the recorder has it."""
 
     def describe(self) -> str:
-        """Say in a few words what is used, and why."""
+        """Say in a few words what is used, and why; nothing where there is nothing to say."""
 
     def overhead_ns(self) -> float:
         """Return the calibrated cost of one event, 0 when unknown."""
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """A source that must see a run from its beginning, also the steps that are not recorded."""
+
+    def open(self) -> None:
+        """Begin to watch; asked again, do nothing."""
+
+    def close(self) -> None:
+        """Watch no longer; asked again, do nothing."""

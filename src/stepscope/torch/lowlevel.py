@@ -71,7 +71,7 @@ class LowLevelProfile(ProfileResults):
             record_annotations=record_annotations,
             record_workers=record_workers,
         )
-        sources = default_sources(torch_collector, options)
+        sources = default_sources(torch_collector, options, memory_limit)
         if execution_trace_observer is not None:
             sources.insert(0, ObserverSource(execution_trace_observer))
         recorder = Recorder(sources, memory_limit, keep_cycles=acc_events)

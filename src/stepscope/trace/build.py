@@ -49,6 +49,7 @@ _KIND_OF_CATEGORY = {
     "user_annotation": SliceKind.RANGE,
     "python_function": SliceKind.PYTHON,
     "module": SliceKind.MODULE,
+    "compile": SliceKind.RANGE,
     "cuda_runtime": SliceKind.RUNTIME,
     "cuda_driver": SliceKind.RUNTIME,
     "mtia_runtime": SliceKind.RUNTIME,

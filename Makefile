@@ -131,7 +131,7 @@ SANITIZED := build/sanitized
 SANITIZED_TESTS := $(addprefix tests/, test_recorder.py test_ranges.py \
 	test_threads_and_forks.py test_read_chrome.py test_read_damaged.py test_export_chrome.py \
 	test_record_shapes.py test_record_memory.py test_record_stacks.py test_python_calls.py \
-	test_slices.py)
+	test_slices.py test_robustness.py test_hostile_names.py)
 # Both before Python itself: the sanitizer must see every allocation, and every C++ exception. It
 # keeps freed memory for a while: what a process grows by says nothing then.
 PRELOAD = $(shell $${CXX:-c++} -print-file-name=libasan.so) \

@@ -75,7 +75,8 @@ class TorchCompile:
 
 def _patch_dynamo(patches: Patches) -> None:
     torch = sys.modules["torch"]
-    _make_annotations_ranges(patches, torch)
+    if hasattr(torch._C._profiler, "_RecordFunctionFast"):
+        _make_annotations_ranges(patches, torch)
     logger = getattr(sys.modules.get("torch._dynamo.utils"), "CompileEventLogger", None)
     if hasattr(logger, "add_record_function_data"):
         _drop_metadata_ranges(patches, logger, torch)
@@ -152,10 +153,10 @@ def _drop_metadata_ranges(patches: Patches, logger: Any, torch: Any) -> None:
 def _name_compilations(patches: Patches, handler: Any) -> None:
     theirs = handler.install_callbacks
 
-    def install_callbacks(trigger: Any, compile_id: str) -> Any:
-        for log in _logs:
-            log.name_innermost(threading.get_native_id(), compile_id)
-        return theirs(trigger, compile_id)
+    def install_callbacks(*args: Any) -> Any:
+        for log in _logs if len(args) == 2 else ():  # older versions of torch do not say which
+            log.name_innermost(threading.get_native_id(), args[1])
+        return theirs(*args)
 
     patches.replace(handler, "install_callbacks", install_callbacks)
 
@@ -163,7 +164,7 @@ def _name_compilations(patches: Patches, handler: Any) -> None:
 def _log_graph_breaks(patches: Patches, translator: Any) -> None:
     theirs = translator.log_graph_break
 
-    def log_graph_break(self: Any, code_options: Any, reason: str, exc: Any) -> None:
+    def log_graph_break(self: Any, code_options: Any, reason: str = "", exc: Any = None) -> None:
         if not getattr(exc, "logged", False):
             where = _place(self, exc)
             kind = getattr(exc, "gb_type", None) or reason.partition("\n")[0]

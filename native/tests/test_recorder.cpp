@@ -99,6 +99,54 @@ void many_open_slices_are_all_there() {
   CHECK_EQ(names(snapshot).back(), "9999");
 }
 
+OpenSlice* enter_call(Recorder::Label label, uint64_t start_ticks = 0) {
+  return Recorder::begin(Kind::kPython, label, start_ticks);
+}
+
+void a_label_serves_its_own_recording_only() {
+  CHECK_EQ(Recorder::label("nobody records").generation, 0U);
+  CHECK(enter_call({}) == nullptr);
+  Recorder::Label label;
+  {
+    Window window;
+    label = Recorder::label("call");
+    leave(enter_call(label));
+    leave(enter_call(Recorder::label("call")));
+    CHECK((names(window.close()) == Names{"call", "call"}));
+  }
+  Window window;
+  CHECK(enter_call(label) == nullptr);
+  CHECK(window.close().records.empty());
+}
+
+void a_call_in_progress_begins_with_the_window() {
+  Clock::use_manual(0, 1);
+  Window first;
+  const Recorder::Label label = Recorder::label("call");
+  OpenSlice* const range = enter("range");
+  leave(enter_call(label));
+  OpenSlice* const ends = enter_call(label, 1);
+  OpenSlice* const lasts = enter_call(label, 2);
+  Window second;
+  leave(range);
+  leave(ends);
+  const Snapshot snapshot = second.close();
+  CHECK((names(snapshot) == Names{"call", "call"}));  // a range that was open is not the window's
+  CHECK_EQ(snapshot.records[0]->start_ticks, snapshot.start_ticks);
+  CHECK_EQ(snapshot.records[1]->start_ticks, snapshot.start_ticks);
+  CHECK_EQ(int{snapshot.records[0]->flags}, 0);
+  CHECK_EQ(int{snapshot.records[1]->flags}, int{kUnfinished});
+  Recorder::cut_off(lasts);
+  const Snapshot all = first.close();
+  CHECK_EQ(all.records.size(), 4U);
+  int cut = 0;
+  for (const Record* record : all.records) {
+    if (record->flags == kUnfinished) cut += record->start_ticks == 2;
+  }
+  CHECK_EQ(cut, 1);
+  Clock::use_system();
+}
+
 uint64_t record_operators(int count, Limit limit, Snapshot* snapshot) {
   Window window(limit);
   OpenSlice* const around = enter("around");
@@ -148,6 +196,8 @@ int main() {
   an_open_slice_is_unfinished_and_its_end_is_the_windows();
   slices_may_end_in_any_order();
   many_open_slices_are_all_there();
+  a_label_serves_its_own_recording_only();
+  a_call_in_progress_begins_with_the_window();
   what_is_kept_and_lost_is_what_was_made();
   a_wider_window_gives_room_again();
   return testing::result("recorder");

@@ -303,10 +303,13 @@ EXPORT void stepscope_bridge_stop(int with_inputs, int with_memory) {
   change_wishes(-1, with_inputs != 0, with_memory != 0);
 }
 
-// After a fork the child records nothing until it asks to.
+// After a fork the child records nothing until it asks to. torch's callback stays where it is: to
+// take it away needs a lock of torch's, which a thread may have held that does not exist here. It
+// does nothing while nothing records, and is used again or removed when the child itself records.
 EXPORT void stepscope_bridge_reset() {
+  new (&mutex) std::mutex;  // it may have been held by such a thread, too
   users = {};
-  apply_wishes();
+  cpu_allocator().remove();
 }
 
 // What torch itself charges for any observer: the floor that benchmarks compare with.

@@ -20,8 +20,8 @@ def record_options(
     with_stack: bool | StackMode,
     with_flops: bool,
     with_modules: bool,
-    record_annotations: bool,
-    record_workers: bool,
+    record_annotations: bool = False,
+    record_workers: bool = False,
 ) -> RecordOptions:
     """Return what the sources need to know; operations are counted from shapes, as in torch."""
     return RecordOptions(

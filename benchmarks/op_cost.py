@@ -21,8 +21,8 @@ from stepscope.sources.torch_ops import load_bridge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROUNDS = 15
-PROCESSES = 7
+ROUNDS = 11
+PROCESSES = 5
 
 
 def adds() -> tuple[Callable[[], object], int]:

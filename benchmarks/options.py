@@ -20,7 +20,7 @@ from stepscope import StackMode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PROCESSES = 5
+PROCESSES = 3
 ROUNDS = 9
 EVENTS = 100_000
 OPTIONS: dict[str, Any] = {"record_shapes": True, "profile_memory": True, "with_stack": True}

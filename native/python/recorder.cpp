@@ -142,14 +142,19 @@ nb::dict columns_of(const Snapshot& snapshot) {
   return out;
 }
 
-nb::dict memory_of(const Snapshot& snapshot) {
-  const Records& records = snapshot.memory;
-  const TickMap& map = snapshot.tick_map;
+// What an event of a block of memory and a statement about one have in common.
+nb::dict blocks_of(const Records& records, const TickMap& map) {
   nb::dict out;
   out["time_ns"] = column<int64_t>(records, [&](const Record& r) { return map.ns(r.start_ticks); });
   out["address"] = column<int64_t>(records, [](const Record& r) { return r.sequence; });
   out["size"] = column<int64_t>(records, [](const Record& r) { return r.end_ticks; });
   out["device"] = column<uint32_t>(records, [](const Record& r) { return r.detail; });
+  return out;
+}
+
+nb::dict memory_of(const Snapshot& snapshot) {
+  const Records& records = snapshot.memory;
+  nb::dict out = blocks_of(records, snapshot.tick_map);
   out["track"] = column<uint32_t>(records, [](const Record& r) { return r.thread; });
   out["allocated"] = column<int64_t>(records, [](const Record& r) { return r.order; });
   return out;
@@ -157,12 +162,7 @@ nb::dict memory_of(const Snapshot& snapshot) {
 
 nb::dict owners_of(const Snapshot& snapshot) {
   const Records& records = snapshot.owners;
-  const TickMap& map = snapshot.tick_map;
-  nb::dict out;
-  out["time_ns"] = column<int64_t>(records, [&](const Record& r) { return map.ns(r.start_ticks); });
-  out["address"] = column<int64_t>(records, [](const Record& r) { return r.sequence; });
-  out["size"] = column<int64_t>(records, [](const Record& r) { return r.end_ticks; });
-  out["device"] = column<uint32_t>(records, [](const Record& r) { return r.detail; });
+  nb::dict out = blocks_of(records, snapshot.tick_map);
   out["owner"] = column<uint8_t>(records, [](const Record& r) { return r.flags; });
   return out;
 }

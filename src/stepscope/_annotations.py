@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 NO_RANGE = -1
 
@@ -73,12 +74,42 @@ def mark(message: str, tool: Tool | None = None) -> None:
             _tell(tool.mark, valid_text(message))
 
 
+class Ranges:
+    """The functions that ITT and NVTX have in common."""
+
+    def __init__(self, find_tool: Callable[[], Tool | None]) -> None:
+        """Take how to find who else wants to hear of ranges; it is asked each time."""
+        self.stack = RangeStack()
+        self._find_tool = find_tool
+
+    def range_push(self, msg: str) -> int:
+        """Begin a range on this thread; return its zero-based depth."""
+        return self.stack.push(msg, self._find_tool())
+
+    def range_pop(self) -> int:
+        """End this thread's latest range; return its zero-based depth, -1 if there is none."""
+        return self.stack.pop()
+
+    def mark(self, msg: str) -> None:
+        """Record a moment."""
+        mark(msg, self._find_tool())
+
+    @contextmanager
+    def range(self, msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """Record a block, or a function as its decorator; arguments are filled in by str.format."""
+        self.range_push(_formatted(msg, args, kwargs))
+        try:
+            yield
+        finally:
+            self.range_pop()
+
+
 def is_telling() -> bool:
     """Tell whether a tool is hearing right now, on this thread, of what we recorded."""
     return _telling.now
 
 
-def formatted(message: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _formatted(message: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     """Fill the arguments into the message; one without any may hold braces."""
     return message.format(*args, **kwargs) if args or kwargs else message
 

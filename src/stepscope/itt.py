@@ -9,49 +9,18 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stepscope import _annotations
-from stepscope._annotations import RangeStack, Tool, formatted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from stepscope._annotations import Ranges, Tool
 
 __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
 
 _DOMAIN = "stepscope"
-_stack = RangeStack()
 
 
 def is_available() -> bool:
     """Return True: ranges are recorded whether Intel's tools are there or not."""
     return True
-
-
-def range_push(msg: str) -> int:
-    """Begin a range on this thread; return its zero-based depth."""
-    return _stack.push(msg, _tool())
-
-
-def range_pop() -> int:
-    """End this thread's latest range; return its zero-based depth, -1 if there is none."""
-    return _stack.pop()
-
-
-def mark(msg: str) -> None:
-    """Record a moment."""
-    _annotations.mark(msg, _tool())
-
-
-@contextmanager
-def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """Record a block, or a function as its decorator; arguments are filled in by str.format."""
-    range_push(formatted(msg, args, kwargs))
-    try:
-        yield
-    finally:
-        range_pop()
 
 
 def _tool() -> Tool | None:
@@ -86,3 +55,10 @@ def _ittapi_tool() -> Tool | None:
         pop()
 
     return Tool(push, pop, mark_it)
+
+
+_ranges = Ranges(_tool)
+range_push = _ranges.range_push
+range_pop = _ranges.range_pop
+mark = _ranges.mark
+range = _ranges.range

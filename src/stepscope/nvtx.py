@@ -9,47 +9,18 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stepscope import _annotations
-from stepscope._annotations import RangeStack, Tool, formatted
+from stepscope._annotations import Ranges, Tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
 __all__ = ["annotate", "mark", "range", "range_pop", "range_push"]
-
-_stack = RangeStack()
-
-
-def range_push(msg: str) -> int:
-    """Begin a range on this thread; return its zero-based depth."""
-    return _stack.push(msg, _tool())
-
-
-def range_pop() -> int:
-    """End this thread's latest range; return its zero-based depth, -1 if there is none."""
-    return _stack.pop()
-
-
-def mark(msg: str) -> None:
-    """Record a moment."""
-    _annotations.mark(msg, _tool())
-
-
-@contextmanager
-def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-    """Record a block, or a function as its decorator; arguments are filled in by str.format."""
-    range_push(formatted(msg, args, kwargs))
-    try:
-        yield
-    finally:
-        range_pop()
 
 
 class annotate:  # noqa: N801 - the name that the nvtx package gave it
@@ -79,7 +50,7 @@ class annotate:  # noqa: N801 - the name that the nvtx package gave it
 
     def __enter__(self) -> Self:
         """Begin."""
-        _stack.push(self._message or "", self._tool())
+        _ranges.stack.push(self._message or "", self._tool())
         return self
 
     def __exit__(
@@ -89,7 +60,7 @@ class annotate:  # noqa: N801 - the name that the nvtx package gave it
         traceback: TracebackType | None = None,
     ) -> None:
         """End; an exception goes on."""
-        _stack.pop()
+        _ranges.stack.pop()
 
     def __call__(self, function: _F) -> _F:
         """Decorate a function: each call is a range."""
@@ -138,3 +109,10 @@ def _package() -> Any:
 def _package_tool() -> Tool | None:
     nvtx = _package()
     return None if nvtx is None else Tool(nvtx.push_range, nvtx.pop_range, nvtx.mark)
+
+
+_ranges = Ranges(_tool)
+range_push = _ranges.range_push
+range_pop = _ranges.range_pop
+mark = _ranges.mark
+range = _ranges.range

@@ -66,6 +66,20 @@ _KIND_OF_CATEGORY = {
     "cuda_sync": SliceKind.SYNC,
     "gpu_user_annotation": SliceKind.DEVICE_RANGE,
     "mtia_user_annotation": SliceKind.DEVICE_RANGE,
+    # Paddle's: see TracerEventType. Its kernels and copies are called as above.
+    "operatorinner": SliceKind.OPERATOR,
+    "dygraphkernellaunch": SliceKind.OPERATOR,
+    "statickernellaunch": SliceKind.OPERATOR,
+    "pythonop": SliceKind.OPERATOR,
+    "communication": SliceKind.OPERATOR,
+    "userdefined": SliceKind.OPERATOR,  # of C++: the binding around an operator
+    "pythonuserdefined": SliceKind.RANGE,
+    "profilestep": SliceKind.RANGE,
+    "forward": SliceKind.RANGE,
+    "backward": SliceKind.RANGE,
+    "optimization": SliceKind.RANGE,
+    "dataloader": SliceKind.RANGE,
+    "cudaruntime": SliceKind.RUNTIME,
 }
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)

@@ -1,0 +1,90 @@
+"""What Paddle would call each slice, in a trace of whatever framework."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
+from stepscope.trace.model import NO_PARENT, SliceKind
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace, UInt8
+
+# An operator within another one is OperatorInner; see event_types.
+_TYPE_OF_KIND = {
+    SliceKind.OTHER: TracerEventType.UserDefined,
+    SliceKind.OPERATOR: TracerEventType.Operator,
+    SliceKind.RANGE: TracerEventType.PythonUserDefined,
+    SliceKind.STEP: TracerEventType.ProfileStep,
+    SliceKind.PYTHON: TracerEventType.PythonOp,
+    SliceKind.RUNTIME: TracerEventType.CudaRuntime,
+    SliceKind.KERNEL: TracerEventType.Kernel,
+    SliceKind.MEMCPY: TracerEventType.Memcpy,
+    SliceKind.MEMSET: TracerEventType.Memset,
+    SliceKind.SYNC: TracerEventType.CudaRuntime,
+    SliceKind.DEVICE_RANGE: TracerEventType.UserDefined,
+    SliceKind.MODULE: TracerEventType.Forward,
+}
+
+# Ranges that PyTorch itself opens, by how their names begin.
+_TYPE_OF_PREFIX = {
+    "Optimizer.step#": TracerEventType.Optimization,
+    "enumerate(DataLoader)#": TracerEventType.Dataloader,
+}
+
+
+def event_types(trace: Trace) -> UInt8:
+    """Return the TracerEventType of every slice.
+
+    Paddle's own events, and ranges that say their type, are what they say. Of the rest, the kind
+    decides: an operator within an operator is an OperatorInner, as Paddle has it.
+    """
+    slices, strings = trace.slices, trace.strings
+    of_kind = np.zeros(max(SliceKind) + 1, np.uint8)
+    for kind, event_type in _TYPE_OF_KIND.items():
+        of_kind[kind] = event_type
+    types: UInt8 = of_kind[slices.kind]
+    is_operator = slices.kind == SliceKind.OPERATOR
+    types[is_operator & _within_operator(trace)] = TracerEventType.OperatorInner
+    for prefix, event_type in _TYPE_OF_PREFIX.items():
+        names = ids_where(slices.name, strings, partial(_starts_with, prefix))
+        types[np.isin(slices.name, names) & (slices.kind == SliceKind.RANGE)] = event_type
+    for category in np.unique(slices.category):
+        word = strings[int(category)]
+        if word in TracerEventType.__members__:
+            types[slices.category == category] = TracerEventType[word]
+    return _with_told(trace, types)
+
+
+def _starts_with(prefix: str, name: str) -> bool:
+    return name.startswith(prefix)
+
+
+def _within_operator(trace: Trace) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Tell which slices have an operator around them, at any distance."""
+    slices = trace.slices
+    within = np.zeros(len(slices), bool)
+    is_operator = slices.kind == SliceKind.OPERATOR
+    for depth in range(1, int(slices.depth.max(initial=0)) + 1):
+        rows = np.flatnonzero(slices.depth == depth)
+        rows = rows[slices.parent[rows] != NO_PARENT]
+        parents = slices.parent[rows]
+        within[rows] = within[parents] | is_operator[parents]
+    return within
+
+
+def _with_told(trace: Trace, types: UInt8) -> UInt8:
+    """Let ranges be what their arguments say."""
+    rest = trace.slices.args.rest
+    if not len(rest):
+        return types
+    for fragment in ids_where(rest, trace.strings, lambda text: f'"{EVENT_TYPE_KEY}"' in text):
+        word = json.loads("{" + trace.strings[int(fragment)] + "}", strict=False)[EVENT_TYPE_KEY]
+        if word in TracerEventType.__members__:
+            types[rest == fragment] = TracerEventType[word]
+    return types

@@ -1,0 +1,35 @@
+"""Paddle's words for what an event is; a Trace of Paddle has them as categories."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+# The key under which a range's own arguments hold one of the words: ``"Event type": "Forward"``.
+EVENT_TYPE_KEY = "Event type"
+
+
+class TracerEventType(IntEnum):
+    """What an event is, as Paddle numbers it."""
+
+    Operator = 0
+    Dataloader = 1
+    ProfileStep = 2
+    CudaRuntime = 3
+    Kernel = 4
+    Memcpy = 5
+    Memset = 6
+    UserDefined = 7
+    OperatorInner = 8
+    Forward = 9
+    Backward = 10
+    Optimization = 11
+    Communication = 12
+    PythonOp = 13
+    PythonUserDefined = 14
+    DygraphKernelLaunch = 15
+    StaticKernelLaunch = 16
+
+
+def event_type_fragment(event_type: TracerEventType) -> str:
+    """Return what makes a range one of that type, as the inside of a JSON object."""
+    return f'"{EVENT_TYPE_KEY}": "{event_type.name}"'

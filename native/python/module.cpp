@@ -5,6 +5,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_chrome_reader(m);
   stepscope::bind_chrome_writer(m);
   stepscope::bind_columns(m);
+  stepscope::bind_cuda(m);
   stepscope::bind_recorder(m);
   stepscope::bind_range(m);
   stepscope::bind_slices(m);

@@ -9,6 +9,7 @@ void bind_calls(nanobind::module_& m);
 void bind_chrome_reader(nanobind::module_& m);
 void bind_chrome_writer(nanobind::module_& m);
 void bind_columns(nanobind::module_& m);
+void bind_cuda(nanobind::module_& m);
 void bind_recorder(nanobind::module_& m);
 void bind_range(nanobind::module_& m);
 void bind_slices(nanobind::module_& m);

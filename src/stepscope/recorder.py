@@ -165,13 +165,24 @@ class Recorder:
             losses=self._losses(recorded.losses),
             sources=_descriptions(self._sources),
             overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
+            devices=tuple(
+                device for source in self._sources for device in getattr(source, "devices", ())
+            ),
         )
         return build(started_outside(captured, self._pauses_ns), info)
 
     def _losses(self, own: Losses) -> Losses:
-        """Add what was lost elsewhere, as in child processes."""
+        """Add what was lost elsewhere: in child processes, or by the device's collector."""
+        from stepscope.record.limits import Keep
+        from stepscope.trace.model import Losses
+
         lost = sum(getattr(source, "lost", 0) for source in self._sources)
-        return replace(own, events=own.events + lost) if lost else own
+        if not lost:
+            return own
+        if self._limit is None:
+            return replace(own, events=own.events + lost)
+        policy = "oldest" if self._limit.keep is Keep.NEWEST else "newest"
+        return Losses(own.events + lost, policy, self._limit.bytes)
 
 
 def _descriptions(sources: Iterable[Source]) -> dict[str, str]:

@@ -149,6 +149,7 @@ def _session(args: argparse.Namespace) -> Session:
             modules=args.modules,
             annotations=args.annotations,
             workers=args.workers,
+            device=True,
         )
         sources = default_sources(TorchCollector(args.torch_collector), options, limit)
         return Session(Recorder(sources, limit))

@@ -46,18 +46,25 @@ def forward_backward_links(trace: Trace) -> tuple[Int64, Int64]:
     return forward[::-1][last_forward], backward[first_backward]
 
 
-def flow_marks(trace: Trace, links: tuple[Int64, Int64], flow_name: int, enclosing: int) -> Marks:
+def flow_marks(
+    trace: Trace,
+    links: tuple[Int64, Int64],
+    flow_name: int,
+    enclosing: int,
+    numbers: Int64 | None = None,
+) -> Marks:
     """Return a start and a finish mark for each link.
 
-    ``flow_name`` and ``enclosing`` are the string ids of ``fwdbwd`` and ``"bp": "e"``.
+    ``flow_name`` and ``enclosing`` are the string ids of the flow's name and ``"bp": "e"``; links
+    are numbered from 1 where ``numbers`` are not given.
     """
     slices = trace.slices
     count = len(links[0])
     rows = np.concatenate(links)
-    ids = np.tile(np.arange(1, count + 1, dtype=np.int64), 2)
+    ids = np.tile(np.arange(1, count + 1, dtype=np.int64) if numbers is None else numbers, 2)
     phase = np.repeat(np.frombuffer(b"sf", np.uint8), count)
     names = np.full(2 * count, flow_name, np.uint32)
     binding = np.repeat(np.array([0, enclosing], np.uint32), count)
-    numbers = IntColumn(np.arange(2 * count, dtype=np.uint32), ids)
-    fields = Args({"id": numbers}, binding)
+    id_column = IntColumn(np.arange(2 * count, dtype=np.uint32), ids)
+    fields = Args({"id": id_column}, binding)
     return Marks(phase, names, names, slices.start_ns[rows], slices.track[rows], fields=fields)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.export._device import external_ids
 from stepscope.trace.model import (
+    DEVICE_KINDS,
     NO_CORRELATION,
     NO_SEQUENCE,
     NO_STACK,
@@ -45,7 +47,7 @@ def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
     trace's id is theirs to choose.
     """
     info = trace.info
-    header: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": []}
+    header: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": list(info.devices)}
     if info.rank is not None:
         header["distributedInfo"] = {"rank": info.rank, "world_size": info.world_size}
     header |= {
@@ -146,15 +148,15 @@ def _device_numbers(name: str) -> tuple[int, int]:
 
 def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     slices = trace.slices
-    rows = np.arange(len(slices), dtype=np.uint32)
     index = np.arange(len(slices), dtype=np.int64)
-    yield "External id", IntColumn(rows, index + 1)
+    yield "External id", external_ids(trace)
     numbered = slices.sequence != NO_SEQUENCE
     yield "Sequence number", _where(numbered, slices.sequence)
     # Stands wherever a sequence number does, as in torch's files: 0 says "a forward operator".
     yield "Fwd thread id", _where(numbered, np.maximum(slices.forward_thread, 0))
     yield "correlation", _where(slices.correlation != NO_CORRELATION, slices.correlation)
-    yield "Ev Idx", IntColumn(rows, index)
+    on_host = np.flatnonzero(~np.isin(slices.kind, DEVICE_KINDS)).astype(np.uint32)
+    yield "Ev Idx", IntColumn(on_host, index[on_host])
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
     if len(calls):
         number = np.zeros(len(slices), np.int64)

@@ -24,3 +24,5 @@ class RecordOptions:
     modules: bool = False
     annotations: bool = False  # the program's own NVTX and ITT ranges
     workers: bool = False  # child processes, too
+    host: bool = True  # the frameworks' operators
+    device: bool = False  # kernels and copies, where there is a device

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from stepscope.record.options import RecordOptions, StackMode
 from stepscope.sources.annotations import forward_annotations
+from stepscope.sources.cuda import CudaActivity
 from stepscope.sources.python_calls import PythonCalls
 from stepscope.sources.torch_compile import TorchCompile
 from stepscope.sources.torch_modules import TorchModules
@@ -29,7 +31,11 @@ def default_sources(
     ``limit`` is what each child process may keep, where those are recorded.
     """
     options = options or RecordOptions()
-    sources: list[Source] = [torch_source(torch_collector, options), TorchCompile()]
+    sources: list[Source] = []
+    if options.device:
+        sources.append(CudaActivity(limit))
+    if options.host:
+        sources += [torch_source(torch_collector, options), TorchCompile()]
     if options.modules:
         sources.append(TorchModules())
     if options.annotations:
@@ -40,6 +46,7 @@ def default_sources(
         from stepscope.sources.loader_ranges import LoaderRanges
         from stepscope.sources.workers import ChildProcesses
 
-        make_sources = partial(default_sources, torch_collector, options, limit)
+        for_children = replace(options, device=False)
+        make_sources = partial(default_sources, torch_collector, for_children, limit)
         sources += [LoaderRanges(), ChildProcesses(make_sources, limit)]
     return sources

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -40,7 +39,10 @@ class ProfilerActivity(Enum):
 
 def supported_activities() -> set[ProfilerActivity]:
     """Return what can be recorded on this machine."""
-    return {ProfilerActivity.CPU}
+    from stepscope.sources.cuda import cuda_available
+
+    device = {ProfilerActivity.CUDA} if cuda_available() else set()
+    return {ProfilerActivity.CPU} | device
 
 
 def kineto_available() -> bool:
@@ -97,11 +99,6 @@ def _listed(wanted: Iterable[Any]) -> list[ProfilerActivity]:
 
 
 def _missing(activity: ProfilerActivity) -> str:
-    if activity is ProfilerActivity.CUDA and not _cuda_is_available():
+    if activity is ProfilerActivity.CUDA:
         return "CUDA is not available, disabling CUDA profiling"
     return f"{activity.name} is not recorded by this version of Stepscope, only the host side is"
-
-
-def _cuda_is_available() -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and bool(torch.cuda.is_available())

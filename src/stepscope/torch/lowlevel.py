@@ -70,6 +70,7 @@ class LowLevelProfile(ProfileResults):
             with_modules=with_modules,
             record_annotations=record_annotations,
             record_workers=record_workers,
+            activities=self.activities,
         )
         sources = default_sources(torch_collector, options, memory_limit)
         if execution_trace_observer is not None:

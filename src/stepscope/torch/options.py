@@ -7,10 +7,11 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from stepscope.record.options import RecordOptions, StackMode
+from stepscope.torch.activity import ProfilerActivity
 from stepscope.torch.warn import warn_user
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 def record_options(
@@ -22,6 +23,7 @@ def record_options(
     with_modules: bool,
     record_annotations: bool = False,
     record_workers: bool = False,
+    activities: Collection[ProfilerActivity] = (ProfilerActivity.CPU,),
 ) -> RecordOptions:
     """Return what the sources need to know; operations are counted from shapes, as in torch."""
     return RecordOptions(
@@ -31,6 +33,8 @@ def record_options(
         modules=bool(with_modules),
         annotations=bool(record_annotations),
         workers=bool(record_workers),
+        host=ProfilerActivity.CPU in activities,
+        device=ProfilerActivity.CUDA in activities,
     )
 
 

@@ -7,13 +7,13 @@ import platform
 import socket
 import sys
 from importlib import metadata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.trace.model import PRODUCER, TraceInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from stepscope.trace.model import Losses
 
@@ -27,6 +27,7 @@ def describe_process(
     losses: Losses,
     sources: Mapping[str, str],
     overhead_ns: float,
+    devices: Sequence[Mapping[str, Any]] = (),
 ) -> TraceInfo:
     """Describe this process, as a trace of it that ends now needs it."""
     rank, world_size = _rank()
@@ -43,6 +44,7 @@ def describe_process(
         sources=sources,
         losses=losses,
         overhead_ns=overhead_ns,
+        devices=devices,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from os import PathLike
 
     import pandas
@@ -291,6 +291,7 @@ class TraceInfo:
     sources: Mapping[str, str] = field(default_factory=dict)  # what each says of itself
     losses: Losses = field(default_factory=Losses)
     overhead_ns: float = 0.0  # calibrated cost of recording one event
+    devices: Sequence[Mapping[str, Any]] = ()  # in Kineto's words: "id", "name", "numSms"
     anomalies: Mapping[str, int] = field(default_factory=dict)  # odd things met, and how many
     user: Mapping[str, Any] = field(default_factory=dict)  # the user's, or a foreign file's
 

@@ -182,7 +182,8 @@ def _read_table(folder: Path, name: str, meta: dict[str, Any]) -> pl.DataFrame:
 def _info(stored: dict[str, Any]) -> TraceInfo:
     known = {f.name for f in fields(TraceInfo)}
     pairs = {key: value for key, value in stored.items() if key in known}
-    return TraceInfo(**{**pairs, "losses": Losses(**pairs["losses"])})
+    pairs |= {"losses": Losses(**pairs["losses"]), "devices": tuple(pairs.get("devices", ()))}
+    return TraceInfo(**pairs)
 
 
 def _one_line(error: Exception) -> str:

@@ -1,0 +1,35 @@
+// CUPTI as it was found at run time; nothing is linked.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cuda/cupti_abi.h"
+
+namespace stepscope::cupti {
+
+// The functions that are used. Those marked optional may be null: not every version has them.
+struct Library {
+  Result (*get_version)(uint32_t* version);
+  Result (*get_result_string)(Result result, const char** text);
+  Result (*get_callback_name)(uint32_t domain, uint32_t function, const char** name);
+  Result (*register_callbacks)(BufferRequested requested, BufferCompleted completed);
+  Result (*register_timestamp)(Timestamp timestamp);
+  Result (*enable)(ActivityKind kind);
+  Result (*disable)(ActivityKind kind);
+  Result (*flush_all)(uint32_t flags);
+  Result (*next_record)(uint8_t* buffer, size_t valid_size, Activity** record);
+  Result (*dropped_records)(void* context, uint32_t stream, size_t* dropped);
+  Result (*set_thread_id_type)(uint32_t type);                           // optional
+  Result (*get_thread_id_type)(uint32_t* type);                          // optional
+  Result (*enable_runtime_function)(uint32_t function, uint8_t enable);  // optional
+  Result (*enable_driver_function)(uint32_t function, uint8_t enable);   // optional
+
+  // Load the library at `path`; throws std::runtime_error saying what is wrong with it.
+  static Library open(const std::string& path);
+
+  // Throws std::runtime_error with CUPTI's own words when `result` is an error.
+  void check(Result result, const char* what) const;
+};
+
+}  // namespace stepscope::cupti

@@ -1,0 +1,278 @@
+#include "cuda/device_collector.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+#include "core/clock.h"
+
+namespace stepscope {
+namespace {
+
+using cupti::ActivityKind;
+
+constexpr size_t kBufferBytes = size_t{2} << 20;
+constexpr size_t kBufferAlignment = 64;
+constexpr uint32_t kMostFunctions = 2'000;
+constexpr std::array kKinds = {ActivityKind::kRuntime, ActivityKind::kDriver,
+                               ActivityKind::kMemcpy,  ActivityKind::kMemcpyPeer,
+                               ActivityKind::kMemset,  ActivityKind::kConcurrentKernel};
+
+// The calls that matter, by how their names begin: what makes the device work, waits for it, or
+// takes its memory.
+constexpr std::string_view kRuntimeCalls[] = {"cudaLaunch",
+                                              "cudaGraphLaunch",
+                                              "cudaMemcpy",
+                                              "cudaMemset",
+                                              "cudaDeviceSynchronize",
+                                              "cudaStreamSynchronize",
+                                              "cudaEventSynchronize",
+                                              "cudaStreamWaitEvent",
+                                              "cudaMalloc",
+                                              "cudaFree",
+                                              "cudaHostAlloc",
+                                              "cudaHostRegister",
+                                              "cudaHostUnregister"};
+constexpr std::string_view kDriverCalls[] = {
+    "cuLaunch",         "cuGraphLaunch",       "cuMemcpy",           "cuMemset",
+    "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuStreamWaitEvent",
+    "cuMemAlloc",       "cuMemFree",           "cuMemHostAlloc",     "cuMemCreate",
+    "cuMemMap",         "cuMemUnmap",          "cuMemRelease"};
+
+// Buffers go round: making a new one costs page faults on the thread that launches.
+class BufferPool {
+ public:
+  uint8_t* take() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!free_.empty()) {
+        uint8_t* const buffer = free_.back();
+        free_.pop_back();
+        return buffer;
+      }
+    }
+    return static_cast<uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
+  }
+
+  void give_back(uint8_t* buffer) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(buffer);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<uint8_t*> free_;
+};
+
+struct State {
+  std::mutex mutex;  // of starting and stopping
+  std::optional<cupti::Library> library;
+  std::string path;
+  int users = 0;
+  std::vector<uint32_t> silenced_runtime;
+  std::vector<uint32_t> silenced_driver;
+  uint32_t thread_id_type = 0;
+  BufferPool buffers;
+  DeviceRecords records;
+};
+
+// Never destroyed: CUPTI's thread may outlive the exit of the program.
+State& state() {
+  static State* const instance = new State;
+  return *instance;
+}
+
+void on_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records) {
+  *buffer = state().buffers.take();
+  *size = *buffer ? kBufferBytes : 0;
+  *max_records = 0;
+}
+
+void on_buffer_completed(void* context, uint32_t stream, uint8_t* buffer, size_t,
+                         size_t valid_size) {
+  State& s = state();
+  if (valid_size) s.records.add_buffer(buffer, valid_size, *s.library);
+  size_t dropped = 0;
+  if (s.library->dropped_records(context, stream, &dropped) == cupti::kSuccess && dropped) {
+    s.records.add_lost(dropped);
+  }
+  s.buffers.give_back(buffer);
+}
+
+uint64_t timestamp() { return Clock::ticks(); }
+
+template <size_t size>
+bool matters(std::string_view name, const std::string_view (&prefixes)[size]) {
+  for (const std::string_view prefix : prefixes) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+// Turn off the functions that do not matter; returns them, so that they can be turned on again.
+template <size_t size>
+std::vector<uint32_t> silence(const cupti::Library& library, uint32_t domain,
+                              cupti::Result (*enable)(uint32_t, uint8_t),
+                              const std::string_view (&prefixes)[size]) {
+  std::vector<uint32_t> silenced;
+  if (!enable) return silenced;
+  for (uint32_t function = 1; function < kMostFunctions; ++function) {
+    const char* name = nullptr;
+    if (library.get_callback_name(domain, function, &name) != cupti::kSuccess || !name) break;
+    if (matters(name, prefixes)) continue;
+    if (enable(function, 0) == cupti::kSuccess) silenced.push_back(function);
+  }
+  return silenced;
+}
+
+void turn_off(State& s) {
+  const cupti::Library& library = *s.library;
+  for (const ActivityKind kind : kKinds) library.disable(kind);
+  for (const uint32_t function : s.silenced_runtime) library.enable_runtime_function(function, 1);
+  for (const uint32_t function : s.silenced_driver) library.enable_driver_function(function, 1);
+  s.silenced_runtime.clear();
+  s.silenced_driver.clear();
+  // Turning functions on may have turned the kind on.
+  library.disable(ActivityKind::kRuntime);
+  library.disable(ActivityKind::kDriver);
+  if (library.set_thread_id_type && library.get_thread_id_type) {
+    library.set_thread_id_type(s.thread_id_type);
+  }
+}
+
+void turn_on(State& s, bool all_calls) {
+  const cupti::Library& library = *s.library;
+  if (library.get_thread_id_type) library.get_thread_id_type(&s.thread_id_type);
+  if (library.set_thread_id_type) library.set_thread_id_type(cupti::kSystemThreadIds);
+  library.check(library.register_timestamp(&timestamp), "cuptiActivityRegisterTimestampCallback");
+  library.check(library.register_callbacks(&on_buffer_requested, &on_buffer_completed),
+                "cuptiActivityRegisterCallbacks");
+  try {
+    for (const ActivityKind kind : kKinds)
+      library.check(library.enable(kind), "cuptiActivityEnable");
+  } catch (...) {
+    turn_off(s);
+    throw;
+  }
+  if (all_calls) return;
+  s.silenced_runtime =
+      silence(library, cupti::kRuntimeDomain, library.enable_runtime_function, kRuntimeCalls);
+  s.silenced_driver =
+      silence(library, cupti::kDriverDomain, library.enable_driver_function, kDriverCalls);
+}
+
+// The driver, as far as it is needed to wait for every device that the program uses.
+class Driver {
+ public:
+  Driver() {
+    void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (!handle) return;
+    find(handle, "cuDeviceGetCount", &count_);
+    find(handle, "cuDevicePrimaryCtxGetState", &state_);
+    find(handle, "cuDevicePrimaryCtxRetain", &retain_);
+    find(handle, "cuDevicePrimaryCtxRelease_v2", &release_);
+    find(handle, "cuCtxPushCurrent_v2", &push_);
+    find(handle, "cuCtxPopCurrent_v2", &pop_);
+    find(handle, "cuCtxSynchronize", &synchronize_);
+  }
+
+  void wait_for_devices() const {
+    if (!count_ || !state_ || !retain_ || !release_ || !push_ || !pop_ || !synchronize_) return;
+    synchronize_();  // a context that is nobody's primary one; an error says there is none
+    int devices = 0;
+    if (count_(&devices) != 0) return;
+    for (int device = 0; device < devices; ++device) {
+      unsigned flags = 0;
+      int active = 0;
+      void* context = nullptr;
+      if (state_(device, &flags, &active) != 0 || !active) continue;
+      if (retain_(&context, device) != 0) continue;
+      if (push_(context) == 0) {
+        synchronize_();
+        pop_(&context);
+      }
+      release_(device);
+    }
+  }
+
+ private:
+  template <typename Function>
+  static void find(void* library, const char* name, Function* function) {
+    *function = reinterpret_cast<Function>(dlsym(library, name));
+  }
+
+  int (*count_)(int*) = nullptr;
+  int (*state_)(int, unsigned*, int*) = nullptr;
+  int (*retain_)(void**, int) = nullptr;
+  int (*release_)(int) = nullptr;
+  int (*push_)(void*) = nullptr;
+  int (*pop_)(void**) = nullptr;
+  int (*synchronize_)() = nullptr;
+};
+
+}  // namespace
+
+uint32_t DeviceCollector::load(const std::string& path) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (!s.library) {
+    s.library = cupti::Library::open(path);
+    s.path = path;
+  }
+  uint32_t version = 0;
+  s.library->check(s.library->get_version(&version), "cuptiGetVersion");
+  return version;
+}
+
+uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, bool all_calls) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (!s.library) throw std::runtime_error("CUPTI is not loaded");
+  if (s.users == 0) {
+    s.records.reset(limit_bytes, keep_newest);
+    turn_on(s, all_calls);
+  }
+  ++s.users;
+  return Clock::ticks();
+}
+
+DeviceColumns DeviceCollector::stop(uint64_t since_ticks) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (s.users == 0) return {};
+  const uint64_t until_ticks = Clock::ticks();  // what follows is our own waiting
+  Driver().wait_for_devices();
+  s.library->flush_all(0);
+  if (--s.users == 0) {
+    turn_off(s);
+    s.library->flush_all(cupti::kFlushForced);
+  }
+  DeviceColumns columns = s.records.copy(since_ticks, until_ticks);
+  if (s.users == 0) s.records.reset(0, false);
+  return columns;
+}
+
+std::string DeviceCollector::function_name(DeviceRecordKind kind, uint32_t function) {
+  State& s = state();
+  if (!s.library) return "";
+  const uint32_t domain =
+      kind == DeviceRecordKind::kRuntime ? cupti::kRuntimeDomain : cupti::kDriverDomain;
+  const char* name = nullptr;
+  if (s.library->get_callback_name(domain, function, &name) != cupti::kSuccess || !name) return "";
+  return name;
+}
+
+void DeviceCollector::forget_after_fork() {
+  // The mutexes may be held by threads that are no more: leave all of it behind.
+  State& s = state();
+  new (&s.mutex) std::mutex;
+  s.users = 0;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,31 @@
+// The process's use of CUPTI: on while anybody records, its buffers decoded as they fill.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cuda/device_records.h"
+
+namespace stepscope {
+
+class DeviceCollector {
+ public:
+  // Use the CUPTI at `path`, once for the process; returns its version. Throws std::runtime_error.
+  static uint32_t load(const std::string& path);
+
+  // Record from now on; returns the moment, for stop(). `all_calls` keeps the ones that neither
+  // launch, copy, wait nor allocate, too. Throws std::runtime_error when CUPTI refuses.
+  static uint64_t start(uint64_t limit_bytes, bool keep_newest, bool all_calls);
+
+  // Wait for the devices, and return what started since. CUPTI is left alone when nobody else
+  // records.
+  static DeviceColumns stop(uint64_t since_ticks);
+
+  // What CUPTI calls a function of the runtime or the driver; "" when it does not know it.
+  static std::string function_name(DeviceRecordKind kind, uint32_t function);
+
+  // In a forked child: CUPTI and the devices are the parent's.
+  static void forget_after_fork();
+};
+
+}  // namespace stepscope

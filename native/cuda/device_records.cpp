@@ -1,0 +1,167 @@
+#include "cuda/device_records.h"
+
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+
+namespace stepscope {
+namespace {
+
+std::string demangled(const char* name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(
+      abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
+  return status == 0 && text ? text.get() : name;
+}
+
+// Named in the order of CUPTI's numbers.
+constexpr const char* kMemoryKinds[] = {"Unknown", "Pageable", "Pinned",        "Device",
+                                        "Array",   "Managed",  "Device Static", "Managed Static"};
+constexpr const char* kCopyKinds[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
+                                      "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
+
+template <size_t size>
+const char* word(const char* const (&words)[size], unsigned number) {
+  return number < size ? words[number] : words[0];
+}
+
+std::string copy_name(unsigned copy, unsigned source, unsigned target) {
+  return std::string("Memcpy ") + word(kCopyKinds, copy) + " (" + word(kMemoryKinds, source) +
+         " -> " + word(kMemoryKinds, target) + ")";
+}
+
+std::string fill_name(unsigned memory) {
+  return std::string("Memset (") + word(kMemoryKinds, memory) + ")";
+}
+
+}  // namespace
+
+void DeviceRecords::reset(uint64_t limit_bytes, bool keep_newest) {
+  const std::lock_guard lock(mutex_);
+  records_.clear();
+  records_.shrink_to_fit();
+  most_records_ = limit_bytes / sizeof(DeviceRecord);
+  keep_newest_ = keep_newest;
+  lost_ = 0;
+}
+
+void DeviceRecords::add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library) {
+  const std::lock_guard lock(mutex_);
+  cupti::Activity* activity = nullptr;
+  while (library.next_record(buffer, valid_size, &activity) == cupti::kSuccess) add(activity);
+}
+
+void DeviceRecords::add_lost(uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  lost_ += count;
+}
+
+DeviceColumns DeviceRecords::copy(uint64_t since_ticks, uint64_t until_ticks) const {
+  const std::lock_guard lock(mutex_);
+  DeviceColumns columns{{}, names_, shapes_, lost_};
+  columns.records.reserve(records_.size());
+  for (const DeviceRecord& record : records_) {
+    if (record.start_ticks < since_ticks) continue;
+    if (is_call(record) && record.start_ticks >= until_ticks) continue;
+    columns.records.push_back(record);
+  }
+  return columns;
+}
+
+void DeviceRecords::add(const cupti::Activity* activity) {
+  DeviceRecord record{};
+  const auto take = [&record](const auto& from, DeviceRecordKind kind) {
+    record.start_ticks = from.start;
+    record.end_ticks = from.end;
+    record.correlation = from.correlation;
+    record.kind = kind;
+  };
+  const auto place = [&record](const auto& from) {
+    record.device = static_cast<uint16_t>(from.device);
+    record.context = from.context;
+    record.stream = from.stream;
+  };
+  switch (activity->kind) {
+    case cupti::ActivityKind::kConcurrentKernel: {
+      const auto& kernel = *reinterpret_cast<const cupti::KernelActivity*>(activity);
+      take(kernel, DeviceRecordKind::kKernel);
+      place(kernel);
+      record.name = name_id(kernel.name ? kernel.name : "");
+      record.shape = shape_id(kernel);
+      record.graph = kernel.graph;
+      record.graph_node = kernel.graph_node;
+      break;
+    }
+    case cupti::ActivityKind::kMemcpy: {
+      const auto& copy = *reinterpret_cast<const cupti::MemcpyActivity*>(activity);
+      take(copy, DeviceRecordKind::kMemcpy);
+      place(copy);
+      record.name = name_id(copy_name(copy.copy_kind, copy.source_kind, copy.target_kind).c_str());
+      record.bytes = copy.bytes;
+      record.graph = copy.graph;
+      record.graph_node = copy.graph_node;
+      break;
+    }
+    case cupti::ActivityKind::kMemcpyPeer: {
+      const auto& copy = *reinterpret_cast<const cupti::PeerMemcpyActivity*>(activity);
+      take(copy, DeviceRecordKind::kMemcpy);
+      place(copy);
+      record.name = name_id(copy_name(copy.copy_kind, copy.source_kind, copy.target_kind).c_str());
+      record.bytes = copy.bytes;
+      break;
+    }
+    case cupti::ActivityKind::kMemset: {
+      const auto& fill = *reinterpret_cast<const cupti::MemsetActivity*>(activity);
+      take(fill, DeviceRecordKind::kMemset);
+      place(fill);
+      record.name = name_id(fill_name(fill.memory_kind).c_str());
+      record.bytes = fill.bytes;
+      record.graph = fill.graph;
+      record.graph_node = fill.graph_node;
+      break;
+    }
+    case cupti::ActivityKind::kRuntime:
+    case cupti::ActivityKind::kDriver: {
+      const auto& call = *reinterpret_cast<const cupti::ApiActivity*>(activity);
+      take(call, activity->kind == cupti::ActivityKind::kRuntime ? DeviceRecordKind::kRuntime
+                                                                 : DeviceRecordKind::kDriver);
+      record.name = call.function;
+      record.stream = call.thread;
+      break;
+    }
+    default:
+      return;
+  }
+  append(record);
+}
+
+void DeviceRecords::append(const DeviceRecord& record) {
+  if (most_records_ && records_.size() >= most_records_) {
+    ++lost_;
+    if (!keep_newest_) return;
+    records_.pop_front();
+  }
+  records_.push_back(record);
+}
+
+uint32_t DeviceRecords::name_id(const char* name) {
+  if (const auto found = name_ids_.find(name); found != name_ids_.end()) return found->second;
+  const std::string& kept = mangled_.emplace_back(name);
+  const auto id = static_cast<uint32_t>(names_.size());
+  names_.push_back(demangled(name));
+  name_ids_.emplace(kept, id);
+  return id;
+}
+
+uint32_t DeviceRecords::shape_id(const cupti::KernelActivity& kernel) {
+  const LaunchShape shape{{kernel.grid[0], kernel.grid[1], kernel.grid[2]},
+                          {kernel.block[0], kernel.block[1], kernel.block[2]},
+                          kernel.registers_per_thread,
+                          kernel.static_shared_memory + kernel.dynamic_shared_memory};
+  const auto [found, is_new] = shape_ids_.try_emplace(shape, static_cast<uint32_t>(shapes_.size()));
+  if (is_new) shapes_.push_back(shape);
+  return found->second;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,84 @@
+// What the device did and which calls made it do so: compact records, kept until they are taken.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "cuda/cupti_library.h"
+
+namespace stepscope {
+
+// The calls come last: see is_call().
+enum class DeviceRecordKind : uint8_t { kKernel, kMemcpy, kMemset, kRuntime, kDriver };
+
+struct DeviceRecord {
+  uint64_t start_ticks;
+  uint64_t end_ticks;
+  uint64_t bytes;       // of a copy or a fill
+  uint64_t graph_node;  // 0: not of a graph
+  uint32_t name;        // a call's: CUPTI's number of the function
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;  // a call's: the thread's id
+  uint32_t shape;   // of a kernel's launch
+  uint32_t graph;
+  uint16_t device;
+  DeviceRecordKind kind;
+};
+
+inline bool is_call(const DeviceRecord& record) {
+  return record.kind >= DeviceRecordKind::kRuntime;
+}
+
+// How a kernel was launched; many launches share one.
+struct LaunchShape {
+  int32_t grid[3];
+  int32_t block[3];
+  uint32_t registers_per_thread;
+  int32_t shared_memory;  // bytes, static and dynamic
+
+  auto operator<=>(const LaunchShape&) const = default;
+};
+
+struct DeviceColumns {
+  std::vector<DeviceRecord> records;
+  std::vector<std::string> names;  // demangled
+  std::vector<LaunchShape> shapes;
+  uint64_t lost = 0;
+};
+
+// Filled by CUPTI's thread, taken by the one that stops.
+class DeviceRecords {
+ public:
+  // 0: no limit. At the limit the newest go, or the oldest.
+  void reset(uint64_t limit_bytes, bool keep_newest);
+  void add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library);
+  void add_lost(uint64_t count);
+  // Everything that started at or after `since_ticks`, but no call from `until_ticks` on.
+  DeviceColumns copy(uint64_t since_ticks, uint64_t until_ticks) const;
+
+ private:
+  void add(const cupti::Activity* activity);
+  void append(const DeviceRecord& record);
+  uint32_t name_id(const char* name);
+  uint32_t shape_id(const cupti::KernelActivity& kernel);
+
+  mutable std::mutex mutex_;
+  std::deque<DeviceRecord> records_;
+  uint64_t most_records_ = 0;
+  bool keep_newest_ = false;
+  uint64_t lost_ = 0;
+  std::vector<std::string> names_;
+  std::unordered_map<std::string_view, uint32_t> name_ids_;  // by what CUPTI calls them
+  std::deque<std::string> mangled_;                          // what those point to
+  std::vector<LaunchShape> shapes_;
+  std::map<LaunchShape, uint32_t> shape_ids_;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,107 @@
+"""What torch.profiler's JSON tells of the device: who launched what, and the ranges there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.launches import device_work
+from stepscope.export._flows import flow_marks
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, Args, IntColumn, SliceKind
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Int64, Marks, Slices, Trace, UInt32
+
+_OPERATOR_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
+_RANGE_KINDS = (SliceKind.RANGE, SliceKind.STEP)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRanges:
+    """The user's ranges as streams saw them: from the first work under one to the end of the last.
+
+    The order of the columns is the writer's.
+    """
+
+    category: UInt32
+    name: UInt32
+    start_ns: Int64
+    duration_ns: Int64
+    track: UInt32
+    args: Args
+
+    def __len__(self) -> int:
+        """Return the number of ranges."""
+        return len(self.start_ns)
+
+    def columns(self) -> tuple[UInt32, UInt32, Int64, Int64, UInt32]:
+        """Return what the writer needs, in its order."""
+        return self.category, self.name, self.start_ns, self.duration_ns, self.track
+
+
+def external_ids(trace: Trace) -> IntColumn:
+    """Return the number of each host event; device work and calls have that of their operator."""
+    slices = trace.slices
+    ids = np.arange(1, len(slices) + 1, dtype=np.int64)
+    calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
+    ids[calls] = _around(slices, calls, _OPERATOR_KINDS) + 1
+    on_device = np.isin(slices.kind, DEVICE_KINDS)
+    ids[on_device] = 0
+    work, call = device_work(trace)
+    ids[work] = ids[call]
+    rows = np.flatnonzero(ids)
+    return IntColumn(rows.astype(np.uint32), ids[rows])
+
+
+def launch_flows(trace: Trace, flow_name: int, enclosing: int) -> Marks:
+    """Return an arrow from each call to the device work that it launched."""
+    work, call = device_work(trace)
+    return flow_marks(trace, (call, work), flow_name, enclosing, trace.slices.correlation[work])
+
+
+def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
+    """Return where the user's ranges show on the streams; None when no work lies in any."""
+    slices = trace.slices
+    work, call = device_work(trace)
+    starts, ends, names, tracks, origins = [], [], [], [], []
+    around = _around(slices, call, _RANGE_KINDS)
+    while len(work := work[inside := around != NO_PARENT]):
+        around = around[inside]
+        keys = around.astype(np.int64) << 32 | slices.track[work]
+        distinct, group = np.unique(keys, return_inverse=True)
+        first = np.full(len(distinct), np.iinfo(np.int64).max)
+        last = np.zeros(len(distinct), np.int64)
+        np.minimum.at(first, group, slices.start_ns[work])
+        np.maximum.at(last, group, slices.end_ns[work])
+        rows = distinct >> 32
+        starts.append(first)
+        ends.append(last)
+        names.append(slices.name[rows])
+        tracks.append((distinct & 0xFFFFFFFF).astype(np.uint32))
+        origins.append(rows + 1)
+        around = _around(slices, around, _RANGE_KINDS)
+    if not starts:
+        return None
+    start_ns = np.concatenate(starts)
+    count = len(start_ns)
+    origin = IntColumn(np.arange(count, dtype=np.uint32), np.concatenate(origins))
+    return DeviceRanges(
+        category=np.full(count, category, np.uint32),
+        name=np.concatenate(names),
+        start_ns=start_ns,
+        duration_ns=np.concatenate(ends) - start_ns,
+        track=np.concatenate(tracks),
+        args=Args({"External id": origin}),
+    )
+
+
+def _around(slices: Slices, rows: Int64, kinds: tuple[SliceKind, ...]) -> Int64:
+    """Return the innermost slice of one of the kinds around each row, NO_PARENT without."""
+    found = slices.parent[rows].astype(np.int64)
+    climbing = np.flatnonzero(found != NO_PARENT)
+    while len(climbing := climbing[~np.isin(slices.kind[found[climbing]], kinds)]):
+        found[climbing] = slices.parent[found[climbing]]
+        climbing = climbing[found[climbing] != NO_PARENT]
+    return found

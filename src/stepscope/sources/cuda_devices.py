@@ -1,0 +1,88 @@
+"""The CUDA devices of this machine, and how well a launch fills them."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+# Kineto's word for each, and the driver's number of the attribute.
+_ATTRIBUTES = {
+    "computeMajor": 75,
+    "computeMinor": 76,
+    "maxThreadsPerBlock": 1,
+    "maxThreadsPerMultiprocessor": 39,
+    "regsPerBlock": 12,
+    "warpSize": 10,
+    "sharedMemPerBlock": 8,
+    "numSms": 16,
+    "regsPerMultiprocessor": 82,
+    "sharedMemPerBlockOptin": 97,
+    "sharedMemPerMultiprocessor": 81,
+    "maxBlocksPerMultiprocessor": 106,
+    "reservedSharedMemPerBlock": 111,
+}
+_REGISTERS_AT_ONCE = 256  # a warp's are handed out in units of so many
+_SHARED_MEMORY_AT_ONCE = 128  # bytes
+
+
+def cuda_devices() -> list[dict[str, Any]]:
+    """Describe the devices of a program that has used CUDA; none where it has not."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return []
+    count = ctypes.c_int()
+    if driver.cuDeviceGetCount(ctypes.byref(count)):  # not initialised
+        return []
+    return [_described(driver, number) for number in range(count.value)]
+
+
+def _described(driver: ctypes.CDLL, number: int) -> dict[str, Any]:
+    device, name, memory = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_size_t()
+    driver.cuDeviceGet(ctypes.byref(device), number)
+    driver.cuDeviceGetName(name, len(name), device)
+    driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
+    said: dict[str, Any] = {
+        "id": number,
+        "name": name.value.decode("utf-8", "replace"),
+        "totalGlobalMem": memory.value,
+    }
+    for key, attribute in _ATTRIBUTES.items():
+        value = ctypes.c_int()
+        if driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device) == 0:
+            said[key] = value.value
+    return said
+
+
+def occupancy_fragment(shape: list[int], device: dict[str, Any] | None) -> str:
+    """Return how a launch spreads over the device, as the inside of a JSON object.
+
+    ``shape`` is the grid, the block, the registers of a thread and the bytes of shared memory.
+    """
+    if not device or not device.get("numSms"):
+        return ""
+    blocks = shape[0] * shape[1] * shape[2]
+    threads = shape[3] * shape[4] * shape[5]
+    warps = -(-threads // device["warpSize"])
+    blocks_per_sm = blocks / device["numSms"]
+    resident = min(_resident_blocks(warps, shape[6], shape[7], device), blocks_per_sm)
+    most_warps = device["maxThreadsPerMultiprocessor"] // device["warpSize"]
+    occupancy = min(100, round(100 * resident * warps / most_warps))
+    return (
+        f', "blocks per SM": {blocks_per_sm:.6g}, "warps per SM": {blocks_per_sm * warps:.6g}'
+        f', "est. achieved occupancy %": {occupancy}'
+    )
+
+
+def _resident_blocks(warps: int, registers: int, shared: int, device: dict[str, Any]) -> int:
+    """Return how many blocks of a kernel fit on a multiprocessor at once."""
+    most_warps = device["maxThreadsPerMultiprocessor"] // device["warpSize"]
+    limits: list[int] = [most_warps // warps, device.get("maxBlocksPerMultiprocessor", 32)]
+    if registers:
+        of_warp = -(-registers * device["warpSize"] // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
+        limits.append(device["regsPerMultiprocessor"] // of_warp // warps)
+    taken = shared + device.get("reservedSharedMemPerBlock", 0)
+    taken = -(-taken // _SHARED_MEMORY_AT_ONCE) * _SHARED_MEMORY_AT_ONCE
+    if taken:
+        limits.append(device["sharedMemPerMultiprocessor"] // taken)
+    return min(limits)

@@ -71,13 +71,12 @@ def is_note(event: dict[str, Any]) -> bool:
     return event["ph"] == "M" and event["name"] in TRACK_NOTES
 
 
-def check_rows(table: Any, times: Any, events: list[dict[str, Any]], trace: Trace) -> None:
+def check_rows(table: Any, events: list[dict[str, Any]], trace: Trace) -> None:
     names = trace.strings.decode_all()
     tracks = [(track.pid, track.tid) for track in trace.tracks]
     assert [names[i] for i in table.name] == [event["name"] for event in events]
     assert [names[i] for i in table.category] == [event.get("cat", "") for event in events]
     assert [tracks[i] for i in table.track] == [(str(e["pid"]), str(e["tid"])) for e in events]
-    assert times.tolist() == [exact_ns(event["ts"]) for event in events]
     args = pairs_of_rows(table.args, len(events), trace)
     fields = pairs_of_rows(table.fields, len(events), trace)
     for event, own_args, own_fields in zip(events, args, fields, strict=True):
@@ -94,16 +93,15 @@ def test_every_event_of_a_real_trace_is_kept_exactly(path: Path) -> None:
 
     trace = read_trace(path)
 
-    slices = sorted(
-        (event for event in events if event["ph"] == "X"),
-        key=lambda event: (expected_slice(event)[0], -expected_slice(event)[1]),
-    )
+    slices = [(*expected_slice(event), event) for event in events if event["ph"] == "X"]
+    slices.sort(key=lambda row: (row[0], -row[1]))
     marks = [event for event in events if event["ph"] != "X" and not is_note(event)]
-    durations = [expected_slice(event)[1] for event in slices]
-    assert trace.slices.duration_ns.tolist() == durations
+    assert trace.slices.start_ns.tolist() == [start for start, _, _ in slices]
+    assert trace.slices.duration_ns.tolist() == [duration for _, duration, _ in slices]
+    check_rows(trace.slices, [event for _, _, event in slices], trace)
     assert [chr(phase) for phase in trace.marks.phase] == [event["ph"] for event in marks]
-    check_rows(trace.slices, trace.slices.start_ns, slices, trace)
-    check_rows(trace.marks, trace.marks.time_ns, marks, trace)
+    assert trace.marks.time_ns.tolist() == [exact_ns(event["ts"]) for event in marks]
+    check_rows(trace.marks, marks, trace)
     assert trace.info.user == json.loads(json.dumps(document, default=float))
     assert trace.info.wall_offset_ns == document.get("baseTimeNanoseconds", 0)
     assert trace.info.rank == document.get("distributedInfo", {}).get("rank")

@@ -10,7 +10,8 @@ namespace stepscope {
 namespace {
 
 constexpr size_t kIntegerBytes = 20;  // of the longest int64
-constexpr size_t kFixedBytes = 256;   // keys, punctuation, phase and times of one event
+constexpr size_t kFixedBytes = 384;   // keys, punctuation, phase and times of one event
+constexpr int64_t kMillisecond = 1'000'000;
 
 void check_ids(std::span<const uint32_t> ids, size_t known, const char* what) {
   if (!ids.empty() && *std::max_element(ids.begin(), ids.end()) >= known) {
@@ -23,6 +24,24 @@ void check_length(size_t length, size_t rows, const char* what) {
     throw std::invalid_argument(std::string(what) + " has " + std::to_string(length) +
                                 " rows, the times have " + std::to_string(rows));
   }
+}
+
+// `[44.956 us]`, from a millisecond on `[7.136 ms]`; then the name's closing quote, which it takes
+// the place of.
+void put_duration_label(ByteBuffer& out, int64_t ns) {
+  const bool is_long = ns >= kMillisecond;
+  out.drop_last();
+  out.put("[");
+  out.put_microseconds(is_long ? ns / 1000 + (ns % 1000 >= 500 ? 1 : 0) : ns);
+  out.put(is_long ? " ms]\"" : " us]\"");
+}
+
+// Sums and differences of times from files: what int64 cannot hold wraps.
+int64_t plus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t minus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
 
 bool is_plain(uint8_t phase) {
@@ -78,7 +97,7 @@ void ChromeWriter::add(EventTable table) {
 ChromeWriter::OpenPairs ChromeWriter::opened(Pairs pairs) {
   size_t bytes = 0;
   for (const SparseIntegers& column : pairs.integers) {
-    bytes += column.key.size() + kIntegerBytes + 2;
+    bytes += column.key.size() + 1 + kIntegerBytes + 2;
   }
   std::vector<size_t> at(pairs.integers.size(), 0);
   return {std::move(pairs), std::move(at), bytes};
@@ -91,6 +110,7 @@ void ChromeWriter::check(const EventTable& table) const {
   check_length(table.track.size(), rows, "track");
   if (!table.phase.empty()) check_length(table.phase.size(), rows, "phase");
   if (!table.duration_ns.empty()) check_length(table.duration_ns.size(), rows, "duration");
+  if (table.origin_ns) check_length(table.duration_ns.size(), rows, "duration");
   check_ids(table.category, texts_.size(), "category");
   check_ids(table.name, texts_.size(), "name");
   check_ids(table.track, tracks_.size(), "track");
@@ -156,6 +176,7 @@ void ChromeWriter::put_event(ByteBuffer& out, OpenTable& table) {
   }
   out.put("\"name\": ");
   out.put(name);
+  if (columns.origin_ns) put_duration_label(out, columns.duration_ns[row]);
   out.put(", ");
   out.put(tracks_[columns.track[row]]);
   out.put(", \"ts\": ");
@@ -165,7 +186,24 @@ void ChromeWriter::put_event(ByteBuffer& out, OpenTable& table) {
     out.put_microseconds(columns.duration_ns[row]);
   }
   put_pairs(out, table.fields, row, rest_fields, ", ");
-  out.put(put_pairs(out, table.args, row, rest, ", \"args\": {") > 0 ? "}}" : "}");
+  put_args(out, table, rest);
+}
+
+void ChromeWriter::put_args(ByteBuffer& out, OpenTable& table, std::string_view rest) {
+  const EventTable& columns = table.columns;
+  const size_t row = table.row;
+  if (!columns.origin_ns) {
+    out.put(put_pairs(out, table.args, row, rest, ", \"args\": {") > 0 ? "}}" : "}");
+    return;
+  }
+  const int64_t start = minus(columns.time_ns[row], *columns.origin_ns);
+  out.put(", \"args\": {\"start_time\": \"");
+  out.put_microseconds(start);
+  out.put(" us\", \"end_time\": \"");
+  out.put_microseconds(plus(start, columns.duration_ns[row]));
+  out.put(" us\"");
+  put_pairs(out, table.args, row, rest, ", ");
+  out.put("}}");
 }
 
 size_t ChromeWriter::put_pairs(ByteBuffer& out, OpenPairs& open, size_t row, std::string_view rest,
@@ -179,6 +217,7 @@ size_t ChromeWriter::put_pairs(ByteBuffer& out, OpenPairs& open, size_t row, std
     out.put(count++ == 0 ? before_first : ", ");
     out.put(column.key);
     out.put_integer(column.values[at]);
+    if (column.key.ends_with('"')) out.put("\"");
   }
   if (!rest.empty()) {
     out.put(count++ == 0 ? before_first : ", ");

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +16,8 @@ namespace stepscope {
 
 // values[i] belongs to row rows[i]; rows ascend.
 struct SparseIntegers {
-  std::string key;  // as it stands in the file: `"External id": `
+  std::string key;  // as it stands in the file: `"External id": `; if it ends with a quote, so
+                    // does the number
   std::span<const uint32_t> rows;
   std::span<const int64_t> values;
 };
@@ -34,6 +36,8 @@ struct EventTable {
   std::span<const uint32_t> track;
   Pairs args;
   Pairs fields;  // what stands beside args
+  // Paddle's way: names end with the duration, args begin with the times since this one.
+  std::optional<int64_t> origin_ns;
 };
 
 // Bytes that grow without being cleared first, and are given away without a copy.
@@ -49,6 +53,7 @@ class ByteBuffer {
   }
   void put_integer(int64_t value);
   void put_microseconds(int64_t ns);  // with exactly three decimals
+  void drop_last() { --size_; }
 
   size_t size() const { return size_; }
   std::unique_ptr<char[]> release() {
@@ -98,6 +103,7 @@ class ChromeWriter {
   void check(const EventTable& table) const;
   void check(const Pairs& pairs, size_t rows) const;
   void put_event(ByteBuffer& out, OpenTable& table);
+  static void put_args(ByteBuffer& out, OpenTable& table, std::string_view rest);
   std::string_view rest_of(const OpenPairs& open, size_t row);
   static size_t put_pairs(ByteBuffer& out, OpenPairs& open, size_t row, std::string_view rest,
                           std::string_view before_first);

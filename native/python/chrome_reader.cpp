@@ -7,6 +7,7 @@
 
 #include "python/columns.h"
 #include "python/module.h"
+#include "python/text.h"
 
 namespace nb = nanobind;
 
@@ -31,14 +32,6 @@ constexpr std::pair<Oddity, const char*> kOddityNames[] = {
     {Oddity::kTextAfterEnd, "text after the end"},
 };
 static_assert(std::size(kOddityNames) == static_cast<size_t>(Oddity::kCount));
-
-// Text of a file may be anything; nanobind's own conversion raises on what is no UTF-8.
-nb::str to_str(std::string_view text) {
-  PyObject* str =
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
-  if (str == nullptr) throw nb::python_error();
-  return nb::steal<nb::str>(str);
-}
 
 nb::tuple to_args(PairColumns&& columns, const json::StringTable& keys) {
   nb::dict integers;

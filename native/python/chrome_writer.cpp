@@ -67,9 +67,11 @@ class PyChromeWriter {
         writer_(as_text(blob_), checked_offsets(blob_, offsets_), as_strings(tracks), continues) {}
 
   void add(std::optional<ColumnView<uint8_t>> phase, Ids category, Ids name, Numbers time_ns,
-           std::optional<Numbers> duration_ns, Ids track, PairColumns args, PairColumns fields) {
+           std::optional<Numbers> duration_ns, Ids track, PairColumns args, PairColumns fields,
+           std::optional<int64_t> origin_ns) {
     writer_.add({as_span_or_empty(phase), as_span(category), as_span(name), as_span(time_ns),
-                 as_span_or_empty(duration_ns), as_span(track), as_pairs(args), as_pairs(fields)});
+                 as_span_or_empty(duration_ns), as_span(track), as_pairs(args), as_pairs(fields),
+                 origin_ns});
     kept_.emplace_back(std::move(phase), std::move(category), std::move(name), std::move(time_ns),
                        std::move(duration_ns), std::move(track), std::move(args),
                        std::move(fields));
@@ -107,7 +109,7 @@ void bind_chrome_writer(nb::module_& m) {
            nb::arg("offsets"), nb::arg("tracks"), nb::arg("continues"))
       .def("add", &PyChromeWriter::add, nb::arg("phase").none(), nb::arg("category"),
            nb::arg("name"), nb::arg("time_ns"), nb::arg("duration_ns").none(), nb::arg("track"),
-           nb::arg("args"), nb::arg("fields"))
+           nb::arg("args"), nb::arg("fields"), nb::arg("origin_ns") = nb::none())
       .def("next", &PyChromeWriter::next, nb::arg("chunk_bytes"))
       .def_prop_ro("written", &PyChromeWriter::written);
 }

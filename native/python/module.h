@@ -5,10 +5,13 @@
 
 namespace stepscope {
 
+void bind_call_notes(nanobind::module_& m);
 void bind_calls(nanobind::module_& m);
 void bind_chrome_reader(nanobind::module_& m);
 void bind_chrome_writer(nanobind::module_& m);
 void bind_columns(nanobind::module_& m);
+void bind_paddle_reader(nanobind::module_& m);
+void bind_paddle_writer(nanobind::module_& m);
 void bind_cuda(nanobind::module_& m);
 void bind_recorder(nanobind::module_& m);
 void bind_range(nanobind::module_& m);

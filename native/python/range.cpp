@@ -271,13 +271,15 @@ PyObject* range_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return make(type, name, detail);
 }
 
-// record_function("name"), without the tuple that the slow way builds.
-PyObject* range_vectorcall(PyObject* type, PyObject* const* args, size_t nargsf,
-                           PyObject* keywords) {
-  const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
-  if (!keywords && (count == 1 || count == 2)) {
-    return make(reinterpret_cast<PyTypeObject*>(type), args[0], count == 2 ? args[1] : nullptr);
-  }
+// The tuple and the dict that vectorcalls do without.
+using SlowCall = PyObject* (*)(PyTypeObject*, PyObject*, PyObject*);
+
+PyObject* call_type(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return PyType_Type.tp_call(reinterpret_cast<PyObject*>(type), args, kwargs);
+}
+
+PyObject* call_slowly(SlowCall call, PyObject* type, PyObject* const* args, Py_ssize_t count,
+                      PyObject* keywords) {
   PyObject* tuple = PyTuple_New(count);
   PyObject* kwargs = keywords ? PyDict_New() : nullptr;
   PyObject* result = nullptr;
@@ -290,11 +292,42 @@ PyObject* range_vectorcall(PyObject* type, PyObject* const* args, size_t nargsf,
     for (Py_ssize_t i = 0; keywords && ok && i < PyTuple_GET_SIZE(keywords); ++i) {
       ok = PyDict_SetItem(kwargs, PyTuple_GET_ITEM(keywords, i), args[count + i]) == 0;
     }
-    if (ok) result = range_new(reinterpret_cast<PyTypeObject*>(type), tuple, kwargs);
+    if (ok) result = call(reinterpret_cast<PyTypeObject*>(type), tuple, kwargs);
   }
   Py_XDECREF(tuple);
   Py_XDECREF(kwargs);
   return result;
+}
+
+// record_function("name"), without the tuple that the slow way builds.
+PyObject* range_vectorcall(PyObject* type, PyObject* const* args, size_t nargsf,
+                           PyObject* keywords) {
+  const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+  if (!keywords && (count == 1 || count == 2)) {
+    return make(reinterpret_cast<PyTypeObject*>(type), args[0], count == 2 ? args[1] : nullptr);
+  }
+  return call_slowly(&range_new, type, args, count, keywords);
+}
+
+// Of a subclass made in Python, type("name") is as quick: no frame of its __new__ is run.
+PyObject* hastened_vectorcall(PyObject* type, PyObject* const* args, size_t nargsf,
+                              PyObject* keywords) {
+  const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+  if (!keywords && count == 1) {
+    return make(reinterpret_cast<PyTypeObject*>(type), args[0], nullptr);
+  }
+  return call_slowly(&call_type, type, args, count, keywords);
+}
+
+PyObject* hasten(PyObject*, PyObject* type) {
+  if (!PyType_Check(type) || reinterpret_cast<PyTypeObject*>(type) == range_type ||
+      !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), range_type)) {
+    PyErr_Format(PyExc_TypeError, "hasten() needs a subclass of record_function, not %R", type);
+    return nullptr;
+  }
+  reinterpret_cast<PyTypeObject*>(type)->tp_vectorcall = &hastened_vectorcall;
+  Py_INCREF(type);
+  return type;
 }
 
 void range_dealloc(PyObject* object) {
@@ -334,6 +367,13 @@ PyObject* range_reduce(PyObject* object, PyObject*) {
   return Py_BuildValue("O(OO)N", Py_TYPE(object), self->name, args, state);
 }
 
+constexpr char kHastenDoc[] =
+    "hasten(type, /)\n--\n\n"
+    "Let a subclass be made of a name alone without a frame of Python; a class decorator.\n\n"
+    "Its __new__ must make the same of it. Classes that derive from it are not hastened.";
+PyMethodDef range_functions[] = {{"hasten", &hasten, METH_O, kHastenDoc},
+                                 {nullptr, nullptr, 0, nullptr}};
+
 PyMethodDef range_methods[] = {{"__reduce__", &range_reduce, METH_NOARGS, nullptr},
                                {nullptr, nullptr, 0, nullptr}};
 PyMemberDef range_members[] = {
@@ -368,6 +408,7 @@ void bind_range(nanobind::module_& m) {
       !add_method(descriptor_type, "__exit__", &call_exit)) {
     throw nanobind::python_error();
   }
+  if (PyModule_AddFunctions(m.ptr(), range_functions) < 0) throw nanobind::python_error();
   m.attr("record_function") = nanobind::handle(reinterpret_cast<PyObject*>(range_type));
   Recorder::set_context_source(&current_context_without_gil);
 }

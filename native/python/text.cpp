@@ -20,4 +20,11 @@ bool utf8_of(PyObject** holder, std::string_view* text) {
   return true;
 }
 
+nanobind::str to_str(std::string_view text) {
+  PyObject* str =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (str == nullptr) throw nanobind::python_error();
+  return nanobind::steal<nanobind::str>(str);
+}
+
 }  // namespace stepscope

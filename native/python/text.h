@@ -1,4 +1,4 @@
-// Python's texts as UTF-8.
+// Python's texts as UTF-8, and back.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,5 +11,8 @@ namespace stepscope {
 // surrogate has no UTF-8 form: it becomes '?', and the text is still recorded. False: an error is
 // set.
 bool utf8_of(PyObject** holder, std::string_view* text);
+
+// Text of a file may be anything; nanobind's own conversion raises on what is no UTF-8.
+nanobind::str to_str(std::string_view text);
 
 }  // namespace stepscope

@@ -42,6 +42,12 @@ class Exporter:
 
 EXPORTERS = (
     Exporter("Chrome trace", (".json", ".json.gz"), "stepscope.export.chrome:export_chrome"),
+    Exporter(
+        "Paddle's Chrome trace",
+        (".paddle_trace.json", ".paddle_trace.json.gz"),
+        "stepscope.export.paddle_json:export_paddle_json",
+    ),
+    Exporter("Paddle's protobuf", (".pb", ".pb.gz"), "stepscope.export.paddle_pb:export_paddle_pb"),
     Exporter("Stepscope trace", (".stepscope",), "stepscope.trace.store:save"),
     Exporter(
         "folded stacks",

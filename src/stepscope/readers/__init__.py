@@ -45,9 +45,22 @@ def _read_json(path: Path, progress: Progress | None) -> Trace:
     return read_chrome(path, progress)
 
 
+def _is_paddle_pb(_path: Path, head: bytes) -> bool:
+    from stepscope.readers.paddle_pb import is_paddle_pb
+
+    return is_paddle_pb(head)
+
+
+def _read_paddle_pb(path: Path, progress: Progress | None) -> Trace:
+    from stepscope.readers.paddle_pb import read_paddle_pb
+
+    return read_paddle_pb(path, progress)
+
+
 FORMATS = (
     Format("a Stepscope folder", _is_folder, _read_folder),
     Format("Chrome JSON", _is_json, _read_json),
+    Format("Paddle's protobuf", _is_paddle_pb, _read_paddle_pb),
 )
 
 

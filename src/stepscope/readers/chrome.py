@@ -12,6 +12,7 @@ import numpy as np
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.readers.gzip import text_chunks
+from stepscope.readers.paddle_json import is_paddle, paddle_trace, repaired_columns
 from stepscope.trace.build import RawSlices, build_trace
 from stepscope.trace.model import (
     NO_CORRELATION,
@@ -45,6 +46,18 @@ def read_chrome(path: str | PathLike[str], progress: Progress | None = None) -> 
     so far and in all.
     """
     place = Path(path)
+    columns, damage = _columns(place, progress)
+    _check(place, columns, damage)
+    if is_paddle(columns):
+        if columns["broken_at"] is not None:
+            columns = repaired_columns(place)
+        _warn(place, columns, damage)
+        return paddle_trace(columns)
+    _warn(place, columns, damage)
+    return _trace(columns)
+
+
+def _columns(place: Path, progress: Progress | None) -> tuple[Columns, str]:
     reader = _native.ChromeReader()
     damage = ""
     with text_chunks(place) as chunks:
@@ -54,11 +67,7 @@ def read_chrome(path: str | PathLike[str], progress: Progress | None = None) -> 
             damage = chunk.damage
             if progress is not None:
                 progress(chunk.file_bytes, size)
-    columns = reader.finish()
-    del reader
-    _check(place, columns, damage)
-    _warn(place, columns, damage)
-    return _trace(columns)
+    return reader.finish(), damage
 
 
 def _check(path: Path, columns: Columns, damage: str) -> None:

@@ -1,0 +1,114 @@
+// Paddle's profiler result file into columns. Whatever the bytes are, nothing beyond them is read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "json/string_table.h"
+#include "paddle/node_trees.h"
+#include "paddle/wire.h"
+
+namespace stepscope::paddle {
+
+// Odd things that were met; events are kept unless the name says otherwise.
+enum class Oddity : uint8_t {
+  kNegativeDuration,
+  kNoTime,          // dropped
+  kTimeOutOfRange,  // dropped
+  kUnknownType,
+  kMalformed,  // dropped, or dropped in part
+  kCount,
+};
+
+struct Track {
+  bool is_device = false;
+  uint64_t process = 0;  // of a device: its number
+  uint64_t thread = 0;   // of a device: the stream
+};
+
+struct Times {
+  bool are_known = false;
+  uint64_t start_ns = 0;
+  uint64_t end_ns = 0;
+};
+
+struct NodeTrees {
+  struct Integers {
+    std::vector<uint32_t> rows;  // ascending
+    std::vector<int64_t> values;
+  };
+  struct DeviceProperty {
+    std::string name;
+    std::array<uint64_t, device_property::kFields> number{};
+  };
+
+  // Slices, as they stood in the file. The categories are the names of event types.
+  std::vector<uint32_t> category, name, track;
+  std::vector<int64_t> start_ns, duration_ns, correlation;
+  std::array<Integers, static_cast<size_t>(IntegerArg::kCount)> integers;
+  std::vector<uint32_t> rest;  // fragments of JSON; empty: all 0
+
+  struct Memory {
+    std::vector<int64_t> time_ns, address, increase, allocated, reserved;
+    std::vector<int64_t> peak_allocated, peak_reserved;
+    std::vector<uint32_t> place, track;
+    std::vector<uint8_t> type;
+  } memory;
+
+  std::vector<Track> tracks;
+  json::StringTable strings;
+  std::string version;
+  uint64_t span_index = 0;
+  std::vector<std::pair<std::string, std::string>> extra_info;
+  std::vector<DeviceProperty> device_properties;
+  std::array<uint64_t, static_cast<size_t>(Oddity::kCount)> oddities{};
+
+  bool has_version = false;
+  bool ends_early = false;
+  bool is_broken = false;  // from broken_at on it is no protobuf
+  uint64_t broken_at = 0;
+};
+
+class ProtoReader {
+ public:
+  ProtoReader();
+  NodeTrees read(std::string_view file);
+
+ private:
+  void read_thread_tree(std::string_view bytes, bool is_cut);
+  void read_host_node(std::string_view bytes);
+  std::optional<uint32_t> read_host_event(std::string_view bytes);
+  void read_runtime_node(std::string_view bytes);
+  void read_device_event(std::string_view bytes);
+  void read_memory_event(std::string_view bytes);
+  void read_kernel_info(uint32_t row, std::string_view bytes);
+  void read_memcpy_info(uint32_t row, std::string_view bytes);
+  void read_memset_info(uint32_t row, std::string_view bytes);
+  void read_supplement(uint32_t row, std::string_view bytes);
+  void read_device_property(std::string_view bytes);
+  void read_extra_info(std::string_view bytes);
+
+  // The row of the slice; nothing when the event has no time that could be kept.
+  std::optional<uint32_t> add_slice(uint64_t type, std::string_view name, Times times, Track track);
+  // The rows of an argument must ascend: each belongs to one kind of event, added in order.
+  void add_integer(uint32_t row, IntegerArg arg, uint64_t value);
+  void add_correlation(uint32_t row, uint64_t id);
+  void add_rest(uint32_t row, const std::string& fragment);
+  uint32_t category_of(uint64_t type);
+  uint32_t track_id(Track track);
+  void count(Oddity what) { ++out_.oddities[static_cast<size_t>(what)]; }
+
+  NodeTrees out_;
+  std::map<std::tuple<bool, uint64_t, uint64_t>, uint32_t> track_ids_;
+  uint32_t last_track_ = 0;
+  std::string fragment_;
+};
+
+}  // namespace stepscope::paddle

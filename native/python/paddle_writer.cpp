@@ -1,0 +1,114 @@
+// The writer of Paddle's protobuf files as Python sees it: columns in, bytes out.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "paddle/proto_writer.h"
+#include "python/columns.h"
+#include "python/module.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+// The columns of a table that Python gives as a dict. The views live as long as this.
+class Table {
+ public:
+  explicit Table(const nb::dict& columns) : columns_(columns) {}
+
+  template <typename T>
+  std::span<const T> operator()(const char* name) {
+    if (!columns_.contains(name)) {
+      throw std::invalid_argument(std::string("the column ") + name + " is missing");
+    }
+    return as_span(nb::cast<ColumnView<T>>(columns_[name], false));
+  }
+  paddle::Ids ids(const char* name) { return (*this).operator()<uint32_t>(name); }
+  paddle::Numbers numbers(const char* name) { return (*this).operator()<int64_t>(name); }
+  std::span<const uint8_t> types() { return (*this).operator()<uint8_t>("type"); }
+
+ private:
+  nb::dict columns_;
+};
+
+paddle::HostNodes host_nodes(Table table) {
+  return {table.ids("name"),         table.types(),
+          table.numbers("start_ns"), table.numbers("duration_ns"),
+          table.numbers("parent"),   table.ids("supplement"),
+          table.numbers("op_id"),    table.ids("thread")};
+}
+
+paddle::RuntimeNodes runtime_nodes(Table table) {
+  return {table.ids("owner"),           table.ids("name"),
+          table.numbers("start_ns"),    table.numbers("duration_ns"),
+          table.numbers("correlation"), table.numbers("callback")};
+}
+
+paddle::MemoryNodes memory_nodes(Table table) {
+  return {table.ids("owner"),
+          table.types(),
+          table.ids("place"),
+          table.ids("thread"),
+          table.numbers("time_ns"),
+          table.numbers("address"),
+          table.numbers("increase"),
+          table.numbers("allocated"),
+          table.numbers("reserved"),
+          table.numbers("peak_allocated"),
+          table.numbers("peak_reserved")};
+}
+
+paddle::DeviceNodes device_nodes(Table table, const std::vector<ColumnView<int64_t>>& details) {
+  paddle::DeviceNodes nodes = {table.ids("owner"),
+                               table.ids("name"),
+                               table.types(),
+                               table.numbers("start_ns"),
+                               table.numbers("duration_ns"),
+                               table.numbers("device"),
+                               table.numbers("context"),
+                               table.numbers("stream"),
+                               table.numbers("correlation"),
+                               table.ids("info"),
+                               {}};
+  for (const auto& column : details) nodes.details.push_back(as_span(column));
+  return nodes;
+}
+
+nb::bytes encode_paddle_trees(const nb::bytes& blob, const ColumnView<int64_t>& offsets,
+                              const std::vector<nb::bytes>& encoded,
+                              const std::vector<std::pair<uint64_t, uint64_t>>& threads,
+                              const nb::dict& host, const nb::dict& runtime, const nb::dict& memory,
+                              const nb::dict& device,
+                              const std::vector<ColumnView<int64_t>>& details) {
+  paddle::Result result;
+  result.texts.blob = {blob.c_str(), blob.size()};
+  result.texts.offsets = as_span(offsets);
+  if (offsets.shape(0) < 1) throw std::invalid_argument("there are no offsets");
+  for (const nb::bytes& part : encoded) {
+    result.texts.encoded.emplace_back(part.c_str(), part.size());
+  }
+  for (const auto& [process, id] : threads) result.threads.push_back({process, id});
+  result.host = host_nodes(Table(host));
+  result.runtime = runtime_nodes(Table(runtime));
+  result.memory = memory_nodes(Table(memory));
+  result.device = device_nodes(Table(device), details);
+  std::string file;
+  {
+    nb::gil_scoped_release release;
+    file = paddle::encode_trees(result);
+  }
+  return nb::bytes(file.data(), file.size());
+}
+
+}  // namespace
+
+void bind_paddle_writer(nb::module_& m) {
+  m.def("encode_paddle_trees", &encode_paddle_trees, nb::arg("blob"), nb::arg("offsets"),
+        nb::arg("encoded"), nb::arg("threads"), nb::arg("host"), nb::arg("runtime"),
+        nb::arg("memory"), nb::arg("device"), nb::arg("details"));
+}
+
+}  // namespace stepscope

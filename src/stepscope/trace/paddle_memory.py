@@ -1,0 +1,105 @@
+"""Paddle's memory events, as the rows of ``Trace.memory``, and back.
+
+Paddle tells four kinds: memory that the program takes and gives back (Allocate, Free), and memory
+that the allocator takes from the device and gives back (ReservedAllocate, ReservedFree). The first
+two are rows with their bytes. The others are rows of no bytes: they change ``reserved`` only, and
+by how much is the difference to the row before of the same device.
+
+Paddle also writes the peaks so far with every event. They follow from the figures and from what
+they were at a device's first event, which is all that is kept: ``MemoryBefore``.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stepscope.trace.model import NO_SLICE, Memory
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.trace.model import UInt32
+
+_PLACE = re.compile(r"Place\((.*)\)")
+
+
+class TracerMemEventType(IntEnum):
+    """What a memory event is, as Paddle numbers it."""
+
+    Allocate = 0
+    Free = 1
+    ReservedAllocate = 2
+    ReservedFree = 3
+
+
+class MemoryBefore(NamedTuple):
+    """How much a device had in use before its first event, and at most until then."""
+
+    reserved: int = 0
+    peak_allocated: int = 0
+    peak_reserved: int = 0
+
+
+def device_of_place(place: str) -> str:
+    """Return a Trace's word for a place of Paddle: ``cuda:0`` for ``Place(gpu:0)``."""
+    match = _PLACE.fullmatch(place)
+    word = match[1] if match else place
+    return re.sub(r"^gpu:", "cuda:", word)
+
+
+def place_of_device(device: str) -> str:
+    """Return Paddle's word for a device: ``Place(gpu:0)`` for ``cuda:0``."""
+    return f"Place({re.sub('^cuda:', 'gpu:', device)})"
+
+
+def memory_of(
+    columns: Mapping[str, Any], strings: Strings, shift_ns: int
+) -> tuple[Strings, Memory, dict[str, MemoryBefore]]:
+    """Take the columns of Paddle's memory events; places become devices in the strings."""
+    rows = len(columns["time_ns"])
+    if not rows:
+        return strings, Memory.empty(), {}
+    strings, device = _devices(strings, columns["place"])
+    is_reserved = columns["type"] >= TracerMemEventType.ReservedAllocate
+    memory = Memory(
+        time_ns=columns["time_ns"] + shift_ns,
+        address=columns["address"],
+        size=np.where(is_reserved, 0, columns["increase"]),
+        device=device,
+        track=columns["track"],
+        slice=np.full(rows, NO_SLICE, np.int32),
+        allocated=columns["allocated"],
+        reserved=columns["reserved"],
+    )
+    return strings, memory, _before(columns, device, strings)
+
+
+def _devices(strings: Strings, places: UInt32) -> tuple[Strings, UInt32]:
+    distinct, number = np.unique(places, return_inverse=True)
+    names = [device_of_place(strings[int(place)]) for place in distinct]
+    known = strings.ids_of(names)
+    missing = [name for name in dict.fromkeys(names) if name not in known]
+    known |= {name: len(strings) + i for i, name in enumerate(missing)}
+    ids = np.array([known[name] for name in names], np.uint32)
+    return Strings.of([*strings, *missing]) if missing else strings, ids[number]
+
+
+def _before(
+    columns: Mapping[str, Any], device: UInt32, strings: Strings
+) -> dict[str, MemoryBefore]:
+    order = np.argsort(columns["time_ns"], kind="stable")
+    found, first = np.unique(device[order], return_index=True)
+    before = {}
+    for name, at in zip(found, order[first], strict=True):
+        is_reserved = columns["type"][at] >= TracerMemEventType.ReservedAllocate
+        before[strings[int(name)]] = MemoryBefore(
+            int(columns["reserved"][at]) - (int(columns["increase"][at]) if is_reserved else 0),
+            int(columns["peak_allocated"][at]),
+            int(columns["peak_reserved"][at]),
+        )
+    return before

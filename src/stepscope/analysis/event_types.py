@@ -13,6 +13,8 @@ from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
 from stepscope.trace.model import NO_PARENT, SliceKind
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.trace.model import Trace, UInt8
 
 # An operator within another one is OperatorInner; see event_types.
@@ -51,21 +53,32 @@ def event_types(trace: Trace) -> UInt8:
     types: UInt8 = of_kind[slices.kind]
     is_operator = slices.kind == SliceKind.OPERATOR
     types[is_operator & _within_operator(trace)] = TracerEventType.OperatorInner
-    for prefix, event_type in _TYPE_OF_PREFIX.items():
-        names = ids_where(slices.name, strings, partial(_starts_with, prefix))
-        types[np.isin(slices.name, names) & (slices.kind == SliceKind.RANGE)] = event_type
     for category in np.unique(slices.category):
         word = strings[int(category)]
-        if word in TracerEventType.__members__:
-            types[slices.category == category] = TracerEventType[word]
+        rows = slices.category == category
+        if word in TracerEventType.__members__ and not _is_torchs(trace, word, rows):
+            types[rows] = TracerEventType[word]
+    # After the categories: early Kinetos called ranges "Operator", too, as Paddle calls operators.
+    may_be = (slices.kind == SliceKind.RANGE) | is_operator
+    for prefix, event_type in _TYPE_OF_PREFIX.items():
+        names = ids_where(slices.name, strings, partial(_starts_with, prefix))
+        types[np.isin(slices.name, names) & may_be] = event_type
     return _with_told(trace, types)
+
+
+def _is_torchs(trace: Trace, word: str, rows: NDArray[np.bool_]) -> bool:
+    """Tell whether a word is Kineto's: it wrote "Operator" once, also for those within others."""
+    if word != TracerEventType.Operator.name:
+        return False
+    of_torch = partial(_starts_with, "aten::")
+    return len(ids_where(trace.slices.name[rows], trace.strings, of_torch)) > 0
 
 
 def _starts_with(prefix: str, name: str) -> bool:
     return name.startswith(prefix)
 
 
-def _within_operator(trace: Trace) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _within_operator(trace: Trace) -> NDArray[np.bool_]:
     """Tell which slices have an operator around them, at any distance."""
     slices = trace.slices
     within = np.zeros(len(slices), bool)

@@ -1,0 +1,95 @@
+"""Rows in groups, and intervals of time put together: the arithmetic under Paddle's views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Int64
+
+
+class Groups:
+    """Events with one key are a group; groups stand in the order in which they were first seen."""
+
+    def __init__(self, key: Int64, seen: Int64) -> None:
+        """Take the key of each event, and its place in the order of seeing."""
+        self._order = np.argsort(key, kind="stable")
+        ordered = key[self._order]
+        begins = np.ones(len(key), np.bool_)
+        begins[1:] = ordered[1:] != ordered[:-1]
+        self._starts = np.flatnonzero(begins)
+        first = self._reduced(np.minimum, seen)
+        self._place = np.argsort(first, kind="stable")
+        self.first = first[self._place]  # when each group was first seen
+        self.key: Int64 = ordered[self._starts][self._place]
+        ends = np.append(self._starts[1:], len(key))
+        self.calls: Int64 = (ends - self._starts)[self._place]
+
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        return len(self.key)
+
+    def index(self) -> Int64:
+        """Return the group of each event."""
+        number = np.empty(len(self), np.int64)
+        number[self._place] = np.arange(len(self))
+        counts = np.empty(len(self), np.int64)
+        counts[self._place] = self.calls
+        index = np.empty(len(self._order), np.int64)
+        index[self._order] = np.repeat(number, counts)
+        return index
+
+    def total(self, column: Int64) -> Int64:
+        """Return the sum of a column in each group."""
+        return self._reduced(np.add, column)[self._place]
+
+    def times(self, duration_ns: Int64) -> tuple[Int64, Int64, Int64]:
+        """Return sum, longest and shortest of each group's durations."""
+        total_ns = self._reduced(np.add, duration_ns)
+        max_ns = self._reduced(np.maximum, duration_ns)
+        min_ns = self._reduced(np.minimum, duration_ns)
+        return total_ns[self._place], max_ns[self._place], min_ns[self._place]
+
+    def _reduced(self, ufunc: np.ufunc, column: Int64) -> Int64:
+        if not len(self._starts):
+            return np.zeros(0, np.int64)
+        reduced: Int64 = ufunc.reduceat(column[self._order], self._starts)
+        return reduced
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Stretches of time apart from each other, in order."""
+
+    start_ns: Int64
+    end_ns: Int64
+
+    @staticmethod
+    def union(start_ns: Int64, end_ns: Int64) -> Intervals:
+        """Return the time that any of the given intervals covers."""
+        if not len(start_ns):
+            return Intervals(start_ns, end_ns)
+        if (start_ns[1:] < start_ns[:-1]).any():
+            order = np.argsort(start_ns, kind="stable")
+            start_ns, end_ns = start_ns[order], end_ns[order]
+        reached = np.maximum.accumulate(end_ns)
+        begins = np.ones(len(start_ns), np.bool_)
+        begins[1:] = start_ns[1:] > reached[:-1]
+        last = np.append(np.flatnonzero(begins)[1:] - 1, len(start_ns) - 1)
+        return Intervals(start_ns[begins], reached[last])
+
+    @property
+    def length_ns(self) -> int:
+        """Return how much time they cover."""
+        return int((self.end_ns - self.start_ns).sum())
+
+    def overlap_ns(self, other: Intervals) -> int:
+        """Return how much time both cover."""
+        both = Intervals.union(
+            np.concatenate([self.start_ns, other.start_ns]),
+            np.concatenate([self.end_ns, other.end_ns]),
+        )
+        return self.length_ns + other.length_ns - both.length_ns

@@ -1,0 +1,261 @@
+"""The shapes of Paddle's views: typed rows with units in their names, each view a DataFrame, too.
+
+A row stands for all events of a name or type: there are few of them, however many events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import polars
+
+    from stepscope.trace.model import Int64
+
+ALL_THREADS = "All threads merged"
+OTHERS = "Others"
+
+
+class Span(NamedTuple):
+    """The time of the events of one row, in ns."""
+
+    total_ns: int
+    max_ns: int
+    min_ns: int
+    self_ns: int  # less what is in them
+
+    @staticmethod
+    def each(total: Int64, longest: Int64, shortest: Int64, own: Int64) -> list[Span]:
+        """Return a span for each row of some columns."""
+        columns = (column.tolist() for column in (total, longest, shortest, own))
+        return [Span(*numbers) for numbers in zip(*columns, strict=True)]
+
+    @staticmethod
+    def of(total_ns: int) -> Span:
+        """Return the time of no event in particular."""
+        return Span(total_ns, 0, 0, 0)
+
+
+class EventRow(NamedTuple):
+    """One line of a view: all events of a name."""
+
+    thread: str
+    name: str
+    level: int  # 0; of operators, 1 for what is in them, 2 for the kernels of that
+    calls: int  # 0 for what is only left over
+    cpu: Span | None  # None: on the device only
+    gpu: Span
+    cpu_ratio: float = 0.0
+    gpu_ratio: float = 0.0
+    flops: int = 0
+    operator: str = ""  # what a row of a higher level is in
+
+    @property
+    def cpu_ns(self) -> int:
+        """Return the time on the host."""
+        return self.cpu.total_ns if self.cpu else 0
+
+    def with_ratios(self, cpu_ns: int, gpu_ns: int) -> EventRow:
+        """Return the row with its shares of these times; of nothing they are 0."""
+        return self._replace(
+            cpu_ratio=share(self.cpu_ns, cpu_ns), gpu_ratio=share(self.gpu.total_ns, gpu_ns)
+        )
+
+
+def share(part: float, whole: float) -> float:
+    """Return a part as a fraction of a whole; 0 of nothing."""
+    return part / whole if whole else 0.0
+
+
+class DeviceRow(NamedTuple):
+    """How busy a device was."""
+
+    device: str
+    utilization: float | None  # as a fraction of the time; None where nobody measured it
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTable:
+    """The processor as this process and as the system used it, and each GPU."""
+
+    rows: tuple[DeviceRow, ...]
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the table as a Polars DataFrame."""
+        import polars as pl
+
+        schema = {"device": pl.String, "utilization": pl.Float64}
+        return pl.DataFrame(self.rows, schema=schema, orient="row")
+
+
+class OverviewRow(NamedTuple):
+    """The events of one type; no moment counts twice."""
+
+    event_type: str
+    on_device: bool
+    calls: int
+    time_ns: int
+    ratio: float  # of all steps
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewTable:
+    """Time by type of event, on the host and then on devices."""
+
+    rows: tuple[OverviewRow, ...]
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the table as a Polars DataFrame."""
+        import polars as pl
+
+        schema = {
+            "event_type": pl.String,
+            "on_device": pl.Boolean,
+            "calls": pl.Int64,
+            "time_ns": pl.Int64,
+            "ratio": pl.Float64,
+        }
+        return pl.DataFrame(self.rows, schema=schema, orient="row")
+
+
+class DistributionRow(NamedTuple):
+    """A share of the time of all steps."""
+
+    name: str
+    time_ns: int
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionTable:
+    """How much time went into communication, into kernels, and into both at once."""
+
+    rows: tuple[DistributionRow, ...]  # none without communication
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the table as a Polars DataFrame."""
+        import polars as pl
+
+        schema = {"name": pl.String, "time_ns": pl.Int64, "ratio": pl.Float64}
+        return pl.DataFrame(self.rows, schema=schema, orient="row")
+
+
+@dataclass(frozen=True, slots=True)
+class EventTable:
+    """Events by name: the Model, Operator, Kernel, Memory Manipulation and UserDefined views."""
+
+    rows: tuple[EventRow, ...]
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the table as a Polars DataFrame; null is what a row has not."""
+        import polars as pl
+
+        numbers = {
+            f"{unit}_{name}": (pl.Float64 if name in {"avg_ns", "ratio"} else pl.Int64)
+            for unit in ("cpu", "gpu")
+            for name in ("total_ns", "avg_ns", "max_ns", "min_ns", "self_ns", "ratio")
+        }
+        schema = {
+            "thread": pl.String,
+            "operator": pl.String,
+            "name": pl.String,
+            "level": pl.Int64,
+            "calls": pl.Int64,
+            **numbers,
+            "flops": pl.Int64,
+        }
+        return pl.DataFrame([_flat(row) for row in self.rows], schema=schema, orient="row")
+
+
+def _flat(row: EventRow) -> tuple[str | float | None, ...]:
+    def numbers(span: Span | None, ratio: float) -> tuple[float | None, ...]:
+        if span is None:
+            return (None,) * 6
+        if not row.calls:
+            return span.total_ns, None, None, None, None, ratio
+        average = span.total_ns / row.calls
+        return span.total_ns, average, span.max_ns, span.min_ns, span.self_ns, ratio
+
+    cpu, gpu = numbers(row.cpu, row.cpu_ratio), numbers(row.gpu, row.gpu_ratio)
+    return row.thread, row.operator, row.name, row.level, row.calls, *cpu, *gpu, row.flops
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most memory that a place has had."""
+
+    allocated_bytes: int
+    reserved_bytes: int
+
+
+class MemoryRow(NamedTuple):
+    """What the events of one name did with the memory of one place."""
+
+    place: str
+    name: str
+    type: str  # "Allocated", or "Reserved" for what the allocator took from the device
+    allocations: int
+    frees: int
+    allocated_bytes: int
+    freed_bytes: int
+
+    @property
+    def increased_bytes(self) -> int:
+        """Return what was allocated and not freed."""
+        return self.allocated_bytes - self.freed_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTable:
+    """Memory by the event that asked for it or gave it back; every byte is in one row only."""
+
+    rows: tuple[MemoryRow, ...]
+    peaks: Mapping[str, Peak]  # by place
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the table as a Polars DataFrame."""
+        import polars as pl
+
+        schema = {
+            **dict.fromkeys(("place", "name", "type"), pl.String),
+            **dict.fromkeys(("allocations", "frees"), pl.Int64),
+            **dict.fromkeys(("allocated_bytes", "freed_bytes", "increased_bytes"), pl.Int64),
+        }
+        rows = [(*row, row.increased_bytes) for row in self.rows]
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryTables:
+    """One table for each of Paddle's views, in the order in which Paddle prints them."""
+
+    total_ns: int  # the time of all steps, what ratios are of
+    has_steps: bool  # without steps, total_ns is the whole recording
+    device: DeviceTable
+    overview: OverviewTable
+    model: EventTable
+    distribution: DistributionTable
+    operators: EventTable
+    kernels: EventTable
+    memory_manipulation: EventTable
+    user_defined: EventTable
+    memory: MemoryTable
+
+    def to_polars(self) -> dict[str, polars.DataFrame]:
+        """Return every view as a Polars DataFrame, by its name here."""
+        return {
+            field.name: getattr(self, field.name).to_polars()
+            for field in fields(self)
+            if field.name not in {"total_ns", "has_steps"}
+        }

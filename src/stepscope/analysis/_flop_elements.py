@@ -55,7 +55,7 @@ _ELEMENTWISE: tuple[tuple[int, int, str], ...] = (
 def _elementwise(operands: int, cost: int, inputs: Inputs) -> int:
     if inputs.are_integers(operands):
         return 0
-    return cost * prod(_broadcast([inputs.shape(i) for i in range(_there(inputs, operands))]))
+    return cost * prod(broadcast([inputs.shape(i) for i in range(_there(inputs, operands))]))
 
 
 def _sum(inputs: Inputs) -> int:
@@ -70,7 +70,7 @@ def _each(operands: int, cost: int, inputs: Inputs) -> int:
         others = inputs.dims[index]
         if isinstance(others, list) and len(others) == len(lists[0]) and _are_shapes(others):
             lists.append(inputs.shapes(index))
-    return cost * sum(prod(_broadcast(shapes)) for shapes in zip(*lists, strict=True))
+    return cost * sum(prod(broadcast(shapes)) for shapes in zip(*lists, strict=True))
 
 
 def _each_sum(inputs: Inputs) -> int:
@@ -93,7 +93,7 @@ def _are_shapes(values: list[object]) -> bool:
     return all(isinstance(value, list) for value in values)
 
 
-def _broadcast(shapes: list[Shape] | tuple[Shape, ...]) -> list[int]:
+def broadcast(shapes: list[Shape] | tuple[Shape, ...]) -> list[int]:
     """Return the sizes of what comes out when all of them are stretched to fit each other."""
     rank = max(len(shape) for shape in shapes)
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
@@ -205,15 +205,15 @@ def _avg_pool_backward(rank: int, inputs: Inputs) -> int:
 
 def _adaptive_pool(rank: int, inputs: Inputs) -> int:
     outer, sizes = _split(inputs.shape(0), rank)
-    return prod(outer) * _adaptive_windows(sizes, tuple(inputs.integers(1, rank)))
+    return prod(outer) * adaptive_windows(sizes, tuple(inputs.integers(1, rank)))
 
 
 def _adaptive_avg_pool_backward(rank: int, inputs: Inputs) -> int:
     outer, sizes = _split(inputs.shape(1), rank)
-    return prod(outer) * _adaptive_windows(sizes, inputs.shape(0)[-rank:])
+    return prod(outer) * adaptive_windows(sizes, inputs.shape(0)[-rank:])
 
 
-def _adaptive_windows(sizes: Shape, places: Shape) -> int:
+def adaptive_windows(sizes: Shape, places: Shape) -> int:
     """Return how many elements all windows hold: neighbours share one where they do not divide."""
     if min(places) < 1:
         raise ValueError(f"output {places}")

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Shape = tuple[int, ...]
 
+_KEYS = ("Input Dims", "Input type", "Concrete Inputs", "Input names")
 _MOST_DIMENSIONS = 64  # torch's own limit
 _LONGEST_DIMENSION = 2**63 - 1
 
@@ -31,9 +32,10 @@ _INTEGER_TYPES = frozenset(
         "unsigned int",
         "unsigned long",
         "unsigned short",
+        *("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"),  # Paddle's words
     }
 )
-"""The words that torch writes as "Input type" of tensors without a fraction."""
+"""The words that frameworks write as "Input type" of tensors without a fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Inputs:
     dims: list[Any]
     types: list[Any]
     concrete: list[Any]
+    names: list[Any] = field(default_factory=list)  # of keyword arguments; "" or none for others
 
     @staticmethod
     def parse(fragment: str) -> Inputs:
@@ -51,9 +54,8 @@ class Inputs:
             pairs = json.loads("{" + fragment + "}", strict=False)
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
-        columns = (pairs.get(key, []) for key in ("Input Dims", "Input type", "Concrete Inputs"))
-        dims, types, concrete = (column if isinstance(column, list) else [] for column in columns)
-        return Inputs(dims, types, concrete)
+        columns = (pairs.get(key, []) for key in _KEYS)
+        return Inputs(*(column if isinstance(column, list) else [] for column in columns))
 
     def shape(self, index: int) -> Shape:
         """Return the sizes of a tensor; a scalar, or a tensor that was not given, has none."""

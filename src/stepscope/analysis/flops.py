@@ -32,6 +32,9 @@ Where torch counts otherwise
       ``torch.profiler`` also every convolution but ``aten::conv2d``, attention and all gradients
       of convolutions.
 
+Paddle's eager operators (``matmul dygraph``) count as torch's do; see ``_flop_paddle``. Those that
+are called by a sign (``x + y``), those of the backward pass and static graphs carry no shapes.
+
 Unknown is 0: other operators, and shapes that are missing or make no sense.
 """
 
@@ -41,7 +44,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis import _flop_elements, _flop_products
+from stepscope.analysis import _flop_elements, _flop_paddle, _flop_products
 from stepscope.analysis._flop_inputs import Inputs
 from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import SliceKind
@@ -55,7 +58,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
     Float64 = NDArray[np.float64]
 
-_FORMULAS = {**_flop_elements.FORMULAS, **_flop_products.FORMULAS}
+_FORMULAS = {**_flop_elements.FORMULAS, **_flop_products.FORMULAS, **_flop_paddle.FORMULAS}
 _MOST = 2**63 - 1
 
 

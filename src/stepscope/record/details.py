@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.trace.event_types import TracerEventType, event_type_fragment
 from stepscope.trace.model import Args, IntColumn
 from stepscope.trace.strings import Strings
 
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     from stepscope.trace.model import UInt32
 
 _RANGE_CATEGORY = "user_annotation"
+_TYPES = frozenset(map(event_type_fragment, TracerEventType))
 
 
 def args_of(strings: Strings, category: UInt32, detail: UInt32) -> tuple[Strings, Args]:
     """Return the args of all slices, and the strings with those that the args need.
 
-    The detail of a user's range is any text; that of everything else is the inside of a JSON
-    object, whose integers become columns.
+    The detail of a user's range is any text, or the fragment that tells its event type; that of
+    everything else is the inside of a JSON object, whose integers become columns.
     """
     texts = list(strings)
     is_range = category == strings.ids_of({_RANGE_CATEGORY}).get(_RANGE_CATEGORY, 0)
@@ -41,7 +43,8 @@ def args_of(strings: Strings, category: UInt32, detail: UInt32) -> tuple[Strings
     ranges = np.where(is_range, detail, 0)
     fragment_of = np.zeros(len(texts), np.uint32)
     for text_id in _distinct(ranges):
-        fragment_of[text_id] = interned(f'"args": {_dumps(texts[text_id])}')
+        text = texts[text_id]
+        fragment_of[text_id] = interned(text if text in _TYPES else f'"args": {_dumps(text)}')
     rest[is_range] = fragment_of[ranges[is_range]]
 
     others = np.where(is_range, 0, detail)

@@ -26,3 +26,4 @@ class RecordOptions:
     workers: bool = False  # child processes, too
     host: bool = True  # the frameworks' operators
     device: bool = False  # kernels and copies, where there is a device
+    phases: bool = False  # forward and backward of PyTorch's modules, as Paddle marks its own

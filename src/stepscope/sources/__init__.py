@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from stepscope.record.options import RecordOptions, StackMode
 from stepscope.sources.annotations import forward_annotations
 from stepscope.sources.cuda import CudaActivity
+from stepscope.sources.paddle_source import PaddleSource
 from stepscope.sources.python_calls import PythonCalls
 from stepscope.sources.torch_compile import TorchCompile
 from stepscope.sources.torch_modules import TorchModules
+from stepscope.sources.torch_phases import TorchPhases
 from stepscope.sources.torch_source import TorchCollector, torch_source
 
 if TYPE_CHECKING:
@@ -36,8 +38,11 @@ def default_sources(
         sources.append(CudaActivity(limit))
     if options.host:
         sources += [torch_source(torch_collector, options), TorchCompile()]
+        sources.append(PaddleSource(options))
     if options.modules:
         sources.append(TorchModules())
+    if options.phases:
+        sources.append(TorchPhases())
     if options.annotations:
         sources.append(forward_annotations())
     if options.stacks is not StackMode.NONE:

@@ -1,0 +1,62 @@
+"""Ties what calls of Paddle's operators were made with to the operators' slices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.trace.build import Captured, RawSlices
+    from stepscope.trace.model import Int64
+
+_EAGER = " dygraph"  # how the slice of an eager operator ends: "matmul dygraph"
+_MADE_OF = {"linear": "matmul"}  # operators that are none themselves, and the first in them
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """Calls of operators, as the native notes have them."""
+
+    calls: Int64  # the system's id of the thread, start, end, number of the signature; and so on
+    operators: Sequence[str]  # by the number of a signature
+    fragments: Sequence[str]
+
+
+def with_inputs(captured: Captured, noted: Noted) -> Captured:
+    """Give what a call was made with to the eager operator of its name that started within it."""
+    raw, strings = captured.slices, captured.strings
+    rest = np.zeros(len(raw.start_ns), np.uint32)
+    if len(raw.args.rest):
+        rest[:] = raw.args.rest
+    is_eager = np.array([text.endswith(_EAGER) for text in strings], np.bool_)
+    names = [_MADE_OF.get(operator, operator) + _EAGER for operator in noted.operators]
+    ids = strings.ids_of(names)
+    name_of_signature = np.array([ids.get(name, -1) for name in names], np.int64)
+    tracks = {track.tid: number for number, track in enumerate(captured.tracks)}
+    calls = noted.calls.reshape(-1, 4)
+    for thread in np.unique(calls[:, 0]).tolist():
+        if str(thread) in tracks:
+            rows = np.flatnonzero((raw.track == tracks[str(thread)]) & is_eager[raw.name])
+            rows, signature = _first_within(raw, rows, calls[calls[:, 0] == thread, 1:])
+            same = raw.name[rows] == name_of_signature[signature]
+            rest[rows[same]] = signature[same] + len(strings)
+    texts = Strings.of([*strings, *noted.fragments])
+    return replace(captured, slices=replace(raw, args=replace(raw.args, rest=rest)), strings=texts)
+
+
+def _first_within(raw: RawSlices, rows: Int64, calls: Int64) -> tuple[Int64, Int64]:
+    """Return the rows that calls found, and the calls' signatures."""
+    if not len(rows):
+        return rows, rows
+    rows = rows[np.argsort(raw.start_ns[rows], kind="stable")]
+    starts = raw.start_ns[rows]
+    at = np.searchsorted(starts, calls[:, 0])
+    found = at < len(rows)
+    found[found] = starts[at[found]] <= calls[found, 1]
+    return rows[at[found]], calls[found, 2]

@@ -1,0 +1,80 @@
+"""What the sources of phases share: functions that are ranges of a type of Paddle's."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import begin_slice, end_slice
+from stepscope.trace.event_types import TracerEventType, event_type_fragment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Function = Callable[..., Any]
+
+RANGE_KIND = 2  # SliceKind.RANGE, whose file imports NumPy
+FORWARD = event_type_fragment(TracerEventType.Forward)
+BACKWARD = event_type_fragment(TracerEventType.Backward)
+BACKWARD_NAME = "Gradient Backward"
+OPTIMIZATION = event_type_fragment(TracerEventType.Optimization)
+OPTIMIZATION_NAME = "Optimization Step"
+DATALOADER = event_type_fragment(TracerEventType.Dataloader)
+
+
+def never() -> bool:
+    """Return False: nobody else marks this phase."""
+    return False
+
+
+def method_by_class(plain: _Function, fragment: str, marked: Callable[[], bool]) -> _Function:
+    """Return a method whose calls are ranges with the name of the object's class.
+
+    While ``marked()`` somebody else marks them, and we do not.
+    """
+
+    @functools.wraps(plain)
+    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if marked():
+            return plain(self, *args, **kwargs)
+        handle = begin_slice(RANGE_KIND, type(self).__name__, fragment)
+        try:
+            return plain(self, *args, **kwargs)
+        finally:
+            end_slice(handle)
+
+    return method
+
+
+class Outermost:
+    """Makes functions ranges of one name: one that runs within another of them is no second one."""
+
+    def __init__(self, name: str, fragment: str, marked: Callable[[], bool]) -> None:
+        """Take what the ranges are called, and who tells that somebody else marks them."""
+        self._name = name
+        self._fragment = fragment
+        self._marked = marked
+        self._here = _Here()
+
+    def __call__(self, plain: _Function) -> _Function:
+        """Return a function that is a range around the plain one."""
+        name, fragment, marked, here = self._name, self._fragment, self._marked, self._here
+
+        @functools.wraps(plain)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if here.inside or marked():
+                return plain(*args, **kwargs)
+            here.inside = True
+            handle = begin_slice(RANGE_KIND, name, fragment)
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                end_slice(handle)
+                here.inside = False
+
+        return function
+
+
+class _Here(threading.local):
+    inside = False

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ROOT = Path(stepscope.__file__).parent
 
 # What everybody may import, and what imports nothing of ours.
-LEAVES = {"errors", "notices", "_native", "_decorate", "_annotations"}
+LEAVES = {"errors", "notices", "_native", "_decorate", "_annotations", "_enums"}
 # A part of the package, and the parts it may import besides the leaves. The order is the flow.
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set() for leaf in LEAVES},
@@ -36,6 +36,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("export", "analysis", "trace"),
     },
     "patch": {"torch", "sources"},
+    "migrate": set(),
+    "paddle": {
+        *("session", "recorder", "schedules", "sources", "record", "nvtx"),
+        *("export", "readers", "analysis", "trace"),
+    },
 }
 # They stand above all parts: the public names, and the command line.
 TOP = {"", "cli", "__main__"}

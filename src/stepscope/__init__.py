@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope._native import record_function
 
 if TYPE_CHECKING:
-    from stepscope import itt, nvtx
+    from stepscope import itt, nvtx, paddle
     from stepscope.errors import StepscopeError, TraceReadError, UnsupportedError
     from stepscope.export import export_trace
     from stepscope.patch import patch_torch, unpatch_torch
@@ -53,7 +53,7 @@ _HOMES = {
     "tensorboard_trace_handler": "stepscope.torch.handlers",
     "unpatch_torch": "stepscope.patch",
 }
-_MODULES = {"itt", "nvtx"}
+_MODULES = {"itt", "nvtx", "paddle"}
 
 __all__ = [
     "DeviceType",
@@ -74,6 +74,7 @@ __all__ = [
     "itt",
     "kineto_available",
     "nvtx",
+    "paddle",
     "patch_torch",
     "profile",
     "read_trace",

@@ -22,7 +22,8 @@ class _Telling(threading.local):
 _telling = _Telling()
 
 
-def _tell(function: Callable[..., object], *args: str) -> None:
+def tell(function: Callable[..., object], *args: str) -> None:
+    """Call a tool's function, so that nobody takes it for a range of the program's own."""
     _telling.now = True
     try:
         function(*args)
@@ -50,7 +51,7 @@ class RangeStack(threading.local):
         """Begin a range; return its zero-based depth."""
         recorded = record_function(message)
         if tool is not None:
-            _tell(tool.push, valid_text(message))
+            tell(tool.push, valid_text(message))
         recorded.__enter__()
         # The tool may come or go before the end: who heard the beginning hears the end.
         self._open.append((recorded, tool))
@@ -63,7 +64,7 @@ class RangeStack(threading.local):
         recorded, tool = self._open.pop()
         recorded.__exit__()
         if tool is not None:
-            _tell(tool.pop)
+            tell(tool.pop)
         return len(self._open)
 
 
@@ -71,7 +72,7 @@ def mark(message: str, tool: Tool | None = None) -> None:
     """Record a moment: a range without a length."""
     with record_function(message):
         if tool is not None:
-            _tell(tool.mark, valid_text(message))
+            tell(tool.mark, valid_text(message))
 
 
 class Ranges:

@@ -1,9 +1,11 @@
-"""One-line notices to the user, each shown once."""
+"""What the user is told while the program runs: notices, each shown once, and warnings."""
 
 from __future__ import annotations
 
 import sys
+import warnings
 
+_PACKAGE = __name__.partition(".")[0]
 _shown: set[str] = set()
 
 
@@ -12,3 +14,15 @@ def notify(line: str) -> None:
     if line not in _shown:
         _shown.add(line)
         print(f"stepscope: {line}", file=sys.stderr, flush=True)
+
+
+def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside of Stepscope that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")

@@ -76,7 +76,7 @@ class annotate:  # noqa: N801 - the name that the nvtx package gave it
     def _tool(self) -> Tool | None:
         nvtx = _package() if self._looks else None
         if nvtx is None:
-            return _tool()
+            return find_tool()
         looks = self._looks
         domain = {"domain": looks["domain"]} if "domain" in looks else {}
         return Tool(
@@ -86,7 +86,8 @@ class annotate:  # noqa: N801 - the name that the nvtx package gave it
         )
 
 
-def _tool() -> Tool | None:
+def find_tool() -> Tool | None:
+    """Return who else hears of ranges now; None where there is nobody."""
     torch = sys.modules.get("torch")
     nvtx = getattr(getattr(torch, "_C", None), "_nvtx", None)
     return _package_tool() if nvtx is None else _torch_tool(nvtx)
@@ -111,7 +112,7 @@ def _package_tool() -> Tool | None:
     return None if nvtx is None else Tool(nvtx.push_range, nvtx.pop_range, nvtx.mark)
 
 
-_ranges = Ranges(_tool)
+_ranges = Ranges(find_tool)
 range_push = _ranges.range_push
 range_pop = _ranges.range_pop
 mark = _ranges.mark

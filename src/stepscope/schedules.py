@@ -7,10 +7,12 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-__all__ = ["ProfilerAction", "Schedule", "always_record", "as_action", "schedule"]
+from stepscope._enums import NamedAlike, is_alike
+
+__all__ = ["ProfilerAction", "Schedule", "always_record", "as_action", "cycles", "schedule"]
 
 
-class ProfilerAction(Enum):
+class ProfilerAction(NamedAlike):
     """What the profiler does during one step; equal to torch.profiler's member of that name."""
 
     NONE = 0
@@ -18,28 +20,23 @@ class ProfilerAction(Enum):
     RECORD = 2
     RECORD_AND_SAVE = 3
 
-    def __eq__(self, other: object) -> bool:
-        """Compare with ours, and with torch's, which need not be imported."""
-        if isinstance(other, Enum) and type(other).__name__ == type(self).__name__:
-            return other.name == self.name
-        return NotImplemented
-
-    __hash__ = Enum.__hash__  # by the name, as torch's: the two find each other in a dict
-
 
 Schedule = Callable[[int], ProfilerAction]
 
 
-def as_action(action: Any, step: int) -> ProfilerAction:
-    """Take what a schedule returned: our members, and torch's own by their name."""
-    if isinstance(action, ProfilerAction):
-        return action
-    if isinstance(action, Enum) and type(action).__name__ == ProfilerAction.__name__:
-        if action.name in ProfilerAction.__members__:
-            return ProfilerAction[action.name]
-        raise ValueError(f"the schedule returned {action!r} for step {step}: it is torch's own")
+def as_action(state: Any, step: int, states: type[Enum] = ProfilerAction) -> ProfilerAction:
+    """Take what a schedule returned: our members, and the framework's own by their name.
+
+    ``states`` is what the dialect calls the actions; the values are the same.
+    """
+    if isinstance(state, ProfilerAction):
+        return state
+    if isinstance(state, Enum) and is_alike(state, states):
+        if state.name in states.__members__:
+            return ProfilerAction(states[state.name].value)
+        raise ValueError(f"the schedule returned {state!r} for step {step}: it is not known here")
     raise TypeError(
-        f"the schedule returned {action!r} for step {step}: it must return a ProfilerAction"
+        f"the schedule returned {state!r} for step {step}: it must return a {states.__name__}"
     )
 
 
@@ -82,6 +79,26 @@ def schedule(
             "starting to record",
             stacklevel=2,
         )
+    return cycles(
+        wait=wait,
+        warmup=warmup,
+        active=active,
+        repeat=repeat,
+        skip_first=skip_first,
+        skip_first_wait=bool(skip_first_wait),
+    )
+
+
+def cycles(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int,
+    skip_first: int,
+    skip_first_wait: bool = False,
+) -> Schedule:
+    """Return what ``schedule`` returns, of arguments that were checked."""
     cycle = wait + warmup + active
 
     def action_at(step: int) -> ProfilerAction:

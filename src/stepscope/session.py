@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import warnings
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
+from stepscope.notices import warn_user
 from stepscope.record.interrupts import HeldInterrupts
 from stepscope.recorder import Recorder
-from stepscope.schedules import ProfilerAction, Schedule, always_record, as_action
+from stepscope.schedules import ProfilerAction, always_record, as_action
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from enum import Enum
 
     from stepscope.sources.base import Source
     from stepscope.trace.model import Trace
@@ -47,6 +49,27 @@ _TRANSITIONS: Mapping[tuple[ProfilerAction, ProfilerAction | None], tuple[str, .
     (RECORD_AND_SAVE, None): ("_save", "_deliver"),
 }
 
+# The same where a cycle that was cut short is delivered, and a warm-up leaves the last trace alone.
+_DELIVERING_TRANSITIONS = {
+    **_TRANSITIONS,
+    (WARMUP, None): ("_warn_unrecorded",),
+    (RECORD, NONE): ("_save", "_deliver", "_warn_delivered"),
+    (RECORD, WARMUP): ("_save", "_deliver", "_warn_delivered", "_prepare"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a Session calls things, and what it does with a cycle that is cut short."""
+
+    states: type[Enum] = ProfilerAction  # the names of the actions; the values are theirs
+    step_name: str = "ProfilerStep#"
+    cut_cycle: str = "Incorrect schedule: {} is followed by {}"  # how the warning begins
+    delivers_cut_cycles: bool = False
+
+
+TORCH = Dialect()
+
 
 class Session:
     """Records what its sources see, as a schedule says, one Trace a cycle."""
@@ -55,24 +78,25 @@ class Session:
         self,
         recorder: Recorder | Sequence[Source],
         *,
-        schedule: Schedule | None = None,
+        schedule: Callable[[int], Any] | None = None,
         on_prepare: Callable[[], object] | None = None,
         on_trace: Callable[[], object] | None = None,
-        step_name: str = "ProfilerStep#",
+        dialect: Dialect = TORCH,
     ) -> None:
         """Take a recorder, or the sources for one.
 
         ``on_prepare`` is called before each cycle, ``on_trace`` when ``trace`` holds one.
         """
         self.recorder = recorder if isinstance(recorder, Recorder) else Recorder(recorder)
-        self.schedule = schedule or always_record
+        self.schedule: Callable[[int], Any] = schedule or always_record
         self.on_prepare = on_prepare
         self.on_trace = on_trace
+        self._dialect = dialect
+        self._transitions = _DELIVERING_TRANSITIONS if dialect.delivers_cut_cycles else _TRANSITIONS
         self.step_num = 0
         self.action = self._action_at(0)
         self.running = False
         self._mark_steps = schedule is not None
-        self._step_name = step_name
         self._step_range: _native.record_function | None = None
         self._undelivered = False
         self._pid = os.getpid()
@@ -136,13 +160,13 @@ class Session:
         return os.getpid() == self._pid
 
     def _action_at(self, step: int) -> ProfilerAction:
-        return as_action(self.schedule(step), step)
+        return as_action(self.schedule(step), step, self._dialect.states)
 
     def _go(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
         # A failing callback does not end the run: the moves after it are made, then it is heard.
         # Anything else that fails does end it, with nothing left on.
         failure: BaseException | None = None
-        for move in _TRANSITIONS[before, after]:
+        for move in self._transitions[before, after]:
             try:
                 getattr(self, move)()
             except BaseException as error:
@@ -164,7 +188,7 @@ class Session:
     def _open_step(self) -> None:
         if self._mark_steps and self.recorder.active:
             self.recorder.note_thread_names()
-            self._step_range = _native.record_function(f"{self._step_name}{self.step_num}")
+            self._step_range = _native.record_function(f"{self._dialect.step_name}{self.step_num}")
             self._step_range.__enter__()
 
     def _close_step(self) -> None:
@@ -191,14 +215,21 @@ class Session:
             self.on_trace()
 
     def _warn_unrecorded(self) -> None:
-        self._warn("WARMUP", "nothing of this cycle was recorded")
+        self._warn(WARMUP, "nothing of this cycle was recorded")
 
     def _warn_unsaved(self) -> None:
-        self._warn("RECORD", "this cycle's trace is kept, but on_trace_ready is not called")
+        self._warn(RECORD, "this cycle's trace is kept, but on_trace_ready is not called")
 
-    def _warn(self, before: str, consequence: str) -> None:
-        warnings.warn(
-            f"Incorrect schedule: {before} is followed by {self.action.name} at step "
-            f"{self.step_num}; {consequence}. End a cycle with RECORD_AND_SAVE.",
-            stacklevel=6,
+    def _warn_delivered(self) -> None:
+        self._warn(RECORD, "this cycle's trace is handed to on_trace_ready all the same")
+
+    def _warn(self, before: ProfilerAction, consequence: str) -> None:
+        after = self.action if self.running else NONE
+        begin = self._dialect.cut_cycle.format(self._word(before), self._word(after))
+        warn_user(
+            f"{begin} at step {self.step_num}; {consequence}. "
+            f"End a cycle with {self._word(RECORD_AND_SAVE)}."
         )
+
+    def _word(self, action: ProfilerAction) -> str:
+        return self._dialect.states(action.value).name

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from stepscope.torch.warn import warn_user
+from stepscope.notices import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from stepscope.notices import warn_user
 from stepscope.record.options import RecordOptions, StackMode
 from stepscope.torch.activity import ProfilerActivity
-from stepscope.torch.warn import warn_user
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -1,0 +1,198 @@
+"""paddle.profiler's benchmark timer: what a step and the loading of its data cost."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stepscope import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_STEPS_TO_WARM_UP = 10  # they do not count for the closing summary
+_STEPS_PER_S = "steps/s"
+_WIDTH = 100
+
+_running: list[BenchmarkTimer] = []
+
+
+@dataclass(slots=True)
+class Spread:
+    """The sum and the extremes of some values."""
+
+    count: int = 0
+    total: float = 0
+    largest: float = 0
+    smallest: float = 0
+
+    def add(self, value: float) -> None:
+        """Take one value."""
+        self.largest = max(self.largest, value) if self.count else value
+        self.smallest = min(self.smallest, value) if self.count else value
+        self.count += 1
+        self.total += value
+
+
+@dataclass(slots=True)
+class Steps:
+    """The costs of some steps, in ns."""
+
+    batch: Spread
+    reader: Spread
+    speed: Spread  # steps or samples a second, step by step
+    samples: int = 0
+
+    @classmethod
+    def none(cls) -> Steps:
+        """Return the costs of no steps."""
+        return cls(Spread(), Spread(), Spread())
+
+    def add(self, batch_ns: int, reader_ns: int, samples: int | None) -> None:
+        """Take one step; without ``samples`` it counts as one."""
+        self.batch.add(batch_ns)
+        self.reader.add(reader_ns)
+        self.samples += samples or 0
+        if batch_ns:
+            self.speed.add((1 if samples is None else samples) * 1e9 / batch_ns)
+
+    def mean_speed(self, by_steps: bool) -> float:
+        """Return what was done a second: the sum of it over the sum of the time."""
+        done = self.batch.count if by_steps else self.samples
+        return done * 1e9 / self.batch.total if self.batch.total else 0.0
+
+
+class BenchmarkTimer:
+    """Measures steps from ``start`` to ``stop``, and the time in which they wait for a DataLoader.
+
+    It stands still while another data set is read than that of the first step, as when a model is
+    evaluated in the middle of its training, and while another timer runs within a step.
+    """
+
+    def __init__(self, now_ns: Callable[[], int] = _native.now_ns) -> None:
+        """Take the clock."""
+        self._now_ns = now_ns
+        self.running = False
+        self._forget()
+
+    def _forget(self) -> None:
+        """Leave nothing of an earlier run."""
+        self._thread = threading.get_ident()
+        self._start_ns = self._step_ns = self._read_ns = 0
+        self._reader_ns = 0  # what the current step has waited so far
+        self._dataset: object = None
+        self._elsewhere = False
+        self._steps = 0
+        self._by_steps = False
+        self._unit = "samples/s"
+        self._recent, self._counted = Steps.none(), Steps.none()
+
+    def start(self) -> None:
+        """Begin the first step."""
+        self._forget()
+        self.running = True
+        self._start_ns = self._step_ns = self._now_ns()
+        _running.append(self)
+
+    def step(self, num_samples: int | None = None) -> None:
+        """End a step, which worked on that many samples, and begin the next."""
+        if not self.running or self._elsewhere:
+            return
+        now_ns = self._now_ns()
+        cost_ns, self._step_ns = now_ns - self._step_ns, now_ns
+        reader_ns, self._reader_ns = self._reader_ns, 0
+        if num_samples is None:
+            self._by_steps, self._unit = True, _STEPS_PER_S
+        samples = None if self._by_steps else num_samples
+        self._steps += 1
+        self._recent.add(cost_ns, reader_ns, samples)
+        if self._steps > _STEPS_TO_WARM_UP:
+            self._counted.add(cost_ns, reader_ns, samples)
+
+    def stop(self) -> str | None:
+        """End; return the summary, None after too few steps for one."""
+        if not self.running:
+            return None
+        self.running = False
+        _running.remove(self)
+        now_ns = self._now_ns()
+        for other in _running:
+            other._leave_out_nested(self._thread, self._start_ns, now_ns)
+        return self._summary() if self._steps > _STEPS_TO_WARM_UP else None
+
+    def step_info(self, unit: str = "samples") -> str:
+        """Return the average costs of the steps since the last call."""
+        recent, self._recent = self._recent, Steps.none()
+        steps = recent.batch.count
+        text = ""
+        if recent.reader.total:
+            text += f" reader_cost: {recent.reader.total / steps / 1e9:.5f} s"
+        if recent.batch.total:
+            self._unit = _STEPS_PER_S if self._by_steps else f"{unit}/s"
+            text += f" batch_cost: {recent.batch.total / steps / 1e9:.5f} s"
+        if speed := recent.mean_speed(self._by_steps):
+            text += f" ips: {speed:.3f} {self._unit}"
+        return text
+
+    # What a data loader tells.
+
+    def read_begins(self, dataset: object) -> None:
+        """Hear that the next batch of a data set is being waited for."""
+        self._read_ns = self._now_ns()
+        if self._dataset is None:
+            self._dataset = dataset
+        if self._elsewhere and dataset is self._dataset:
+            self._step_ns, self._reader_ns = self._read_ns, 0
+        self._elsewhere = dataset is not self._dataset
+
+    def read_ends(self) -> None:
+        """Hear that the batch is there."""
+        if not self._elsewhere:
+            self._reader_ns += self._now_ns() - self._read_ns
+
+    # Time that is not the program's step.
+
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """Keep a block out of the current step."""
+        start_ns = self._now_ns()
+        try:
+            yield
+        finally:
+            self._step_ns += self._now_ns() - start_ns
+
+    def _leave_out_nested(self, thread: int, start_ns: int, end_ns: int) -> None:
+        """Keep another timer's run out of the current step, if all of it was in this step."""
+        if thread == self._thread and self._step_ns <= start_ns:
+            self._step_ns += end_ns - start_ns
+
+    def _summary(self) -> str:
+        counted = self._counted
+        lines = ["Perf Summary".center(_WIDTH, "=")]
+        if counted.reader.total and counted.batch.total:
+            lines.append(f"Reader Ratio: {counted.reader.total / counted.batch.total:.3%}")
+        lines.append(f"Time Unit: s, IPS Unit: {self._unit}")
+        lines.append(_row("", "avg", "max", "min"))
+        if counted.reader.total:
+            lines.append(_costs("reader_cost", counted.reader))
+        lines.append(_costs("batch_cost", counted.batch))
+        speed = counted.speed
+        numbers = (counted.mean_speed(self._by_steps), speed.largest, speed.smallest)
+        lines.append(_row("ips", *(f"{number:.5f}" for number in numbers)))
+        return "\n".join(lines)
+
+
+def running_timers() -> tuple[BenchmarkTimer, ...]:
+    """Return the timers that want to hear of loaded data."""
+    return tuple(_running)
+
+
+def _costs(title: str, cost: Spread) -> str:
+    in_ns = (cost.total / cost.count, cost.largest, cost.smallest)
+    return _row(title, *(f"{ns / 1e9:.5f}" for ns in in_ns))
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.center(15) for cell in cells) + " |"

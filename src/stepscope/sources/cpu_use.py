@@ -1,0 +1,70 @@
+"""How busy the process and the machine were while something was recorded."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepscope.trace.build import Captured
+
+_MACHINE = Path("/proc/stat")
+_IDLE_FIELDS = slice(3, 5)  # idle, iowait
+_COUNTED_FIELDS = 8  # up to steal: time of guests is in the user's already
+
+
+class CpuUse:
+    """The source: two readings of the CPU's clocks a cycle, and no events."""
+
+    name = "CPU use"
+
+    def __init__(self) -> None:
+        """Read nothing yet."""
+        self._start = (0.0, 0.0)
+        self._machine_start: tuple[int, int] | None = None
+        self.of_process: float | None = None  # of one core: above 1 with several busy threads
+        self.of_machine: float | None = None  # of all cores, all processes
+
+    def prepare(self) -> None:
+        """Nothing here is slow."""
+
+    def start(self) -> None:
+        """Read the clocks."""
+        self._start = time.perf_counter(), time.process_time()
+        self._machine_start = _machine_ticks()
+
+    def stop(self) -> None:
+        """Read them again."""
+        elapsed_s = time.perf_counter() - self._start[0]
+        self.of_process = (time.process_time() - self._start[1]) / elapsed_s if elapsed_s else None
+        self.of_machine = _busy_part(self._machine_start, _machine_ticks())
+
+    def collect(self) -> Captured | None:
+        """Return None: there are no events."""
+        return None
+
+    def describe(self) -> str:
+        """Say nothing: the numbers speak."""
+        return ""
+
+    def overhead_ns(self) -> float:
+        """Return 0: there are no events."""
+        return 0.0
+
+
+def _machine_ticks() -> tuple[int, int] | None:
+    """Return the idle and all ticks of all cores since the machine started."""
+    try:
+        line = _MACHINE.read_text(encoding="ascii").partition("\n")[0]
+    except OSError:  # not Linux, or hidden from us
+        return None
+    ticks = [int(word) for word in line.split()[1 : 1 + _COUNTED_FIELDS]]
+    return sum(ticks[_IDLE_FIELDS]), sum(ticks)
+
+
+def _busy_part(start: tuple[int, int] | None, end: tuple[int, int] | None) -> float | None:
+    if start is None or end is None or end[1] <= start[1]:
+        return None
+    idle, total = end[0] - start[0], end[1] - start[1]
+    return min(max(1 - idle / total, 0.0), 1.0)

@@ -8,6 +8,7 @@ from stepscope.cli._command import Parser, ShowVersion, add_verbs
 from stepscope.cli._text import discard_stdout
 from stepscope.cli.export import Export
 from stepscope.cli.info import Info
+from stepscope.cli.migrate import Migrate
 from stepscope.cli.run import Run
 from stepscope.cli.summary import Summary
 from stepscope.errors import StepscopeError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS: tuple[Command, ...] = (Run(), Summary(), Export(), Info())
+COMMANDS: tuple[Command, ...] = (Run(), Summary(), Export(), Info(), Migrate())
 
 _BAD_INPUT = 2
 _INTERRUPTED = 130  # as a shell numbers a death by SIGINT

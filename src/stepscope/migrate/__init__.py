@@ -1,0 +1,1 @@
+"""Rewriting of profiler code between torch.profiler, paddle.profiler and Stepscope."""

@@ -1,0 +1,37 @@
+"""What every part of one conversion shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from libcst import CSTNode as Node
+
+    from stepscope.migrate.edits import Edits
+    from stepscope.migrate.mapping import Dialect, Direction
+    from stepscope.migrate.parsed import Parsed
+
+
+@dataclass(frozen=True, eq=False)
+class Conversion:
+    """A program, the two dialects, how one is said in the other, and where changes are noted."""
+
+    parsed: Parsed
+    edits: Edits
+    source: Dialect
+    target: Dialect
+    way: Direction
+
+    def missing(self, node: Node, name: str) -> None:
+        """Remark that something has no counterpart, at the end of its line."""
+        if name in self.way.approximations:
+            self.approximate(node, name)
+            return
+        self.edits.remark_missing(self.parsed.end(node), name, self.target.module)
+
+    def approximate(self, node: Node, what: str) -> None:
+        """Remark that something is there only nearly the same, if so."""
+        text = self.way.approximations.get(what)
+        if text:
+            self.edits.remark(self.parsed.end(node), text.format(self.target.module))

@@ -1,0 +1,178 @@
+"""Which expressions of a program are profilers and ranges.
+
+Followed are variables (also in other functions of the file that they are passed to), attributes of
+``self``, parameters with the class as annotation, and the parameter of an ``on_trace_ready``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from stepscope.migrate.mapping import PROFILERS, RANGES
+from stepscope.migrate.parsed import dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from libcst import CSTNode as Node
+
+    from stepscope.migrate.parsed import Parsed
+    from stepscope.migrate.references import Reference
+
+_ENOUGH_ROUNDS = 8  # of passing an object on from one function to the next
+_HANDLER = "on_trace_ready"
+_ENTERING = {"enter_context", "__enter__"}  # they return the object that they enter
+
+
+class Instances:
+    """Tells for an expression which use of a class made it."""
+
+    def __init__(self, parsed: Parsed, references: Iterable[Reference]) -> None:
+        """Follow the objects of the classes that are referred to."""
+        self._parsed = parsed
+        self._classes = {
+            reference.node: reference
+            for reference in references
+            if reference.name in PROFILERS | RANGES
+        }
+        # A bound name (or parameter) or, for self.x, the class and the text.
+        self._origins: dict[Any, Reference] = {}
+        for _ in range(_ENOUGH_ROUNDS):
+            known = len(self._origins)
+            for node in parsed.nodes:
+                self._learn(node)
+            if len(self._origins) == known:
+                break
+
+    def origin(self, node: Node) -> Reference | None:
+        """Return the use of the class that made the object, or None if it is no such object."""
+        if isinstance(node, cst.Call):
+            function = node.func
+            if function in self._classes:
+                return self._classes[function]
+            if not isinstance(function, cst.Attribute) or function.attr.value not in _ENTERING:
+                return None
+            return self.origin(node.args[0].value if node.args else function.value)
+        if isinstance(node, cst.NamedExpr):
+            return self.origin(node.value)
+        if isinstance(node, cst.IfExp):
+            return self.origin(node.body) or self.origin(node.orelse)
+        if isinstance(node, cst.Name):
+            return self._of_name(node) if self._parsed.is_read(node) else None
+        return self._origins.get(self._attribute(node))
+
+    def _of_name(self, node: Any) -> Reference | None:
+        bindings = [
+            assignment.node
+            for assignment in self._parsed.assignments(node)
+            if hasattr(assignment, "node")
+        ]
+        for binding in self._possible(bindings, node):
+            if binding in self._origins:
+                return self._origins[binding]
+        return None
+
+    def _possible(self, bindings: list[Node], node: Node) -> list[Node]:
+        """Leave out what is certainly bound anew before the name is used."""
+        parsed = self._parsed
+        at = parsed.start(node)
+        before = sorted((b for b in bindings if parsed.start(b) < at), key=parsed.start)
+        for i, binding in reversed(list(enumerate(before))):
+            block = self._block(binding)
+            if block is not None and block in parsed.ancestors(node):
+                same_scope = parsed.scope(node) is parsed.scope(binding)
+                return before[i:] if same_scope else bindings
+        return bindings
+
+    def _block(self, binding: Node) -> Node | None:
+        """Return the block of statements in which a name is bound for good."""
+        for ancestor in self._parsed.ancestors(binding):
+            if isinstance(ancestor, (cst.For, cst.ExceptHandler, cst.ClassDef)):
+                return None
+            if isinstance(ancestor, (cst.IndentedBlock, cst.Module)):
+                return ancestor
+        return None
+
+    def _learn(self, node: Node) -> None:
+        if isinstance(node, cst.WithItem) and node.asname is not None:
+            self._bind(node.asname.name, self.origin(node.item))
+        elif isinstance(node, cst.Assign):
+            for target in node.targets:
+                self._bind(target.target, self.origin(node.value))
+        elif isinstance(node, (cst.AnnAssign, cst.NamedExpr)) and node.value is not None:
+            self._bind(node.target, self.origin(node.value))
+        elif isinstance(node, cst.Param) and node.annotation is not None:
+            self._bind(node, self._class_in(node.annotation))
+        elif isinstance(node, cst.Call):
+            self._learn_from_call(node)
+
+    def _learn_from_call(self, call: Any) -> None:
+        made = self._classes.get(call.func)
+        for position, argument in enumerate(call.args):
+            keyword = argument.keyword.value if argument.keyword else ""
+            if made is not None and keyword == _HANDLER:
+                for parameters in self._parameters(argument.value):
+                    self._bind(parameters[0], made)
+            origin = self.origin(argument.value) if made is None and not argument.star else None
+            if origin is None:
+                continue
+            for parameters in self._parameters(call.func):
+                names = [parameter.name.value for parameter in parameters]
+                index = names.index(keyword) if keyword in names else position
+                if index < len(parameters) and (keyword in names or not keyword):
+                    self._bind(parameters[index], origin)
+
+    def _bind(self, target: Any, origin: Reference | None) -> None:
+        if origin is None:
+            return
+        key = target if isinstance(target, (cst.Name, cst.Param)) else self._attribute(target)
+        if key is not None:
+            self._origins.setdefault(key, origin)
+
+    def _attribute(self, node: Node) -> tuple[Node, str] | None:
+        """Return the class and the text of ``self.x``."""
+        text = dotted(node)
+        if not text.startswith(("self.", "cls.")):
+            return None
+        classes = (a for a in self._parsed.ancestors(node) if isinstance(a, cst.ClassDef))
+        owner = next(classes, None)
+        return (owner, text) if owner is not None else None
+
+    def _class_in(self, annotation: Node) -> Reference | None:
+        todo = [annotation]
+        while todo:
+            node = todo.pop()
+            if node in self._classes:
+                return self._classes[node]
+            todo.extend(node.children)
+        return None
+
+    def _parameters(self, function: Node) -> Iterator[list[Any]]:
+        """Yield the parameters that a call of a function of this file fills, in order."""
+        if isinstance(function, cst.Lambda):
+            definitions: list[Any] = [function]
+        elif isinstance(function, cst.Name):
+            assignments = self._parsed.assignments(function)
+            definitions = [getattr(assignment, "node", None) for assignment in assignments]
+        else:
+            definitions = self._methods(function)
+        for definition in definitions:
+            if isinstance(definition, (cst.FunctionDef, cst.Lambda)):
+                parameters = [*definition.params.posonly_params, *definition.params.params]
+                is_method = isinstance(function, cst.Attribute)
+                if parameters[is_method:]:
+                    yield parameters[is_method:]
+
+    def _methods(self, function: Node) -> list[Any]:
+        key = self._attribute(function)
+        if key is None or key[1].count(".") != 1:
+            return []
+        owner: Any = key[0]
+        name = key[1].partition(".")[2]
+        return [
+            statement
+            for statement in owner.body.body
+            if isinstance(statement, cst.FunctionDef) and statement.name.value == name
+        ]

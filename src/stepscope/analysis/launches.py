@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.tree import CallTree
     from stepscope.trace.model import Int64, Trace, UInt8
 
-_EXTERNAL_ID = "External id"
+WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
+_EXTERNAL_ID_KEYS = ("External id", "external id")  # the second: device work of early Kinetos
 _NO_LAUNCH = -1
 _OP_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
 
@@ -39,9 +40,7 @@ def launches(tree: CallTree) -> Launches | None:
         return None
     slices = tree.trace.slices
     kind = tree.of(slices.kind)
-    work = np.flatnonzero(
-        (kind == SliceKind.KERNEL) | (kind == SliceKind.MEMCPY) | (kind == SliceKind.MEMSET)
-    )
+    work = np.flatnonzero(np.isin(kind, WORK_KINDS))
     host = _launching_event(tree, kind, work)
     work, host = work[host != _NO_LAUNCH], host[host != _NO_LAUNCH]
     duration = tree.of(slices.duration_ns)
@@ -87,19 +86,39 @@ def device_name(trace: Trace) -> str | None:
     return next((word for word in ("mtia", "xpu", "privateuse1") if word in words), "cuda")
 
 
+def launching_calls(trace: Trace, work: Int64) -> Int64:
+    """Return the row of the runtime call that launched each slice of device work, NO_SLICE without.
+
+    They share a correlation. All that a replayed CUDA graph runs shares that of the one launch.
+    """
+    kind, correlation = trace.slices.kind, trace.slices.correlation
+    calls = np.flatnonzero((kind == SliceKind.RUNTIME) & (correlation != NO_CORRELATION))
+    return _matched(correlation[work], correlation[calls], calls)
+
+
 def _launching_event(tree: CallTree, kind: UInt8, work: Int64) -> Int64:
     """Return the host event of each piece of work, _NO_LAUNCH where the trace does not tell."""
     correlation = tree.of(tree.trace.slices.correlation)
     calls = np.flatnonzero((kind == SliceKind.RUNTIME) & (correlation != NO_CORRELATION))
     call = _matched(correlation[work], correlation[calls], calls)
     host = np.where(call == _NO_LAUNCH, _NO_LAUNCH, _enclosing_op(tree, kind, call))
-    args = tree.trace.slices.args
-    if (host == _NO_LAUNCH).any() and _EXTERNAL_ID in args.integers:
-        dense = args.dense(_EXTERNAL_ID, len(tree.trace.slices), 0)
-        external = tree.of(dense)
+    if (host == _NO_LAUNCH).any():
+        external = tree.of(_external_ids(tree.trace))
         ops = np.flatnonzero(np.isin(kind, _OP_KINDS) & (external > 0))
-        host = np.where(host == _NO_LAUNCH, _matched(external[work], external[ops], ops), host)
+        # Some Kinetos wrote the correlation again, which is no operator's number.
+        wanted = np.where(external[work] == correlation[work], _NO_LAUNCH, external[work])
+        host = np.where(host == _NO_LAUNCH, _matched(wanted, external[ops], ops), host)
     return host
+
+
+def _external_ids(trace: Trace) -> Int64:
+    """Return the number by which device work names its operator, 0 where there is none."""
+    external = np.zeros(len(trace.slices), np.int64)
+    for key in _EXTERNAL_ID_KEYS:
+        if key in trace.slices.args.integers:
+            column = trace.slices.args.integers[key]
+            external[column.rows] = column.values
+    return external
 
 
 def _enclosing_op(tree: CallTree, kind: UInt8, call: Int64) -> Int64:

@@ -182,12 +182,16 @@ def _instants(trace: Trace) -> Int64:
 
 def _device_names(device_type: Int64, index: Int64) -> tuple[list[str], NDArray[np.intp]]:
     """Return the distinct devices, and which one each row has."""
-    pairs, which = np.unique(np.stack([device_type, index]), axis=1, return_inverse=True)
+    types, which_type = np.unique(device_type, return_inverse=True)
+    places, which_place = np.unique(index, return_inverse=True)
+    # As one number each: NumPy compares whole columns ten times as slowly.
+    pairs, which = np.unique(which_type * len(places) + which_place, return_inverse=True)
     names = []
-    for number, place in pairs.T.tolist():
+    for pair in pairs.tolist():
+        number, place = int(types[pair // len(places)]), int(places[pair % len(places)])
         word = _DEVICE_TYPES.get(number, f"device type {number}")
         names.append(word if word == CPU or place < 0 else f"{word}:{place}")
-    return names, which.reshape(-1)
+    return names, which
 
 
 def _with_texts(strings: Strings, texts: Iterable[str]) -> tuple[Strings, UInt32]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.trace.model import NO_SEQUENCE, NO_SLICE, NO_THREAD, SliceFlags, SliceKind
+from stepscope.analysis.backward import forward_operators
+from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 TORCH_PREFIX = "nn.Module: "
 """How torch.profiler's Python frames of module calls begin (``nn.Module: Linear_0``)."""
-
-
-_FLOW = "fwdbwd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,63 +69,14 @@ def module_calls(trace: Trace) -> ModuleCalls:
 
 
 def forward_rows(trace: Trace) -> Int64:
-    """Return for every slice of the backward pass the row of its forward operator, or NO_SLICE.
-
-    A backward function names its forward operator by thread and sequence number. Several operators
-    share those; the last to start made the graph's node.
-    """
+    """Return for every slice of the backward pass the row of its forward operator, or NO_SLICE."""
     slices = trace.slices
-    found = np.full(len(slices), NO_SLICE, np.int64)
-    numbered = slices.sequence != NO_SEQUENCE
     has_forward = slices.forward_thread > 0  # torch's thread ids start at 1
-    backward = np.flatnonzero(numbered & has_forward)
-    is_backward = has_forward | (slices.flags & SliceFlags.BACKWARD != 0)
-    forward = np.flatnonzero(numbered & ~is_backward)
-    if not len(backward) or not len(forward):
-        return found
-    key = _sequence_keys(trace, forward, backward)
-    distinct, last = np.unique(key[forward][::-1], return_index=True)
-    at = np.minimum(np.searchsorted(distinct, key[backward]), len(distinct) - 1)
-    match = forward[::-1][last[at]]
-    # What claims to come before its own forward operator is not tied to it.
-    good = (distinct[at] == key[backward]) & (match < backward)
-    found[backward[good]] = match[good]
+    outside = ~(has_forward | (slices.flags & SliceFlags.BACKWARD != 0))
+    backward = np.flatnonzero(has_forward)
+    found = np.full(len(slices), NO_SLICE, np.int64)
+    found[backward] = forward_operators(trace, backward, outside)
     return found
-
-
-def _sequence_keys(trace: Trace, forward: Int64, backward: Int64) -> Int64:
-    """Return a number for each slice that tells its process, forward thread and sequence number."""
-    slices = trace.slices
-    thread = np.zeros(len(slices), np.int64)
-    thread[backward] = slices.forward_thread[backward]
-    thread[forward] = _thread_numbers(trace, backward)[slices.track[forward]]
-    pids, process = np.unique([track.pid for track in trace.tracks], return_inverse=True)
-    threads = int(thread.max()) + 2  # with that of a track whose number nobody knows, -1
-    key: Int64 = (slices.sequence * len(pids) + process[slices.track]) * threads + thread + 1
-    return key
-
-
-def _thread_numbers(trace: Trace, backward: Int64) -> Int64:
-    """Return torch's number of the thread of each track.
-
-    A foreign trace does not tell. Its flows do: one leads from a track to a function that names the
-    thread on which its forward operator ran.
-    """
-    numbers = np.array([track.logical_id for track in trace.tracks], np.int64)
-    if (numbers != NO_THREAD).any():
-        return numbers
-    slices, marks = trace.slices, trace.marks
-    flows = np.flatnonzero(marks.category == trace.strings.ids_of({_FLOW}).get(_FLOW, 0))
-    starts, ends = (flows[marks.phase[flows] == ord(phase)] for phase in "sf")
-    flow_id = marks.fields.dense("id", len(marks), -1)
-    _, at_start, at_end = np.intersect1d(flow_id[starts], flow_id[ends], return_indices=True)
-    starts, ends = starts[at_start], ends[at_end]
-    named = zip(slices.track[backward].tolist(), slices.start_ns[backward].tolist(), strict=True)
-    thread_of = dict(zip(named, slices.forward_thread[backward].tolist(), strict=True))
-    led_to = zip(marks.track[ends].tolist(), marks.time_ns[ends].tolist(), strict=True)
-    for track, end in zip(marks.track[starts].tolist(), led_to, strict=True):
-        numbers[track] = thread_of.get(end, numbers[track])
-    return numbers
 
 
 def _module_frames(trace: Trace) -> Int64:

@@ -9,11 +9,11 @@ import numpy as np
 
 from stepscope.analysis._module_groups import Groups
 from stepscope.analysis.flops import flops_of
-from stepscope.analysis.launches import launches
+from stepscope.analysis.launches import WORK_KINDS, launches, launching_calls
 from stepscope.analysis.memory import memory_of_slices
 from stepscope.analysis.module_calls import module_calls, module_of_slices
 from stepscope.analysis.tree import call_tree
-from stepscope.trace.model import DEVICE_KINDS, SliceFlags, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     import pandas
@@ -140,13 +140,24 @@ def module_table(trace: Trace, depth: int | None = None) -> ModuleTable:
 
 
 def _device_ns(trace: Trace) -> Int64:
-    """Return the device time that each slice of the host launched itself."""
+    """Return the device time that each slice of the host launched itself.
+
+    That slice is the runtime call, which is in the module even where no operator is around it, as
+    when a graph is replayed; without one in the trace, the operator that the work names.
+    """
     launched = np.zeros(len(trace.slices), np.int64)
     tree = call_tree(trace)
     found = launches(tree)
-    if found is not None and tree.is_device is not None:
-        rows = np.arange(len(tree)) if tree.rows is None else tree.rows
-        launched[rows] = np.where(tree.is_device, 0, found.self_device_ns)
+    if found is None:
+        return launched
+    rows = np.arange(len(tree)) if tree.rows is None else tree.rows
+    host = np.full(len(trace.slices), NO_SLICE, np.int64)
+    host[rows[found.work]] = rows[found.host]
+    work = np.flatnonzero(np.isin(trace.slices.kind, WORK_KINDS))
+    call = launching_calls(trace, work)
+    host[work] = np.where(call == NO_SLICE, host[work], call)
+    work = work[host[work] != NO_SLICE]
+    np.add.at(launched, host[work], trace.slices.duration_ns[work])
     return launched
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.analysis.phases import COMPILE_CATEGORY, phase_table, without_compilation
 from stepscope.analysis.steps import step_table
+from stepscope.cli._device import device_facts
 from stepscope.cli._text import count_text, duration_text, size_text
 from stepscope.export.table import printable
 from stepscope.trace.model import DEVICE_KINDS, SliceKind
@@ -42,6 +43,7 @@ def facts(trace: Trace) -> Iterator[Fact]:
         if phase.name == COMPILE_CATEGORY:
             times = count_text(phase.count, "time")
             yield "compile", f"{duration_text(phase.total_ns)}, {times}; no part of the steps"
+    yield from device_facts(trace)
     for name, says in info.sources.items():
         yield ("recorded", f"ranges; {says}") if name == "torch" else (name, says)
     window_ns = info.end_ns - info.start_ns

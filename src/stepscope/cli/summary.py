@@ -54,11 +54,20 @@ class Summary:
             help="sum up by module instead of by operator, down to a depth",
         )
         parser.add_argument(
+            "--device",
+            metavar="VIEW",
+            nargs="?",
+            const="overview",
+            help="show what devices did instead: overview (the default), streams, steps, idle, "
+            "queue, kernels, copies, communication or flops",
+        )
+        parser.add_argument(
             "--save", metavar="FILE", help="write all rows of the table, too: .csv or .json"
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Print facts and table."""
+        from stepscope.cli._device import check_view, device_text
         from stepscope.cli._files import read
         from stepscope.cli._show import facts, headline, print_title, show_facts
         from stepscope.cli._tables import (
@@ -71,8 +80,12 @@ class Summary:
 
         check_sort_by(args.sort_by)
         check_table_file(args.save)
+        if args.device is not None:
+            check_view(args.device)
         trace = read(args.trace)
-        if args.modules is not None:
+        if args.device is not None:
+            table = device_text(trace, args.device, args.row_limit, args.save)
+        elif args.modules is not None:
             depth = None if args.modules < 0 else args.modules
             table = modules_text(trace, depth, args.row_limit, args.save)
         else:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.export._files import ExportError, output_file
+from stepscope.export._layout import Column, text_lines
 from stepscope.export.table import printable, time_text
 
 if TYPE_CHECKING:
@@ -18,23 +18,9 @@ if TYPE_CHECKING:
     from stepscope.analysis.modules import ModuleTable
     from stepscope.trace.model import Int64
 
-_GAP = "  "
 _OUTSIDE = "(outside of modules)"
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _COUNT_UNITS = ("", "k", "M", "G", "T", "P", "E")
-
-
-@dataclass(frozen=True, slots=True)
-class _Column:
-    header: str
-    cells: list[str]
-    is_text: bool = False
-
-    def lines(self, max_width: int) -> list[str]:
-        width = min(max(len(cell) for cell in (self.header, *self.cells)), max_width)
-        cut = [cell if len(cell) <= width else cell[: width - 3] + "..." for cell in self.cells]
-        lines = [self.header, "-" * width, *cut]
-        return [line.ljust(width) if self.is_text else line.rjust(width) for line in lines]
 
 
 def module_table_text(
@@ -55,8 +41,7 @@ def module_table_text(
     order = _order(rows, sort_by)
     shown = order if row_limit < 0 else order[:row_limit]
     columns = _columns(rows, shown, time_unit, as_tree=sort_by is None)
-    lines = zip(*(column.lines(max_name_width) for column in columns), strict=True)
-    text = [_GAP.join(line).rstrip() for line in lines]
+    text = text_lines(columns, max_name_width)
     if len(shown) < len(order):
         text.append(f"({len(order) - len(shown)} more rows)")
     return "\n".join(text) + "\n"
@@ -103,12 +88,12 @@ def _order(rows: ModuleTable, sort_by: str | None) -> list[int]:
 
 def _columns(
     rows: ModuleTable, shown: list[int], time_unit: str | None, *, as_tree: bool
-) -> list[_Column]:
-    def texts(header: str, cell: Callable[[int], str]) -> _Column:
-        return _Column(header, [printable(cell(row)) for row in shown], is_text=True)
+) -> list[Column]:
+    def texts(header: str, cell: Callable[[int], str]) -> Column:
+        return Column(header, [printable(cell(row)) for row in shown], is_text=True)
 
-    def numbers(header: str, values: Int64, show: Callable[[int], str]) -> list[_Column]:
-        return [_Column(header, [show(int(values[row])) for row in shown])] if values.any() else []
+    def numbers(header: str, values: Int64, show: Callable[[int], str]) -> list[Column]:
+        return [Column(header, [show(int(values[row])) for row in shown])] if values.any() else []
 
     def time(ns: int) -> str:
         return time_text(ns / 1000, time_unit)

@@ -1,0 +1,61 @@
+"""Tables of columns: frozen dataclasses that know how to become a data frame."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.labels import Labels
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64
+
+    Columns = dict[str, Sequence[Any] | NDArray[Any]]
+
+
+class Table:
+    """A base for frozen dataclasses whose fields are columns of one length.
+
+    A column of texts is a tuple, or Labels where there are many rows; all others are arrays.
+    """
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(next(iter(self.to_columns().values())))
+
+    def to_columns(self) -> Columns:
+        """Return the columns by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the rows as a Polars DataFrame; times in ns, sizes in bytes."""
+        import polars as pl
+
+        return pl.DataFrame([_series(name, column) for name, column in self.to_columns().items()])
+
+
+def summed(group: NDArray[Any], values: Int64, groups: int) -> Int64:
+    """Return the sum of the values of each group, exact: not through floating point."""
+    sums = np.zeros(groups, np.int64)
+    np.add.at(sums, group, values)
+    return sums
+
+
+def _series(name: str, column: Sequence[Any] | NDArray[Any]) -> polars.Series:
+    import polars as pl
+
+    if isinstance(column, np.ndarray):
+        return pl.Series(name, column)
+    if isinstance(column, Labels):
+        return _series(name, tuple(column.texts)).gather(column.codes)
+    texts = [text.encode("utf-8", "replace").decode() for text in column]
+    return pl.Series(name, texts, dtype=pl.String)

@@ -1,0 +1,88 @@
+"""Stretches of time: their union, what two sets share, and what lies between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Stretches of time in order, none empty, none touching the next; ends are exclusive."""
+
+    start_ns: Int64
+    end_ns: Int64
+
+    def __len__(self) -> int:
+        """Return the number of stretches."""
+        return len(self.start_ns)
+
+    @property
+    def total_ns(self) -> int:
+        """Return how long they are together."""
+        return int((self.end_ns - self.start_ns).sum())
+
+    def covered(self, from_ns: Int64, to_ns: Int64) -> Int64:
+        """Return how much of each interval ``from_ns`` .. ``to_ns`` they cover."""
+        return self._covered_before(to_ns) - self._covered_before(from_ns)
+
+    def contain(self, time_ns: Int64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Tell which moments lie in them; the start of one does, its end does not."""
+        if not len(self):
+            return np.zeros(len(time_ns), np.bool_)
+        at = np.searchsorted(self.start_ns, time_ns, side="right") - 1
+        return (at >= 0) & (time_ns < self.end_ns[at])
+
+    def shared_with(self, other: Intervals) -> Intervals:
+        """Return the time that both cover."""
+        # Both are in order and apart, so the one that opens last and the one that closes first
+        # pair up: a shared stretch begins where the number of open intervals reaches two.
+        times = np.concatenate([self.start_ns, other.start_ns, self.end_ns, other.end_ns])
+        opens = len(self) + len(other)
+        order = np.argsort(times, kind="stable")
+        change = np.where(order < opens, 1, -1)
+        deep = np.flatnonzero(np.cumsum(change) == 2)
+        deep = deep[change[deep] == 1]
+        starts, ends = times[order[deep]], times[order[deep + 1]]
+        kept = starts < ends
+        return Intervals(starts[kept], ends[kept])
+
+    def gaps(self, from_ns: int, to_ns: int) -> Intervals:
+        """Return what they leave free between two moments."""
+        starts = np.concatenate([[from_ns], np.clip(self.end_ns, from_ns, to_ns)])
+        ends = np.concatenate([np.clip(self.start_ns, from_ns, to_ns), [to_ns]])
+        kept = starts < ends
+        return Intervals(starts[kept], ends[kept])
+
+    def _covered_before(self, time_ns: Int64) -> Int64:
+        if not len(self):
+            return np.zeros(len(time_ns), np.int64)
+        summed = np.concatenate([[0], np.cumsum(self.end_ns - self.start_ns)])
+        at = np.searchsorted(self.start_ns, time_ns, side="right")
+        inside = np.minimum(time_ns, self.end_ns[at - 1]) - self.start_ns[at - 1]
+        covered: Int64 = np.where(at > 0, summed[at - 1] + inside, 0)
+        return covered
+
+
+def union(start_ns: Int64, end_ns: Int64) -> Intervals:
+    """Return the time that any of some intervals covers, no moment twice; they may be in disorder.
+
+    Intervals that touch become one, empty ones cover nothing.
+    """
+    kept = end_ns > start_ns
+    if not kept.all():
+        start_ns, end_ns = start_ns[kept], end_ns[kept]
+    if not len(start_ns):
+        return Intervals(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    if (start_ns[1:] < start_ns[:-1]).any():
+        order = np.argsort(start_ns, kind="stable")
+        start_ns, end_ns = start_ns[order], end_ns[order]
+    reached = np.maximum.accumulate(end_ns)
+    begins = np.concatenate([[True], start_ns[1:] > reached[:-1]])
+    last = np.concatenate([np.flatnonzero(begins)[1:] - 1, [len(start_ns) - 1]])
+    return Intervals(start_ns[begins], reached[last])

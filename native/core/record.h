@@ -24,7 +24,8 @@ enum Flag : uint8_t { kUnfinished = 1, kAsync = 2, kBackward = 4 };
 // Without initial values: a chunk of them costs nothing to make.
 //
 // A kMemory record is an allocation or a release: `end_ticks` holds its bytes (signed), `sequence`
-// the address, `order` what is in use on the device after it, `detail` the device. A kOwner record
+// the address, `order` what is in use on the device after it, `detail` the device, `label` and
+// `forward_thread` the two halves of what the allocator has reserved there. A kOwner record
 // says what the block at `sequence` holds: `flags` is a MemoryOwner, the rest as in kMemory.
 struct alignas(64) Record {
   uint64_t start_ticks;  // of Clock

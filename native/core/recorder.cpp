@@ -163,6 +163,12 @@ void api_allocated(const void* address, size_t bytes, uint8_t device_type, int8_
                       {device_type, device_index});
 }
 
+void api_memory_changed(const void* address, int64_t bytes, int64_t allocated, int64_t reserved,
+                        uint8_t device_type, int8_t device_index) {
+  Recorder::memory_changed(reinterpret_cast<uintptr_t>(address), bytes, allocated, reserved,
+                           {device_type, device_index});
+}
+
 void api_released(const void* address) { Recorder::released(reinterpret_cast<uintptr_t>(address)); }
 
 std::mutex type_names_mutex;
@@ -288,6 +294,19 @@ void Recorder::released(uintptr_t address) {
   });
 }
 
+void Recorder::memory_changed(uintptr_t address, int64_t bytes, int64_t allocated, int64_t reserved,
+                              Device device) {
+  note(Kind::kMemory, [&](Recording&, Record& record) {
+    record.end_ticks = static_cast<uint64_t>(bytes);
+    record.sequence = static_cast<int64_t>(address);
+    record.order = static_cast<uint64_t>(allocated);
+    record.label = static_cast<uint32_t>(reserved);
+    record.forward_thread = static_cast<uint32_t>(reserved >> 32);
+    record.detail = device.word();
+    return true;
+  });
+}
+
 void Recorder::owned(uintptr_t address, int64_t bytes, Device device, uint8_t owner) {
   note(Kind::kOwner, [&](Recording&, Record& record) {
     record.end_ticks = static_cast<uint64_t>(bytes);
@@ -316,13 +335,9 @@ uint32_t Recorder::thread() {
 }
 
 const stepscope_core_api& Recorder::core_api() {
-  static const stepscope_core_api api{STEPSCOPE_CORE_API_VERSION,
-                                      &api_begin,
-                                      &api_end,
-                                      &api_names_changed,
-                                      &api_allocated,
-                                      &api_released,
-                                      &api_name_type};
+  static const stepscope_core_api api{STEPSCOPE_CORE_API_VERSION, &api_begin,     &api_end,
+                                      &api_names_changed,         &api_allocated, &api_released,
+                                      &api_memory_changed,        &api_name_type};
   return api;
 }
 

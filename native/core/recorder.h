@@ -53,6 +53,9 @@ class Recorder {
   // Blocks of memory: handed out, given back, and what one holds (a MemoryOwner).
   static void allocated(uintptr_t address, int64_t bytes, Device device);
   static void released(uintptr_t address);
+  // The same of an allocator that keeps its own books: its totals after the change.
+  static void memory_changed(uintptr_t address, int64_t bytes, int64_t allocated, int64_t reserved,
+                             Device device);
   static void owned(uintptr_t address, int64_t bytes, Device device, uint8_t owner);
 
   // The recording's number of the calling thread; kNoThread when it has recorded nothing yet.

@@ -157,6 +157,8 @@ nb::dict memory_of(const Snapshot& snapshot) {
   nb::dict out = blocks_of(records, snapshot.tick_map);
   out["track"] = column<uint32_t>(records, [](const Record& r) { return r.thread; });
   out["allocated"] = column<int64_t>(records, [](const Record& r) { return r.order; });
+  out["reserved"] = column<int64_t>(
+      records, [](const Record& r) { return uint64_t{r.forward_thread} << 32 | r.label; });
   return out;
 }
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STEPSCOPE_CORE_API_VERSION 2
+#define STEPSCOPE_CORE_API_VERSION 3
 
 enum stepscope_kind { STEPSCOPE_OPERATOR = 1, STEPSCOPE_RANGE = 2 };
 enum stepscope_flag { STEPSCOPE_BACKWARD = 4 };
@@ -66,6 +66,9 @@ struct stepscope_core_api {
   /* A block of memory was handed out, or is about to be given back. */
   void (*allocated)(const void* address, size_t bytes, uint8_t device_type, int8_t device_index);
   void (*released)(const void* address);
+  /* The same, by an allocator that keeps its own books: signed bytes, and its totals after it. */
+  void (*memory_changed)(const void* address, int64_t bytes, int64_t allocated, int64_t reserved,
+                         uint8_t device_type, int8_t device_index);
   /* What the type of a tensor is called; tells the encoded number's meaning. */
   void (*name_type)(uint8_t type, const char* name);
 };

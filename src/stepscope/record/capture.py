@@ -100,7 +100,7 @@ def _memory(strings: Strings, columns: Mapping[str, Any]) -> tuple[Strings, Memo
         track=columns["track"],
         slice=np.full(len(device), NO_SLICE, np.int32),
         allocated=columns["allocated"],
-        reserved=np.zeros(len(device), np.int64),
+        reserved=columns["reserved"],
     )
     return strings, memory
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import hashlib
 import os
 import platform
@@ -23,13 +24,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SOURCE_DIR = Path(__file__).parent.parent / "bridge"
-_SOURCES = ("torch_bridge.cpp", "core_api.h")
+_INTERFACE = "core_api.h"
 _STANDARDS = ("c++17", "c++20")  # what torch's headers ask for depends on its version
 _TIMEOUT_S = 300
 
 
 class BridgeUnavailableError(StepscopeError):
     """The bridge cannot be built or loaded here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """One C++ file over torch's headers, and what it needs besides them."""
+
+    source: str
+    what: str  # it leads to
+    libraries: tuple[str, ...]
+    includes: tuple[Path, ...] = ()
+
+
+OPERATORS = Bridge("torch_bridge.cpp", "torch", ("torch_cpu", "c10"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +60,35 @@ class TorchBuild:
         abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
         return TorchBuild(str(torch.__version__), Path(torch.__file__).parent, abi)
 
-    def key(self) -> str:
+    def key(self, bridge: Bridge) -> str:
         """Name the build: another version, ABI, processor or source is another file."""
         digest = hashlib.sha256()
-        for name in _SOURCES:
+        for name in (bridge.source, _INTERFACE):
             digest.update((_SOURCE_DIR / name).read_bytes())
         abi = "abi1" if self.cxx11_abi else "abi0"
         return f"torch-{self.version}-{abi}-{platform.machine()}-{digest.hexdigest()[:16]}"
 
 
-def bridge_path(torch: Any) -> Path:
+def bridge_path(torch: Any, bridge: Bridge = OPERATORS) -> Path:
     """Return the compiled bridge for this torch, compiling it when it is not in the cache."""
     build = TorchBuild.of(torch)
     folder = _cache_folder()
-    path = folder / f"{build.key()}.so"
+    path = folder / f"{build.key(bridge)}.so"
     if _is_whole(path):
         return path
-    with _exclusive(folder / f"{build.key()}.lock"):
+    with _exclusive(path.with_suffix(".lock")):
         if not _is_whole(path):
-            _compile(build, path)
+            _compile(build, bridge, path)
     return path
+
+
+def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
+    """Load the compiled bridge; raise BridgeUnavailableError when that cannot be."""
+    path = bridge_path(torch, bridge)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BridgeUnavailableError(f"{path} does not load: {error}") from error
 
 
 def _is_whole(path: Path) -> bool:
@@ -129,11 +152,12 @@ def _compiler() -> list[str]:
     raise BridgeUnavailableError("no C++ compiler was found (set CXX, or install g++ or clang++)")
 
 
-def _compile(build: TorchBuild, target: Path) -> None:
+def _compile(build: TorchBuild, bridge: Bridge, target: Path) -> None:
     compiler = _compiler()
     if error := _run([*compiler, "--version"]):
         raise BridgeUnavailableError(f"`{shlex.join(compiler)}` does not work: {error}")
-    notify(f"building the bridge to torch {build.version} (once; it takes some seconds) ...")
+    to = f"{bridge.what} {build.version}"
+    notify(f"building the bridge to {to} (once; it takes some seconds) ...")
     began = time.monotonic()
     errors = []
     for standard in _STANDARDS:
@@ -141,7 +165,7 @@ def _compile(build: TorchBuild, target: Path) -> None:
         handle, made = tempfile.mkstemp(dir=target.parent, suffix=".so.part")
         os.close(handle)
         try:
-            error = _run(_command(compiler, standard, build, made))
+            error = _run(_command(compiler, standard, build, bridge, made))
             if error is None:
                 target.with_suffix(".sha256").write_text(_digest(Path(made)))
                 Path(made).replace(target)
@@ -153,7 +177,9 @@ def _compile(build: TorchBuild, target: Path) -> None:
     raise BridgeUnavailableError(f"`{compiler[0]}` could not compile the bridge: {errors[0]}")
 
 
-def _command(compiler: list[str], standard: str, build: TorchBuild, output: str) -> list[str]:
+def _command(
+    compiler: list[str], standard: str, build: TorchBuild, bridge: Bridge, output: str
+) -> list[str]:
     # NDEBUG: without it torch's accessors assert inside the callback.
     return [
         *compiler,
@@ -167,12 +193,12 @@ def _command(compiler: list[str], standard: str, build: TorchBuild, output: str)
         f"-D_GLIBCXX_USE_CXX11_ABI={int(build.cxx11_abi)}",
         "-isystem",
         str(build.root / "include"),
+        *(word for folder in bridge.includes for word in ("-isystem", str(folder))),
         "-I",
         str(_SOURCE_DIR),
-        str(_SOURCE_DIR / _SOURCES[0]),
+        str(_SOURCE_DIR / bridge.source),
         f"-L{build.root / 'lib'}",
-        "-ltorch_cpu",
-        "-lc10",
+        *(f"-l{library}" for library in bridge.libraries),
         "-o",
         output,
     ]

@@ -71,3 +71,20 @@ def _toolkits() -> Iterator[Path]:
 
 def _version(path: Path) -> list[int]:
     return [int(number) for number in _NUMBERS.findall(path.name)]
+
+
+def cuda_include_folders() -> Iterator[Path]:
+    """Yield the folders in which CUDA's headers are: NVIDIA's wheels', else the toolkit's."""
+    wheels = [
+        folder
+        for package in _nvidia_packages()
+        for folder in (package / "cuda_runtime" / "include", *package.glob("cu*/include"))
+        if (folder / "cuda_runtime_api.h").exists()
+    ]
+    toolkits = [
+        folder
+        for toolkit in _toolkits()
+        if ((folder := toolkit / "include") / "cuda_runtime_api.h").exists()
+    ]
+    # A wheel may lack the compiler's own headers (crt/); a toolkit never does.
+    yield from dict.fromkeys([*toolkits[:1], *wheels])

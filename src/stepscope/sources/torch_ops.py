@@ -8,7 +8,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
-from stepscope.sources.bridge_build import BridgeUnavailableError, bridge_path
+from stepscope.sources.bridge_build import BridgeUnavailableError, load_library
+from stepscope.sources.torch_cuda_memory import CudaMemory
 from stepscope.sources.torch_owners import TorchOwners
 
 if TYPE_CHECKING:
@@ -24,15 +25,11 @@ def load_bridge(torch: Any) -> ctypes.CDLL:
     """Return the bridge, built and loaded; raise BridgeUnavailableError when that cannot be."""
     global _loaded  # noqa: PLW0603 - one bridge a process; it is never unloaded
     if _loaded is None:
-        path = bridge_path(torch)
-        try:
-            bridge = ctypes.CDLL(str(path))
-        except OSError as error:
-            raise BridgeUnavailableError(f"{path} does not load: {error}") from error
+        bridge = load_library(torch)
         bridge.stepscope_bridge_init.argtypes = [ctypes.c_void_p]
         bridge.stepscope_bridge_overhead_ns.restype = ctypes.c_double
         if bridge.stepscope_bridge_init(_native.core_api_address()):
-            raise BridgeUnavailableError(f"{path} was built for another version of Stepscope")
+            raise BridgeUnavailableError("the bridge was built for another version of Stepscope")
         os.register_at_fork(after_in_child=bridge.stepscope_bridge_reset)
         _loaded = bridge
     return _loaded
@@ -60,13 +57,18 @@ class TorchOps:
         self._bridge = load_bridge(torch)
         self._wishes = (options.shapes, options.memory)
         self._owners = TorchOwners(_native.note_owner) if options.memory else None
+        self._cuda_memory = CudaMemory(torch) if options.memory and options.device else None
 
     def prepare(self) -> None:
-        """Nothing is left to do: the bridge is loaded."""
+        """Build what the CUDA allocator needs; the bridge itself is loaded."""
+        if self._cuda_memory is not None:
+            self._cuda_memory.prepare()
 
     def start(self) -> None:
         """Register the callbacks."""
         self._bridge.stepscope_bridge_start(*self._wishes)
+        if self._cuda_memory is not None:
+            self._cuda_memory.start()
         if self._owners is not None:
             self._owners.start()
 
@@ -74,6 +76,8 @@ class TorchOps:
         """Remove them."""
         if self._owners is not None:
             self._owners.stop()
+        if self._cuda_memory is not None:
+            self._cuda_memory.stop()
         self._bridge.stepscope_bridge_stop(*self._wishes)
 
     def collect(self) -> Captured | None:

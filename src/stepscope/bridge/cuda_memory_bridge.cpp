@@ -1,0 +1,86 @@
+// The bridge to torch's CUDA allocator: every block it hands out and takes back, with its totals.
+//
+// Compiled on the user's machine like the bridge to torch's operators, where CUDA's headers are at
+// hand. It is loaded once and never unloaded: torch keeps the observer for good.
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "core_api.h"
+
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+using Entry = allocator::TraceEntry;
+
+constexpr uint8_t kCuda = 1;  // c10::DeviceType::CUDA
+constexpr size_t kMostDevices = 64;
+
+stepscope_core_api core{};
+std::atomic<int> users{0};
+
+struct Totals {
+  std::atomic<int64_t> allocated{0};
+  std::atomic<int64_t> reserved{0};
+};
+std::array<Totals, kMostDevices> totals;
+
+// Called by torch under the device's own lock, on the thread that asked for memory.
+void on_entry(const Entry& entry) {
+  if (users.load(std::memory_order_relaxed) == 0) return;
+  const auto device = static_cast<size_t>(entry.device_);
+  if (device >= kMostDevices) return;
+  Totals& total = totals[device];
+  const auto size = static_cast<int64_t>(entry.size_);
+  int64_t bytes = 0;
+  switch (entry.action_) {
+    case Entry::ALLOC:
+      total.allocated += bytes = size;
+      break;
+    case Entry::FREE_REQUESTED:
+      total.allocated += bytes = -size;
+      break;
+    case Entry::SEGMENT_ALLOC:
+    case Entry::SEGMENT_MAP:
+      total.reserved += size;
+      break;
+    case Entry::SEGMENT_FREE:
+    case Entry::SEGMENT_UNMAP:
+      total.reserved -= size;
+      break;
+    default:
+      return;
+  }
+  core.memory_changed(reinterpret_cast<const void*>(entry.addr_), bytes, total.allocated,
+                      total.reserved, kCuda, static_cast<int8_t>(device));
+}
+
+}  // namespace
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+// 0 when this bridge and the core understand each other.
+EXPORT int stepscope_cuda_bridge_init(const stepscope_core_api* api) {
+  if (api->version != STEPSCOPE_CORE_API_VERSION) return 1;
+  core = *api;
+  return 0;
+}
+
+// What a device has in use as recording begins.
+EXPORT void stepscope_cuda_bridge_totals(int device, int64_t allocated, int64_t reserved) {
+  if (device < 0 || static_cast<size_t>(device) >= kMostDevices || users.load() > 0) return;
+  totals[static_cast<size_t>(device)].allocated = allocated;
+  totals[static_cast<size_t>(device)].reserved = reserved;
+}
+
+EXPORT void stepscope_cuda_bridge_start() {
+  static std::once_flag attached;
+  std::call_once(attached, [] { allocator::attachAllocatorTraceTracker(&on_entry); });
+  users.fetch_add(1);
+}
+
+EXPORT void stepscope_cuda_bridge_stop() {
+  if (users.load() > 0) users.fetch_sub(1);
+}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stepscope import Trace
-from stepscope.analysis.launches import device_work
+from stepscope.analysis.launches import launched_work
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def run(tmp_path: Path, program: str) -> Trace:
 def names_under_mine(trace: Trace) -> set[str]:
     slices = trace.slices
     names = set()
-    for row, call in zip(*device_work(trace), strict=True):
+    for row, call in zip(*launched_work(trace), strict=True):
         at = call
         while at >= 0:
             if trace.name_of(int(at)) == "mine":

@@ -12,7 +12,7 @@ import pytest
 
 import stepscope
 from stepscope import ProfilerActivity, profile, record_function
-from stepscope.analysis.launches import device_work
+from stepscope.analysis.launches import launched_work
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def operator_of_work(trace: Trace) -> Counter[tuple[str, str]]:
     """Return the name of each piece of device work with the operator around its launch."""
     slices = trace.slices
     pairs: Counter[tuple[str, str]] = Counter()
-    for row, call in zip(*device_work(trace), strict=True):
+    for row, call in zip(*launched_work(trace), strict=True):
         at = slices.parent[call]
         while slices.kind[at] != SliceKind.OPERATOR:
             at = slices.parent[at]
@@ -151,7 +151,7 @@ def test_durations_are_those_of_torch(tmp_path: Path) -> None:
 def test_work_starts_after_its_launch_and_within_the_window(step: Callable[[], None]) -> None:
     trace = recorded(step).trace
     slices = trace.slices
-    work, call = device_work(trace)
+    work, call = launched_work(trace)
     assert len(work) == np.isin(slices.kind, WORK).sum()
     assert (slices.start_ns[work] >= slices.start_ns[call]).all()
     assert (slices.end_ns[work] <= trace.info.end_ns).all()
@@ -164,7 +164,7 @@ def test_only_the_calls_that_matter_are_recorded(step: Callable[[], None]) -> No
     assert "cudaLaunchKernel" in names
     assert "cudaMemcpyAsync" in names
     assert "cudaGetDevice" not in names
-    assert not any("Synchronize" in trace.name_of(int(row)) for row in calls[-1:])
+    assert "cuCtxSynchronize" not in names, "our own waiting at the end is no call of the program"
 
 
 def test_a_replayed_graph_belongs_to_the_range_that_launched_it() -> None:
@@ -188,21 +188,25 @@ def test_a_replayed_graph_belongs_to_the_range_that_launched_it() -> None:
     )
 
 
-def test_device_time_rolls_up(step: Callable[[], None]) -> None:
-    def work() -> None:
-        with record_function("whole step"):
-            step()
+def test_device_time_rolls_up() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()).cuda()
+    inputs = torch.randn(32, 64, device="cuda")
 
+    def work() -> None:
+        with record_function("inference"), torch.no_grad():
+            model(inputs)
+
+    work()
     prof = recorded(work, with_modules=True)
     slices = prof.trace.slices
     total_us = slices.duration_ns[np.isin(slices.kind, WORK)].sum() / 1000
-    (whole,) = [each for each in prof.key_averages() if each.key == "whole step"]
-    (convolution,) = [each for each in prof.key_averages() if each.key == "aten::conv2d"]
+    (whole,) = [each for each in prof.key_averages() if each.key == "inference"]
+    (linear,) = [each for each in prof.key_averages() if each.key == "aten::linear"]
     assert whole.device_time_total == pytest.approx(total_us)
-    assert 0 < convolution.device_time_total < total_us
+    assert 0 < linear.device_time_total < total_us
     assert any(event.kernels for event in prof.events())
     modules = prof.module_table()
-    assert int(modules.device_ns[0]) > 0
+    assert int(modules.device_ns[0]) == pytest.approx(total_us * 1000)
 
 
 @pytest.mark.parametrize("sort_by", ["self_cuda_time_total", "self_device_time_total"])
@@ -266,7 +270,7 @@ def test_two_of_ours_at_once_both_see_the_device(step: Callable[[], None]) -> No
         inner.append(recorded(step).trace)
 
     outer = recorded(work).trace
-    assert device_names(inner[0]) * 1 == device_names(recorded(step).trace)
+    assert device_names(inner[0]) == device_names(recorded(step).trace)
     assert device_names(outer).total() == 2 * device_names(inner[0]).total()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.event_types import event_types
-from stepscope.analysis.launches import device_work
+from stepscope.analysis.launches import launched_work
 from stepscope.analysis.tree import ids_where, levels
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceKind
@@ -210,7 +210,7 @@ def _visits(trace: Trace, rows: Int64, parent: Int32, by_depth: tuple[Int64, ...
 
 def _work(trace: Trace, tree: Tree) -> Work:
     rows = np.flatnonzero(np.isin(trace.slices.kind, _WORK_KINDS))
-    tied, calls = device_work(trace)
+    tied, calls = launched_work(trace)
     call = np.full(len(rows), NO_ROW, np.int64)
     call[np.searchsorted(rows, tied)] = calls
     host = _value_at(tree.parent, call)

@@ -56,20 +56,10 @@ def launches(tree: CallTree) -> Launches | None:
     return Launches(work, host, device_ns, self_device_ns)
 
 
-def device_work(trace: Trace) -> tuple[Int64, Int64]:
-    """Return the rows of kernels, copies and fills whose launch is known, and those of the calls.
-
-    All the kernels of a graph belong to the call that launched it.
-    """
-    slices = trace.slices
-    work = np.flatnonzero(
-        np.isin(slices.kind, (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET))
-        & (slices.correlation != NO_CORRELATION)
-    )
-    calls = np.flatnonzero(
-        (slices.kind == SliceKind.RUNTIME) & (slices.correlation != NO_CORRELATION)
-    )
-    call = _matched(slices.correlation[work], slices.correlation[calls], calls)
+def launched_work(trace: Trace) -> tuple[Int64, Int64]:
+    """Return the rows of device work whose launch is known, and those of the launching calls."""
+    work = np.flatnonzero(np.isin(trace.slices.kind, WORK_KINDS))
+    call = launching_calls(trace, work)
     known = call != _NO_LAUNCH
     return work[known], call[known]
 

@@ -17,6 +17,7 @@ using Entry = allocator::TraceEntry;
 
 constexpr uint8_t kCuda = 1;  // c10::DeviceType::CUDA
 constexpr size_t kMostDevices = 64;
+constexpr size_t kUnit = 512;  // bytes
 
 stepscope_core_api core{};
 std::atomic<int> users{0};
@@ -33,7 +34,8 @@ void on_entry(const Entry& entry) {
   const auto device = static_cast<size_t>(entry.device_);
   if (device >= kMostDevices) return;
   Totals& total = totals[device];
-  const auto size = static_cast<int64_t>(entry.size_);
+  // Entries tell what was asked for; the allocator hands out, and counts, whole units.
+  const auto size = static_cast<int64_t>((entry.size_ + kUnit - 1) / kUnit * kUnit);
   int64_t bytes = 0;
   switch (entry.action_) {
     case Entry::ALLOC:

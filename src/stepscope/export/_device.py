@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.launches import device_work
+from stepscope.analysis.launches import launched_work
 from stepscope.export._flows import flow_marks
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, Args, IntColumn, SliceKind
 
@@ -49,7 +49,7 @@ def external_ids(trace: Trace) -> IntColumn:
     ids[calls] = _around(slices, calls, _OPERATOR_KINDS) + 1
     on_device = np.isin(slices.kind, DEVICE_KINDS)
     ids[on_device] = 0
-    work, call = device_work(trace)
+    work, call = launched_work(trace)
     ids[work] = ids[call]
     rows = np.flatnonzero(ids)
     return IntColumn(rows.astype(np.uint32), ids[rows])
@@ -57,14 +57,14 @@ def external_ids(trace: Trace) -> IntColumn:
 
 def launch_flows(trace: Trace, flow_name: int, enclosing: int) -> Marks:
     """Return an arrow from each call to the device work that it launched."""
-    work, call = device_work(trace)
+    work, call = launched_work(trace)
     return flow_marks(trace, (call, work), flow_name, enclosing, trace.slices.correlation[work])
 
 
 def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
     """Return where the user's ranges show on the streams; None when no work lies in any."""
     slices = trace.slices
-    work, call = device_work(trace)
+    work, call = launched_work(trace)
     starts, ends, names, tracks, origins = [], [], [], [], []
     around = _around(slices, call, _RANGE_KINDS)
     while len(work := work[inside := around != NO_PARENT]):

@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope import _native
+from stepscope.export._device import DeviceRanges, device_ranges, launch_flows
 from stepscope.export._files import output_file
 from stepscope.export._flows import flow_marks, forward_backward_links
 from stepscope.export._kineto import derived_args, is_recording, memory_marks, recording_header
+from stepscope.trace.model import Args
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from stepscope.export import Progress
     from stepscope.export._files import Sink
-    from stepscope.trace.model import Args, Int64, Marks, Trace, Track, UInt8, UInt32
+    from stepscope.trace.model import Int64, Marks, Trace, Track, UInt8, UInt32
 
 _CHUNK_BYTES = 1 << 20
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
@@ -81,13 +83,16 @@ def text_chunks_of(writer: _native.ChromeWriter) -> Iterator[tuple[UInt8, int]]:
 def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int]:
     slices, args = trace.slices, trace.slices.args
     tables = [trace.marks]
+    ranges: DeviceRanges | None = None
     texts = _Texts(trace)
     if is_recording(trace):
         args = derived_args(trace, texts.add)
         links = forward_backward_links(trace)
         tables.append(flow_marks(trace, links, texts.add("fwdbwd"), texts.add('"bp": "e"')))
+        tables.append(launch_flows(trace, texts.add("ac2g"), texts.add('"bp": "e"')))
         if len(trace.memory):
             tables.append(memory_marks(trace, texts.add))
+        ranges = device_ranges(trace, texts.add("gpu_user_annotation"))
     blob, offsets = texts.table()
     tracks = [_track_ids(track).encode() for track in trace.tracks]
     writer = _native.ChromeWriter(blob, offsets, tracks, continues)
@@ -101,9 +106,11 @@ def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int
         _pairs(args),
         _pairs(slices.fields),
     )
+    if ranges is not None:
+        writer.add(None, *ranges.columns(), _pairs(ranges.args), _pairs(Args()))
     for marks in tables:
         _add_marks(writer, marks)
-    return writer, len(slices) + sum(len(marks) for marks in tables)
+    return writer, len(slices) + len(ranges or ()) + sum(len(marks) for marks in tables)
 
 
 class _Texts:

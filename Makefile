@@ -2,6 +2,10 @@
 #
 #   make demo    profile two small programs and show where their time went
 #   make test    everything that must hold before a change goes in
+#   make test-python, test-paddle, test-plain, test-native, test-sanitized
+#                parts of it: with PyTorch, with Paddle, with neither; C++ under sanitizers
+#   make test-gpu
+#                where there is an NVIDIA GPU, with the python3 that is on the path
 #   make lint    style and types only
 #   make format  bring the code into shape
 #   make bench   side by side with torch.profiler
@@ -13,19 +17,30 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	&& echo $$python && break; done)
 TORCH ?= torch==2.13.0
 
+# Paddle's newest release is for x86-64 alone: elsewhere its tests run with the last one there is.
+PADDLE ?= paddlepaddle==$(if $(filter x86_64,$(shell uname -m)),3.3.1,3.2.2)
+# How many tests run at a time, and how many files are compiled.
+JOBS ?= 2
+
+# One virtual environment with PyTorch and everything else, one with Paddle and no PyTorch (two
+# frameworks in a process are two OpenMP runtimes), and one with neither.
 VENV := .venv
+VENVS := $(VENV) $(VENV)-paddle $(VENV)-plain
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+pip_of = $(1)/bin/python -m pip --quiet --disable-pip-version-check
+PIP := $(call pip_of,$(VENV))
 # Where a step is done is written down as an empty file, so that it is not done again.
 DONE := $(VENV)/done
 
 NATIVE := $(shell find native src/stepscope/bridge -name '*.cpp' -o -name '*.h')
 PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/tests/%,$(NATIVE)) \
 	$(shell find src -name '*.py' -o -name '*.pyi' -o -name py.typed -o -path '*/static/*')
+# Built once, installed into each environment.
+WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean lint-python lint-native types test-native test-python \
-	test-sanitized
+.PHONY: help demo test lint format bench clean lint-python lint-native types test-python \
+	test-paddle test-plain test-gpu build-sanitized test-native test-sanitized
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -34,20 +49,28 @@ help:
 
 # --- what the commands stand on
 
-$(DONE)/venv:
+$(VENVS:%=%/done/venv): %/done/venv:
 	$(if $(PYTHON),,$(error Python 3.11 or newer is needed; name it with PYTHON=...))
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade 'pip>=25.1'
-	mkdir -p $(DONE) && touch $@
+	$(PYTHON) -m venv $*
+	$(call pip_of,$*) install --upgrade 'pip>=25.1'
+	mkdir -p $*/done && touch $@
+
+$(WHEEL)/done: $(DONE)/venv $(PACKAGE)
+	@echo '--- building stepscope; this takes a minute'
+	rm -rf $(WHEEL)
+	$(PIP) wheel --no-deps --wheel-dir $(WHEEL) .
+	touch $@
+
+# Twice: a wheel of the same version as before is installed only by force, and what it depends on
+# is not to be.
+$(VENVS:%=%/done/package): %/done/package: %/done/venv $(WHEEL)/done
+	$(call pip_of,$*) install --force-reinstall --no-deps $(WHEEL)/*.whl
+	$(call pip_of,$*) install $(WHEEL)/*.whl
+	touch $@
 
 $(DONE)/torch: $(DONE)/venv
 	@echo '--- installing $(TORCH); the first time takes a while'
 	$(PIP) install '$(TORCH)'
-	touch $@
-
-$(DONE)/package: $(DONE)/venv $(PACKAGE)
-	@echo '--- building stepscope and installing it; this takes a minute'
-	$(PIP) install .
 	touch $@
 
 $(DONE)/lint: pyproject.toml $(DONE)/venv
@@ -56,6 +79,15 @@ $(DONE)/lint: pyproject.toml $(DONE)/venv
 
 $(DONE)/test: pyproject.toml $(DONE)/venv
 	$(PIP) install --group test cmake nanobind ninja
+	touch $@
+
+$(VENV)-paddle/done/test: pyproject.toml $(VENV)-paddle/done/venv
+	@echo '--- installing $(PADDLE); the first time takes a while'
+	$(call pip_of,$(VENV)-paddle) install --group test --group paddle '$(PADDLE)'
+	touch $@
+
+$(VENV)-plain/done/test: pyproject.toml $(VENV)-plain/done/venv
+	$(call pip_of,$(VENV)-plain) install --group plain
 	touch $@
 
 # After torch: none of them may bring another one.
@@ -92,7 +124,7 @@ demo: $(DONE)/torch $(DONE)/package
 
 # --- make test
 
-test: lint test-native test-python test-sanitized
+test: lint test-native test-python test-paddle test-plain test-sanitized
 	@echo '--- all tests passed'
 
 lint: lint-python lint-native types
@@ -112,42 +144,64 @@ format: $(DONE)/lint
 types: $(DONE)/lint $(DONE)/package
 	$(BIN)/mypy
 
+# Some tests at a time. A process of its own a test worker: what one does to torch, to sys or to the
+# environment, the other does not see.
+PYTEST := -m pytest --numprocesses $(JOBS) --dist worksteal
+
 test-python: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/browser $(DONE)/package
-	$(BIN)/python -m pytest
+	$(BIN)/python $(PYTEST) --ignore tests/with_paddle --ignore tests/gpu
+
+# The wheel that was tested with PyTorch, in an environment with Paddle alone ...
+test-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
+	$(VENV)-paddle/bin/python $(PYTEST) tests/with_paddle tests/paddle_dialect \
+		$(wildcard tests/test_paddle_*.py)
+
+# ... and in one with no framework: ranges, reading, writing and the dialects need none.
+PLAIN_TESTS := tests/paddle_dialect $(addprefix tests/test_, averages.py cli_run.py \
+	export_chrome.py import.py itt.py join.py layers.py nvtx.py range_names.py ranges.py records.py \
+	schedules.py session.py slices.py steps.py table.py trace_store.py)
+
+test-plain: $(VENV)-plain/done/test $(VENV)-plain/done/package
+	$(VENV)-plain/bin/python $(PYTEST) $(PLAIN_TESTS)
+
+# On a machine with an NVIDIA GPU, in whatever environment has a PyTorch with CUDA and Stepscope.
+test-gpu:
+	python3 -m pytest tests/gpu
 
 # The C++ core on its own, and then the extension module, under the address and
 # undefined-behaviour sanitizers.
 
-CMAKE = PATH="$(CURDIR)/$(BIN):$$PATH" cmake
-JOBS ?= 2
-
-test-native: $(DONE)/test
-	$(CMAKE) -S . -B build/native-tests -G Ninja --log-level=WARNING \
-		-DCMAKE_BUILD_TYPE=Debug -DSTEPSCOPE_NATIVE_TESTS=ON -DSTEPSCOPE_SANITIZE=ON
-	$(CMAKE) --build build/native-tests -j $(JOBS)
-	PATH="$(CURDIR)/$(BIN):$$PATH" ctest --test-dir build/native-tests --output-on-failure
-
 SANITIZED := build/sanitized
-SANITIZED_TESTS := $(addprefix tests/, test_recorder.py test_ranges.py \
-	test_threads_and_forks.py test_read_chrome.py test_read_damaged.py test_export_chrome.py \
-	test_record_shapes.py test_record_memory.py test_record_stacks.py test_python_calls.py \
-	test_slices.py test_robustness.py test_hostile_names.py)
+TOOLS = PATH="$(CURDIR)/$(BIN):$$PATH"
+
+build-sanitized: $(DONE)/test
+	$(TOOLS) cmake -S . -B $(SANITIZED) -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Debug \
+		-DSTEPSCOPE_NATIVE_TESTS=ON -DSTEPSCOPE_SANITIZE=ON \
+		-DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	$(TOOLS) cmake --build $(SANITIZED) -j $(JOBS)
+
+test-native: build-sanitized
+	$(TOOLS) ctest --test-dir $(SANITIZED) --output-on-failure -j $(JOBS)
+
+SANITIZED_TESTS := $(addprefix tests/test_, endings.py export_chrome.py hostile_names.py \
+	python_calls.py python_calls_beside.py ranges.py read_chrome.py read_damaged.py record_memory.py \
+	record_shapes.py record_stacks.py recorder.py robustness.py slices.py stacks_of_operators.py \
+	threads_and_forks.py)
 # Both before Python itself: the sanitizer must see every allocation, and every C++ exception. It
-# keeps freed memory for a while: what a process grows by says nothing then.
+# keeps freed memory for a while: what a process grows by says nothing then. Real traces are read in
+# test_export_chrome.py: what Python then compares arg by arg needs no sanitizer.
 PRELOAD = $(shell $${CXX:-c++} -print-file-name=libasan.so) \
 	$(shell $${CXX:-c++} -print-file-name=libstdc++.so)
 
-test-sanitized: $(DONE)/test $(DONE)/torch $(DONE)/package
-	$(CMAKE) -S . -B $(SANITIZED) -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Debug \
-		-DSTEPSCOPE_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
-	$(CMAKE) --build $(SANITIZED) -j $(JOBS)
+test-sanitized: build-sanitized $(DONE)/torch $(DONE)/package
 	rm -rf $(SANITIZED)/package && mkdir $(SANITIZED)/package
 	cp -r src/stepscope $(SANITIZED)/package/
 	rm -f $(SANITIZED)/package/stepscope/_native*.so
 	cp $(SANITIZED)/_native*.so $(SANITIZED)/package/stepscope/
 	LD_PRELOAD="$(strip $(PRELOAD))" ASAN_OPTIONS=detect_leaks=0 \
 		UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH="$(CURDIR)/$(SANITIZED)/package" \
-		$(BIN)/python -m pytest --capture=sys -k 'not grow_the_process' $(SANITIZED_TESTS)
+		$(BIN)/python $(PYTEST) --capture=sys \
+		-k 'not grow_the_process and not kept_exactly' $(SANITIZED_TESTS)
 
 # --- make bench
 
@@ -155,4 +209,4 @@ bench: $(DONE)/bench $(DONE)/torch $(DONE)/package
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) build $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENVS) build $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis

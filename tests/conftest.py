@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -17,3 +21,15 @@ def bridge() -> None:
 
         with contextlib.suppress(BridgeUnavailableError):
             bridge_path(torch)
+
+
+@pytest.fixture(params=["internal", "public"])
+def way_to_the_frames(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Both ways to the frames of Python must lead to the same ones."""
+    from stepscope import _native
+
+    only_public = request.param == "public"
+    if _native.use_public_frames(only_public) == only_public:
+        pytest.skip("this interpreter's structures are not known")
+    yield
+    _native.use_public_frames(False)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recording import nothing_left_on, parents, row_of
 from stepscope.record.options import StackMode
 from stepscope.recorder import Recorder
 from stepscope.session import Session
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
     from stepscope.record import MemoryLimit
     from stepscope.trace.model import Trace
+
+MONITORED = sys.version_info >= (3, 12)  # by sys.monitoring, which needs no profile function
 
 
 @contextlib.contextmanager
@@ -51,3 +56,32 @@ def place(function: Callable[..., Any], line_below: int, name: str = "") -> str:
     return f"{Path(code.co_filename).name}({code.co_firstlineno + line_below}): " + (
         name or function.__qualname__
     )
+
+
+@contextlib.contextmanager
+def no_calls_left_on() -> Iterator[None]:
+    """Check that nothing records afterwards, and that nothing is told of calls."""
+    with nothing_left_on():
+        yield
+    assert sys.getprofile() is None
+    assert threading.getprofile() is None
+    if MONITORED:
+        assert "stepscope" not in map(sys.monitoring.get_tool, range(6))
+
+
+def named(function: Callable[..., Any]) -> str:
+    """Return what a call of the function is called: by its first line."""
+    return place(function, 0, function.__name__)
+
+
+def calls_below(trace: Trace, name: str) -> list[tuple[str, str | None]]:
+    """Return (name, parent's name) of all that happened inside of the one call of that name."""
+    top = row_of(trace, name)
+    end = trace.slices.end_ns[top]
+    return [
+        pair
+        for row, pair in enumerate(parents(trace))
+        if row > top
+        and trace.slices.start_ns[row] < end
+        and trace.slices.track[row] == trace.slices.track[top]
+    ]

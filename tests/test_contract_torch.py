@@ -1,16 +1,16 @@
 """The contract with code that was written for torch.profiler: what holds for both, of both.
 
-Rows of the contract that have a file of tests of their own are listed at the end.
+Which row of the contract is tested where stands in test_contract_rows.py.
 """
 
 from __future__ import annotations
 
-import ast
+import gzip
 import inspect
 import json
 import pickle
+import re
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +26,7 @@ from stepscope.torch import legacy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TORCH = torch.profiler
 CPU = TORCH.ProfilerActivity.CPU
@@ -251,42 +252,44 @@ def test_what_was_asked_for_is_in_the_file(cls: Any, tmp_path: Path) -> None:
     assert "with_stack" not in content
 
 
-# ---- where the other rows are tested
-
-ELSEWHERE = {
-    "test_profile_options.py": {
-        "activities": "test_an_activity_twice_is_an_error",
-        "activities from a generator": "test_an_iterator_works",
-        "use_cuda": "test_use_cuda_is_deprecated_and_means_what_it_says",
-        "experimental_config": "test_what_has_no_effect_is_named_in_one_warning",
-        "metadata before the start": "test_metadata_is_kept_before_during_and_after",
-        "export_chrome_trace": "test_an_export_may_be_repeated_to_any_path",
-        "add_metadata": "test_hostile_metadata_gives_a_valid_file",
-        "add_metadata_json": "test_metadata_that_is_no_json_is_refused_with_its_value",
-        "supported_activities": "test_cpu_is_the_default_and_can_be_recorded",
-    },
-    "test_low_level.py": {
-        "low-level profile": "test_a_run_in_three_parts",
-        "acc_events": "test_acc_events_keeps_all_runs_in_the_order_of_time",
-        "toggle_collection_dynamic": "test_what_starts_in_a_pause_is_left_out_as_in_torch",
-        "trace id": "test_each_cycle_has_an_id_of_its_own",
-        "ExecutionTraceObserver": "test_torchs_observer_runs_with_the_profiler",
-    },
-    "test_session.py": {
-        "ProfilerAction": "test_a_warmup_that_leads_to_nothing_is_warned_about",
-        "exit": "test_a_stop_during_warmup_delivers_nothing_and_leaves_an_empty_trace",
-        "nested profilers": "test_nested_sessions_both_record",
-    },
-    "test_profile.py": {"step()": "test_the_callback_runs_once_a_cycle_and_after_the_last_step"},
-    "test_schedules.py": {"schedule": "test_every_step_is_torchs"},
-    "test_tensorboard.py": {
-        "tensorboard_trace_handler": "test_a_hostile_worker_stays_in_the_folder"
-    },
-}
+def test_stacks_need_no_verbose_config(tmp_path: Path) -> None:
+    """torch's file is empty without ``_ExperimentalConfig(verbose=True)``."""
+    with profile(activities=[CPU], with_stack=True) as profiler:
+        one.neg()
+    profiler.export_stacks(str(tmp_path / "stacks.txt"), "self_cpu_time_total")
+    lines = (tmp_path / "stacks.txt").read_text(encoding="utf-8").splitlines()
+    ours = [line for line in lines if "test_stacks_need_no_verbose_config" in line]
+    assert ours
+    assert all(line.rsplit(" ", maxsplit=1)[1].isdecimal() for line in lines)
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
-def test_a_row_that_is_tested_elsewhere_is(name: str) -> None:
-    tree = ast.parse((Path(__file__).parent / name).read_text(encoding="utf-8"))
-    functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    assert set(ELSEWHERE[name].values()) <= functions
+@pytest.mark.parametrize("suffix", [".html", ".raw.json.gz", ".json.gz", ".json"])
+def test_a_memory_timeline_needs_profile_memory_alone(suffix: str, tmp_path: Path) -> None:
+    """torch's needs shapes and stacks as well, and its page matplotlib."""
+    with profile(activities=[CPU], profile_memory=True) as profiler:
+        torch.ones(1000).neg()
+    path = tmp_path / f"memory{suffix}"
+    profiler.export_memory_timeline(str(path), device="cpu")
+    content = path.read_bytes()
+    text = (gzip.decompress(content) if suffix.endswith(".gz") else content).decode()
+    assert "4000" in text  # bytes of a tensor
+    if suffix != ".html":
+        assert json.loads(text)
+
+
+def test_flops_and_sources_stand_under_their_own_headings() -> None:
+    """torch writes each under the other's."""
+    with profile(activities=[CPU], with_flops=True, with_stack=True) as profiler:
+        torch.mm(torch.ones(20, 30), torch.ones(30, 40))
+    table = profiler.key_averages(group_by_stack_n=1).table(max_src_column_width=200)
+    rule, headings, _, *rows = table.splitlines()
+    starts = [match.start() for match in re.finditer("-+", rule)]
+    ends = [match.end() for match in re.finditer("-+", rule)]
+
+    def cells(line: str) -> list[str]:
+        return [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+
+    (row,) = [line for line in rows if "aten::mm" in line]
+    shown = dict(zip(cells(headings), cells(row), strict=True))
+    assert "test_flops_and_sources" in shown["Source Location"]
+    assert float(shown["Total KFLOPs"]) == 2 * 20 * 30 * 40 / 1000

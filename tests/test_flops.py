@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+pytest.importorskip("torch")
+
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -152,7 +152,9 @@ def test_every_registered_exporter_writes_something_readable(
         for suffix in exporter.suffixes:
             path = tmp_path / f"{number}{suffix}"
             export_trace(profiler.trace, path)
-            if path.is_dir() or suffix.removesuffix(".gz").endswith(".json"):
+            if exporter.title.startswith("Paddle"):  # no place for what goes with a range
+                assert expected_names() <= set(read_trace(path).names())
+            elif path.is_dir() or suffix.removesuffix(".gz").endswith(".json"):
                 check(read_trace(path))
             else:
                 raw = path.read_bytes()

@@ -35,6 +35,7 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 
 def test_averages_become_data_frames() -> None:
+    pytest.importorskip("pandas")
     averages = events().key_averages(group_by_input_shape=True, group_by_stack_n=1)
     polars, pandas = averages.to_polars(), averages.to_pandas()
     assert polars["key"].to_list() == pandas["key"].tolist() == ["aten::mm", "aten::mm", "other"]
@@ -51,6 +52,7 @@ def test_only_columns_with_something_in_them_are_there() -> None:
 
 
 def test_events_become_data_frames_too() -> None:
+    pytest.importorskip("pandas")
     frame = events().to_polars()
     assert frame["name"].to_list() == ["aten::mm", "aten::mm", "other"]
     assert frame["start_ns"].to_list() == [0, 20_000, 50_000]

@@ -18,6 +18,7 @@ from recording import (
     run_python,
     thread_of,
     trace_of,
+    turns_taken_often,
 )
 from stepscope import Session, profile, record_function
 from stepscope._native import recording
@@ -100,6 +101,7 @@ def test_a_thread_that_outlives_several_recordings_is_in_each() -> None:
     worker.join()
 
 
+@turns_taken_often()
 def test_recordings_may_begin_and_end_while_threads_are_busy() -> None:
     """What is between a start and a stop is whole, whenever they happen."""
     finished = threading.Event()

@@ -20,11 +20,12 @@ _BAD_INPUT = 2
 
 
 class Migrate:
-    """Rewrite profiler code for torch.profiler, paddle.profiler or Stepscope.
+    """Rewrite a script's profiler code for another profiler.
 
-    Converts what the scripts say to one profiler into another's words; `--to stepscope` keeps the
-    words and changes the import. What has no counterpart is marked with a comment. Without
-    --write or --diff, one converted file is printed as it is, several as a diff.
+    Converts what scripts say to torch.profiler, paddle.profiler or Stepscope into the words of
+    another; `--to stepscope` keeps the words and changes the import. What has no counterpart is
+    marked with a comment. Without --write or --diff, one converted file is printed as it is,
+    several as a diff.
     """
 
     name = "migrate"

@@ -12,9 +12,9 @@ import sys
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import paddle
 from common import Row, in_child, interleaved_ns, seconds, timed_ns
 
-import paddle
 from stepscope.record.options import RecordOptions
 from stepscope.recorder import Recorder
 from stepscope.sources.paddle_source import PaddleSource

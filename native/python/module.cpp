@@ -1,6 +1,8 @@
 #include "python/module.h"
 
 NB_MODULE(_native, m) {
+  // What a program still records with as it exits is no leak of ours to report to its user.
+  nanobind::set_leak_warnings(false);
   stepscope::bind_call_notes(m);
   stepscope::bind_calls(m);
   stepscope::bind_chrome_reader(m);

@@ -4,11 +4,11 @@
 #   make test    everything that must hold before a change goes in
 #   make test-python, test-paddle, test-plain, test-native, test-sanitized
 #                parts of it: with PyTorch, with Paddle, with neither; C++ under sanitizers
-#   make test-gpu
+#   make test-gpu, bench-gpu
 #                where there is an NVIDIA GPU, with the python3 that is on the path
 #   make lint    style and types only
 #   make format  bring the code into shape
-#   make bench   side by side with torch.profiler
+#   make bench   side by side with torch.profiler; bench-paddle with paddle.profiler
 #   make clean   remove all that make has made
 
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -39,8 +39,8 @@ PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/t
 WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench clean lint-python lint-native types test-python \
-	test-paddle test-plain test-gpu build-sanitized test-native test-sanitized
+.PHONY: help demo test lint format bench bench-paddle bench-gpu clean lint-python lint-native types \
+	test-python test-paddle test-plain test-gpu build-sanitized test-native test-sanitized
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -207,6 +207,13 @@ test-sanitized: build-sanitized $(DONE)/torch $(DONE)/package
 
 bench: $(DONE)/bench $(DONE)/torch $(DONE)/package
 	$(BIN)/python benchmarks/run.py
+
+bench-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
+	$(VENV)-paddle/bin/python benchmarks/run.py --group paddle
+
+# As test-gpu, in whatever environment there is.
+bench-gpu:
+	python3 benchmarks/run.py --group cuda
 
 clean:
 	rm -rf $(VENVS) build $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,11 +1,10 @@
 """A training step of small kernels on a CUDA device, beside torch.profiler in the same process.
 
-Needs a GPU, so it is not part of ``make bench``: ``python benchmarks/cuda.py``.
+Needs a GPU: ``make bench-gpu``.
 """
 
 from __future__ import annotations
 
-import platform
 import time
 from collections import Counter
 from statistics import median
@@ -132,20 +131,9 @@ def million_row() -> Row:
     )
 
 
-def main() -> None:
-    """Print the table."""
+def rows() -> list[Row]:
+    """Compare everything."""
     step = training_step()
     for _ in range(20):
         step()
-    device = torch.cuda.get_device_name(0)
-    print(f"{device}, torch {torch.__version__}, Python {platform.python_version()}")
-    rows = [*step_rows(step), table_row(step), equal_row(step), million_row()]
-    for row in rows:
-        verdict = {True: "holds", False: "MISSED", None: ""}[row.holds]
-        print(
-            f"{row.what:40} {row.ours:>20} {row.peer:>12} {row.ratio:>8} {row.bar:>10}  {verdict}"
-        )
-
-
-if __name__ == "__main__":
-    main()
+    return [*step_rows(step), table_row(step), equal_row(step), million_row()]

@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "patch": {"torch", "sources"},
     "migrate": set(),
+    "report": {"export", "analysis", "trace"},
     "paddle": {
         *("session", "recorder", "schedules", "sources", "record", "nvtx"),
         *("export", "readers", "analysis", "trace"),

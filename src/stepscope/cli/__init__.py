@@ -9,6 +9,7 @@ from stepscope.cli._text import discard_stdout
 from stepscope.cli.export import Export
 from stepscope.cli.info import Info
 from stepscope.cli.migrate import Migrate
+from stepscope.cli.report import MakeReport
 from stepscope.cli.run import Run
 from stepscope.cli.summary import Summary
 from stepscope.errors import StepscopeError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS: tuple[Command, ...] = (Run(), Summary(), Export(), Info(), Migrate())
+COMMANDS: tuple[Command, ...] = (Run(), Summary(), MakeReport(), Export(), Info(), Migrate())
 
 _BAD_INPUT = 2
 _INTERRUPTED = 130  # as a shell numbers a death by SIGINT

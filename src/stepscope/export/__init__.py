@@ -48,6 +48,7 @@ EXPORTERS = (
         "stepscope.export.paddle_json:export_paddle_json",
     ),
     Exporter("Paddle's protobuf", (".pb", ".pb.gz"), "stepscope.export.paddle_pb:export_paddle_pb"),
+    Exporter("report", (".html",), "stepscope.report.build:export_html"),
     Exporter("Stepscope trace", (".stepscope",), "stepscope.trace.store:save"),
     Exporter(
         "folded stacks",

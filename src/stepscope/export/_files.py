@@ -61,6 +61,12 @@ def _fast_gzip() -> _Compressor:
     return compressor
 
 
+def gzipped(data: bytes) -> bytes:
+    """Return the data compressed, quickly rather than well."""
+    compressor = _fast_gzip()
+    return compressor.compress(data) + compressor.flush()
+
+
 @contextmanager
 def output_file(path: str | os.PathLike[str]) -> Iterator[Sink]:
     """Open ``path`` for writing, compressed when its name ends in ``.gz``.

@@ -1,0 +1,55 @@
+"""``stepscope report``: a trace as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.notices import notify
+
+if TYPE_CHECKING:
+    import argparse
+
+    from stepscope.cli._command import ExitCode, Parser
+
+
+class MakeReport:
+    """Write a trace as one HTML file that opens offline.
+
+    The page shows the steps, the timeline, operators, modules, stacks and memory, and what to do
+    about them. It needs no network and no other file. TRACE is a folder that `stepscope run`
+    wrote, or a trace file of torch.profiler, Kineto, HTA or Paddle.
+    """
+
+    name = "report"
+
+    def add_arguments(self, parser: Parser) -> None:
+        """Declare the options."""
+        parser.add_argument("trace", metavar="TRACE")
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", type=Path, help="default: beside TRACE, as .html"
+        )
+        parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
+        parser.add_argument("--open", action="store_true", help="show it in the browser")
+
+    def run(self, args: argparse.Namespace) -> ExitCode:
+        """Read, write, and say what was written."""
+        from stepscope.cli._files import check_output, read, write
+        from stepscope.cli._text import count_text, size_on_disk, size_text
+
+        output = args.output or _beside(Path(args.trace))
+        check_output(output, force=args.force)
+        trace = read(args.trace)
+        write(trace, output, force=args.force)
+        size = size_text(size_on_disk(output))
+        notify(f"wrote {output}: {count_text(len(trace), 'event')}, {size}")
+        if args.open:
+            import webbrowser
+
+            webbrowser.open(output.absolute().as_uri())
+        return 0
+
+
+def _beside(trace: Path) -> Path:
+    name = trace.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pb")
+    return trace.with_name(f"{name.removesuffix('.stepscope')}.html")

@@ -1,0 +1,82 @@
+"""What a page carries: named columns and JSON values, packed into one compressed block.
+
+The block is ``length of the header (4 bytes) | header (JSON) | columns``, all little-endian, each
+column at a multiple of 8 bytes. ``static/decode.js`` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ALIGNMENT = 8
+_UNSIGNED = (np.uint8, np.uint16, np.uint32)
+
+
+class Payload:
+    """Collects columns and values; ``packed`` is what the page decodes."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._header: dict[str, Any] = {"columns": {}, "values": {}}
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def add_value(self, name: str, value: Any) -> None:
+        """Keep a JSON value under a name."""
+        self._header["values"][name] = value
+
+    def add_column(self, name: str, values: NDArray[Any], *, ascending: bool = False) -> None:
+        """Keep a column of numbers, in the narrowest type that holds them.
+
+        Integers above 32 bits come out as float64, exact up to 2**53. Of an ``ascending`` column
+        the differences are kept, which compress better.
+        """
+        stored, codec = np.asarray(values), "plain"
+        if ascending and len(stored):
+            stored, codec = np.diff(stored, prepend=stored[:1] * 0), "sums"
+        stored = _narrowest(stored)
+        columns = self._header["columns"]
+        columns[name] = {
+            "type": stored.dtype.name,
+            "length": len(stored),
+            "offset": self._size,
+            "codec": codec,
+        }
+        # The bytes of the same rank side by side: high bytes are alike, and compress to nothing.
+        planes = stored.view(np.uint8).reshape(len(stored), -1).T if len(stored) else stored
+        self._add(np.ascontiguousarray(planes).tobytes())
+
+    def packed(self) -> bytes:
+        """Return the block, not yet compressed."""
+        header = json.dumps(self._header, allow_nan=False, separators=(",", ":")).encode()
+        padding = -(len(header) + 4) % _ALIGNMENT
+        header += b" " * padding
+        return b"".join([len(header).to_bytes(4, "little"), header, *self._parts])
+
+    def _add(self, data: bytes) -> None:
+        padding = -len(data) % _ALIGNMENT
+        self._parts.append(data + b"\0" * padding)
+        self._size += len(data) + padding
+
+
+def _narrowest(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind == "f":
+        return values.astype("<f8" if values.dtype.itemsize > 4 else "<f4")
+    if values.dtype.kind == "b":
+        return values.astype(np.uint8)
+    if not len(values):
+        return values.astype(np.uint8)
+    least, most = int(values.min()), int(values.max())
+    if least >= 0:
+        for kind in _UNSIGNED:
+            if most <= np.iinfo(kind).max:
+                return values.astype(kind)
+    elif least >= np.iinfo(np.int32).min and most <= np.iinfo(np.int32).max:
+        return values.astype("<i4")
+    return values.astype("<f8")

@@ -1,0 +1,61 @@
+// Elements without markup: text always goes in as text.
+
+/**
+ * Make an element. Properties that start with "on" are listeners; "class", "title" and other names
+ * are attributes; a value of null, undefined or false leaves the attribute out.
+ * @param {string} tag
+ * @param {Record<string, any> | null} [properties]
+ * @param {...(Node | string | number | null | undefined | false)} children
+ * @returns {HTMLElement}
+ */
+export function h(tag, properties, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+  return element;
+}
+
+/** The value of a colour of the theme. @param {string} name such as "--accent" */
+export function themed(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/**
+ * A canvas for the size of its box, sharp on any screen; `draw` is called when the size changes.
+ * @param {HTMLCanvasElement} canvas
+ * @param {(context: CanvasRenderingContext2D, width: number, height: number) => void} draw
+ * @returns {{redraw: () => void, close: () => void}}
+ */
+export function fitted(canvas, draw) {
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  let asked = 0;
+  function paint() {
+    asked = 0;
+    const { width, height } = canvas.getBoundingClientRect();
+    const ratio = window.devicePixelRatio || 1;
+    const [w, h2] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (canvas.width !== w || canvas.height !== h2) [canvas.width, canvas.height] = [w, h2];
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    draw(context, width, height);
+  }
+  const redraw = () => {
+    asked ||= requestAnimationFrame(paint);
+  };
+  const observer = new ResizeObserver(redraw);
+  observer.observe(canvas);
+  redraw();
+  return {
+    redraw,
+    close: () => {
+      observer.disconnect();
+      cancelAnimationFrame(asked);
+    },
+  };
+}

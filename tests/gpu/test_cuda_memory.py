@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
-from stepscope import ProfilerActivity, profile, record_function
+from stepscope import ProfilerActivity, Trace, profile, record_function
 from stepscope.analysis.memory import peak
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 torch = pytest.importorskip("torch")
 
@@ -63,3 +70,15 @@ def test_reserving_more_is_seen() -> None:
     assert after > before
     assert int(reserved.max()) == after
     del big
+
+
+def test_a_program_that_has_not_set_cuda_up_yet(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("import torch\ntorch.ones(1 << 18, device='cuda')\n")
+    saved = tmp_path / "trace.stepscope"
+    command = [sys.executable, "-m", "stepscope", "run", "--memory", "-o", str(saved), str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    trace = Trace.load(saved)
+    devices = [trace.strings[int(device)] for device in trace.memory.device]
+    assert 1 << 20 in trace.memory.size[[device == "cuda:0" for device in devices]]

@@ -14,6 +14,7 @@ import numpy as np
 from stepscope.analysis._paddle_forest import NO_ROW
 from stepscope.analysis._paddle_groups import Groups
 from stepscope.analysis._paddle_tables import ALL_THREADS, OTHERS, EventRow, EventTable, Span
+from stepscope.analysis.launches import launched_work
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_PARENT
@@ -113,12 +114,33 @@ def user_defined_table(
 
 
 def memory_manipulation_table(forest: Forest, totals: Totals) -> EventTable:
-    """Return ranges that are called as copies and fills are, in the order of being seen."""
+    """Return ranges that are called as copies and fills are, in the order of being seen.
+
+    Only Paddle has such ranges: of other programs, CUDA's own calls are shown.
+    """
     ranges = forest.of_type(TracerEventType.UserDefined, TracerEventType.PythonUserDefined)
     members = ranges[_is_copy(forest, ranges)]
-    groups = _by_name(forest, members, thread_sep=False)
-    rows = _named_rows(forest, members, groups, thread_sep=False)
+    if len(members):
+        groups = _by_name(forest, members, thread_sep=False)
+        rows = _named_rows(forest, members, groups, thread_sep=False)
+    else:
+        rows = _copying_calls(forest)
     return EventTable(tuple([row.with_ratios(totals.step_ns, totals.device_ns) for row in rows]))
+
+
+def _copying_calls(forest: Forest) -> list[EventRow]:
+    slices = forest.trace.slices
+    calls = forest.call_rows[_is_copy(forest, forest.call_rows)]
+    groups = Groups(slices.name[calls].astype(np.int64), calls)
+    device_ns = np.zeros(len(slices), np.int64)
+    work, call = launched_work(forest.trace)
+    np.add.at(device_ns, call, slices.duration_ns[work])
+    spans = (_device_spans(ns[calls], groups) for ns in (slices.duration_ns, device_ns))
+    names = [forest.trace.strings[name] for name in groups.key.tolist()]
+    return [
+        EventRow(ALL_THREADS, name, 0, count, cpu, gpu)
+        for name, count, cpu, gpu in zip(names, groups.calls.tolist(), *spans, strict=True)
+    ]
 
 
 def kernel_table(forest: Forest, sort: Sorter) -> EventTable:

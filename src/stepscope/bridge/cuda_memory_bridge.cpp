@@ -77,11 +77,13 @@ EXPORT void stepscope_cuda_bridge_totals(int device, int64_t allocated, int64_t 
   totals[static_cast<size_t>(device)].reserved = reserved;
 }
 
-EXPORT void stepscope_cuda_bridge_start() {
+// Once torch has set CUDA up: the observer is told to the allocators that exist by then.
+EXPORT void stepscope_cuda_bridge_attach() {
   static std::once_flag attached;
   std::call_once(attached, [] { allocator::attachAllocatorTraceTracker(&on_entry); });
-  users.fetch_add(1);
 }
+
+EXPORT void stepscope_cuda_bridge_start() { users.fetch_add(1); }
 
 EXPORT void stepscope_cuda_bridge_stop() {
   if (users.load() > 0) users.fetch_sub(1);

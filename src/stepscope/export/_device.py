@@ -65,35 +65,29 @@ def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
     """Return where the user's ranges show on the streams; None when no work lies in any."""
     slices = trace.slices
     work, call = launched_work(trace)
-    starts, ends, names, tracks, origins = [], [], [], [], []
+    seen, keys = [], []  # work, and a range around it with the work's stream
     around = _around(slices, call, _RANGE_KINDS)
     while len(work := work[inside := around != NO_PARENT]):
         around = around[inside]
-        keys = around.astype(np.int64) << 32 | slices.track[work]
-        distinct, group = np.unique(keys, return_inverse=True)
-        first = np.full(len(distinct), np.iinfo(np.int64).max)
-        last = np.zeros(len(distinct), np.int64)
-        np.minimum.at(first, group, slices.start_ns[work])
-        np.maximum.at(last, group, slices.end_ns[work])
-        rows = distinct >> 32
-        starts.append(first)
-        ends.append(last)
-        names.append(slices.name[rows])
-        tracks.append((distinct & 0xFFFFFFFF).astype(np.uint32))
-        origins.append(rows + 1)
+        seen.append(work)
+        keys.append(around << 32 | slices.track[work])
         around = _around(slices, around, _RANGE_KINDS)
-    if not starts:
+    if not seen:
         return None
-    start_ns = np.concatenate(starts)
-    count = len(start_ns)
-    origin = IntColumn(np.arange(count, dtype=np.uint32), np.concatenate(origins))
+    of_range = np.concatenate(seen)
+    distinct, group = np.unique(np.concatenate(keys), return_inverse=True)
+    first = np.full(len(distinct), np.iinfo(np.int64).max)
+    last = np.full(len(distinct), np.iinfo(np.int64).min)
+    np.minimum.at(first, group, slices.start_ns[of_range])
+    np.maximum.at(last, group, slices.end_ns[of_range])
+    rows = distinct >> 32
     return DeviceRanges(
-        category=np.full(count, category, np.uint32),
-        name=np.concatenate(names),
-        start_ns=start_ns,
-        duration_ns=np.concatenate(ends) - start_ns,
-        track=np.concatenate(tracks),
-        args=Args({"External id": origin}),
+        category=np.full(len(distinct), category, np.uint32),
+        name=slices.name[rows],
+        start_ns=first,
+        duration_ns=last - first,
+        track=(distinct & 0xFFFFFFFF).astype(np.uint32),
+        args=Args({"External id": IntColumn(np.arange(len(rows), dtype=np.uint32), rows + 1)}),
     )
 
 

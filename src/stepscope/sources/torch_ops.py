@@ -56,7 +56,7 @@ class TorchOps:
         self._torch = torch
         self._bridge = load_bridge(torch)
         self._wishes = (options.shapes, options.memory)
-        self._owners = TorchOwners(_native.note_owner) if options.memory else None
+        self._owners = TorchOwners() if options.memory else None
         self._cuda_memory = CudaMemory(torch) if options.memory and options.device else None
 
     def prepare(self) -> None:

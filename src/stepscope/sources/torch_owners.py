@@ -16,8 +16,9 @@ import threading
 import weakref
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from stepscope._native import note_gradients, note_inputs, note_owner
 from stepscope.trace.model import MemoryOwner
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
 _PRIVATE_USE = 20  # a backend that gave itself a name
 _NO_INDEX = -1
+_NO_HOOK = -1
 _DEEPEST = 4  # how far tensors are looked for in lists of lists
 
 
@@ -38,6 +40,38 @@ class Note(Protocol):
         """Take it."""
 
 
+class Gradients(NamedTuple):
+    """What is known of an optimizer's gradients before they are there: that of its parameters."""
+
+    parameters: tuple[Any, ...]  # those whose gradients are plain tensors
+    bytes: tuple[int, ...]
+    devices: tuple[int, ...]  # words of the core's
+    others: tuple[Any, ...]
+    of_all: int  # how many parameters there are
+
+    @staticmethod
+    def of(parameters: list[Any], plain: Any) -> Gradients:
+        """Sort the parameters; a gradient is like its parameter, of torch's own type or not."""
+        simple: list[Any] = []
+        others: list[Any] = []
+        for parameter in parameters:
+            tensors = [parameter.data] + ([] if parameter.grad is None else [parameter.grad])
+            is_simple = all(_begins_its_block(tensor, plain) for tensor in tensors)
+            (simple if is_simple else others).append(parameter)
+        devices = [_device_numbers(parameter.device) for parameter in simple]
+        return Gradients(
+            tuple(simple),
+            tuple(parameter.nbytes for parameter in simple),
+            tuple(kind << 8 | index & 0xFF for kind, index in devices),
+            tuple(others),
+            len(parameters),
+        )
+
+
+def _begins_its_block(tensor: Any, plain: Any) -> bool:
+    return type(tensor) is plain and not tensor.is_sparse and not tensor.storage_offset()
+
+
 class TorchOwners:
     """States what blocks of memory hold, while it is started.
 
@@ -45,14 +79,17 @@ class TorchOwners:
     in it fails silently: a statement less is no reason to break a training.
     """
 
-    def __init__(self, note: Note) -> None:
-        """Take who wants to know."""
-        self._note = note
+    def __init__(self, note: Note | None = None) -> None:
+        """Take who wants to know, if not the recorder: that one is told faster."""
+        self._note = note or note_owner
+        self._is_quick = note is None
         self._torch: Any = None
         self._hooks: list[Any] = []
-        self._module_hook: Any = None
+        self._module_hooks: dict[int, Any] = {}
+        self._module_hook = _NO_HOOK
         self._changing_hooks = threading.Lock()
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._gradients: weakref.WeakKeyDictionary[Any, Gradients] = weakref.WeakKeyDictionary()
         self._models: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def start(self) -> None:
@@ -66,6 +103,10 @@ class TorchOwners:
         )
 
         self._torch = torch
+        # Torch's own functions for it take tens of microseconds, and this is done in every step.
+        self._module_hooks = torch.nn.modules.module._global_forward_pre_hooks
+        hook = torch.utils.hooks.RemovableHandle(self._module_hooks)
+        self._module_hook = hook.id
         self._hooks = [
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
@@ -75,11 +116,10 @@ class TorchOwners:
     def stop(self) -> None:
         """State what is there now, and forget all that was seen."""
         with self._changing_hooks:
-            hooks, self._hooks = [*self._hooks, self._module_hook], []
-            self._module_hook = None
+            hooks, self._hooks = self._hooks, []
+        self._await_no_model()
         for hook in hooks:
-            if hook is not None:
-                hook.remove()
+            hook.remove()
         for optimizer in list(self._optimizers):
             self._tell_parameters(_parameters_of(optimizer))
             self._tell_state(optimizer)
@@ -87,25 +127,27 @@ class TorchOwners:
             with suppress(Exception):
                 self._tell_parameters(model.parameters())
         self._optimizers.clear()
+        self._gradients.clear()
         self._models.clear()
 
     def _await_model(self) -> None:
-        from torch.nn.modules.module import register_module_forward_pre_hook
-
         with self._changing_hooks:
-            if self._hooks and self._module_hook is None and not _compiles():
-                self._module_hook = register_module_forward_pre_hook(self._before_forward)
+            if self._hooks and not _compiles():
+                self._module_hooks[self._module_hook] = self._before_forward
 
     def _await_no_model(self) -> None:
-        with self._changing_hooks:
-            hook, self._module_hook = self._module_hook, None
-        if hook is not None:
-            hook.remove()
+        self._module_hooks.pop(self._module_hook, None)
 
     def _before_step(self, optimizer: Any, args: object, kwargs: object) -> None:
         with suppress(Exception):
             # Gradients are new blocks in most steps, and gone before the next.
-            for parameter in _parameters_of(optimizer):
+            known = self._gradients.get(optimizer)
+            if known is None or known.of_all != _count_of(optimizer):
+                plain = self._torch.Tensor if self._is_quick else type(None)
+                known = Gradients.of(list(_parameters_of(optimizer)), plain)
+                self._gradients[optimizer] = known
+            note_gradients(known.parameters, known.bytes, known.devices)
+            for parameter in known.others:
                 if parameter.is_leaf:
                     self._tell(parameter.grad, MemoryOwner.GRADIENT)
 
@@ -125,9 +167,11 @@ class TorchOwners:
             self._await_no_model()
             # The hook gets no keyword arguments, by which many models take all their inputs.
             named = sys._getframe(1).f_locals.get("kwargs")
-            for value in _tensors((args, named)):
-                if self._is_tensor(value) and value.grad_fn is None:
-                    self._tell(value, MemoryOwner.INPUT)
+            is_told = self._is_quick and not named and note_inputs(args, self._torch.Tensor)
+            if not is_told:
+                for value in _tensors((args, named)):
+                    if self._is_tensor(value) and value.grad_fn is None:
+                        self._tell(value, MemoryOwner.INPUT)
             if module not in self._models:
                 self._models.add(module)
                 self._tell_parameters(module.parameters())
@@ -175,6 +219,10 @@ def _compiles() -> bool:
     dynamo = sys.modules.get("torch._dynamo.eval_frame")
     backends = getattr(dynamo, "cached_backends", {})
     return any(callable(backend) for backend in backends.values())
+
+
+def _count_of(optimizer: Any) -> int:
+    return sum([len(group["params"]) for group in optimizer.param_groups])
 
 
 def _parameters_of(optimizer: Any) -> Iterator[Any]:

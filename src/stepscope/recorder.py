@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.record.window import Window, range_overhead_ns
@@ -165,11 +165,14 @@ class Recorder:
             losses=self._losses(recorded.losses),
             sources=_descriptions(self._sources),
             overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
-            devices=tuple(
-                device for source in self._sources for device in getattr(source, "devices", ())
-            ),
+            devices=self._told("devices"),
+            code_folders=self._told("code_folders"),
         )
         return build(started_outside(captured, self._pauses_ns), info)
+
+    def _told(self, what: str) -> tuple[Any, ...]:
+        """Return what sources say beside their events; most say nothing."""
+        return tuple(each for source in self._sources for each in getattr(source, what, ()))
 
     def _losses(self, own: Losses) -> Losses:
         """Add what was lost elsewhere: in child processes, or by the device's collector."""

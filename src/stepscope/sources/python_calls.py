@@ -36,11 +36,14 @@ class PythonCalls:
         self._mode = mode
         self._calls_started = False
         self._obstacle = ""
+        self.code_folders: tuple[str, ...] = ()  # for who looks for the files that frames name
 
     def prepare(self) -> None:
         """Learn which beginnings of file names say nothing."""
         _set_up_once()
-        _native.set_paths(_path_prefixes(), _OWN_FOLDER, sysconfig.get_path("stdlib") + os.sep)
+        prefixes = _path_prefixes()
+        self.code_folders = tuple(prefix for prefix in prefixes if "site-packages" not in prefix)
+        _native.set_paths(prefixes, _OWN_FOLDER, sysconfig.get_path("stdlib") + os.sep)
 
     def start(self) -> None:
         """Begin to note stacks, and to record calls where nothing is in the way."""

@@ -28,6 +28,7 @@ def describe_process(
     sources: Mapping[str, str],
     overhead_ns: float,
     devices: Sequence[Mapping[str, Any]] = (),
+    code_folders: Sequence[str] = (),
 ) -> TraceInfo:
     """Describe this process, as a trace of it that ends now needs it."""
     rank, world_size = _rank()
@@ -45,6 +46,7 @@ def describe_process(
         losses=losses,
         overhead_ns=overhead_ns,
         devices=devices,
+        code_folders=code_folders,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, fields
 from enum import IntEnum, IntFlag
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,8 @@ NO_CORRELATION = -1
 NO_THREAD = -1
 NO_SLICE = -1
 NO_STACK = 0
+
+_NOTEBOOK = "stepscope.report.notebook"  # named, not imported: what shows a trace stands above it
 
 
 class SliceKind(IntEnum):
@@ -292,6 +295,7 @@ class TraceInfo:
     losses: Losses = field(default_factory=Losses)
     overhead_ns: float = 0.0  # calibrated cost of recording one event
     devices: Sequence[Mapping[str, Any]] = ()  # in Kineto's words: "id", "name", "numSms"
+    code_folders: Sequence[str] = ()  # where the files that frames name were imported from
     anomalies: Mapping[str, int] = field(default_factory=dict)  # odd things met, and how many
     user: Mapping[str, Any] = field(default_factory=dict)  # the user's, or a foreign file's
 
@@ -342,6 +346,11 @@ class Trace:
         from stepscope.trace.store import save
 
         save(self, path, overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        """Return the overview for a notebook."""
+        shown: str = import_module(_NOTEBOOK).overview_html(self)
+        return shown
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Trace:

@@ -182,7 +182,9 @@ def _read_table(folder: Path, name: str, meta: dict[str, Any]) -> pl.DataFrame:
 def _info(stored: dict[str, Any]) -> TraceInfo:
     known = {f.name for f in fields(TraceInfo)}
     pairs = {key: value for key, value in stored.items() if key in known}
-    pairs |= {"losses": Losses(**pairs["losses"]), "devices": tuple(pairs.get("devices", ()))}
+    pairs["losses"] = Losses(**pairs["losses"])
+    for name in ("devices", "code_folders"):  # JSON has lists only
+        pairs[name] = tuple(pairs.get(name, ()))
     return TraceInfo(**pairs)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_PARENT, NO_SEQUENCE, NO_SLICE, NO_THREAD, SliceFlags
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _ENGINE = "autograd::engine::evaluate_function: "
 
 
+@shared
 def backward_functions(trace: Trace) -> Bool:
     """Return which slices are backward functions.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from stepscope.analysis.device_tables import Table, summed
 from stepscope.analysis.device_work import WorkKind, device_work
+from stepscope.analysis.shared import shared
 from stepscope.analysis.steps import step_table
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class StepBusy(Table):
     idle_ns: Int64
 
 
+@shared
 def device_busy(trace: Trace, work: DeviceWork | None = None) -> DeviceBusy:
     """Return the busy and idle time of every device that worked."""
     work = work or device_work(trace)

@@ -12,7 +12,9 @@ from stepscope.analysis.device_busy import device_busy
 from stepscope.analysis.device_tables import Table, summed
 from stepscope.analysis.device_tensor_cores import uses_tensor_cores
 from stepscope.analysis.device_work import WorkKind, device_work
+from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.labels import shown_name
+from stepscope.analysis.shared import shared
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
@@ -52,12 +54,13 @@ class KernelTable(Table):
     operators: Int64  # how many different ones launched it
 
 
+@shared
 def kernel_table(trace: Trace, work: DeviceWork | None = None) -> KernelTable:
     """Sum the kernels up by name, those with the longest total first."""
     work = work or device_work(trace)
     pieces = np.flatnonzero(work.is_kernel)
     rows, duration_ns = work.rows[pieces], work.duration_ns[pieces]
-    ids, group = np.unique(trace.slices.name[rows], return_inverse=True)
+    ids, group = distinct(trace.slices.name[rows])
     total_ns = summed(group, duration_ns, len(ids))
     order = np.argsort(-total_ns, kind="stable")
     place = np.empty(len(ids), np.int64)
@@ -124,13 +127,9 @@ def _operators(
     known = np.flatnonzero(host != NO_SLICE)
     if not len(known):
         return ("",) * groups, np.zeros(groups, np.int64)
-    pairs, which = np.unique(
-        np.stack([group[known], trace.slices.name[host[known]].astype(np.int64)]),
-        axis=1,
-        return_inverse=True,
-    )
-    spent_ns = summed(which.reshape(-1), duration_ns[known], pairs.shape[1])
-    ascending = np.lexsort((spent_ns, pairs[0]))
-    names = dict(zip(pairs[0][ascending].tolist(), pairs[1][ascending].tolist(), strict=True))
+    (of, name), which = distinct_pairs(group[known], trace.slices.name[host[known]])
+    spent_ns = summed(which, duration_ns[known], len(of))
+    ascending = np.lexsort((spent_ns, of))
+    names = dict(zip(of[ascending].tolist(), name[ascending].tolist(), strict=True))
     texts = tuple(shown_name(trace.strings[names[i]]) if i in names else "" for i in range(groups))
-    return texts, np.bincount(pairs[0], minlength=groups)
+    return texts, np.bincount(of, minlength=groups)

@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.intervals import union
 from stepscope.analysis.labels import Labels, shown_name
 from stepscope.analysis.launches import WORK_KINDS, launches, launching_calls
+from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import call_tree, ids_where
 from stepscope.trace.model import NO_SLICE, SliceKind
 
@@ -117,8 +119,8 @@ class DeviceWork:
         """Return the names of some slices of the trace, "" for NO_SLICE."""
         name = self.trace.slices.name
         ids = np.where(rows == NO_SLICE, 0, name[rows] if len(name) else 0)
-        distinct, codes = np.unique(ids, return_inverse=True)
-        texts = [shown_name(self.trace.strings[int(i)]) for i in distinct]
+        found, codes = distinct(ids)
+        texts = [shown_name(self.trace.strings[int(i)]) for i in found]
         return Labels(codes.astype(np.uint32), texts)
 
     def operator_names(self, rows: Int64) -> Labels[str]:
@@ -144,20 +146,21 @@ class DeviceWork:
         return start_ns, end_ns
 
 
+@shared
 def device_work(trace: Trace) -> DeviceWork:
     """Find the device work of a trace."""
     slices = trace.slices
     rows = np.flatnonzero(np.isin(slices.kind, WORK_KINDS))
     rows, kind = _classified(trace, rows)
     devices, device = _devices(trace, rows)
-    pairs, stream = np.unique(np.stack([device, slices.track[rows]]), axis=1, return_inverse=True)
+    pairs, stream = distinct_pairs(device, slices.track[rows])
     numbers = slices.args.dense("stream", len(slices), _NO_NUMBER)[rows]
-    number_of = dict(zip(stream.reshape(-1).tolist(), numbers.tolist(), strict=True))
+    number_of = dict(zip(stream.tolist(), numbers.tolist(), strict=True))
     streams = tuple(
         (int(of), _stream_name(trace.tracks[track].tid, number_of[i]))
-        for i, (of, track) in enumerate(pairs.T)
+        for i, (of, track) in enumerate(zip(*pairs, strict=True))
     )
-    return DeviceWork(trace, rows, kind, device, stream.reshape(-1), devices, streams)
+    return DeviceWork(trace, rows, kind, device, stream, devices, streams)
 
 
 def is_communication(kernel_name: str) -> bool:
@@ -196,11 +199,11 @@ def _devices(trace: Trace, rows: Int64) -> tuple[tuple[str, ...], Int64]:
     number = trace.slices.args.dense("device", len(trace.slices), _NO_NUMBER)[rows]
     pids, pid = np.unique([track.pid for track in trace.tracks] or [""], return_inverse=True)
     process = pid[trace.slices.track[rows]]
-    pairs, device = np.unique(np.stack([number, process]), axis=1, return_inverse=True)
-    names = [str(pids[p]) if n == _NO_NUMBER else str(n) for n, p in pairs.T]
+    pairs, device = distinct_pairs(number, process)
+    names = [str(pids[p]) if n == _NO_NUMBER else str(n) for n, p in zip(*pairs, strict=True)]
     if len(set(names)) < len(names):  # one number in several processes
-        names = [f"{pids[p]}/{name}" for name, (_, p) in zip(names, pairs.T, strict=True)]
-    return tuple(names), device.reshape(-1).astype(np.int64)
+        names = [f"{pids[p]}/{name}" for name, p in zip(names, pairs[1], strict=True)]
+    return tuple(names), device
 
 
 def _stream_name(tid: str, number: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
 from stepscope.trace.model import NO_PARENT, SliceKind
@@ -40,6 +41,7 @@ _TYPE_OF_PREFIX = {
 }
 
 
+@shared
 def event_types(trace: Trace) -> UInt8:
     """Return the TracerEventType of every slice.
 

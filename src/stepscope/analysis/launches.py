@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.shared import shared
 from stepscope.trace.model import DEVICE_KINDS, NO_CORRELATION, NO_PARENT, SliceKind
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Launches:
         return own
 
 
+@shared
 def launches(tree: CallTree) -> Launches | None:
     """Tie device work to the innermost event around its launch; None without device slices."""
     if tree.is_device is None:
@@ -56,6 +58,7 @@ def launches(tree: CallTree) -> Launches | None:
     return Launches(work, host, device_ns, self_device_ns)
 
 
+@shared
 def launched_work(trace: Trace) -> tuple[Int64, Int64]:
     """Return the rows of device work whose launch is known, and those of the launching calls."""
     work = np.flatnonzero(np.isin(trace.slices.kind, WORK_KINDS))

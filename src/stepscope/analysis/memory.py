@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.shared import shared
 from stepscope.trace.build import tied_to_slices
 from stepscope.trace.model import (
     NO_SLICE,
@@ -61,6 +62,7 @@ class Peak:
     slice: int  # row of Slices: who asked for the last of it, NO_SLICE without
 
 
+@shared
 def with_memory(trace: Trace) -> Trace:
     """Return the trace with a filled memory table, if it knows of memory at all.
 
@@ -95,6 +97,7 @@ def memory_events(trace: Trace) -> Memory:
     return with_memory(trace).memory
 
 
+@shared
 def memory_of_slices(
     trace: Trace, *, without: Collection[SliceKind] = (SliceKind.PYTHON,)
 ) -> SliceMemory:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.backward import forward_operators
+from stepscope.analysis.shared import shared
 from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def module_of_slices(trace: Trace) -> Int64:
     return np.append(calls.rows, NO_SLICE)[calls.owner]
 
 
+@shared
 def module_calls(trace: Trace) -> ModuleCalls:
     """Find the module calls of a trace and the slices that belong to each."""
     slices = trace.slices

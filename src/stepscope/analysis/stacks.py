@@ -16,6 +16,7 @@ from stepscope import _native
 from stepscope.analysis.backward import backward_functions, forward_operators
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.launches import launches
+from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import distinct_ids, ids_where, levels
 from stepscope.trace.model import NO_PARENT, NO_STACK, SliceKind, Stacks
 
@@ -52,6 +53,7 @@ class KnownStacks:
         return _innermost(self.table, int(self.rows[index]), strings, limit)
 
 
+@shared
 def stack_of_slices(trace: Trace, *, by_calls: bool = False) -> KnownStacks | None:
     """Return the stack of every slice; None if the trace tells of none.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.build import step_number
 from stepscope.trace.model import DEVICE_KINDS, SliceKind
@@ -30,6 +31,7 @@ class Steps:
         return len(self.number)
 
 
+@shared
 def step_table(trace: Trace) -> Steps:
     """Return the steps that were marked, else those that end with an optimizer's step."""
     rows = np.flatnonzero(trace.slices.kind == SliceKind.STEP)

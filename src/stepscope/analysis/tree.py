@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from stepscope.analysis.shared import shared
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class CallTree:
         return np.flatnonzero(self.parent[event + 1 : last] == event) + event + 1
 
 
+@shared
 def call_tree(trace: Trace, *, modules: bool = False) -> CallTree:
     """Drop what is hidden, fold same-named only children, and nest the rest.
 

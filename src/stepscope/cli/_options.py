@@ -41,3 +41,12 @@ def memory_size(text: str) -> int | None:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is no size: write 512M, 2G or none")
     return int(float(match[1]) * 1024 ** _POWER_OF_1024[match[2].upper()])
+
+
+def finding_limit(text: str) -> int | None:
+    """Return how many findings to tell: a number, 0 for ``none``, None for ``all``."""
+    if text in {"all", "none"}:
+        return None if text == "all" else 0
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of findings: write 5, all or none")
+    return int(text)

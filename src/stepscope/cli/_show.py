@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.memory import devices, peak
 from stepscope.analysis.phases import COMPILE_CATEGORY, phase_table, without_compilation
 from stepscope.analysis.steps import step_table
 from stepscope.cli._device import device_facts
 from stepscope.cli._text import count_text, duration_text, size_text
 from stepscope.export.table import printable
-from stepscope.trace.model import DEVICE_KINDS, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ Fact = tuple[str, str]
 _UNBOUNDED_WIDTH = 10_000
 _LABEL_WIDTH = 10
 _LABEL_STYLE = "cyan"
+_SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
 
 
 def headline(trace: Trace) -> str:
@@ -44,6 +46,7 @@ def facts(trace: Trace) -> Iterator[Fact]:
             times = count_text(phase.count, "time")
             yield "compile", f"{duration_text(phase.total_ns)}, {times}; no part of the steps"
     yield from device_facts(trace)
+    yield from _peaks(trace)
     for name, says in info.sources.items():
         yield ("recorded", f"ranges; {says}") if name == "torch" else (name, says)
     window_ns = info.end_ns - info.start_ns
@@ -85,6 +88,33 @@ def show_facts(pairs: Iterable[Fact]) -> None:
         print(line.rstrip())
 
 
+def show_findings(trace: Trace, most: int | None, more: str = "") -> None:
+    """Print what is wrong with the program, at most so many; ``more`` is how to see the others."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from stepscope.analysis.findings import find_problems
+
+    if most == 0:
+        return
+    found = find_problems(trace)
+    console = _console()
+    print()
+    if not found:
+        show_facts([("findings", "none of the problems that are looked for")])
+    for number, finding in enumerate(found[:most], 1):
+        style = _SEVERITY_STYLES[finding.severity.value]
+        title = f"{number}. {finding.title} ({finding.severity.value})"
+        lines = [(title, style), (finding.text, ""), (f"fix: {finding.fix}", _LABEL_STYLE)]
+        for text, of in lines:
+            inset = 2 if text == title else 5
+            with console.capture() as shown:
+                console.print(Padding(Text(printable(text), style=of), (0, 0, 0, inset)))
+            print("\n".join(line.rstrip() for line in shown.get().splitlines()))
+    if most is not None and len(found) > most:
+        print(f"  {count_text(len(found) - most, 'finding')} more{more}")
+
+
 def show_command(label: str, command: str) -> None:
     """Print a labelled command; it is never folded, so that it can be copied."""
     from rich.text import Text
@@ -124,6 +154,15 @@ def _steps(trace: Trace) -> str:
         f"{len(steps):,}, each ended by the optimizer: {_times(times_ns[1:])} "
         f"(without the first, {first} with all before it)"
     )
+
+
+def _peaks(trace: Trace) -> Iterator[Fact]:
+    """Yield a line a device whose memory was recorded."""
+    for device in devices(trace):
+        found = peak(trace, device)
+        if found is not None:
+            who = f" in {trace.name_of(found.slice)}" if found.slice != NO_SLICE else ""
+            yield "memory", f"{device}: {size_text(found.bytes)} in use at the peak{who}"
 
 
 def _times(times_ns: Int64) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli._options import add_table_options
+from stepscope.cli._options import add_table_options, finding_limit
+from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
     import argparse
 
     from stepscope.cli._command import ExitCode, Parser
+    from stepscope.trace.model import Trace
 
 _ROWS = 30
+_FINDINGS = 5
 
 
 class Summary:
@@ -62,6 +67,17 @@ class Summary:
             "queue, kernels, copies, communication or flops",
         )
         parser.add_argument(
+            "--findings",
+            metavar="N",
+            type=finding_limit,
+            default=_FINDINGS,
+            help="how many of the problems that were found to tell: a number, all or none "
+            f"(default: {_FINDINGS})",
+        )
+        parser.add_argument(
+            "--save-findings", metavar="FILE", help="write all problems that were found as JSON"
+        )
+        parser.add_argument(
             "--save", metavar="FILE", help="write all rows of the table, too: .csv or .json"
         )
 
@@ -69,7 +85,7 @@ class Summary:
         """Print facts and table."""
         from stepscope.cli._device import check_view, device_text
         from stepscope.cli._files import read
-        from stepscope.cli._show import facts, headline, print_title, show_facts
+        from stepscope.cli._show import facts, headline, print_title, show_facts, show_findings
         from stepscope.cli._tables import (
             Grouping,
             check_sort_by,
@@ -98,5 +114,19 @@ class Summary:
             table = table_text(trace, args.sort_by, args.row_limit, grouping, args.save)
         print_title(f"{args.trace}: {headline(trace)}")
         show_facts(list(facts(trace)))
+        if args.findings != 0:
+            show_findings(trace, args.findings, ": --findings all")
+        if args.save_findings:
+            _save_findings(trace, args.save_findings)
         print(f"\n{table or 'There is nothing in it to sum up.'}".rstrip("\n"), flush=True)
         return 0
+
+
+def _save_findings(trace: Trace, path: str) -> None:
+    from stepscope.analysis.findings import find_problems
+
+    found = [finding.to_json() for finding in find_problems(trace)]
+    try:
+        Path(path).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StepscopeError(f"{path}: {error.strerror}") from None

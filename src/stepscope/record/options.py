@@ -27,3 +27,4 @@ class RecordOptions:
     host: bool = True  # the frameworks' operators
     device: bool = False  # kernels and copies, where there is a device
     phases: bool = False  # forward and backward of PyTorch's modules, as Paddle marks its own
+    gc_pauses: bool = False  # Python's garbage collections, which torch.profiler does not show

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stepscope.record.options import RecordOptions, StackMode
 from stepscope.sources.annotations import forward_annotations
 from stepscope.sources.cuda import CudaActivity
+from stepscope.sources.gc_pauses import GcPauses
 from stepscope.sources.paddle_source import PaddleSource
 from stepscope.sources.python_calls import PythonCalls
 from stepscope.sources.torch_compile import TorchCompile
@@ -45,6 +46,8 @@ def default_sources(
         sources.append(TorchPhases())
     if options.annotations:
         sources.append(forward_annotations())
+    if options.gc_pauses:
+        sources.append(GcPauses())
     if options.stacks is not StackMode.NONE:
         sources.append(PythonCalls(options.stacks))
     if options.workers:

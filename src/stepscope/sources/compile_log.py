@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
+
+from stepscope.sources.slice_table import SliceTable
 
 if TYPE_CHECKING:
     from stepscope.trace.build import Captured
@@ -82,7 +83,7 @@ class CompileLog:
             return None
         self._is_taken = True
         frames = compiled_frames()
-        table = _SliceTable()
+        table = SliceTable(CATEGORY)
         for span in self._spans:
             is_open = span.end_ns < 0
             end_ns = self._end_ns if is_open else span.end_ns
@@ -100,56 +101,6 @@ class CompileLog:
             return ""
         counts = f"compilations: {len(self._spans)}, graph breaks: {len(self._breaks)}"
         return "; ".join([counts, *regions])
-
-
-class _SliceTable:
-    """Slices of this process, gathered one by one."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, int] = {"": 0, CATEGORY: 1}
-        self._threads: dict[int, int] = {}
-        self._rows: list[tuple[int, int, int, int, int, bool]] = []
-
-    def add(
-        self,
-        thread: int,
-        name: str,
-        start_ns: int,
-        end_ns: int,
-        detail: dict[str, str],
-        *,
-        unfinished: bool = False,
-    ) -> None:
-        track = self._threads.setdefault(thread, len(self._threads))
-        rest = self._id_of(json.dumps(detail, ensure_ascii=False)[1:-1])
-        row = (self._id_of(name), start_ns, end_ns - start_ns, track, rest, unfinished)
-        self._rows.append(row)
-
-    def captured(self) -> Captured:
-        import numpy as np
-
-        from stepscope.record.capture import thread_track
-        from stepscope.record.threads import thread_names
-        from stepscope.trace.build import Captured, RawSlices
-        from stepscope.trace.model import NO_THREAD, Args, SliceFlags
-        from stepscope.trace.strings import Strings
-
-        name, start_ns, duration_ns, track, rest, unfinished = np.array(self._rows, np.int64).T
-        slices = RawSlices(
-            category=np.full(len(self._rows), self._texts[CATEGORY], np.uint32),
-            name=name.astype(np.uint32),
-            start_ns=start_ns.copy(),
-            duration_ns=duration_ns.copy(),
-            track=track.astype(np.uint32),
-            flags=(unfinished * SliceFlags.UNFINISHED).astype(np.uint8),
-            args=Args(rest=rest.astype(np.uint32)),
-        )
-        called = thread_names()
-        tracks = tuple(thread_track(i, NO_THREAD, called.get(i, "")) for i in self._threads)
-        return Captured(slices, tracks, Strings.of(self._texts))
-
-    def _id_of(self, text: str) -> int:
-        return self._texts.setdefault(text, len(self._texts))
 
 
 def compiled_frames() -> dict[str, str]:

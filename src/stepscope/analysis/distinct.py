@@ -1,0 +1,43 @@
+"""The distinct values of integer columns, and which of them each row has: without a sort."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64
+
+_ROOM = 4  # times the rows: a table that large is still cheaper than sorting
+
+
+def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
+    """Return the distinct integers, ascending, and the index of each row's among them."""
+    if not len(values):
+        return values[:0], np.zeros(0, np.int64)
+    least, most = int(values.min()), int(values.max())
+    if most - least > _ROOM * len(values) + 1024:
+        found, codes = np.unique(values, return_inverse=True)
+        return found, codes.astype(np.int64, copy=False)
+    offsets = values.astype(np.int64) - least
+    present = np.zeros(most - least + 1, np.bool_)
+    present[offsets] = True
+    places = np.cumsum(present) - 1
+    return (np.flatnonzero(present) + least).astype(values.dtype), places[offsets]
+
+
+def distinct_pairs(
+    first: NDArray[Any], second: NDArray[Any]
+) -> tuple[tuple[NDArray[Any], NDArray[Any]], Int64]:
+    """Return the distinct pairs of two columns, by the first and then the second, and each row's.
+
+    NumPy's own way, with whole columns, takes ten times as long.
+    """
+    firsts, first_code = distinct(first)
+    seconds, second_code = distinct(second)
+    codes, code = distinct(first_code * max(len(seconds), 1) + second_code)
+    width = max(len(seconds), 1)
+    return (firsts[codes // width], seconds[codes % width]), code

@@ -1,0 +1,87 @@
+"""torch.compile: code that is compiled again and again, and graphs that break."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.intervals import union
+from stepscope.analysis.phases import COMPILE_CATEGORY
+from stepscope.analysis.wording import count_text, duration_text
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.trace.model import Int64
+
+_COMPILATION = re.compile(r"torch\.compile (?:\d+/)?(\d+)/(\d+)")  # region and how often before
+_BREAK = "graph break: "
+MIN_RECOMPILATIONS = 1
+"""A region that is compiled a second time met inputs that the first code does not serve."""
+
+_NAMED_PLACES = 3
+
+
+def recompilations(facts: Facts) -> Finding | None:
+    """Find regions that were compiled again, because what they had been compiled for changed."""
+    again = _again(facts)
+    if len(again) < MIN_RECOMPILATIONS:
+        return None
+    slices = facts.trace.slices
+    spent = union(slices.start_ns[again], slices.end_ns[again])
+    whole_ns = facts.breakdown.duration_ns.sum() or facts.trace.info.end_ns
+    window_ns = int(whole_ns) or spent.total_ns
+    share = min(1.0, spent.total_ns / window_ns)
+    row = facts.longest(again)
+    regions = sorted({facts.trace.name_of(int(i)).partition(": ")[2] for i in again})
+    return Finding(
+        id="recompilations",
+        title=f"torch.compile compiled again, {count_text(len(again), 'time')}",
+        text=f"{_listed(regions)}: compiled again after the first time, because shapes, types or "
+        f"values changed that the code had been compiled for. That took "
+        f"{duration_text(spent.total_ns)}, as much as {share:.0%} of the steps.",
+        share=share,
+        evidence=facts.on_timeline(row, "torch.compile"),
+        fix='TORCH_LOGS="recompiles" tells why. Keep shapes equal (drop_last=True, padding), or '
+        "mark what changes: torch.compile(dynamic=True), torch._dynamo.mark_dynamic.",
+        severity=Severity.of_share(share),
+    )
+
+
+def graph_breaks(facts: Facts) -> Finding | None:
+    """Find places at which torch.compile gave up and went on in Python."""
+    rows = facts.named(lambda name: name.startswith(_BREAK))
+    if not len(rows):
+        return None
+    slices = facts.trace.slices
+    places = sorted({facts.trace.name_of(int(i)).removeprefix(_BREAK) for i in rows})
+    return Finding(
+        id="graph-breaks",
+        title=f"torch.compile breaks its graph at {count_text(len(places), 'place')}",
+        text=f"{_listed(places)}. Each break ends a graph: what follows is compiled apart, nothing "
+        "is fused across it, and every call goes back to Python there.",
+        share=0.0,
+        evidence=moment(
+            int(slices.start_ns[rows[0]]), int(slices.end_ns[rows].max()), _BREAK.rstrip()
+        ),
+        fix="Move printing, .item() and calls of other libraries out of the compiled function; "
+        "torch.compile(fullgraph=True) refuses them and says why.",
+        severity=Severity.LOW,
+    )
+
+
+def _again(facts: Facts) -> Int64:
+    """Return the compilations of regions that had been compiled before."""
+    slices, strings = facts.trace.slices, facts.trace.strings
+    rows = facts.named(lambda name: (m := _COMPILATION.match(name)) is not None and m[2] != "0")
+    is_compilation = [strings[int(i)] == COMPILE_CATEGORY for i in slices.category[rows]]
+    return rows[np.array(is_compilation, np.bool_)]
+
+
+def _listed(texts: list[str]) -> str:
+    texts = [text for text in texts if text] or ["a function"]
+    more = f" and {len(texts) - _NAMED_PLACES} more" if len(texts) > _NAMED_PLACES else ""
+    return ", ".join(texts[:_NAMED_PLACES]) + more

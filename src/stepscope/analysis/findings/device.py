@@ -1,0 +1,192 @@
+"""Devices that could do more: idle, fed in crumbs, made to wait, or without tensor cores."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.device_idle import IdleReason, waiting_calls
+from stepscope.analysis.device_tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device_work import WorkKind
+from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.labels import shown_name
+from stepscope.analysis.tree import ids_where
+from stepscope.analysis.wording import count_text, duration_text
+from stepscope.trace.model import NO_SLICE, SliceKind
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.trace.model import Int64
+
+MIN_IDLE_SHARE = 0.20
+"""Some idle time at the edges of steps is usual; a fifth of the device is worth a look."""
+
+TINY_NS = 5_000
+"""A launch takes the host about as long: a stream of shorter kernels cannot keep a device busy."""
+
+MIN_TINY_SHARE, MIN_TINY_KERNELS = 0.50, 500
+"""Every model has some small kernels: half of all, and hundreds, are a way of writing it."""
+
+MIN_WAITING_SHARE = 0.02
+"""Of the device's time, lost to waits: below, a wait costs less than finding it."""
+
+MIN_FLOAT32_SHARE = 0.10
+"""Of the device's busy time, in products without tensor cores, which do them many times faster."""
+
+_FLOAT32_PRODUCT = re.compile(
+    r"(?<![a-z])sgemm|scudnn|simt_sgemm|_ffma_|convolve_sgemm|winograd\w*fp32|gemmSN", re.IGNORECASE
+)
+_FIRST_WITH_TENSOR_CORES, _FIRST_WITH_TF32 = 7, 8  # compute capability, its major number
+
+
+def host_too_slow(facts: Facts) -> Finding | None:
+    """Find a device that waits for the host to launch something."""
+    if not len(facts.work):
+        return None
+    gaps = facts.gaps
+    lost_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
+    share = int(lost_ns.sum()) / facts.device_ns
+    if share < MIN_IDLE_SHARE:
+        return None
+    worst = int(lost_ns.argmax())
+    start_ns, length_ns = int(gaps.start_ns[worst]), int(gaps.duration_ns[worst])
+    kernels = int(facts.work.is_kernel.sum())
+    return Finding(
+        id="host-bound",
+        title=f"The device is idle {share:.0%} of the time because the host is too slow",
+        text=f"In {count_text(int((lost_ns > 0).sum()), 'gap')} of together "
+        f"{duration_text(int(lost_ns.sum()))} the device had done all it was given, and the host "
+        f"was still on its way to the next launch; {count_text(kernels, 'kernel')} took "
+        f"{duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in all.",
+        share=share,
+        evidence=moment(start_ns, start_ns + length_ns),
+        fix='Give the device more at once: a larger batch, torch.compile(mode="reduce-overhead") '
+        "or CUDA graphs, fused operators; and take Python work out of the loop.",
+        severity=Severity.of_share(share),
+    )
+
+
+def waiting_copies(facts: Facts) -> Finding | None:
+    """Find operators inside the steps that make the host wait for the device."""
+    if not len(facts.work) or not facts.steps:
+        return None
+    slices = facts.trace.slices
+    waits = facts.in_steps(waiting_calls(facts.trace, facts.work))
+    operators = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
+    waits = waits[facts.within(operators)[waits]]
+    if len(waits) < facts.steps:
+        return None
+    lost_ns = facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
+    share = int(lost_ns.sum()) / facts.device_ns
+    if share < MIN_WAITING_SHARE:
+        return None
+    above = _operators_above(facts, waits)
+    waited_ns = int(slices.duration_ns[waits].sum())
+    return Finding(
+        id="waiting-copies",
+        title=f"The host waits for the device {_often(len(waits) / facts.steps)} a step",
+        text=f"Mostly in {facts.commonest(above)}: calls that return only when the device is done, "
+        f"{len(waits):,} of them, {duration_text(waited_ns)} in all. After each the device "
+        f"has nothing to do until the host comes with more: {share:.0%} of its time.",
+        share=share,
+        evidence=facts.on_timeline(facts.longest(above), facts.commonest(above)),
+        fix="Keep results on the device: no .item(), .cpu(), print(loss) or `if tensor` in every "
+        "step; sum the loss there and read it now and then. Copy batches from pinned memory with "
+        "non_blocking=True.",
+        severity=Severity.of_share(share),
+    )
+
+
+def tiny_kernels(facts: Facts) -> Finding | None:
+    """Find a program that launches masses of kernels too short to be worth their launch."""
+    kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
+    tiny = kernels[facts.work.duration_ns[kernels] < TINY_NS]
+    if len(tiny) < max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels)):
+        return None
+    idle = int(facts.idle_ns(*IdleReason).sum()) / facts.device_ns
+    operators = facts.work.operator[facts.work.rows[tiny]]
+    known = operators[operators != NO_SLICE]
+    who = f", most by {shown_name(facts.commonest(known))}" if len(known) else ""
+    row = int(facts.work.rows[tiny[len(tiny) // 2]])
+    per_step = f" ({len(tiny) / facts.steps:,.0f} a step)" if facts.steps else ""
+    return Finding(
+        id="tiny-kernels",
+        title=f"{len(tiny) / len(kernels):.0%} of the kernels take less than "
+        f"{duration_text(TINY_NS)}",
+        text=f"{count_text(len(tiny), 'kernel')}{per_step} are so short that launching them takes "
+        f"longer than running them{who}. The device is idle {idle:.0%} of the time.",
+        share=idle,
+        evidence=facts.on_timeline(row),
+        fix="Let several become one: torch.compile, fused or foreach optimizers, "
+        "scaled_dot_product_attention, a larger batch; CUDA graphs make launches cheaper.",
+        severity=Severity.of_share(idle),
+    )
+
+
+def float32_products(facts: Facts) -> Finding | None:
+    """Find matrix products and convolutions in float32 on a device with tensor cores."""
+    kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
+    generation = _generation(facts)
+    if not len(kernels) or (generation and generation < _FIRST_WITH_TENSOR_CORES):
+        return None
+    names = facts.trace.slices.name[facts.work.rows[kernels]]
+    plain = ids_where(names, facts.trace.strings, _is_float32_product)
+    slow = kernels[np.isin(names, plain)]
+    busy_ns = int(facts.work.duration_ns.sum())
+    spent_ns = int(facts.work.duration_ns[slow].sum())
+    if spent_ns < MIN_FLOAT32_SHARE * busy_ns or not len(slow):
+        return None
+    share = spent_ns / busy_ns
+    row = facts.longest(facts.work.rows[slow])
+    return Finding(
+        id="float32-products",
+        title=f"Float32 products without tensor cores take {share:.0%} of the device's time",
+        text=f"{count_text(len(slow), 'kernel')} multiply in full float32, "
+        f"{duration_text(spent_ns)} in all; the tensor cores stay unused meanwhile.",
+        share=share,
+        evidence=facts.on_timeline(row),
+        fix=_precision_fix(generation),
+        severity=Severity.of_share(share),
+    )
+
+
+def _often(times: float) -> str:
+    return "once" if round(times) == 1 else f"{times:,.0f} times"
+
+
+def _is_float32_product(name: str) -> bool:
+    return (
+        _FLOAT32_PRODUCT.search(name) is not None and uses_tensor_cores(name) is not TensorCores.YES
+    )
+
+
+def _precision_fix(generation: int) -> str:
+    if generation and generation < _FIRST_WITH_TF32:
+        return 'torch.autocast("cuda", dtype=torch.float16) with a GradScaler, if the model bears.'
+    return (
+        'torch.set_float32_matmul_precision("high") (TF32; for convolutions '
+        "torch.backends.cudnn.allow_tf32), or "
+        'torch.autocast("cuda", dtype=torch.bfloat16), if the device has tensor cores for it.'
+    )
+
+
+def _generation(facts: Facts) -> int:
+    """Return the major number of the devices' compute capability, 0 where the trace is silent."""
+    info = facts.trace.info
+    described: Any = info.devices or info.user.get("deviceProperties")
+    for about in described if isinstance(described, list | tuple) else ():
+        if isinstance(about, dict) and isinstance(about.get("computeMajor"), int):
+            return int(about["computeMajor"])
+    return 0
+
+
+def _operators_above(facts: Facts, rows: Int64) -> Int64:
+    """Return the innermost operator around each of some slices, all of which are in one."""
+    slices = facts.trace.slices
+    above = slices.parent[rows].astype(np.int64)
+    while len(climbing := np.flatnonzero(slices.kind[above] != SliceKind.OPERATOR)):
+        above[climbing] = slices.parent[above[climbing]]
+    return above

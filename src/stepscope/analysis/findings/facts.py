@@ -1,0 +1,159 @@
+"""What several detectors need to know of a trace, derived once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.device_idle import IdleReason, idle_gaps
+from stepscope.analysis.device_work import device_work
+from stepscope.analysis.host_parts import host_parts
+from stepscope.analysis.intervals import union
+from stepscope.analysis.step_breakdown import step_breakdown
+from stepscope.analysis.tree import ids_where, levels
+from stepscope.trace.model import NO_PARENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.device_idle import IdleGaps
+    from stepscope.analysis.device_work import DeviceWork
+    from stepscope.analysis.host_parts import Int8
+    from stepscope.analysis.intervals import Intervals
+    from stepscope.analysis.step_breakdown import StepBreakdown
+    from stepscope.trace.model import Int64, Trace
+
+    Bool = NDArray[np.bool_]
+
+PAUSE_NS = 100_000_000
+"""Where no step is marked: a device that is idle for longer waits for no launch in a loop, but for
+the program to start, load or be asked."""
+
+
+class Facts:
+    """A trace, and what is derived from it as soon as somebody asks."""
+
+    def __init__(self, trace: Trace) -> None:
+        """Derive nothing yet."""
+        self.trace = trace
+
+    @cached_property
+    def work(self) -> DeviceWork:
+        """Return what ran on devices."""
+        return device_work(self.trace)
+
+    @cached_property
+    def parts(self) -> Int8:
+        """Return the Part of every slice."""
+        return host_parts(self.trace)
+
+    @cached_property
+    def breakdown(self) -> StepBreakdown:
+        """Return where the steps went."""
+        return step_breakdown(self.trace, self.work, self.parts)
+
+    @cached_property
+    def gaps(self) -> IdleGaps:
+        """Return when devices were idle, and why."""
+        return idle_gaps(self.trace, self.work)
+
+    @cached_property
+    def gap_ns(self) -> Int64:
+        """Return how much of each gap counts: what is in steps; without steps, all but pauses."""
+        gaps = self.gaps
+        if self.steps:
+            return self.step_time.covered(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
+        return np.where(gaps.duration_ns < PAUSE_NS, gaps.duration_ns, 0)
+
+    @cached_property
+    def device_ns(self) -> int:
+        """Return the time in which devices could have worked, of all of them together.
+
+        That of the steps; without steps, that from first to last work, less pauses.
+        """
+        work, gaps = self.work, self.gaps
+        if self.steps:
+            return max(self.step_time.total_ns * len(work.devices), 1)
+        span_ns = 0
+        for device in range(len(work.devices)):
+            mine = work.device == device
+            span_ns += int(work.end_ns[mine].max() - work.start_ns[mine].min())
+        edges = gaps.parts_ns[:, [IdleReason.BEFORE_FIRST, IdleReason.AFTER_LAST]].any(axis=1)
+        return max(span_ns - int(gaps.duration_ns[(self.gap_ns == 0) & ~edges].sum()), 1)
+
+    def idle_ns(self, *reasons: IdleReason) -> Int64:
+        """Return how much of each gap has one of some reasons, as far as the gap counts."""
+        found: Int64 = self.gaps.parts_ns[:, list(reasons)].sum(axis=1)
+        return np.minimum(found, self.gap_ns)
+
+    @cached_property
+    def counted(self) -> Bool:
+        """Tell which steps count: the whole ones, or all where none is."""
+        whole = self.breakdown.is_whole
+        return whole if whole.any() else np.ones(len(whole), np.bool_)
+
+    @cached_property
+    def steps(self) -> int:
+        """Return how many steps count."""
+        return int(self.counted.sum())
+
+    @cached_property
+    def step_time(self) -> Intervals:
+        """Return the time of the steps that count."""
+        rows, found = self.counted, self.breakdown
+        return union(found.start_ns[rows], (found.start_ns + found.duration_ns)[rows])
+
+    def in_steps(self, rows: Int64) -> Int64:
+        """Return those of some slices that start within a step."""
+        return rows[self.step_time.contain(self.trace.slices.start_ns[rows])]
+
+    def covered_ns(self, rows: Int64) -> int:
+        """Return how long any of some slices ran within steps."""
+        slices = self.trace.slices
+        time = union(slices.start_ns[rows], slices.end_ns[rows])
+        return time.shared_with(self.step_time).total_ns
+
+    def named(self, wanted: Callable[[str], bool]) -> Int64:
+        """Return the slices with a name that is wanted."""
+        name = self.trace.slices.name
+        return np.flatnonzero(np.isin(name, ids_where(name, self.trace.strings, wanted)))
+
+    def within(self, rows: Int64) -> Bool:
+        """Tell which slices lie inside one of some slices, at any depth."""
+        slices = self.trace.slices
+        marked = np.zeros(len(slices), np.bool_)
+        marked[rows] = True
+        inside = np.zeros(len(slices), np.bool_)
+        for level in levels(slices.depth):
+            parent = slices.parent[level]
+            around = (inside | marked)[parent] & (parent != NO_PARENT)
+            inside[level] = around
+        return inside
+
+    def commonest(self, rows: Int64) -> str:
+        """Return the name that most of some slices have."""
+        ids, count = np.unique(self.trace.slices.name[rows], return_counts=True)
+        return self.trace.strings[int(ids[count.argmax()])]
+
+    def longest(self, rows: Int64) -> int:
+        """Return the longest of some slices."""
+        return int(rows[self.trace.slices.duration_ns[rows].argmax()])
+
+    def on_timeline(self, row: int, query: str | None = None) -> dict[str, Any]:
+        """Return the evidence that shows one slice on the timeline."""
+        slices = self.trace.slices
+        return moment(
+            int(slices.start_ns[row]),
+            int(slices.end_ns[row]),
+            self.trace.name_of(row) if query is None else query,
+        )
+
+
+def moment(from_ns: int, to_ns: int, query: str = "") -> dict[str, Any]:
+    """Return the evidence that shows a stretch of time on the timeline."""
+    shown: dict[str, Any] = {"page": "timeline", "from": from_ns, "to": to_ns}
+    return shown | ({"q": query} if query else {})

@@ -1,0 +1,59 @@
+"""Data loading that the program waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.host_parts import Part
+from stepscope.analysis.wording import duration_text
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.facts import Facts
+
+MIN_SHARE = 0.20
+"""A healthy loader prepares the next batch while the step runs: it should take next to nothing."""
+
+_WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
+
+
+def slow_loading(facts: Facts) -> Finding | None:
+    """Find steps that wait for their data; where devices work meanwhile, nothing is lost."""
+    found = facts.breakdown
+    step_ns = int(found.duration_ns[facts.counted].sum())
+    loading_ns = int(found.parts_ns[facts.counted, Part.DATA_LOADING].sum())
+    if not step_ns or loading_ns < MIN_SHARE * step_ns:
+        return None
+    slices = facts.trace.slices
+    is_loading = facts.parts == Part.DATA_LOADING
+    around = facts.parts[slices.parent] == Part.DATA_LOADING
+    rows = np.flatnonzero(is_loading & ~(around & (slices.parent >= 0)))
+    row = facts.longest(inside if len(inside := facts.in_steps(rows)) else rows)
+    share = loading_ns / step_ns
+    idle = ", and the device has nothing to do meanwhile" if found.on_device.any() else ""
+    return Finding(
+        id="data-loading",
+        title=f"Data loading takes {share:.0%} of a step",
+        text=f"Of {duration_text(step_ns / facts.steps)} a step on average, the program waits "
+        f"{duration_text(loading_ns / facts.steps)} for the next batch{idle}. "
+        f"The longest wait took {duration_text(int(slices.duration_ns[row]))}.",
+        share=share,
+        evidence=facts.on_timeline(row),
+        fix=_fix(facts.trace.name_of(row)),
+        severity=Severity.of_share(share),
+    )
+
+
+def _fix(loader: str) -> str:
+    if _WITH_WORKERS in loader:
+        return (
+            "The loader has workers, and they do not keep up: give it more (num_workers), let them "
+            "prepare further ahead (prefetch_factor), or make reading an item cheaper; "
+            "`stepscope run --workers` shows what they do."
+        )
+    return (
+        "Load in the background: DataLoader(..., num_workers=4, persistent_workers=True), "
+        "with pin_memory=True for a GPU; or prepare the data once and keep it."
+    )

@@ -1,0 +1,99 @@
+"""The optimizer: many small operators where one would do, and gradients filled with zeros."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.wording import duration_text
+from stepscope.trace.model import SliceKind
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.trace.model import Int64
+
+MIN_OPERATORS = 50
+"""A fused or foreach optimizer needs a handful of operators a step, whatever the model's size."""
+
+MIN_OPTIMIZER_SHARE = 0.10
+"""Below a tenth of the step another optimizer would not be felt."""
+
+MIN_FILLING_SHARE = 0.01
+"""Filling is pure loss, since leaving it out costs nothing; below a hundredth nobody would care."""
+
+_STEP, _ZERO_GRAD = "Optimizer.step#", "Optimizer.zero_grad#"
+_FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
+
+
+def gradients_filled(facts: Facts) -> Finding | None:
+    """Find gradients that are kept and filled with zeros, instead of let go."""
+    calls = facts.named(lambda name: name.startswith(_ZERO_GRAD))
+    fills = facts.named(_FILLING.__contains__)
+    fills = fills[facts.within(calls)[fills]] if len(calls) else fills[:0]
+    if not len(fills):
+        return None
+    calls = np.unique(_outer(facts, fills, calls))
+    base_ns = facts.step_time.total_ns
+    spent_ns = facts.covered_ns(calls)
+    if not base_ns or spent_ns < MIN_FILLING_SHARE * base_ns:
+        return None
+    share = spent_ns / base_ns
+    return Finding(
+        id="gradients-filled",
+        title=f"Setting gradients to zero takes {share:.1%} of a step",
+        text=f"zero_grad fills every gradient with zeros, {len(fills) / len(calls):,.0f} tensors "
+        f"a call; that takes {duration_text(spent_ns / facts.steps)} a step, keeps the memory of "
+        "the gradients through the forward pass, and makes the backward pass add where it could "
+        "write.",
+        share=share,
+        evidence=facts.on_timeline(facts.longest(calls)),
+        fix="Call optimizer.zero_grad() without set_to_none=False: gradients are dropped then.",
+        severity=Severity.of_share(share),
+    )
+
+
+def unfused_optimizer(facts: Facts) -> Finding | None:
+    """Find an optimizer that goes through the parameters one by one."""
+    calls = facts.in_steps(facts.named(lambda name: name.startswith(_STEP)))
+    base_ns = facts.step_time.total_ns
+    if not len(calls) or not base_ns:
+        return None
+    operators = _outermost_operators(facts, calls)
+    share = facts.covered_ns(calls) / base_ns
+    per_call = len(operators) / len(calls)
+    if per_call < MIN_OPERATORS or share < MIN_OPTIMIZER_SHARE:
+        return None
+    row = facts.longest(calls)
+    kind = facts.trace.name_of(row).removeprefix(_STEP).removesuffix(".step")
+    median_ns = float(np.median(facts.trace.slices.duration_ns[operators]))
+    return Finding(
+        id="unfused-optimizer",
+        title=f"The optimizer runs {per_call:,.0f} small operators a step",
+        text=f"{kind} updates one parameter after the other: {per_call:,.0f} operators a step, "
+        f"half of them shorter than {duration_text(median_ns)}. "
+        f"The optimizer takes {share:.0%} of the step.",
+        share=share,
+        evidence=facts.on_timeline(row),
+        fix=f"torch.optim.{kind}(..., fused=True), or foreach=True where that is not supported: "
+        "all parameters in a few operators.",
+        severity=Severity.of_share(share),
+    )
+
+
+def _outermost_operators(facts: Facts, calls: Int64) -> Int64:
+    """Return the operators inside some ranges that no operator inside them encloses."""
+    is_operator = facts.trace.slices.kind == SliceKind.OPERATOR
+    operators = np.flatnonzero(is_operator & facts.within(calls))
+    return operators[~facts.within(operators)[operators]]
+
+
+def _outer(facts: Facts, rows: Int64, wanted: Int64) -> Int64:
+    """Return the one of the ``wanted`` slices that each of some slices is in."""
+    is_wanted = np.zeros(len(facts.trace.slices), np.bool_)
+    is_wanted[wanted] = True
+    above = facts.trace.slices.parent[rows].astype(np.int64)
+    while len(climbing := np.flatnonzero(~is_wanted[above])):
+        above[climbing] = facts.trace.slices.parent[above[climbing]]
+    return above

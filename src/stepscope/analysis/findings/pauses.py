@@ -1,0 +1,85 @@
+"""Time that some steps lose and others do not: garbage collection, and steps that stand out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.host_parts import Part
+from stepscope.analysis.phases import without_compilation
+from stepscope.analysis.wording import count_text, duration_text
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.facts import Facts
+
+MIN_PAUSE_SHARE = 0.01
+"""A training step creates little that a collection could find: a hundredth is much for that."""
+
+MIN_STEPS = 5
+"""With fewer steps nothing tells which of them is the usual one."""
+
+SLOW_FACTOR = 2.0
+"""Steps differ by some ten percent on a busy machine; one of double length has a reason."""
+
+_COLLECTION = "Python garbage collection"
+
+
+def garbage_collection(facts: Facts) -> Finding | None:
+    """Find steps that stop for Python's garbage collector."""
+    rows = facts.in_steps(facts.named(lambda name: name.startswith(_COLLECTION)))
+    base_ns = facts.step_time.total_ns
+    if not len(rows) or not base_ns:
+        return None
+    spent_ns = facts.covered_ns(rows)
+    share = spent_ns / base_ns
+    if share < MIN_PAUSE_SHARE:
+        return None
+    row = facts.longest(rows)
+    longest_ns = int(facts.trace.slices.duration_ns[row])
+    return Finding(
+        id="garbage-collection",
+        title=f"Python's garbage collector takes {share:.1%} of the steps",
+        text=f"{count_text(len(rows), 'collection')} within {count_text(facts.steps, 'step')} took "
+        f"{duration_text(spent_ns)}; the longest stopped the program for "
+        f"{duration_text(longest_ns)}.",
+        share=share,
+        evidence=facts.on_timeline(row, _COLLECTION),
+        fix="Before the loop call gc.collect() and gc.freeze(), so that what is there already is "
+        "not searched again; or gc.disable(), and gc.collect() every some hundred steps.",
+        severity=Severity.of_share(share),
+    )
+
+
+def slow_step(facts: Facts) -> Finding | None:
+    """Find steps far longer than the usual one; the first, which warms up, is let off."""
+    found = facts.breakdown
+    if len(found) < MIN_STEPS:
+        return None
+    time_ns = without_compilation(facts.trace, found.start_ns, found.duration_ns)
+    usual_ns = float(np.median(time_ns[1:]))
+    slow = np.flatnonzero(time_ns[1:] >= SLOW_FACTOR * usual_ns) + 1
+    if not len(slow) or not usual_ns:
+        return None
+    worst = int(slow[time_ns[slow].argmax()])
+    usual_parts = np.median(found.parts_ns[1:], axis=0)
+    grown_ns = found.parts_ns[worst] - usual_parts
+    part = Part(int(grown_ns.argmax()))
+    share = float((time_ns[slow] - usual_ns).sum() / found.duration_ns[1:].sum())
+    start_ns = int(found.start_ns[worst])
+    others = f" {len(slow) - 1:,} more stand out likewise." if len(slow) > 1 else ""
+    return Finding(
+        id="slow-step",
+        title=f"Step {found.step[worst]} takes {time_ns[worst] / usual_ns:.1f} times as long as "
+        "usual",
+        text=f"It took {duration_text(int(time_ns[worst]))}; half of the steps take less than "
+        f"{duration_text(usual_ns)}. What grew most is {part.words}, by "
+        f"{duration_text(float(grown_ns[part]))}.{others}",
+        share=share,
+        evidence=moment(start_ns, start_ns + int(found.duration_ns[worst])),
+        fix="Look at that step on the timeline: a checkpoint, an evaluation, a slow batch or "
+        "another program on the machine are what it usually is.",
+        severity=Severity.of_share(share),
+    )

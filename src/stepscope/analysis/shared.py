@@ -1,0 +1,57 @@
+"""Costly analyses, done once while several tables are made of one trace.
+
+Analyses are pure functions of a Trace. Within ``shared_analyses()`` those that are marked as
+``shared`` return what they returned for the same arguments before. Outside of it nothing is kept:
+a table that somebody asks for does not hold on to memory.
+"""
+
+from __future__ import annotations
+
+import functools
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    # The arguments are kept with the result: as long as they live, nothing else has their ids.
+    Known = dict[tuple[Any, ...], tuple[tuple[Any, ...], Any]]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_known: ContextVar[Known | None] = ContextVar("_known", default=None)
+
+
+@contextmanager
+def shared_analyses() -> Iterator[None]:
+    """Let shared analyses keep their results until the block ends."""
+    token = _known.set({})
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def shared(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Mark an analysis that several others stand on; nobody may change what it returns."""
+
+    @functools.wraps(function)
+    def once(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        known = _known.get()
+        if known is None:
+            return function(*args, **kwargs)
+        given = (*args, *kwargs.values())
+        key = (function, len(args), *kwargs, *map(_identity, given))
+        if key not in known:
+            known[key] = given, function(*args, **kwargs)
+        result: _R = known[key][1]
+        return result
+
+    return once
+
+
+def _identity(argument: Any) -> Any:
+    simple = isinstance(argument, bool | int | str | tuple | frozenset) or argument is None
+    return argument if simple else id(argument)

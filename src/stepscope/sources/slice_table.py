@@ -1,0 +1,64 @@
+"""Slices that a source keeps itself, when they are few."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.trace.build import Captured
+
+
+class SliceTable:
+    """Slices of this process, all of one category, gathered one by one."""
+
+    def __init__(self, category: str) -> None:
+        """Begin with nothing."""
+        self._texts: dict[str, int] = {"": 0, category: 1}
+        self._threads: dict[int, int] = {}
+        self._rows: list[tuple[int, int, int, int, int, bool]] = []
+
+    def add(
+        self,
+        thread: int,
+        name: str,
+        start_ns: int,
+        end_ns: int,
+        detail: Mapping[str, object],
+        *,
+        unfinished: bool = False,
+    ) -> None:
+        """Add one; ``detail`` becomes its arguments."""
+        track = self._threads.setdefault(thread, len(self._threads))
+        rest = self._id_of(json.dumps(detail, ensure_ascii=False)[1:-1])
+        row = (self._id_of(name), start_ns, end_ns - start_ns, track, rest, unfinished)
+        self._rows.append(row)
+
+    def captured(self) -> Captured:
+        """Return all as columns; there must be one at least."""
+        import numpy as np
+
+        from stepscope.record.capture import thread_track
+        from stepscope.record.threads import thread_names
+        from stepscope.trace.build import Captured, RawSlices
+        from stepscope.trace.model import NO_THREAD, Args, SliceFlags
+        from stepscope.trace.strings import Strings
+
+        name, start_ns, duration_ns, track, rest, unfinished = np.array(self._rows, np.int64).T
+        slices = RawSlices(
+            category=np.full(len(self._rows), 1, np.uint32),
+            name=name.astype(np.uint32),
+            start_ns=start_ns.copy(),
+            duration_ns=duration_ns.copy(),
+            track=track.astype(np.uint32),
+            flags=(unfinished * SliceFlags.UNFINISHED).astype(np.uint8),
+            args=Args(rest=rest.astype(np.uint32)),
+        )
+        called = thread_names()
+        tracks = tuple(thread_track(i, NO_THREAD, called.get(i, "")) for i in self._threads)
+        return Captured(slices, tracks, Strings.of(self._texts))
+
+    def _id_of(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))

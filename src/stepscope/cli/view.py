@@ -1,0 +1,119 @@
+"""``stepscope view``: the traces of a folder in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import StepscopeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.cli._command import ExitCode, Parser
+    from stepscope.view.library import Library
+    from stepscope.view.server import ViewServer
+
+_LAST_PORT = 65_535
+_TERMINATED = 143  # as a shell numbers a death by SIGTERM
+
+
+class View:
+    """Show the traces of a folder in the browser.
+
+    Lists the traces in DIR (default: here) and below with their key figures, and opens their
+    reports; new traces appear as they are written. The server is for this machine only and for
+    whoever has the address it prints. Ctrl-C ends it.
+    """
+
+    name = "view"
+
+    def add_arguments(self, parser: Parser) -> None:
+        """Declare the options."""
+        parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path())
+        parser.add_argument(
+            "--port", metavar="N", type=_port, default=0, help="default: any that is free"
+        )
+        parser.add_argument(
+            "--no-open", action="store_true", help="print the address, do not start a browser"
+        )
+
+    def run(self, args: argparse.Namespace) -> ExitCode:
+        """Serve until Ctrl-C, which is how it is meant to end."""
+        from stepscope.view.folder import Folder
+        from stepscope.view.library import Library
+
+        check_folder(args.folder)
+        with (
+            _ended_by_sigterm(),
+            Library(Folder(args.folder)) as library,
+            _server(library, args.port) as server,
+        ):
+            print(f"The traces of {args.folder.absolute()} are at\n  {server.url}")
+            print("Ctrl-C ends it.", flush=True)
+            if not args.no_open:
+                _open_browser(server)
+            with contextlib.suppress(KeyboardInterrupt):
+                server.serve_forever()
+        return 0
+
+
+def check_folder(folder: Path) -> None:
+    """Raise StepscopeError when there is no such folder, or it may not be read."""
+    from stepscope.trace.store import is_stored_trace
+
+    what = "a file" if folder.is_file() else "a trace" if is_stored_trace(folder) else ""
+    if what:
+        raise StepscopeError(
+            f"{folder} is {what}; name its folder, or use `stepscope report` for this one trace"
+        )
+    try:
+        os.scandir(folder).close()
+    except FileNotFoundError:
+        raise StepscopeError(f"{folder}: there is no such folder; check the name") from None
+    except OSError as error:
+        raise StepscopeError(f"{folder} cannot be read: {error.strerror}") from None
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 (any) to {_LAST_PORT}")
+    return int(text)
+
+
+def _server(library: Library, port: int) -> ViewServer:
+    from stepscope.view.server import ViewServer
+
+    try:
+        return ViewServer(library, port)
+    except OSError as error:
+        raise StepscopeError(
+            f"port {port} cannot be used: {error.strerror}; choose another, or leave --port out"
+        ) from None
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let a plain kill end it as cleanly as Ctrl-C does."""
+
+    def end(*_: object) -> None:
+        raise SystemExit(_TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _open_browser(server: ViewServer) -> None:
+    import webbrowser
+
+    # A browser of the terminal would wait for the page, and the page for us.
+    url = server.url_for_once()
+    threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

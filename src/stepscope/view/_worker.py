@@ -1,0 +1,39 @@
+"""One thread that does what it is given, the urgent first."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from queue import PriorityQueue
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Job = Callable[[], None]
+
+_LAST_WORD = (-1, 0, None)  # before all that is still waiting
+
+
+class Worker:
+    """Does one job at a time. Traces are large: two at once could be too much for the machine."""
+
+    def __init__(self, name: str) -> None:
+        """Start the thread; ``close`` ends it."""
+        self._jobs: PriorityQueue[tuple[int, int, Job | None]] = PriorityQueue()
+        self._number = itertools.count()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job, *, urgent: bool = False) -> None:
+        """Do the job later, before all that are less urgent; it must not raise."""
+        self._jobs.put((0 if urgent else 1, next(self._number), job))
+
+    def close(self) -> None:
+        """Wait for the job that is being done; the others are dropped."""
+        self._jobs.put(_LAST_WORD)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()[2]) is not None:
+            job()

@@ -1,0 +1,90 @@
+"""The few numbers that tell one trace from another in a list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.averages import averages
+from stepscope.analysis.device_busy import device_busy
+from stepscope.analysis.memory import peak
+from stepscope.analysis.phases import without_compilation
+from stepscope.analysis.steps import step_table
+from stepscope.analysis.tree import call_tree
+from stepscope.trace.model import SliceKind
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the list shows of a trace; None where the trace does not tell."""
+
+    events: int
+    lost_events: int
+    duration_ns: int
+    steps: int
+    median_step_ns: int | None
+    device_busy: float | None  # the share of the recorded time, 0 to 1, the mean of all devices
+    peak_bytes: int | None
+    peak_device: str
+    top_operator: str  # by its own time on the device, or on the host where no device worked
+    top_share: float | None  # of the time of all operators
+
+
+def key_figures(trace: Trace) -> Figures:
+    """Return the figures of a trace."""
+    busy = device_busy(trace)
+    most = peak(trace)
+    steps, median_ns = _steps(trace)
+    name, share = _top_operator(trace)
+    window_ns = int(busy.window_ns.sum())
+    return Figures(
+        events=len(trace),
+        lost_events=trace.losses.events,
+        duration_ns=_duration_ns(trace),
+        steps=steps,
+        median_step_ns=median_ns,
+        device_busy=float(busy.busy_ns.sum() / window_ns) if window_ns else None,
+        peak_bytes=most.bytes if most else None,
+        peak_device=most.device if most else "",
+        top_operator=name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1] + "…",
+        top_share=share,
+    )
+
+
+def _duration_ns(trace: Trace) -> int:
+    window_ns = trace.info.end_ns - trace.info.start_ns
+    if window_ns > 0 or not len(trace):
+        return max(0, window_ns)
+    return int(trace.slices.end_ns.max() - trace.slices.start_ns[0])
+
+
+def _steps(trace: Trace) -> tuple[int, int | None]:
+    """Return how many steps there are, and the median of those whose beginning is known."""
+    steps = step_table(trace)
+    times_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)
+    if not (trace.slices.kind == SliceKind.STEP).any() and len(steps) > 1:
+        times_ns = times_ns[1:]  # the first one holds the imports and all else before it
+    return len(steps), int(np.median(times_ns)) if len(times_ns) else None
+
+
+def _top_operator(trace: Trace) -> tuple[str, float | None]:
+    tree = call_tree(trace)
+    rows = averages(tree)
+    first = rows.first if tree.rows is None else tree.rows[rows.first]
+    on_host = ~rows.is_device
+    # Ranges hold operators, but in a program without a framework they are all there is.
+    for asked in (trace.slices.kind[first] == SliceKind.OPERATOR, on_host):
+        for own_ns in (rows.self_device_ns, rows.self_cpu_ns):
+            asked_ns = np.where(asked & on_host, own_ns, 0)
+            total_ns = int(asked_ns.sum())
+            if total_ns > 0:
+                top = int(np.argmax(asked_ns))
+                return rows.key[top], float(asked_ns[top] / total_ns)
+    return "", None

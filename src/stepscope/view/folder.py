@@ -1,0 +1,202 @@
+"""Which traces a folder holds: found by name and by their first bytes, whole, within bounds.
+
+Links are not followed, so nothing outside of the folder is ever opened.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from stepscope.errors import TraceReadError
+from stepscope.readers.gzip import inflated_head
+from stepscope.readers.paddle_pb import is_paddle_pb
+from stepscope.trace.store import SUFFIX, is_stored_trace
+from stepscope.trace.tables import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_DEPTH = 5  # folders below the one that is shown
+MAX_ENTRIES = 20_000  # names looked at, of whatever
+MAX_TRACES = 500
+
+_SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz")
+_NEVER_TRACES = frozenset({"__pycache__", "node_modules", "site-packages"})
+_SECOND_NS = 1_000_000_000
+# A writer that was silent for so long has ended ...
+_SILENT_NS = 2 * _SECOND_NS
+# ... and a file without its end will not get one any more.
+_GIVEN_UP_NS = 60 * _SECOND_NS
+_TAIL_BYTES = 256
+_HEAD_BYTES = 64 << 10  # torch's metadata stands before the events
+_SIGNS_OF_EVENTS = (b'"traceEvents"', b'"ph"')
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A trace as it stands on disk; another size or time is another trace."""
+
+    name: str  # its path below the folder, with slashes
+    written_ns: int  # Unix time
+    size: int  # bytes
+
+
+class Listing(NamedTuple):
+    """The traces of a folder, the newest first."""
+
+    traces: tuple[Found, ...]
+    left_out: str = ""  # why there may be more than these
+
+
+class Folder:
+    """A folder, looked through again and again; what is known of a file is not read again."""
+
+    def __init__(self, root: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
+        """Look at ``root``, which exists; the clock tells Unix time."""
+        self.root = root.resolve(strict=True)
+        self._now_ns = now_ns
+        self._is_trace: dict[Found, bool] = {}
+
+    def listing(self) -> Listing:
+        """Return all traces that are whole now."""
+        entries = _Entries(self.root)
+        seen = {found: path for path, found in filter(None, map(self._candidate, entries))}
+        known = self._is_trace
+        self._is_trace = {
+            found: known[found] if found in known else _looks_like_a_trace(path)
+            for found, path in seen.items()
+        }
+        traces = [found for found, is_trace in self._is_trace.items() if is_trace]
+        traces.sort(key=lambda found: (-found.written_ns, found.name))
+        left_out = entries.left_out
+        if len(traces) > MAX_TRACES:
+            left_out = f"of {len(traces):,} traces the newest {MAX_TRACES:,} are shown"
+        return Listing(tuple(traces[:MAX_TRACES]), left_out)
+
+    def path_of(self, found: Found) -> Path:
+        """Return where a trace of the listing is; TraceReadError when it is not there any more.
+
+        It is looked at anew: a part of the path may have become a link since the listing.
+        """
+        path = self.root / found.name
+        try:
+            inside = path.resolve(strict=True) == path
+        except OSError:
+            inside = False
+        if not inside or _stamped(self.root, path) != found:
+            raise TraceReadError(found.name, "was changed or removed", "look at the list again")
+        return path
+
+    def _candidate(self, entry: os.DirEntry[str]) -> tuple[Path, Found] | None:
+        path = Path(entry.path)
+        found = _stamped(self.root, path) if _may_be_a_trace(entry) else None
+        if found is None or not self._is_whole(path, found):
+            return None
+        return path, found
+
+    def _is_whole(self, path: Path, found: Found) -> bool:
+        # A time ahead of the clock (another machine's file) says nothing about the writer.
+        silent_ns = abs(self._now_ns() - found.written_ns)
+        if path.name.endswith(SUFFIX):
+            return silent_ns >= _GIVEN_UP_NS or _has_all_tables(path)
+        if silent_ns < _SILENT_NS:
+            return False
+        return silent_ns >= _GIVEN_UP_NS or not path.name.endswith(".json") or _has_its_end(path)
+
+
+class _Entries:
+    """Walks a folder breadth first, not into links, hidden folders or traces, and within bounds."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.left_out = ""
+
+    def __iter__(self) -> Iterator[os.DirEntry[str]]:
+        folders: deque[tuple[str, int]] = deque([(os.fspath(self._root), 0)])
+        looked_at = 0
+        while folders:
+            folder, depth = folders.popleft()
+            for entry in _sorted_entries(folder):
+                looked_at += 1
+                if looked_at > MAX_ENTRIES:
+                    self.left_out = f"only the first {MAX_ENTRIES:,} names were looked at"
+                    return
+                if _is_hidden(entry.name) or entry.is_symlink():
+                    continue
+                yield entry
+                if entry.is_dir(follow_symlinks=False) and not entry.name.endswith(SUFFIX):
+                    if depth < MAX_DEPTH:
+                        folders.append((entry.path, depth + 1))
+                    else:
+                        self.left_out = f"folders more than {MAX_DEPTH} below were not looked at"
+
+
+def _sorted_entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:  # not ours to read, or gone
+        return []
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name in _NEVER_TRACES
+
+
+def _may_be_a_trace(entry: os.DirEntry[str]) -> bool:
+    name = entry.name.lower()
+    if entry.is_dir(follow_symlinks=False):
+        return name.endswith(SUFFIX)
+    return name.endswith(_SUFFIXES) and entry.is_file(follow_symlinks=False)
+
+
+def _stamped(root: Path, path: Path) -> Found | None:
+    """Return the trace as it is now; None for what is gone, or holds anything but plain files."""
+    name = path.relative_to(root).as_posix()
+    try:
+        here = path.lstat()
+        if stat.S_ISREG(here.st_mode):
+            return Found(name, here.st_mtime_ns, here.st_size)
+        parts = [each.stat(follow_symlinks=False) for each in os.scandir(path)]
+    except OSError:
+        return None
+    if not all(stat.S_ISREG(part.st_mode) for part in parts):
+        return None
+    written_ns = max((part.st_mtime_ns for part in parts), default=here.st_mtime_ns)
+    return Found(name, written_ns, sum(part.st_size for part in parts))
+
+
+def _has_all_tables(folder: Path) -> bool:
+    """Tell whether a folder has what ``save`` writes; it may be on its way here by a slow copy."""
+    return is_stored_trace(folder) and all((folder / f"{name}.arrow").exists() for name in TABLES)
+
+
+def _has_its_end(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return file.read().rstrip()[-1:] in {b"}", b"]"}
+    except OSError:
+        return False
+
+
+def _looks_like_a_trace(path: Path) -> bool:
+    """Tell whether a file is to be shown: traces, and what may be one but cannot be read."""
+    if path.is_dir():
+        return True
+    try:
+        head = inflated_head(path)
+    except TraceReadError:
+        return True
+    if not head:
+        return True
+    if path.name.lower().removesuffix(".gz").endswith(".pb"):
+        return is_paddle_pb(head)
+    start = head[:_HEAD_BYTES]
+    return any(sign in start for sign in _SIGNS_OF_EVENTS)

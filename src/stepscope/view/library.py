@@ -1,0 +1,228 @@
+"""What the server knows of a folder: its traces, their figures, and their reports on demand."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+import warnings
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import StepscopeError, TraceReadWarning
+from stepscope.readers import read_trace
+from stepscope.view._worker import Worker
+from stepscope.view.figures import key_figures
+from stepscope.view.folder import Folder, Found, Listing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from stepscope.trace.model import Trace
+    from stepscope.view.figures import Figures
+
+_FRESH_S = 1.0  # several pages may ask at the same time
+_REPORTS_KEPT = 16
+
+
+@dataclass(slots=True)
+class Digest:
+    """What was found out about a trace so far."""
+
+    figures: Figures | None = None
+    error: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Report:
+    """A report that is being built, or was."""
+
+    doing: str = "waiting"
+    done: int = 0
+    total: int = 0
+    file: Path | None = None  # when it is ready
+    error: str = ""
+
+
+class _ClosedError(Exception):
+    """Nobody waits for the work any more."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Everything that threads share; ``lock`` guards it."""
+
+    listing: Listing = field(default_factory=lambda: Listing(()))
+    looked_at_s: float = float("-inf")
+    digests: dict[Found, Digest] = field(default_factory=dict)
+    reports: dict[Found, Report] = field(default_factory=dict)  # the last one asked for is last
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Library:
+    """A folder's traces; a thread finds out about them, and builds reports before all else."""
+
+    def __init__(self, folder: Folder, fresh_s: float = _FRESH_S) -> None:
+        """Look at a folder, not again within ``fresh_s``; ``close`` ends it."""
+        self.folder = folder
+        self._fresh_s = fresh_s
+        self._kept = _Kept()
+        self._closed = threading.Event()
+        self._reports = tempfile.TemporaryDirectory(prefix="stepscope-view-")
+        self._worker = Worker("stepscope view")
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Stop what is being done, and remove the reports."""
+        self._closed.set()
+        self._worker.close()
+        self._reports.cleanup()
+
+    def traces(self) -> tuple[list[tuple[Found, Digest]], str]:
+        """Return the traces as they are now, the newest first, and why there may be more."""
+        kept = self._kept
+        with kept.lock:
+            self._look()
+            return [(found, kept.digests[found]) for found in kept.listing.traces], (
+                kept.listing.left_out
+            )
+
+    def report(self, name: str) -> Report | None:
+        """Return the report of the trace with that name; None when there is no such trace.
+
+        A report that does not exist yet is begun. Only names of the listing are known: no name
+        from outside ever becomes a path.
+        """
+        kept = self._kept
+        with kept.lock:
+            self._look()
+            found = next((each for each in kept.listing.traces if each.name == name), None)
+            if found is None:
+                return None
+            report = kept.reports.pop(found, None)
+            if report is None:
+                report = Report()
+                self._worker.submit(partial(self._build, found, report), urgent=True)
+            kept.reports[found] = report
+            self._forget_old_reports()
+            return report
+
+    def _look(self) -> None:
+        """Look through the folder, unless that was just done; the lock is held."""
+        kept, now_s = self._kept, time.monotonic()
+        if now_s - kept.looked_at_s < self._fresh_s:
+            return
+        kept.listing = self.folder.listing()
+        kept.looked_at_s = now_s
+        known, kept.digests = kept.digests, {}
+        for found in kept.listing.traces:
+            digest = kept.digests[found] = known.get(found) or Digest()
+            if found not in known:
+                self._worker.submit(partial(self._find_out, found, digest))
+
+    def _forget_old_reports(self) -> None:
+        reports = self._kept.reports
+        ended = [found for found, report in reports.items() if report.file or report.error]
+        for found in ended[: max(0, len(reports) - _REPORTS_KEPT)]:
+            file = reports.pop(found).file
+            if file is not None:
+                file.unlink(missing_ok=True)  # whoever is being sent it has it open
+
+    def _find_out(self, found: Found, digest: Digest) -> None:
+        with self._kept.lock:
+            if found not in self._kept.digests:
+                return  # it was replaced or removed while it waited
+        try:
+            trace, notes = self._read(found, lambda _done, _total: None)
+            if notes and not len(trace):
+                digest.error = printable(notes[0])  # nothing of it could be read
+            else:
+                digest.notes, digest.figures = notes, key_figures(trace)
+        except Exception as error:
+            digest.error = self._told(found, error)
+
+    def _build(self, found: Found, report: Report) -> None:
+        from stepscope.report.build import export_html
+
+        def tell(done: int, total: int) -> None:
+            self._stop_when_closed()
+            report.done, report.total = done, total
+
+        try:
+            report.doing = "reading the trace"
+            trace, _ = self._read(found, tell)
+            report.doing, report.done = "building the report", 0
+            with tempfile.NamedTemporaryFile(
+                dir=self._reports.name, suffix=".html", delete=False
+            ) as file:
+                path = Path(file.name)
+            export_html(trace, path, tell, title=printable(Path(found.name).name))
+            report.file = path
+        except Exception as error:
+            report.error = self._told(found, error)
+
+    def _read(
+        self, found: Found, tell: Callable[[int, int], None]
+    ) -> tuple[Trace, tuple[str, ...]]:
+        def watched(done: int, total: int) -> None:
+            self._stop_when_closed()
+            tell(done, total)
+
+        self._stop_when_closed()
+        path = self.folder.path_of(found)
+        # The filters are the whole process's, but no other thread reads.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", TraceReadWarning)
+            trace = read_trace(path, watched)
+        notes = (self._without_folder(str(each.message)) for each in caught)
+        return trace, tuple(notes)
+
+    def _stop_when_closed(self) -> None:
+        if self._closed.is_set():
+            raise _ClosedError
+
+    def _told(self, found: Found, error: Exception) -> str:
+        """Return an error in a line; what is no mistake of the file is told with its type."""
+        if isinstance(error, StepscopeError):
+            text = self._without_folder(str(error))
+        else:
+            text = f"{found.name}: {type(error).__name__}: {error}"
+        return printable(" ".join(text.split()))
+
+    def _without_folder(self, text: str) -> str:
+        return text.replace(f"{self.folder.root}/", "")
+
+
+def printable(text: str) -> str:
+    """Return a text that any encoder takes: what is no Unicode in a file's name is replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def as_json(found: Found, digest: Digest) -> dict[str, Any]:
+    """Return a trace as the page is told of it."""
+    return {
+        "name": printable(found.name),
+        "written_ms": found.written_ns // 1_000_000,
+        "bytes": found.size,
+        "figures": asdict(digest.figures) if digest.figures else None,
+        "error": digest.error,
+        "notes": [printable(note) for note in digest.notes],
+    }

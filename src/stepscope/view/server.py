@@ -1,0 +1,266 @@
+"""The server: for this machine only, for who has the token only, and nothing but GET and HEAD.
+
+Every request must name this machine in its Host header, or a page of any web site could reach the
+server under a name of its own (DNS rebinding), and must carry the token as the first part of its
+path. All others are told nothing. No part of a request ever becomes a path: pages, scripts and
+traces are looked up by name among those that there are.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote_to_bytes, urlsplit
+
+from stepscope.view.library import as_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from importlib.resources.abc import Traversable
+    from typing import BinaryIO
+
+    from stepscope.view.library import Library, Report
+
+LOOPBACK = "127.0.0.1"
+
+_OWN_NAMES = frozenset({LOOPBACK, "localhost"})  # of any port: it may be forwarded, as by ssh
+_HOST = re.compile(r"([a-z0-9.]+)(:[0-9]{1,5})?", re.IGNORECASE)
+_SLOWEST_CLIENT_S = 30
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+_IMPORT_MAP = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_ALONE = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_NOTHING = f"default-src 'none'; {_ALONE}"
+
+
+class ViewServer(ThreadingHTTPServer):
+    """Shows one library on one port of this machine."""
+
+    daemon_threads = True
+
+    def __init__(self, library: Library, port: int) -> None:
+        """Take the port, 0 for any; OSError when it cannot be had."""
+        super().__init__((LOOPBACK, port), _Handler)
+        self.library = library
+        self.files = dict(_static_files())
+        self.policy = _policy(self.files)
+        self._token = secrets.token_urlsafe(24)
+        self._ticket = ""
+
+    @property
+    def url(self) -> str:
+        """Return the address of the page, with the token."""
+        return f"http://{LOOPBACK}:{self.server_port}/{self._token}/"
+
+    def url_for_once(self) -> str:
+        """Return an address that leads to the page once.
+
+        The browser is started with it: other users of the machine can read command lines.
+        """
+        self._ticket = secrets.token_urlsafe(24)
+        return f"http://{LOOPBACK}:{self.server_port}/{self._ticket}"
+
+    def has_token(self, text: str) -> bool:
+        """Tell whether a text is the token, in a time that does not tell how much is right."""
+        return secrets.compare_digest(text.encode("utf-8", "replace"), self._token.encode())
+
+    def take_ticket(self, text: str) -> bool:
+        """Tell whether a text is the ticket; it is not any more afterwards."""
+        ticket, given = self._ticket.encode(), text.encode("utf-8", "replace")
+        if not ticket or not secrets.compare_digest(given, ticket):
+            return False
+        self._ticket = ""
+        return True
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing: a browser that hangs up is no event."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ViewServer
+    timeout = _SLOWEST_CLIENT_S
+
+    def parse_request(self) -> bool:
+        """Answer at once whoever may not ask, or asks for anything but GET and HEAD."""
+        if not super().parse_request():
+            return False
+        head, _, self.rest = self.path.partition("?")[0].lstrip("/").partition("/")
+        if not self._names_this_machine():
+            self._refuse(HTTPStatus.FORBIDDEN)
+        elif self.command not in {"GET", "HEAD"}:
+            self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, Allow="GET, HEAD")
+        elif self.server.has_token(head):
+            return True
+        elif self.command == "GET" and not self.rest and self.server.take_ticket(head):
+            self._refuse(HTTPStatus.SEE_OTHER, Location=urlsplit(self.server.url).path)
+        else:
+            self._refuse(HTTPStatus.FORBIDDEN)
+        return False
+
+    def do_GET(self) -> None:
+        """Answer who has the token."""
+        kind, _, name = self.rest.partition("/")
+        if self.rest == "traces.json":
+            self._send_traces()
+        elif kind == "report":
+            self._send_report(_decoded(name))
+        elif kind == "progress":
+            self._send_progress(_decoded(name))
+        else:
+            self._send_file(self.rest or "index.html")
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _names_this_machine(self) -> bool:
+        hosts = self.headers.get_all("Host", [])
+        match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        return match is not None and match[1].lower() in _OWN_NAMES
+
+    def _send_traces(self) -> None:
+        traces, left_out = self.server.library.traces()
+        rows = [
+            {**as_json(found, digest), "link": quote(os.fsencode(found.name), safe="")}
+            for found, digest in traces
+        ]
+        folder = str(self.server.library.folder.root)
+        self._send_json({"folder": folder, "left_out": left_out, "traces": rows})
+
+    def _send_report(self, name: str) -> None:
+        """Send the report, or while it is being built the page that waits for it."""
+        report = self.server.library.report(name)
+        if report is None:
+            self._refuse(HTTPStatus.NOT_FOUND)
+            return
+        file = _opened(report)
+        if file is None:
+            self._send_file("waiting.html", HTTPStatus.ACCEPTED)
+            return
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            # What the report may do, it says itself: it is the same file that opens from disk.
+            self._send_head(HTTPStatus.OK, "text/html", size, _ALONE)
+            if self.command == "GET":
+                shutil.copyfileobj(file, self.wfile)
+
+    def _send_progress(self, name: str) -> None:
+        report = self.server.library.report(name)
+        if report is None:
+            self._refuse(HTTPStatus.NOT_FOUND)
+            return
+        self._send_json(
+            {
+                "ready": report.file is not None,
+                "error": report.error,
+                "doing": report.doing,
+                "done": report.done,
+                "total": report.total,
+            }
+        )
+
+    def _send_json(self, value: Any) -> None:
+        self._send(HTTPStatus.OK, "application/json", json.dumps(value).encode(), _NOTHING)
+
+    def _send_file(self, name: str, status: HTTPStatus = HTTPStatus.OK) -> None:
+        content = self.server.files.get(name)
+        if content is None:
+            self._refuse(HTTPStatus.NOT_FOUND)
+            return
+        kind = _TYPES[name[name.rindex(".") :]]
+        is_page = kind == _TYPES[".html"]
+        self._send(status, kind, content, self.server.policy if is_page else _NOTHING)
+
+    def _refuse(self, status: HTTPStatus, **headers: str) -> None:
+        self.close_connection = True
+        self._send(status, "text/plain", f"{status.phrase}\n".encode(), _NOTHING, **headers)
+
+    def _send(
+        self, status: HTTPStatus, kind: str, content: bytes, policy: str, **headers: str
+    ) -> None:
+        self._send_head(status, kind, len(content), policy, **headers)
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def _send_head(
+        self, status: HTTPStatus, kind: str, size: int, policy: str, **headers: str
+    ) -> None:
+        self.send_response(status)
+        all_headers = {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(size),
+            "Content-Security-Policy": policy,
+            **_HEADERS,
+            **headers,
+        }
+        for name, value in all_headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is no HTTP, without repeating it."""
+        self._refuse(HTTPStatus(code))
+
+    def version_string(self) -> str:
+        """Return no more than who we are."""
+        return "stepscope"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print nothing: the token is a part of every request."""
+
+
+def _opened(report: Report) -> BinaryIO | None:
+    """Return the report's file, None without; it may be the oldest, and be removed just now."""
+    try:
+        return report.file.open("rb") if report.file else None
+    except FileNotFoundError:
+        return None
+
+
+def _decoded(name: str) -> str:
+    """Return the file name in one part of a path: any bytes, as Python holds them."""
+    return os.fsdecode(unquote_to_bytes(name))
+
+
+def _static_files() -> Iterator[tuple[str, bytes]]:
+    """Yield the pages, scripts and styles by their name in the URL.
+
+    The report's own modules and colours are at hand as ``static/...``.
+    """
+    yield from _texts(files("stepscope.view") / "static", "")
+    for name, content in _texts(files("stepscope.report") / "static", "static/"):
+        if not name.endswith(".html"):
+            yield name, content
+
+
+def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _texts(entry, f"{path}{entry.name}/")
+        elif entry.name.endswith(tuple(_TYPES)):
+            yield f"{path}{entry.name}", entry.read_bytes()
+
+
+def _policy(pages: Mapping[str, bytes]) -> str:
+    """Return what the pages may load: our own files, and the import maps they hold."""
+    maps = [each for page in pages.values() for each in _IMPORT_MAP.findall(page)]
+    digests = (base64.b64encode(hashlib.sha256(each).digest()).decode() for each in maps)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return (
+        f"default-src 'none'; script-src 'self' {allowed}; style-src 'self'; "
+        f"connect-src 'self'; img-src data:; {_ALONE}"
+    )

@@ -1,0 +1,47 @@
+// While a report is being built: how far it is. Then the same address is the report.
+
+import { startTheme } from "stepscope/theme.js";
+
+const PAUSE_MS = 200;
+
+const link = location.pathname.slice(location.pathname.lastIndexOf("/") + 1);
+const doing = /** @type {HTMLElement} */ (document.getElementById("doing"));
+const bar = /** @type {HTMLProgressElement} */ (document.getElementById("progress"));
+
+/** @param {string} text */
+function fail(text) {
+  bar.hidden = true;
+  doing.className = "error";
+  doing.textContent = text;
+}
+
+/** Ask once. @returns {Promise<boolean>} whether to ask again */
+async function ask() {
+  const answer = await fetch(`../progress/${link}`);
+  if (!answer.ok) {
+    fail("The trace is not there any more.");
+    return false;
+  }
+  const { ready, error, doing: what, done, total } = await answer.json();
+  if (error) fail(`The report cannot be built: ${error}`);
+  else if (ready) location.reload(); // with the hash, which says what to show
+  if (error || ready) return false;
+  doing.textContent = `${what} …`;
+  if (total > 0) [bar.max, bar.value] = [total, done];
+  else bar.removeAttribute("value");
+  return true;
+}
+
+startTheme();
+try {
+  const name = decodeURIComponent(link);
+  document.title = `${name} – Stepscope`;
+  /** @type {HTMLElement} */ (document.getElementById("name")).textContent = name;
+} catch {
+  // A name that is no Unicode is not shown.
+}
+try {
+  while (await ask()) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+} catch (error) {
+  fail(`The server cannot be reached: has stepscope view ended? (${error})`);
+}

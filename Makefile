@@ -2,13 +2,15 @@
 #
 #   make demo    profile two small programs and show where their time went
 #   make test    everything that must hold before a change goes in
-#   make test-python, test-paddle, test-plain, test-native, test-sanitized
-#                parts of it: with PyTorch, with Paddle, with neither; C++ under sanitizers
+#   make test-python, test-paddle, test-plain, test-js, test-native, test-sanitized
+#                parts of it: with PyTorch, with Paddle, with neither; the report's JavaScript; C++
+#                under sanitizers
 #   make test-gpu, bench-gpu
 #                where there is an NVIDIA GPU, with the python3 that is on the path
 #   make lint    style and types only
 #   make format  bring the code into shape
-#   make bench   side by side with torch.profiler; bench-paddle with paddle.profiler
+#   make bench   side by side with torch.profiler; bench-paddle with paddle.profiler; bench-report
+#                a report of a million events
 #   make clean   remove all that make has made
 
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -39,8 +41,9 @@ PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/t
 WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-paddle bench-gpu clean lint-python lint-native types \
-	test-python test-paddle test-plain test-gpu build-sanitized test-native test-sanitized
+.PHONY: help demo test lint format bench bench-paddle bench-report bench-gpu clean lint-python \
+	lint-native lint-js types test-js test-python test-paddle test-plain test-gpu build-sanitized \
+	test-native test-sanitized
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -106,6 +109,18 @@ $(DONE)/browser: $(DONE)/venv
 	fi || true
 	@[ -e $@ ] || echo '--- no chromium here: the tests of pages will be skipped'
 
+# The report's JavaScript is checked with Node. Where there is none and none can be installed, those
+# checks are left out, and say so.
+NODE_MODULES := node_modules/done
+
+$(NODE_MODULES): package.json package-lock.json
+	@command -v npm >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || { \
+		echo '--- installing nodejs'; \
+		apt-get update -qq && apt-get install -y -qq nodejs npm >/dev/null; } || true
+	@if command -v npm >/dev/null; then \
+		npm ci --silent --no-audit --no-fund && touch $@; \
+	else echo '--- no node here: the JavaScript is NOT checked'; fi
+
 $(DONE)/bench: pyproject.toml $(DONE)/venv
 	$(PIP) install --group bench
 	touch $@
@@ -124,10 +139,10 @@ demo: $(DONE)/torch $(DONE)/package
 
 # --- make test
 
-test: lint test-native test-python test-paddle test-plain test-sanitized
+test: lint test-native test-js test-python test-paddle test-plain test-sanitized
 	@echo '--- all tests passed'
 
-lint: lint-python lint-native types
+lint: lint-python lint-native lint-js types
 
 lint-python: $(DONE)/lint
 	$(BIN)/ruff check
@@ -136,6 +151,9 @@ lint-python: $(DONE)/lint
 lint-native: $(DONE)/lint
 	$(BIN)/clang-format --dry-run --Werror $(NATIVE)
 
+lint-js: $(NODE_MODULES)
+	@[ ! -e $(NODE_MODULES) ] || npm run --silent types
+
 format: $(DONE)/lint
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
@@ -143,6 +161,9 @@ format: $(DONE)/lint
 
 types: $(DONE)/lint $(DONE)/package
 	$(BIN)/mypy
+
+test-js: $(NODE_MODULES)
+	@[ ! -e $(NODE_MODULES) ] || npm test --silent
 
 # Some tests at a time. A process of its own a test worker: what one does to torch, to sys or to the
 # environment, the other does not see.
@@ -211,9 +232,12 @@ bench: $(DONE)/bench $(DONE)/torch $(DONE)/package
 bench-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
 	$(VENV)-paddle/bin/python benchmarks/run.py --group paddle
 
+bench-report: $(DONE)/test $(DONE)/browser $(DONE)/package
+	$(BIN)/python benchmarks/run.py --group report
+
 # As test-gpu, in whatever environment there is.
 bench-gpu:
 	python3 benchmarks/run.py --group cuda
 
 clean:
-	rm -rf $(VENVS) build $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENVS) build node_modules $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -40,8 +40,8 @@ class Measured(NamedTuple):
     note: str = ""
 
 
-def make_input(source: Path, target: Path) -> int:
-    """Write the sample COPIES times over, each later and with ids of its own; return its size."""
+def make_input(source: Path, target: Path, copies: int = COPIES) -> int:
+    """Write the sample some times over, each later and with ids of its own; return its size."""
     text = gzip.decompress(source.read_bytes()).decode()
     opening, events, closing = re.split(
         r"(?<=\"traceEvents\": \[)|(?=\n  \],\n  \"traceName\")", text
@@ -50,14 +50,14 @@ def make_input(source: Path, target: Path) -> int:
     size = 0
     with gzip.open(target, "wb", compresslevel=6) as file:
         size += file.write(opening.encode())
-        for copy in range(COPIES):
+        for copy in range(copies):
             steps = {"ts": copy * PERIOD_US}
 
             def shifted(match: re.Match[str], steps: dict[str, int] = steps, n: int = copy) -> str:
                 key, number = match.groups()
                 return f'"{key}": {int(number) + steps.get(key, n * ID_STEP)}'
 
-            size += file.write((pattern.sub(shifted, events) + "," * (copy < COPIES - 1)).encode())
+            size += file.write((pattern.sub(shifted, events) + "," * (copy < copies - 1)).encode())
         size += file.write(closing.encode())
     return size
 

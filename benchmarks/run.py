@@ -24,6 +24,7 @@ GROUPS = {
     "torch": ("op_cost", "options", "ranges", "results", "export_chrome", "read_trace"),
     "paddle": ("paddle_op_cost", "paddle_summary", "paddle_files"),
     "cuda": ("cuda",),
+    "report": ("report",),
 }
 
 

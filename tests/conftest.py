@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+# Started in the background, a program ignores Ctrl-C; tests of it need Python's own handler.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+pytest_plugins = ["report_page"]  # reports in a browser
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -28,19 +28,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "readers": {"trace"},
     "analysis": {"trace"},
     "export": {"analysis", "trace"},
+    "report": {"export", "analysis", "trace"},
     "schedules": set(),
     "recorder": {"sources", "record", "trace"},
     "session": {"recorder", "schedules", "sources", "record", "trace"},
     "torch": {
         *("session", "recorder", "schedules", "sources", "record"),
-        *("export", "analysis", "trace"),
+        *("report", "export", "analysis", "trace"),
     },
     "patch": {"torch", "sources"},
     "migrate": set(),
-    "report": {"export", "analysis", "trace"},
+    "view": {"report", "readers", "analysis", "trace"},
     "paddle": {
         *("session", "recorder", "schedules", "sources", "record", "nvtx"),
-        *("export", "readers", "analysis", "trace"),
+        *("report", "export", "readers", "analysis", "trace"),
     },
 }
 # They stand above all parts: the public names, and the command line.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stepscope.readers import read_trace
     from stepscope.record.limits import Keep, MemoryLimit
     from stepscope.record.options import StackMode
+    from stepscope.report.handler import html_handler
     from stepscope.schedules import ProfilerAction, schedule
     from stepscope.session import Session
     from stepscope.sources.torch_source import TorchCollector
@@ -44,6 +45,7 @@ _HOMES = {
     "TraceReadError": "stepscope.errors",
     "UnsupportedError": "stepscope.errors",
     "export_trace": "stepscope.export",
+    "html_handler": "stepscope.report.handler",
     "kineto_available": "stepscope.torch.activity",
     "patch_torch": "stepscope.patch",
     "profile": "stepscope.torch.profile",
@@ -71,6 +73,7 @@ __all__ = [
     "TraceReadError",
     "UnsupportedError",
     "export_trace",
+    "html_handler",
     "itt",
     "kineto_available",
     "nvtx",

@@ -12,6 +12,7 @@ from stepscope.cli.migrate import Migrate
 from stepscope.cli.report import MakeReport
 from stepscope.cli.run import Run
 from stepscope.cli.summary import Summary
+from stepscope.cli.view import View
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS: tuple[Command, ...] = (Run(), Summary(), MakeReport(), Export(), Info(), Migrate())
+COMMANDS: tuple[Command, ...] = (
+    *(Run(), Summary(), MakeReport(), View()),
+    *(Export(), Info(), Migrate()),
+)
 
 _BAD_INPUT = 2
 _INTERRUPTED = 130  # as a shell numbers a death by SIGINT

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from stepscope.cli._progress import Progress
+from stepscope.cli._text import count_text
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.export import export_trace, exporter_for
 from stepscope.notices import notify
@@ -50,3 +51,13 @@ def write(trace: Trace, path: Path, *, force: bool) -> None:
             save(trace, path, progress, overwrite=force)
         else:
             export_trace(trace, path, progress)
+
+
+def write_report(trace: Trace, path: Path, *, title: str, source: bool = True) -> str:
+    """Write the report of a trace; returns what of the trace is in it, in words."""
+    from stepscope.report.build import export_html
+
+    with Progress(f"writing {path}") as progress:
+        left_out = export_html(trace, path, progress, title=title, source=source)
+    events = count_text(len(trace), "event")
+    return f"{len(trace) - left_out:,} of {events} in its timeline" if left_out else events

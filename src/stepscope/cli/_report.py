@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli._files import write
+from stepscope.cli._files import check_output, write, write_report
 from stepscope.cli._program import how_it_ended
 from stepscope.cli._progress import Progress
 from stepscope.cli._show import (
@@ -18,9 +18,11 @@ from stepscope.cli._show import (
     print_title,
     show_command,
     show_facts,
+    show_findings,
 )
 from stepscope.cli._tables import table_text
 from stepscope.cli._text import discard_stdout, own_command, size_on_disk, size_text
+from stepscope.cli.report import report_beside
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.trace.store import SUFFIX
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 
     from stepscope.session import Session
     from stepscope.trace.model import Trace
+
+_FINDINGS = 3
+_MOST_EVENTS = 1_000_000  # for a report that nobody asked for: a second or two of work
 
 
 class Report:
@@ -54,6 +59,7 @@ class Report:
                 size = size_text(size_on_disk(self._output))
                 if self._args.no_summary:
                     notify(f"saved {self._shown_output} ({size})")
+                    self._write_report(trace)
                 else:
                     self._show(trace, ended, size)
                 sys.stdout.flush()
@@ -96,15 +102,42 @@ class Report:
         print()
         print_title(f"{self._program_name}: {headline(trace)}")
         show_facts([*_ending(ended), *facts(trace)])
+        show_findings(trace, _FINDINGS)
         print()
         print(table_text(trace, self._args.sort_by, self._args.row_limit))
         saved = shlex.quote(str(self._shown_output))
         commands = [f"{self._command} summary {saved}"]
+        if not self._wants_report(trace) and self._output.suffix != ".html":
+            commands.append(f"{self._command} report {saved}")
         if self._output.name.endswith(SUFFIX):
             commands.append(f"{self._command} export {saved} -o trace.json")
         show_facts([("saved", f"{self._shown_output} ({size})")])
-        for label, command in zip(("next", ""), commands, strict=False):
-            show_command(label, command)
+        self._write_report(trace)
+        for i, command in enumerate(commands):
+            show_command("" if i else "next", command)
+
+    def _wants_report(self, trace: Trace) -> bool:
+        if self._args.report is not None:
+            return bool(self._args.report)
+        quick = len(trace) < _MOST_EVENTS and not self._args.no_summary
+        return quick and self._output.suffix != ".html"
+
+    def _write_report(self, trace: Trace) -> None:
+        """Write the report beside the trace; whatever goes wrong, the trace is saved already."""
+        if not self._wants_report(trace):
+            return
+        path = report_beside(self._output)
+        try:
+            check_output(path, force=self._args.force)
+            told = write_report(trace, path, title=self._program_name)
+        except Exception as error:
+            notify(f"no report was written: {error or type(error).__name__}")
+            return
+        link = f"{path.as_uri()} ({told}, {size_text(size_on_disk(path))})"
+        if self._args.no_summary:
+            notify(f"the report is {link}")
+        else:
+            show_command("report", link)
 
 
 def _ending(ended: BaseException | None) -> Iterator[tuple[str, str]]:

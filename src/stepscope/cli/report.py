@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
     import argparse
 
     from stepscope.cli._command import ExitCode, Parser
+
+SUFFIX = ".html"
 
 
 class MakeReport:
@@ -30,19 +33,26 @@ class MakeReport:
             "-o", "--output", metavar="FILE", type=Path, help="default: beside TRACE, as .html"
         )
         parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
+        parser.add_argument(
+            "--no-source",
+            action="store_true",
+            help="leave the text of your own files out of the page",
+        )
         parser.add_argument("--open", action="store_true", help="show it in the browser")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Read, write, and say what was written."""
-        from stepscope.cli._files import check_output, read, write
-        from stepscope.cli._text import count_text, size_on_disk, size_text
+        from stepscope.cli._files import check_output, read, write_report
+        from stepscope.cli._text import size_on_disk, size_text
 
-        output = args.output or _beside(Path(args.trace))
+        output = args.output or report_beside(Path(args.trace))
+        if output.suffix.lower() != SUFFIX:
+            raise StepscopeError(f"{output}: a report is one {SUFFIX} file; name it so")
         check_output(output, force=args.force)
         trace = read(args.trace)
-        write(trace, output, force=args.force)
-        size = size_text(size_on_disk(output))
-        notify(f"wrote {output}: {count_text(len(trace), 'event')}, {size}")
+        title = Path(args.trace).absolute().name
+        told = write_report(trace, output, title=title, source=not args.no_source)
+        notify(f"wrote {output}: {told}, {size_text(size_on_disk(output))}")
         if args.open:
             import webbrowser
 
@@ -50,6 +60,7 @@ class MakeReport:
         return 0
 
 
-def _beside(trace: Path) -> Path:
+def report_beside(trace: Path) -> Path:
+    """Return where the report of a trace goes unless somebody says otherwise."""
     name = trace.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pb")
-    return trace.with_name(f"{name.removesuffix('.stepscope')}.html")
+    return trace.with_name(f"{name.removesuffix('.stepscope')}{SUFFIX}")

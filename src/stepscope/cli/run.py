@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import time
@@ -15,8 +16,6 @@ from stepscope.record.options import RecordOptions, StackMode
 from stepscope.sources import TorchCollector
 
 if TYPE_CHECKING:
-    import argparse
-
     from stepscope.cli._command import ExitCode, Parser
     from stepscope.session import Session
 
@@ -78,6 +77,12 @@ class Run:
                 help="let the program's own use of torch.profiler record through Stepscope, too",
             ),
             *add_table_options(parser, _ROWS),
+            parser.add_argument(
+                "--report",
+                action=argparse.BooleanOptionalAction,
+                help="write the report beside the trace, or do not (default: only of less than "
+                "a million events, and with a summary)",
+            ),
             parser.add_argument("--no-summary", action="store_true", help="only save the trace"),
         ]
         parser.leave_the_rest("program", options)
@@ -150,6 +155,7 @@ def _session(args: argparse.Namespace) -> Session:
             annotations=args.annotations,
             workers=args.workers,
             device=True,
+            gc_pauses=True,
         )
         sources = default_sources(TorchCollector(args.torch_collector), options, limit)
         return Session(Recorder(sources, limit))

@@ -222,6 +222,20 @@ class Profiler:
 
             export_paddle_pb(trace, path)
 
+    def export_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the report of the last finished cycle: one HTML file that opens offline."""
+        from stepscope.report.build import export_html
+
+        export_html(self.trace, path)
+
+    def _repr_html_(self) -> str:
+        """Return the overview of the last finished cycle for a notebook."""
+        from stepscope.report.notebook import nothing_html
+
+        if self._session.trace is None:
+            return nothing_html(f"The profiler shows nothing: {_NO_RESULT}.")
+        return self.trace._repr_html_()
+
     def summary(
         self,
         sorted_by: Any = SortedKeys.CPUTotal,

@@ -9,9 +9,12 @@ import re
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.memory import with_memory
+from stepscope.analysis.shared import shared_analyses
 from stepscope.export._files import gzipped, output_file
+from stepscope.report.detail import MOST_SLICES, detail_of
 from stepscope.report.payload import Payload
-from stepscope.report.sections import SECTIONS
+from stepscope.report.sections import SECTIONS, SECTIONS_BY_SLICE
 
 if TYPE_CHECKING:
     import os
@@ -32,18 +35,33 @@ def export_html(
     progress: Progress | None = None,
     *,
     title: str = "",
-) -> None:
-    """Write the report of ``trace`` to ``path``: one file that needs no network."""
+    source: bool = True,
+    most_slices: int = MOST_SLICES,
+) -> int:
+    """Write the report of ``trace`` to ``path``: one file that needs no network.
+
+    With ``source`` the page holds the text of the user's own files in which time was spent. Its
+    timeline holds ``most_slices`` at most, the longest of each moment; returns how many were left
+    out. Sums are those of all slices.
+    """
     tell = progress or (lambda _done, _all: None)
-    payload = Payload()
-    steps = len(SECTIONS) + 1
-    for done, section in enumerate(SECTIONS):
-        tell(done, steps)
-        section(trace, payload)
-    tell(len(SECTIONS), steps)
+    title = title or _title(trace)
+    trace = with_memory(trace)  # once, for all sections: it is another Trace then
+    detail = detail_of(trace, most_slices)
+    payload = Payload(detail, with_code=source)
+    payload.add_value("title", title)
+    payload.add_value("left_out", detail.left_out)
+    work = [(section, detail.trace) for section in SECTIONS_BY_SLICE]
+    work += [(section, trace) for section in SECTIONS]
+    steps = len(work) + 1
+    with shared_analyses():
+        for done, (section, its_trace) in enumerate(work):
+            tell(done, steps)
+            section(its_trace, payload)
+    tell(len(work), steps)
     parts = {
-        "title": html.escape(title or _title(trace)),
-        "css": _static("report.css"),
+        "title": html.escape(title),
+        "css": _style(),
         "imports": json.dumps({"imports": dict(_modules())}),
         "data": _compressed(payload.packed()),
     }
@@ -52,10 +70,11 @@ def export_html(
         at = 0
         for place in _PLACE.finditer(page):
             sink.write(page[at : place.start()].encode())
-            sink.write(parts[place[1]].encode())
+            sink.write(parts[place[1]].encode("utf-8", "replace"))
             at = place.end()
         sink.write(page[at:].encode())
     tell(steps, steps)
+    return detail.left_out
 
 
 def _title(trace: Trace) -> str:
@@ -71,16 +90,23 @@ def _compressed(block: bytes) -> str:
 
 def _modules() -> Iterator[tuple[str, str]]:
     """Yield the name of each module in the page, and its text as a URL."""
-    for path, file in _scripts(_folder(), ""):
+    for path, file in _files(_folder(), ".js"):
         text = base64.b64encode(file.read_bytes()).decode()
         yield f"{_PREFIX}{path}", f"data:text/javascript;base64,{text}"
 
 
-def _scripts(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+def _style() -> str:
+    """Return the style sheets: the frame's first, so that a page's own may differ from it."""
+    sheets = dict(_files(_folder(), ".css"))
+    ordered = [sheets.pop("report.css"), *sheets.values()]
+    return "\n".join(sheet.read_text(encoding="utf-8") for sheet in ordered)
+
+
+def _files(folder: Traversable, suffix: str, path: str = "") -> Iterator[tuple[str, Traversable]]:
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
-            yield from _scripts(entry, f"{path}{entry.name}/")
-        elif entry.name.endswith(".js"):
+            yield from _files(entry, suffix, f"{path}{entry.name}/")
+        elif entry.name.endswith(suffix):
             yield f"{path}{entry.name}", entry
 
 

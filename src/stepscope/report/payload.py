@@ -14,6 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.report.detail import Detail
+
 _ALIGNMENT = 8
 _UNSIGNED = (np.uint8, np.uint16, np.uint32)
 
@@ -21,8 +23,10 @@ _UNSIGNED = (np.uint8, np.uint16, np.uint32)
 class Payload:
     """Collects columns and values; ``packed`` is what the page decodes."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, detail: Detail | None = None, *, with_code: bool = True) -> None:
+        """Begin with nothing; ``with_code`` lets sections add the text of the user's files."""
+        self.with_code = with_code
+        self._detail = detail
         self._header: dict[str, Any] = {"columns": {}, "values": {}}
         self._parts: list[bytes] = []
         self._size = 0
@@ -39,6 +43,8 @@ class Payload:
         """
         stored, codec = np.asarray(values), "plain"
         if ascending and len(stored):
+            if stored.dtype.kind == "u":  # its differences would wrap around
+                stored = stored.astype(np.int64)
             stored, codec = np.diff(stored, prepend=stored[:1] * 0), "sums"
         stored = _narrowest(stored)
         columns = self._header["columns"]
@@ -51,6 +57,13 @@ class Payload:
         # The bytes of the same rank side by side: high bytes are alike, and compress to nothing.
         planes = stored.view(np.uint8).reshape(len(stored), -1).T if len(stored) else stored
         self._add(np.ascontiguousarray(planes).tobytes())
+
+    def page_rows(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return the rows that slices of the trace have in the page, which may hold fewer.
+
+        For one that is left out it is that of the slice around it, NO_SLICE without.
+        """
+        return rows if self._detail is None else self._detail.page_rows(rows)
 
     def packed(self) -> bytes:
         """Return the block, not yet compressed."""

@@ -128,6 +128,21 @@ class ProfileResults:
 
         export_memory_timeline(trace, path, device)
 
+    def export_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: one HTML file that opens offline, in any browser."""
+        trace = self._finished_trace("export_html")
+        from stepscope.report.build import export_html
+
+        export_html(trace, path)
+
+    def _repr_html_(self) -> str:
+        """Return the overview of the last cycle for a notebook."""
+        from stepscope.report.notebook import nothing_html
+
+        if self._trace_id is None or self._recorder.active or self._recorder.trace is None:
+            return nothing_html("The profiler has no results yet.")
+        return self.trace._repr_html_()
+
     # Metadata: kept whenever it is given, and written with every export from then on.
 
     def add_metadata(self, key: str, value: str) -> None:

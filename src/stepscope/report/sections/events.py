@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.launches import launched_work
-from stepscope.analysis.steps import step_table
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -16,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def add_events(trace: Trace, payload: Payload) -> None:
-    """Add slices (rows in order of start), tracks, strings, stacks, steps and launches.
+    """Add slices (rows in order of start), tracks, strings, stacks and launches.
 
     Times are ns since ``origin_ns``, the trace's first moment.
     """
     slices = trace.slices
-    origin_ns = _origin(trace)
+    origin_ns = origin_of(trace)
     payload.add_value("origin_ns", str(origin_ns))
     payload.add_value("kinds", {kind.name: int(kind) for kind in SliceKind})
     payload.add_column("slices.start", slices.start_ns - origin_ns, ascending=True)
@@ -45,13 +44,10 @@ def add_events(trace: Trace, payload: Payload) -> None:
     payload.add_column("strings.bytes", np.frombuffer(trace.strings.blob, np.uint8))
     payload.add_column("strings.offsets", trace.strings.offsets, ascending=True)
     payload.add_value("tracks", [_track(trace, row) for row in range(len(trace.tracks))])
-    steps = step_table(trace)
-    payload.add_column("steps.number", steps.number)
-    payload.add_column("steps.start", steps.start_ns - origin_ns)
-    payload.add_column("steps.duration", steps.duration_ns)
 
 
-def _origin(trace: Trace) -> int:
+def origin_of(trace: Trace) -> int:
+    """Return the first moment of the page, on the trace's clock."""
     first = int(trace.slices.start_ns[0]) if len(trace.slices) else trace.info.start_ns
     return min(trace.info.start_ns or first, first)
 

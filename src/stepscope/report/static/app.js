@@ -1,9 +1,12 @@
 // The frame around the pages: navigation, theme, keys, and the view's state in the URL's hash.
 
 import { h } from "stepscope/dom.js";
+import { hashOf, parseHash } from "stepscope/hash.js";
+import { showHelp } from "stepscope/help.js";
+import { startTheme, toggleTheme } from "stepscope/theme.js";
 
 /** @typedef {import("./decode.js").Data} Data */
-/** @typedef {Record<string, string>} State */
+/** @typedef {import("./hash.js").State} State */
 /**
  * @typedef {object} Page
  * @property {string} id in the URL
@@ -11,6 +14,8 @@ import { h } from "stepscope/dom.js";
  * @property {(data: Data) => boolean} available whether the trace has anything for it
  * @property {(root: HTMLElement, data: Data, state: State, app: App) => (() => void) | void} show
  *   fills the root; what it returns is called when the page is left or the state changes by hand
+ * @property {import("./help.js").Keys} [keys] of its own, for the help
+ * @property {string} [missing] why a trace may have nothing for it, and what to do about that
  */
 
 export class App {
@@ -21,18 +26,37 @@ export class App {
    * @param {Page[]} pages
    */
   constructor(bar, root, data, pages) {
-    this.bar = bar;
     this.root = root;
     this.data = data;
+    this.every = pages;
     this.pages = pages.filter((page) => page.available(data));
+    this.page = this.pages[0];
+    this.title = document.title;
     /** @type {(() => void) | void} */
     this.leave = undefined;
-    this.id = "";
     /** @type {State} */
     this.state = {};
-    window.addEventListener("hashchange", () => this.route());
+    this.links = this.pages.map((page, i) => this.linkTo(page, i));
+    this.notice = h("p", { class: "notice", role: "status", hidden: true });
+    bar.replaceChildren(
+      h("strong", null, "Stepscope"),
+      h("nav", { "aria-label": "Pages" }, ...this.links),
+      h("button", { onclick: toggleTheme, title: "Light or dark (key t)" }, "Theme"),
+      h("button", { onclick: () => this.help(), title: "All keys (key ?)" }, "Keys"),
+    );
+    bar.after(this.notice);
+    startTheme();
+    window.addEventListener("hashchange", () => {
+      this.route();
+      // Who reads with a screen reader, or scrolls by key, is on the new page now.
+      this.root.focus({ preventScroll: true });
+    });
     window.addEventListener("keydown", (event) => this.key(event));
     this.route();
+  }
+
+  get id() {
+    return this.page.id;
   }
 
   /** Go to a page, as a click on a link would. @param {string} id @param {State} [state] */
@@ -45,6 +69,11 @@ export class App {
     return `#${hashOf(id, state)}`;
   }
 
+  /** Whether there is such a page in this report. @param {string} id */
+  has(id) {
+    return this.pages.some((page) => page.id === id);
+  }
+
   /** Note what the page shows, without showing it anew. @param {State} changes "": remove */
   note(changes) {
     for (const [key, value] of Object.entries(changes)) {
@@ -55,65 +84,78 @@ export class App {
   }
 
   route() {
-    const [id, query] = location.hash.slice(1).split("?");
-    const page = this.pages.find((each) => each.id === id) ?? this.pages[0];
-    this.id = page.id;
-    this.state = Object.fromEntries(new URLSearchParams(query ?? ""));
+    const { id, state } = parseHash(location.hash);
+    const known = this.pages.find((each) => each.id === id);
+    this.tell(known || !id ? "" : this.whyNot(id));
+    this.page = known ?? this.pages[0];
+    this.state = known ? state : {};
     this.leave?.();
+    this.leave = undefined;
     this.root.replaceChildren();
-    this.root.className = `page-${page.id}`;
-    this.showBar();
-    this.leave = page.show(this.root, this.data, this.state, this);
+    this.root.className = `page-${this.id}`;
+    this.root.scrollTop = 0;
+    document.title = `${this.page.title} - ${this.title}`;
+    for (const [i, page] of this.pages.entries()) {
+      if (page === this.page) this.links[i].setAttribute("aria-current", "page");
+      else this.links[i].removeAttribute("aria-current");
+    }
+    this.show();
   }
 
-  showBar() {
-    const links = this.pages.map((page, i) =>
-      h(
-        "a",
-        {
-          href: this.link(page.id),
-          "aria-current": page.id === this.id && "page",
-          title: `${page.title} (key ${i + 1})`,
-        },
-        page.title,
-      ),
-    );
-    this.bar.replaceChildren(
-      h("strong", null, "Stepscope"),
-      h("nav", { "aria-label": "Pages" }, ...links),
-      h("button", { onclick: toggleTheme, title: "Light or dark (key T)" }, "Theme"),
-    );
+  show() {
+    try {
+      this.leave = this.page.show(this.root, this.data, this.state, this);
+    } catch (error) {
+      // The other pages are still worth reading.
+      this.root.replaceChildren(h("p", { role: "alert" }, `This page cannot be shown: ${error}`));
+      console.error(error);
+    }
+  }
+
+  /** Show a line above the page. @param {string} text "": none */
+  tell(text) {
+    this.notice.textContent = text;
+    this.notice.hidden = !text;
+  }
+
+  help() {
+    showHelp(this.page.title, this.page.keys ?? []);
+  }
+
+  /** @param {string} id */
+  whyNot(id) {
+    const page = this.every.find((each) => each.id === id);
+    if (!page) return `This report has no page “${id}”; here is the ${this.pages[0].title}.`;
+    return `This trace has nothing for the page “${page.title}”. ${page.missing ?? ""}`.trim();
+  }
+
+  /** @param {Page} page @param {number} i */
+  linkTo(page, i) {
+    const title = i < 9 ? `${page.title} (key ${i + 1})` : page.title;
+    return h("a", { href: this.link(page.id), title }, page.title);
   }
 
   /** @param {KeyboardEvent} event */
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-    const page = this.pages[Number(event.key) - 1];
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
+    const page = /^[1-9]$/.test(event.key) ? this.pages[Number(event.key) - 1] : undefined;
     if (page) this.go(page.id);
     else if (event.key === "t") toggleTheme();
-    else if (event.key === "/") {
-      /** @type {HTMLElement | null} */ (this.root.querySelector("input[type=search]"))?.focus();
-    } else return;
+    else if (event.key === "?") this.help();
+    else if (event.key === "/") this.search();
+    else return;
     event.preventDefault();
+  }
+
+  search() {
+    const field = /** @type {HTMLInputElement | null} */ (this.root.querySelector("input[type=search]"));
+    field?.focus();
+    field?.select();
   }
 }
 
 /** Whether keys are text now. @param {EventTarget | null} target */
 export function isTyping(target) {
   return target instanceof HTMLInputElement || target instanceof HTMLSelectElement || target instanceof HTMLTextAreaElement;
-}
-
-/** @param {string} id @param {State} state */
-function hashOf(id, state) {
-  const query = new URLSearchParams(state).toString();
-  return query ? `${id}?${query}` : id;
-}
-
-function toggleTheme() {
-  const root = document.documentElement;
-  const dark = root.dataset.theme
-    ? root.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = dark ? "light" : "dark";
-  window.dispatchEvent(new Event("themechange"));
 }

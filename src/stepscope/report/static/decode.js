@@ -119,12 +119,30 @@ function summed(column) {
  * @returns {Promise<Data>}
  */
 export async function decode(base64) {
-  const stream = new Blob([/** @type {any} */ (bytesOf(base64))])
+  if (typeof DecompressionStream === "undefined") {
+    throw new Error("this browser is older than 2023; open the file in a newer one");
+  }
+  try {
+    return unframed(await inflated(bytesOf(base64)));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Error(`the file is damaged or incomplete; write it again (${why})`);
+  }
+}
+
+/** @param {Uint8Array} bytes gzip */
+async function inflated(bytes) {
+  const stream = new Blob([/** @type {any} */ (bytes)])
     .stream()
     .pipeThrough(new DecompressionStream("gzip"));
-  const block = new Uint8Array(await new Response(stream).arrayBuffer());
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** @param {Uint8Array} block */
+function unframed(block) {
   const headerLength = new DataView(block.buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(block.subarray(4, 4 + headerLength)));
+  if (!header.columns || !header.values) throw new Error("there are no columns in it");
   return new Data(header, block.subarray(4 + headerLength));
 }
 

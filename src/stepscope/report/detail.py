@@ -1,0 +1,125 @@
+"""Big traces at lower detail: a page holds so many slices, the longest of each moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.distinct import distinct
+from stepscope.trace.model import NO_PARENT, Args, IntColumn, SliceKind, Trace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Slices
+
+    Bool = NDArray[np.bool_]
+
+MOST_SLICES = 3_000_000
+"""More make a page that browsers take long to open."""
+
+_MOMENTS = 4_096  # into which the recorded time is divided: more than a screen has pixels
+_A_MOMENT = 8  # slices of a track at least, or there are fewer moments
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What a page shows of a trace slice by slice; its sums are those of the whole trace."""
+
+    trace: Trace  # with the slices that the page holds
+    row_in_page: Int64 | None  # of each slice of the whole trace; None: they are all there
+    left_out: int
+
+    def page_rows(self, rows: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Return where slices are in the page; one that is left out is where the one around is.
+
+        NO_SLICE stays, and stands for a slice with nothing around it, too.
+        """
+        if self.row_in_page is None:
+            return rows
+        return np.where(rows < 0, rows, self.row_in_page[rows])
+
+
+def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
+    """Keep at most ``most`` slices: of each track and moment the longest, and all steps."""
+    if len(trace) <= most:
+        return Detail(trace, None, 0)
+    kept = _kept(trace.slices, most)
+    rows = np.flatnonzero(kept)
+    place = _places(trace.slices.parent, kept)
+    slices = _taken(trace.slices, rows, place)
+    memory = replace(trace.memory, slice=_moved(trace.memory.slice, place))
+    return Detail(replace(trace, slices=slices, memory=memory), place, len(kept) - len(rows))
+
+
+def _kept(slices: Slices, most: int) -> Bool:
+    kept: Bool = slices.kind == SliceKind.STEP
+    kept[0] = True  # the page's first moment is the trace's
+    others = np.flatnonzero(~kept)
+    room = max(most - int(kept.sum()), 0)
+    start_ns = slices.start_ns[others] - slices.start_ns[0]
+    tracks, track = distinct(slices.track[others])
+    moments = min(max(room // (_A_MOMENT * len(tracks)), 1), _MOMENTS)
+    group = track * moments + start_ns * moments // (int(start_ns[-1]) + 1)
+    order = np.lexsort((-slices.duration_ns[others], group))
+    counts = np.bincount(group)
+    firsts = np.cumsum(counts) - counts
+    rank = np.arange(len(others)) - np.repeat(firsts, counts)  # by duration, in its group
+    deepest = _deepest(counts, room)
+    kept[others[order[rank < deepest]]] = True
+    return kept
+
+
+def _deepest(counts: Int64, most: int) -> int:
+    """Return how many slices of each group may stay for at most ``most`` in all."""
+    low, high = 0, int(counts.max(initial=0))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if np.minimum(counts, middle).sum() <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _places(parent: NDArray[np.int32], kept: Bool) -> Int64:
+    """Return the new row of each slice, or of the next kept one around it."""
+    nowhere = len(kept)
+    holder = np.where(kept, np.arange(nowhere), np.where(parent == NO_PARENT, nowhere, parent))
+    holder = np.append(holder, nowhere)
+    while True:  # each round doubles how far up it reaches
+        above = holder[holder]
+        if np.array_equal(above, holder):
+            break
+        holder = above
+    new_row = np.append(np.where(kept, np.cumsum(kept) - 1, NO_PARENT), NO_PARENT)
+    place: Int64 = new_row[holder[:-1]].astype(np.int64)
+    return place
+
+
+def _moved(rows: NDArray[np.int32], place: Int64) -> NDArray[np.int32]:
+    moved: NDArray[np.int32] = np.where(rows < 0, rows, place[rows]).astype(np.int32)
+    return moved
+
+
+def _taken(slices: Slices, rows: Int64, place: Int64) -> Slices:
+    columns: dict[str, Any] = {
+        field.name: _args(column, rows, len(slices)) if isinstance(column, Args) else column[rows]
+        for field in fields(slices)
+        for column in (getattr(slices, field.name),)
+    }
+    columns["parent"] = _moved(slices.parent[rows], place)
+    return replace(slices, **columns)
+
+
+def _args(args: Args, rows: Int64, count: int) -> Args:
+    new_row = np.full(count, -1, np.int64)
+    new_row[rows] = np.arange(len(rows))
+    integers = {}
+    for key, column in args.integers.items():
+        stays = new_row[column.rows] >= 0
+        moved = new_row[column.rows[stays]].astype(np.uint32)
+        integers[key] = IntColumn(moved, column.values[stays])
+    return Args(integers, args.rest[rows] if len(args.rest) else args.rest)

@@ -1,0 +1,100 @@
+"""The overview for a notebook: a few static tables that need no script and no style sheet."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.phases import without_compilation
+from stepscope.analysis.step_breakdown import step_breakdown
+from stepscope.export.table import size_text, time_text
+from stepscope.report.overview import overview_of, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from stepscope.report.overview import Overview, TopRow
+    from stepscope.trace.model import Trace
+
+_LONGEST_NAME = 80
+_LEFT = "text-align:left"
+
+
+def overview_html(trace: Trace) -> str:
+    """Return the facts of a trace, its steps and its top operators and kernels, as HTML."""
+    told = overview_of(trace)
+    tables = [_table("", _facts(trace, told))]
+    if told.operators:
+        tables.append(_top("operator", told.operators, told.total_self_ns))
+    if told.kernels:
+        tables.append(_top("kernel", told.kernels, told.total_device_ns))
+    return f"<div>{''.join(tables)}</div>"
+
+
+def nothing_html(why: str) -> str:
+    """Return what a notebook shows of a profiler without results."""
+    return f"<div>{_escaped(why)}</div>"
+
+
+def _facts(trace: Trace, told: Overview) -> Iterator[tuple[str, str]]:
+    places = f"{told.threads:,} threads" + (f", {told.streams:,} streams" * bool(told.streams))
+    yield "trace", f"{told.events:,} events in {_time(told.window_ns)} ({places})"
+    if trace.info.losses.events:
+        yield "LOST", f"{trace.info.losses.events:,} events: the sums are without them"
+    yield from source_of(trace).items()
+    yield from _steps(trace)
+    for device in told.devices:
+        share = device.busy_ns / max(device.window_ns, 1)
+        yield f"device {device.name}", f"busy {_time(device.busy_ns)} ({share:.1%})"
+    for peak in told.peaks:
+        yield f"peak memory, {peak.device}", size_text(peak.bytes)
+    if told.overhead_ns:
+        yield "our overhead", f"about {_time(told.overhead_ns)}"
+
+
+def _steps(trace: Trace) -> Iterator[tuple[str, str]]:
+    rows = step_breakdown(trace)
+    if not len(rows):
+        return
+    times_ns = without_compilation(trace, rows.start_ns, rows.duration_ns)
+    counted = times_ns[rows.is_whole] if rows.is_whole.any() else times_ns
+    yield "steps", f"{len(rows):,}, median {_time(float(np.median(counted)))}"
+    mean_ns = rows.mean_ns
+    whole_ns = max(sum(mean_ns.values()), 1.0)
+    parts = sorted(mean_ns.items(), key=lambda part: -part[1])
+    shares = [f"{part.words} {ns / whole_ns:.0%}" for part, ns in parts if ns >= 0.005 * whole_ns]
+    yield "a step goes into", ", ".join(shares)
+
+
+def _top(what: str, rows: Iterable[TopRow], whole_ns: int) -> str:
+    cells = [
+        (row.name, _time(row.self_ns), f"{row.self_ns / max(whole_ns, 1):.1%}", f"{row.count:,}")
+        for row in rows
+    ]
+    return _table(f"top {what}s", cells, ("", "own time", "share", "calls"))
+
+
+def _table(title: str, rows: Iterable[tuple[str, ...]], headings: tuple[str, ...] = ()) -> str:
+    head = "".join(f'<th style="{_LEFT}">{_escaped(text)}</th>' for text in headings)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    caption = f'<caption style="{_LEFT}">{_escaped(title)}</caption>' if title else ""
+    return f"<table>{caption}{f'<tr>{head}</tr>' if head else ''}{body}</table>"
+
+
+def _cell(text: str) -> str:
+    return f'<td style="{_LEFT}" title="{_escaped(text)}">{_escaped(_short(text))}</td>'
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
+
+
+def _escaped(text: str) -> str:
+    # What is no Unicode cannot be sent to a browser.
+    return html.escape(text.encode("utf-8", "replace").decode())
+
+
+def _time(ns: float) -> str:
+    return time_text(ns / 1000)

@@ -1,0 +1,194 @@
+"""What the first page tells, and a notebook: where a trace comes from and where its time went."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.averages import averages
+from stepscope.analysis.device_busy import device_busy
+from stepscope.analysis.device_kernels import kernel_table
+from stepscope.analysis.device_work import device_work
+from stepscope.analysis.memory import devices as memory_devices
+from stepscope.analysis.memory import peak, with_memory
+from stepscope.analysis.phases import phase_table
+from stepscope.analysis.tree import call_tree, ids_where
+from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.analysis.device_work import DeviceWork
+    from stepscope.trace.model import Trace
+
+_TOP = 10
+_LONGEST_METADATA = 300  # characters of one value
+_SHAPES = '"Input Dims"'
+
+
+@dataclass(frozen=True, slots=True)
+class TopRow:
+    """An operator or a kernel among those that took most of the time."""
+
+    name: str
+    count: int
+    self_ns: int  # without what it calls; the whole of a kernel
+    total_ns: int
+    device_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """How busy a device was."""
+
+    name: str
+    busy_ns: int
+    window_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPeak:
+    """When most memory of a device was in use."""
+
+    device: str
+    bytes: int
+    time_ns: int  # on the trace's clock
+    where: str  # the operator that asked for the last of it, "" where the trace does not tell
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The facts of a trace; times in ns."""
+
+    events: int
+    threads: int
+    streams: int
+    window_ns: int
+    overhead_ns: int  # what recording cost in all, as calibrated; 0: unknown
+    event_overhead_ns: float
+    total_self_ns: int  # of all operators, no moment of one thread counted twice
+    total_device_ns: int
+    operators: tuple[TopRow, ...]
+    kernels: tuple[TopRow, ...]
+    devices: tuple[Device, ...]
+    peaks: tuple[MemoryPeak, ...]
+    phases: tuple[tuple[str, int, int], ...]  # name, count, ns
+
+
+def overview_of(trace: Trace) -> Overview:
+    """Sum a trace up."""
+    slices, info = trace.slices, trace.info
+    tree = call_tree(trace)
+    rows = averages(tree)
+    work = device_work(trace)
+    is_python = tree.of(slices.kind)[rows.first] == SliceKind.PYTHON
+    operators = np.flatnonzero(~rows.is_device & ~rows.is_annotation & ~is_python)
+    order = operators[np.argsort(-rows.self_cpu_ns[operators], kind="stable")][:_TOP]
+    streams = np.unique(slices.track[np.isin(slices.kind, DEVICE_KINDS)])
+    busy = device_busy(trace, work) if len(work) else None
+    return Overview(
+        events=len(trace),
+        threads=len(np.unique(slices.track)) - len(streams),
+        streams=len(streams),
+        window_ns=max(info.end_ns - info.start_ns, 0),
+        overhead_ns=round(len(trace) * info.overhead_ns),
+        event_overhead_ns=float(info.overhead_ns),
+        total_self_ns=rows.total_self_cpu_ns,
+        total_device_ns=rows.total_self_device_ns,
+        operators=tuple(
+            TopRow(
+                name=rows.key[int(row)],
+                count=int(rows.count[row]),
+                self_ns=int(rows.self_cpu_ns[row]),
+                total_ns=int(rows.cpu_ns[row]),
+                device_ns=int(rows.device_ns[row]),
+            )
+            for row in order
+        ),
+        kernels=tuple(_kernels(trace, work)),
+        devices=()
+        if busy is None
+        else tuple(
+            Device(name, int(busy.busy_ns[i]), int(busy.window_ns[i]))
+            for i, name in enumerate(busy.device)
+        ),
+        peaks=tuple(_peaks(trace)),
+        phases=tuple((phase.name, phase.count, phase.total_ns) for phase in phase_table(trace)),
+    )
+
+
+def source_of(trace: Trace) -> dict[str, str]:
+    """Return where a trace comes from, labels and texts."""
+    info = trace.info
+    told = {
+        "framework": ", ".join(f"{name} {version}" for name, version in info.versions.items()),
+        "device": ", ".join(_device_names(trace)),
+        "host": " ".join(filter(None, [info.host, f"process {info.pid}" if info.pid else ""])),
+        "rank": "" if info.rank is None else _rank(info.rank, info.world_size),
+        "written by": "" if info.producer == "stepscope" else info.producer,
+        "recorded": ", ".join(_recorded(trace)),
+    }
+    return {label: text for label, text in told.items() if text} | dict(info.sources)
+
+
+def metadata_of(trace: Trace) -> dict[str, str]:
+    """Return what the user, or a foreign file, says of the trace; long values are cut."""
+    return {str(key): _cut(value) for key, value in trace.info.user.items() if value is not None}
+
+
+def _kernels(trace: Trace, work: DeviceWork) -> Iterator[TopRow]:
+    if not len(work):
+        return
+    table = kernel_table(trace, work)
+    for i, name in enumerate(table.name[:_TOP]):
+        total_ns = int(table.total_ns[i])
+        yield TopRow(name, int(table.count[i]), total_ns, total_ns, total_ns)
+
+
+def _peaks(trace: Trace) -> Iterator[MemoryPeak]:
+    trace = with_memory(trace)
+    for device in memory_devices(trace):
+        found = peak(trace, device)
+        if found is not None:
+            where = "" if found.slice == NO_SLICE else trace.name_of(found.slice)
+            yield MemoryPeak(device, found.bytes, found.time_ns, where)
+
+
+def _recorded(trace: Trace) -> Iterator[str]:
+    """Yield what the trace tells besides names and times."""
+    present = np.bincount(trace.slices.kind, minlength=256)
+    for kind, words in ((SliceKind.MODULE, "modules"), (SliceKind.PYTHON, "Python calls")):
+        if present[kind]:
+            yield words
+    if len(ids_where(trace.slices.args.rest, trace.strings, lambda rest: _SHAPES in rest)):
+        yield "shapes"
+    if len(trace.stacks) > 1:
+        yield "stacks"
+    if len(with_memory(trace).memory):
+        yield "memory"
+
+
+def _device_names(trace: Trace) -> Iterator[str]:
+    names = [str(device.get("name", "")) for device in trace.info.devices] or [
+        str(device.get("name", "")) for device in _kineto_devices(trace.info.user)
+    ]
+    for name in dict.fromkeys(filter(None, names)):
+        times = names.count(name)
+        yield f"{times} x {name}" if times > 1 else name
+
+
+def _kineto_devices(user: Any) -> list[dict[str, Any]]:
+    said = user.get("deviceProperties")
+    return [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []
+
+
+def _rank(rank: int, world_size: int | None) -> str:
+    return f"{rank} of {world_size}" if world_size else str(rank)
+
+
+def _cut(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST_METADATA else f"{text[:_LONGEST_METADATA]} …"

@@ -1,0 +1,52 @@
+"""Flame graphs: calls merged by what encloses them, and by the Python stacks they started in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.averages import single_events
+from stepscope.analysis.flame import flame_graph
+from stepscope.analysis.stacks import stack_of_events
+from stepscope.analysis.tree import call_tree
+from stepscope.report.tables import add_texts
+from stepscope.trace.model import SliceKind
+
+if TYPE_CHECKING:
+    from stepscope.analysis.flame import FlameGraph
+    from stepscope.report.payload import Payload
+    from stepscope.trace.model import Trace
+
+
+def add_flame(trace: Trace, payload: Payload) -> None:
+    """Add ``flame.calls``, and ``flame.stacks`` where the trace has Python stacks.
+
+    A graph is the columns ``up`` (how many rows above the caller stands, 0 for the root), ``text``
+    and ``kind``, and one column a metric: what a node holds itself.
+    """
+    views = []
+    tree = call_tree(trace)
+    each = single_events(tree)
+    stacks = stack_of_events(tree, by_calls=True)
+    if stacks is not None:
+        _add(payload, "flame.stacks", flame_graph(tree, each, stacks))
+        views.append("stacks")
+    if (trace.slices.kind == SliceKind.MODULE).any():
+        # Modules are no events of the tables, but here they say where a call belongs.
+        tree = call_tree(trace, modules=True)
+        each = single_events(tree)
+    _add(payload, "flame.calls", flame_graph(tree, each))
+    payload.add_value("flame.views", [*views, "calls"])
+
+
+def _add(payload: Payload, name: str, graph: FlameGraph) -> None:
+    payload.add_value(f"{name}.metrics", list(graph.own))
+    payload.add_value(f"{name}.merged", graph.merged)
+    payload.add_column(f"{name}.up", np.arange(len(graph)) - graph.parent)
+    used, text = np.unique(graph.text, return_inverse=True)
+    payload.add_column(f"{name}.text", text)
+    payload.add_column(f"{name}.kind", graph.kind)
+    add_texts(payload, name, [graph.texts[int(code)] for code in used])
+    for metric, column in graph.own.items():
+        payload.add_column(f"{name}.{metric}", column)

@@ -1,0 +1,136 @@
+"""Device work: kernels by name and by who launched them, copies, communication, queues, idling."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.device_busy import device_busy
+from stepscope.analysis.device_communication import collective_table, communication_overlap
+from stepscope.analysis.device_copies import copy_table
+from stepscope.analysis.device_idle import IdleReason, device_idle
+from stepscope.analysis.device_kernels import UNKNOWN, kernel_table
+from stepscope.analysis.device_queue import launch_queues
+from stepscope.analysis.device_tables import summed
+from stepscope.analysis.device_work import device_work
+from stepscope.analysis.labels import Labels
+from stepscope.report.tables import add_table, known_or_nan
+from stepscope.trace.model import NO_SLICE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.device_tables import Table
+    from stepscope.analysis.device_work import DeviceWork
+    from stepscope.report.payload import Payload
+    from stepscope.report.sections.tables import Calls
+    from stepscope.trace.model import Int64
+
+    Columns = dict[str, Sequence[str] | NDArray[Any]]
+
+
+def add_kernels(calls: Calls, payload: Payload) -> None:
+    """Add ``kernels`` and its groupings, ``copies``, ``collectives`` and so on, if there are any.
+
+    A grouping such as ``kernels.operator`` tells kernels apart by the call that launched them.
+    """
+    trace = calls.trace
+    work = device_work(trace)
+    if not len(work):
+        return
+    kernels = kernel_table(trace, work)
+    add_table(payload, "kernels.name", _known(kernels))
+    payload.add_value("kernels.total_ns", int(kernels.total_ns.sum()))
+    groupings = _groupings(calls, work)
+    payload.add_value("kernels.groupings", ["name", *groupings])
+    for grouping, labels in groupings.items():
+        add_table(payload, f"kernels.{grouping}", _by(work, grouping, labels))
+    _add_others(work, payload)
+
+
+def _add_others(work: DeviceWork, payload: Payload) -> None:
+    trace = work.trace
+    copies = copy_table(trace, work)
+    collectives = collective_table(trace, work)
+    overlap = communication_overlap(trace, work)
+    idle = device_idle(trace, work)
+    reasons, devices = np.nonzero(idle.parts_ns.T)
+    tables: dict[str, Columns] = {
+        "devices": _known(device_busy(trace, work)),
+        "idle": {
+            "device": [idle.device[device] for device in devices],
+            "reason": [IdleReason(int(reason)).words for reason in reasons],
+            "total_ns": idle.parts_ns.T[reasons, devices],
+            "share": idle.parts_ns.T[reasons, devices] / np.maximum(idle.idle_ns[devices], 1),
+        },
+        "queues": _known(launch_queues(trace, work)),
+        "copies": _known(copies)
+        | {"exposed_ns": copies.exposed_ns, "rate": _rate(copies.bytes_per_second)},
+    }
+    if len(collectives):
+        tables["collectives"] = _known(collectives) | {
+            "rate": _rate(collectives.bytes_per_second),
+        }
+        tables["overlap"] = _known(overlap) | {"exposed_ns": overlap.exposed_ns}
+    for name, columns in tables.items():
+        if len(next(iter(columns.values()))):
+            add_table(payload, name, columns)
+
+
+def _known(table: Table) -> Columns:
+    """Return a table's columns, without numbers that the trace does not tell at all."""
+    columns: Columns = {}
+    for name, column in table.to_columns().items():
+        if isinstance(column, np.ndarray):
+            if not len(column) or (column != UNKNOWN).any():
+                columns[name] = known_or_nan(column, UNKNOWN)
+        elif any(column):
+            columns[name] = column
+    return columns
+
+
+def _rate(bytes_per_second: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(bytes_per_second > 0, bytes_per_second, np.nan)
+
+
+def _groupings(calls: Calls, work: DeviceWork) -> dict[str, Labels[str]]:
+    """Return a label a kernel for each grouping: that of the operator or range that launched it."""
+    tree, found = calls.tree, calls.launches
+    if found is None or not len(found.work):
+        return {}
+    event = np.full(len(tree.trace.slices), NO_SLICE, np.int64)
+    event[slice(len(tree)) if tree.rows is None else tree.rows] = np.arange(len(tree))
+    host = np.full(len(tree), NO_SLICE, np.int64)
+    host[found.work] = found.host
+    launching = host[event[work.rows[work.is_kernel]]]
+    labels = {"operator": calls.each.key, **calls.groupings}
+    return {name: _labels_of(column, launching) for name, column in labels.items()}
+
+
+def _labels_of(column: Labels[str], event: Int64) -> Labels[str]:
+    """Return the labels of some events, the empty text for none."""
+    codes = np.where(event == NO_SLICE, len(column.texts), column.codes[event])
+    return Labels(codes.astype(np.uint32), [*column.texts, ""])
+
+
+def _by(work: DeviceWork, grouping: str, labels: Labels[str]) -> Columns:
+    """Sum kernels up by name and label, those with the longest total first."""
+    rows, duration_ns = work.rows[work.is_kernel], work.duration_ns[work.is_kernel]
+    names = work.names(rows)
+    pair = names.codes.astype(np.int64) * len(labels.texts) + labels.codes
+    distinct, first, group = np.unique(pair, return_index=True, return_inverse=True)
+    total_ns = summed(group, duration_ns, len(distinct))
+    count = np.bincount(group, minlength=len(distinct))
+    order = np.argsort(-total_ns, kind="stable")
+    first, count, total_ns = first[order], count[order], total_ns[order]
+    return {
+        "name": names.take(first),
+        grouping: labels.take(first),
+        "count": count,
+        "total_ns": total_ns,
+        "mean_ns": total_ns // np.maximum(count, 1),
+        "share": total_ns / max(int(total_ns.sum()), 1),
+    }

@@ -1,0 +1,147 @@
+"""Memory: every block's life and who asked for it, what allocators said, and the peaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.memory import default_device, devices, rows_of_device, with_memory
+from stepscope.analysis.memory_blocks import ALWAYS, NEVER
+from stepscope.analysis.memory_sites import sites_of
+from stepscope.analysis.memory_timeline import (
+    Category,
+    MemoryTimeline,
+    NoMemoryError,
+    memory_timeline,
+)
+from stepscope.report.sections.events import origin_of
+from stepscope.trace.model import NO_SLICE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.analysis.memory_sites import Sites
+    from stepscope.report.payload import Payload
+    from stepscope.trace.model import Int64, Trace
+
+
+def add_memory(trace: Trace, payload: Payload) -> None:
+    """Add the blocks of all devices, in the order of their starts, if the trace has any.
+
+    A block that was there before the recording starts at 0, one that was there after it ends
+    beyond ``memory.end``. Rows of ``memory.sites`` tell who asked for it.
+    """
+    known = with_memory(trace)
+    timelines = _timelines(known)
+    if not timelines:
+        return
+    start = origin_of(trace)
+    end = max(timeline.end_ns for timeline in timelines) - start
+    rows = np.concatenate([timeline.slice for timeline in timelines])
+    sites = sites_of(trace, rows)  # of the trace that other sections ask of, too
+    _add_blocks(payload, timelines, sites, start, end)
+    _add_sites(payload, sites)
+    _add_told(payload, known, timelines, start)
+    payload.add_value("memory.end", end)
+    payload.add_value("memory.categories", [category.name.lower() for category in Category])
+    first = 0
+    described = []
+    for timeline in timelines:
+        described.append(_device(timeline, sites.of_slice[first:], start))
+        first += len(timeline.blocks)
+    payload.add_value("memory.devices", described)
+
+
+def _timelines(trace: Trace) -> list[MemoryTimeline]:
+    """Return those of all devices, the one that matters most first."""
+    if not len(trace.memory):
+        return []
+    main = default_device(trace)
+    found = []
+    for device in sorted(devices(trace), key=lambda name: (name != main, name)):
+        try:
+            found.append(memory_timeline(trace, device))
+        except NoMemoryError:  # only events of no bytes
+            continue
+    return found
+
+
+def _add_blocks(
+    payload: Payload, timelines: Sequence[MemoryTimeline], sites: Sites, start: int, end: int
+) -> None:
+    def joined(columns: list[Any]) -> Any:
+        return np.concatenate(columns)
+
+    starts = joined([_since(t.blocks.start_ns, start) for t in timelines])
+    ends = joined([_until(t.blocks.end_ns, start, end) for t in timelines])
+    ends = np.maximum(ends, starts)
+    order = np.argsort(starts, kind="stable")
+    device = np.repeat(np.arange(len(timelines)), [len(t.blocks) for t in timelines])
+    slices = joined([t.slice for t in timelines]).astype(np.int64)
+    payload.add_column("memory.start", starts[order], ascending=True)
+    payload.add_column("memory.life", (ends - starts)[order])
+    payload.add_column("memory.size", joined([t.blocks.size for t in timelines])[order])
+    payload.add_column("memory.category", joined([t.category for t in timelines])[order])
+    payload.add_column("memory.device", device[order])
+    payload.add_column("memory.slice", payload.page_rows(slices[order]) - NO_SLICE)  # 0: unknown
+    payload.add_column("memory.site", sites.of_slice[order])
+    # Blocks in the order of their ends, so that the page need not sort.
+    by_end = np.argsort(ends[order], kind="stable")
+    payload.add_column("memory.ended", by_end)
+
+
+def _since(start_ns: Int64, origin: int) -> Int64:
+    return np.where(start_ns == ALWAYS, 0, np.maximum(start_ns, origin) - origin)
+
+
+def _until(end_ns: Int64, origin: int, end: int) -> Int64:
+    return np.where(end_ns == NEVER, end + 1, end_ns - origin)
+
+
+def _add_sites(payload: Payload, sites: Sites) -> None:
+    payload.add_column("memory.sites.operator", sites.operator)
+    payload.add_column("memory.sites.module", sites.module)
+    payload.add_column("memory.sites.line", sites.line)
+    payload.add_column("memory.sites.stack", sites.stack)
+    stacks = sites.stacks
+    payload.add_column("memory.stacks.up", np.arange(len(stacks)) - stacks.parent)
+    payload.add_column("memory.stacks.frame", stacks.frame)
+
+
+def _add_told(
+    payload: Payload, trace: Trace, timelines: Sequence[MemoryTimeline], start: int
+) -> None:
+    """Add what the allocators themselves said: bytes in use and bytes held, where they did."""
+    memory = trace.memory
+    parts = []
+    for number, timeline in enumerate(timelines):
+        rows = rows_of_device(trace, timeline.device)
+        if memory.allocated[rows].any() or memory.reserved[rows].any():
+            parts.append((rows, np.full(len(rows), number)))
+    if not parts:
+        return
+    rows, device = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    order = np.argsort(memory.time_ns[rows], kind="stable")
+    rows, device = rows[order], device[order]
+    payload.add_column(
+        "memory.told.time", np.maximum(memory.time_ns[rows] - start, 0), ascending=True
+    )
+    payload.add_column("memory.told.device", device)
+    payload.add_column("memory.told.allocated", memory.allocated[rows])
+    payload.add_column("memory.told.reserved", memory.reserved[rows])
+
+
+def _device(timeline: MemoryTimeline, site_of_block: Int64, start: int) -> dict[str, Any]:
+    peak = timeline.peak()
+    site = -1
+    if peak.slice != NO_SLICE:
+        site = int(site_of_block[np.flatnonzero(timeline.slice == peak.slice)[0]])
+    return {
+        "name": timeline.device,
+        "peak": {
+            "time": max(peak.time_ns - start, 0),
+            "bytes": peak.bytes,
+            "site": site,
+        },
+    }

@@ -1,0 +1,103 @@
+"""The modules of a model as a tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.modules import module_table
+from stepscope.report.tables import add_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.modules import ModuleTable
+    from stepscope.report.payload import Payload
+    from stepscope.trace.model import Trace
+
+OUTSIDE = "(outside of modules)"
+_NUMBERS = (
+    "calls",
+    "total_ns",
+    "self_ns",
+    "forward_ns",
+    "backward_ns",
+    "device_ns",
+    "self_device_ns",
+    "memory_bytes",
+    "self_memory_bytes",
+    "device_memory_bytes",
+    "self_device_memory_bytes",
+    "flops",
+    "self_flops",
+    "operators",
+    "parameters",
+    "own_parameters",
+)
+
+
+def add_modules(trace: Trace, payload: Payload) -> None:
+    """Add the table ``modules`` of a trace that has some: parents first, ``depth`` is the tree."""
+    table = module_table(trace)
+    order, depth = _tree(table)
+    columns: dict[str, Sequence[str] | NDArray[Any]] = {
+        "label": _labels(table, order, depth),
+        "name": [table.name[row] for row in order],
+        "class": [table.class_name[row] for row in order],
+        "depth": np.array(depth, np.int64),
+    }
+    for name in _NUMBERS:
+        column = getattr(table, name)
+        if column.any():
+            columns[name] = column[order]
+    add_table(payload, "modules", columns)
+    payload.add_value("modules.total_ns", int(table.self_ns.sum()))
+    payload.add_value("modules.total_device_ns", int(table.self_device_ns.sum()))
+
+
+def _tree(table: ModuleTable) -> tuple[list[int], list[int]]:
+    """Return the rows with each below what it is in, and how deep it stands.
+
+    The table is in the order of first calls. A module may first be called from another place than
+    where its name puts it, and a ModuleList, which nobody calls, has no row of its own.
+    """
+    row_of = {
+        (model, name if depth else ""): row
+        for row, (model, name, depth) in enumerate(
+            zip(table.model, table.name, table.depth, strict=True)
+        )
+    }
+    inside: dict[int, list[int]] = {}
+    for (model, name), row in row_of.items():
+        inside.setdefault(_around(row_of, model, name), []).append(row)
+    order, depths = [], []
+    waiting = [(row, 0) for row in reversed(inside[-1])]
+    while waiting:
+        row, depth = waiting.pop()
+        order.append(row)
+        depths.append(depth)
+        waiting += [(inner, depth + 1) for inner in reversed(inside.get(row, []))]
+    return order, depths
+
+
+def _labels(table: ModuleTable, order: list[int], depth: list[int]) -> list[str]:
+    """Return the names without what the rows around them say already."""
+    labels, around = [], [""]
+    for row, level in zip(order, depth, strict=True):
+        name = table.name[row]
+        del around[level + 1 :]
+        labels.append(name.removeprefix(around[level]) if table.model[row] else OUTSIDE)
+        around.append(f"{name}." if level else "")  # a model's name is no part of the others'
+    return labels
+
+
+def _around(row_of: dict[tuple[str, str], int], model: str, name: str) -> int:
+    """Return the row of the nearest module around one, -1 for a model."""
+    while name:
+        name = name.rpartition(".")[0]
+        if (model, name) in row_of:
+            return row_of[model, name]
+    return -1

@@ -1,0 +1,84 @@
+"""The overview: what was profiled, how long steps took and what they went into, the findings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.findings import find_problems
+from stepscope.analysis.host_parts import Part
+from stepscope.analysis.phases import without_compilation
+from stepscope.analysis.step_breakdown import step_breakdown
+from stepscope.report.overview import metadata_of, overview_of, source_of
+from stepscope.report.sections.events import origin_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings import Finding
+    from stepscope.report.payload import Payload
+    from stepscope.trace.model import Int64, Trace
+
+_MOMENTS = ("from", "to", "at")  # of a finding's evidence, on the trace's clock
+_FEWEST_TO_COMPARE = 4
+_SLOW = 1.25  # times the median, and ...
+_SPREADS = 4.0  # ... that many times the usual distance from it above it
+
+
+def add_overview(trace: Trace, payload: Payload) -> None:
+    """Add facts, the steps' parts, and which steps are slow."""
+    info, origin_ns = trace.info, origin_of(trace)
+    told: dict[str, Any] = asdict(overview_of(trace))
+    for peak in told["peaks"]:
+        peak["time_ns"] -= origin_ns
+    payload.add_value("overview", told)
+    payload.add_value("overview.source", source_of(trace))
+    payload.add_value("overview.metadata", metadata_of(trace))
+    payload.add_value("overview.losses", asdict(info.losses) if info.losses.events else None)
+    payload.add_value("overview.anomalies", dict(info.anomalies))
+    began_ns = info.start_ns + info.wall_offset_ns
+    payload.add_value("overview.began_ms", began_ns // 1_000_000 if info.wall_offset_ns else None)
+    payload.add_value("findings", [_finding(each, origin_ns) for each in find_problems(trace)])
+    _add_steps(trace, payload)
+
+
+def _finding(finding: Finding, origin_ns: int) -> dict[str, Any]:
+    """Return what the page tells of a problem, with a link's words for its evidence."""
+    state = {
+        key: str(value - origin_ns if key in _MOMENTS else value)
+        for key, value in finding.evidence.items()
+        if key != "page"
+    }
+    page = finding.evidence.get("page", "")
+    return finding.to_json() | {"link": {"page": page, "state": state}, "evidence": None}
+
+
+def slow_steps(duration_ns: Int64, is_whole: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell which steps took much longer than most: beyond their usual spread, and by a quarter."""
+    slow = np.zeros(len(duration_ns), np.bool_)
+    if is_whole.sum() >= _FEWEST_TO_COMPARE:
+        median = float(np.median(duration_ns[is_whole]))
+        spread = float(np.median(np.abs(duration_ns[is_whole] - median)))
+        slow = is_whole & (duration_ns > max(_SLOW * median, median + _SPREADS * spread))
+    return slow
+
+
+def _add_steps(trace: Trace, payload: Payload) -> None:
+    rows = step_breakdown(trace)
+    worth_ns = without_compilation(trace, rows.start_ns, rows.duration_ns)
+    mean_ns = rows.mean_ns
+    payload.add_column("steps.number", rows.step)
+    payload.add_column("steps.start", rows.start_ns - origin_of(trace))
+    payload.add_column("steps.duration", rows.duration_ns)
+    payload.add_value(
+        "steps.parts",
+        [{"id": p.name.lower(), "name": p.words, "mean_ns": mean_ns[p]} for p in Part],
+    )
+    payload.add_value("steps.of_device", bool(rows.on_device.any()))
+    payload.add_column("steps.without_compilation", worth_ns)
+    payload.add_column("steps.is_whole", rows.is_whole)
+    payload.add_column("steps.is_slow", slow_steps(worth_ns, rows.is_whole))
+    for part in Part:
+        payload.add_column(f"steps.{part.name.lower()}", rows.parts_ns[:, part])

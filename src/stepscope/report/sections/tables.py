@@ -1,0 +1,94 @@
+"""What calls cost, by operator, kernel, module and stack: one look at the calls for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.averages import single_events
+from stepscope.analysis.event_memory import with_memory
+from stepscope.analysis.flame import without_address
+from stepscope.analysis.labels import Labels, labels, shape_labels
+from stepscope.analysis.launches import launches
+from stepscope.analysis.module_calls import TORCH_PREFIX, module_of_slices
+from stepscope.analysis.stacks import stack_labels, stack_of_events
+from stepscope.analysis.tree import call_tree
+from stepscope.report.sections.flame import add_flame
+from stepscope.report.sections.kernels import add_kernels
+from stepscope.report.sections.modules import add_modules
+from stepscope.report.sections.operators import add_operators
+from stepscope.trace.model import NO_SLICE
+
+if TYPE_CHECKING:
+    from stepscope.analysis.averages import Averages
+    from stepscope.analysis.launches import Launches
+    from stepscope.analysis.tree import CallTree
+    from stepscope.report.payload import Payload
+    from stepscope.trace.model import Trace
+
+_FRAMES = 5  # of a stack that tell calls apart, the innermost
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The events of a trace, and what tells calls of one name apart. Each is looked up once."""
+
+    trace: Trace
+
+    @cached_property
+    def tree(self) -> CallTree:
+        """Return the events, as tables count them."""
+        return with_memory(call_tree(self.trace))
+
+    @cached_property
+    def each(self) -> Averages:
+        """Return the numbers of every event."""
+        return single_events(self.tree, with_flops=True)
+
+    @cached_property
+    def launches(self) -> Launches | None:
+        """Return who launched which device work."""
+        return launches(self.tree)
+
+    @cached_property
+    def groupings(self) -> dict[str, Labels[str]]:
+        """Return a label an event for each way to tell calls apart that the trace knows."""
+        known = {"shapes": self._shapes(), "stack": self._stacks(), "module": self._modules()}
+        return {name: column for name, column in known.items() if column is not None}
+
+    def _shapes(self) -> Labels[str] | None:
+        column = shape_labels(self.tree)
+        return column if any(text != "[]" for text in column.texts) else None
+
+    def _stacks(self) -> Labels[str] | None:
+        known = stack_of_events(self.tree)
+        if known is None:
+            return None
+        column = stack_labels(known, len(self.tree), self.tree.trace.strings, _FRAMES)
+        texts = [without_address("\n".join(frames)) for frames in column.texts]
+        code_of = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+        codes = np.array([code_of[text] for text in texts], np.uint32)
+        return Labels(codes[column.codes], tuple(code_of))
+
+    def _modules(self) -> Labels[str] | None:
+        call = module_of_slices(self.trace)
+        if not (call != NO_SLICE).any():
+            return None
+        # The id 0 is the empty text: of no module. Events of memory alone stand behind all slices.
+        name = np.zeros(len(self.tree.trace.slices), np.uint32)
+        name[: len(call)] = np.where(call == NO_SLICE, 0, self.trace.slices.name[call])
+        strings = self.tree.trace.strings
+        return labels(self.tree, name, strings, lambda text: text.removeprefix(TORCH_PREFIX))
+
+
+def add_tables(trace: Trace, payload: Payload) -> None:
+    """Add the tables of operators, kernels and modules, and the flame graphs."""
+    calls = Calls(trace)
+    add_operators(calls, payload)
+    add_kernels(calls, payload)
+    if "module" in calls.groupings:
+        add_modules(trace, payload)
+    add_flame(trace, payload)

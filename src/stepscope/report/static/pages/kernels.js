@@ -1,0 +1,111 @@
+// Kernels, and the rest of what devices did: copies, communication, queues and idling.
+
+import { h } from "stepscope/dom.js";
+import { showGrouped } from "stepscope/grouped.js";
+import { columnsOf, hasRows, rowsOf } from "stepscope/lib/columns.js";
+import { Table } from "stepscope/table.js";
+
+/** @typedef {import("../decode.js").Data} Data */
+/** @typedef {import("../lib/rows.js").Column} Column */
+
+/** @type {import("../app.js").Page} */
+export const kernels = {
+  id: "kernels",
+  title: "Kernels",
+  available: (data) => hasRows(data, "kernels.name") || hasRows(data, "copies"),
+  show(root, data, state, app) {
+    const leave = showGrouped(root, data, state, app, {
+      table: "kernels",
+      unit: "kernels",
+      columns: columns(data),
+      sort: "-total_ns",
+      amount: "total_ns",
+    });
+    root.append(h("div", { class: "small-tables" }, ...SMALL.map((small) => smallTable(data, small))));
+    return leave;
+  },
+};
+
+/** @param {Data} data @returns {Column[]} */
+function columns(data) {
+  return [
+    { key: "name", title: "Name", unit: "text" },
+    { key: "count", title: "Calls", unit: "number" },
+    { key: "total_ns", title: "Total", unit: "time", bar: data.value("kernels.total_ns") },
+    { key: "share", title: "Share", unit: "percent", hint: "Of the time of all kernels" },
+    { key: "busy_share", title: "Of busy time", unit: "percent", hint: "Of the time in which any device worked; what overlaps counts twice" },
+    { key: "mean_ns", title: "Mean", unit: "time" },
+    { key: "min_ns", title: "Shortest", unit: "time" },
+    { key: "max_ns", title: "Longest", unit: "time" },
+    { key: "kind", title: "Kind", unit: "text" },
+    { key: "tensor_cores", title: "Tensor cores", unit: "text", hint: "Told from the kernel's name" },
+    { key: "operator", title: "Launched by", unit: "text", hint: "The operator that launched most of its time" },
+    { key: "operators", title: "Operators", unit: "number", hint: "How many different ones launched it" },
+    { key: "grid", title: "Grid", unit: "text", hint: "Of the longest run" },
+    { key: "block", title: "Block", unit: "text", hint: "Of the longest run" },
+    { key: "registers", title: "Registers", unit: "number", hint: "A thread, in the longest run" },
+    { key: "shared_memory_bytes", title: "Shared memory", unit: "bytes", hint: "A block, in the longest run" },
+    { key: "occupancy_percent", title: "Occupancy %", unit: "number", hint: "As the trace estimates it, the mean over the kernel's time" },
+  ];
+}
+
+/** @type {Column} */
+const DEVICE = { key: "device", title: "Device", unit: "text" };
+/** @type {(key: string, title: string, hint?: string) => Column} */
+const timed = (key, title, hint) => ({ key, title, unit: "time", hint });
+/** @type {(key: string, title: string, hint?: string) => Column} */
+const counted = (key, title, hint) => ({ key, title, unit: "number", hint });
+
+/** @type {{table: string, title: string, note: string, sort: string, columns: Column[]}[]} */
+const SMALL = [
+  {
+    table: "devices",
+    title: "Devices",
+    note: "How long each device worked. Work of two kinds at once counts for both.",
+    sort: "device",
+    columns: [DEVICE, counted("work", "Work"), timed("window_ns", "Recorded"), timed("busy_ns", "Busy"), timed("idle_ns", "Idle"), timed("compute_ns", "Compute"), timed("communication_ns", "Communication"), timed("copy_ns", "Copies"), timed("fill_ns", "Fills")],
+  },
+  {
+    table: "idle",
+    title: "Why devices were idle",
+    note: "",
+    sort: "-total_ns",
+    columns: [{ key: "reason", title: "Reason", unit: "text" }, DEVICE, timed("total_ns", "Time"), { key: "share", title: "Share", unit: "percent", bar: true }],
+  },
+  {
+    table: "queues",
+    title: "Launch queues",
+    note: "From the call that launches work to its start. A queue that is mostly empty means that the host is too slow.",
+    sort: "device",
+    columns: [DEVICE, { key: "stream", title: "Stream", unit: "text" }, counted("launches", "Launches"), timed("mean_delay_ns", "Mean delay"), timed("median_delay_ns", "Median delay"), timed("max_delay_ns", "Longest delay"), counted("longest", "Longest queue"), timed("empty_ns", "Empty")],
+  },
+  {
+    table: "copies",
+    title: "Copies",
+    note: "",
+    sort: "-total_ns",
+    columns: [{ key: "name", title: "Copy", unit: "text" }, DEVICE, counted("count", "Count"), { key: "bytes", title: "Bytes", unit: "bytes" }, timed("total_ns", "Time"), { key: "rate", title: "Bytes a second", unit: "bytes" }, timed("exposed_ns", "Exposed", "While no kernel ran")],
+  },
+  {
+    table: "collectives",
+    title: "Communication",
+    note: "",
+    sort: "-total_ns",
+    columns: [{ key: "collective", title: "Collective", unit: "text" }, DEVICE, { key: "dtype", title: "Type", unit: "text" }, counted("group_size", "Group"), counted("count", "Count"), { key: "bytes", title: "Bytes", unit: "bytes" }, timed("total_ns", "Time"), { key: "rate", title: "Bytes a second", unit: "bytes" }, timed("exposed_ns", "Exposed", "While no compute ran")],
+  },
+  {
+    table: "overlap",
+    title: "Communication beside compute",
+    note: "",
+    sort: "device",
+    columns: [DEVICE, timed("communication_ns", "Communication"), timed("compute_ns", "Compute"), timed("overlap_ns", "Both"), timed("exposed_ns", "Exposed", "Communication that no compute hid")],
+  },
+];
+
+/** @param {Data} data @param {typeof SMALL[number]} small */
+function smallTable(data, small) {
+  if (!hasRows(data, small.table)) return null;
+  const columns = columnsOf(data, small.table, small.columns);
+  const table = new Table({ label: small.title, columns, rows: rowsOf(data, small.table), sort: small.sort, search: false, limit: 20 });
+  return h("section", null, h("h2", null, small.title), small.note && h("p", { class: "quiet" }, small.note), table.element);
+}

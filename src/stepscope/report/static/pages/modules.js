@@ -1,0 +1,56 @@
+// The modules of a model: which layer takes the time.
+
+import { columnsOf, hasRows, rowsOf } from "stepscope/lib/columns.js";
+import { Table } from "stepscope/table.js";
+
+/** @type {import("../app.js").Page} */
+export const modules = {
+  id: "modules",
+  title: "Modules",
+  available: (data) => hasRows(data, "modules"),
+  show(root, data, state, app) {
+    const rows = { ...rowsOf(data, "modules"), depth: data.column("modules.depth") };
+    const table = new Table({
+      label: "modules",
+      unit: "modules",
+      columns: columnsOf(data, "modules", columns(data)),
+      rows,
+      sort: data.value("modules.total_device_ns") > 0 ? "-device_ns" : "-total_ns",
+      state,
+      note: (changes) => app.note(changes),
+      levels: levelsOf(rows.depth),
+      limit: 400,
+    });
+    root.append(table.element);
+  },
+};
+
+/** How many levels to open: as many as a screen has room for. @param {ArrayLike<number>} depth */
+function levelsOf(depth) {
+  const within = [1, 2, 3].filter((levels) => Array.from(depth).filter((each) => each <= levels).length <= 40);
+  return Math.max(1, ...within);
+}
+
+/** @param {import("../decode.js").Data} data @returns {import("../lib/rows.js").Column[]} */
+function columns(data) {
+  const [whole, device] = [data.value("modules.total_ns"), data.value("modules.total_device_ns")];
+  return [
+    { key: "label", title: "Module", unit: "text" },
+    { key: "class", title: "Class", unit: "text" },
+    { key: "calls", title: "Calls", unit: "number" },
+    { key: "total_ns", title: "Total CPU", unit: "time", bar: whole, hint: "Time on the host in both passes, with the modules inside" },
+    { key: "self_ns", title: "Self CPU", unit: "time", bar: whole, hint: "Without the modules inside" },
+    { key: "forward_ns", title: "Forward", unit: "time" },
+    { key: "backward_ns", title: "Backward", unit: "time" },
+    { key: "device_ns", title: "Device", unit: "time", bar: device, hint: "Time of the device work that it and the modules inside launched" },
+    { key: "self_device_ns", title: "Self device", unit: "time", bar: device },
+    { key: "memory_bytes", title: "Memory", unit: "bytes", hint: "Allocated less freed on the CPU" },
+    { key: "self_memory_bytes", title: "Self memory", unit: "bytes" },
+    { key: "device_memory_bytes", title: "Device memory", unit: "bytes", hint: "Allocated less freed on devices" },
+    { key: "self_device_memory_bytes", title: "Self device memory", unit: "bytes" },
+    { key: "flops", title: "FLOPs", unit: "flops", hint: "Floating-point operations, counted from the input shapes" },
+    { key: "operators", title: "Operators", unit: "number", hint: "That ran in it, not in the modules inside" },
+    { key: "parameters", title: "Parameters", unit: "number", hint: "Its own and those of the modules inside" },
+    { key: "name", title: "Qualified name", unit: "text" },
+  ];
+}

@@ -1,0 +1,110 @@
+// The lines that cost something: by file, in order, with the operators of each.
+
+/** @typedef {import("../decode.js").Data} Data */
+/** @typedef {import("../decode.js").Column} Column */
+/** @typedef {"self" | "total" | "device" | "device_total" | "bytes" | "bytes_total"} Measure */
+/** @typedef {{file: number, name: string, first: number, last: number, cost: number}} File rows first to last - 1 */
+
+/** @type {[Measure, string][]} */
+export const MEASURES = [
+  ["self", "Self CPU time"],
+  ["total", "Total CPU time"],
+  ["device", "Device time"],
+  ["device_total", "Total device time"],
+  ["bytes", "Allocated bytes"],
+  ["bytes_total", "Total allocated bytes"],
+];
+
+export class Lines {
+  /** @param {Data} data */
+  constructor(data) {
+    const column = (/** @type {string} */ name) => data.column(`source.${name}`);
+    this.file = column("file");
+    this.line = column("line");
+    this.calls = column("calls");
+    /** @type {Record<Measure, Column>} */
+    this.values = {
+      self: column("self"),
+      total: column("total"),
+      device: column("device"),
+      device_total: column("device_total"),
+      bytes: column("bytes"),
+      bytes_total: column("bytes_total"),
+    };
+    /** @type {string[]} */
+    this.functions = data.value("source.functions") ?? [];
+    /** @type {string[]} */
+    this.names = data.value("source.files") ?? [];
+    this.operatorLine = column("operators.line");
+  }
+
+  /** The measures of which the trace has anything. */
+  measures() {
+    return MEASURES.filter(([id]) => id === "self" || this.values[id].some((value) => value > 0));
+  }
+
+  /** What stands beside a line: each kind of cost once, and the one that is asked for. @param {Measure} chosen */
+  beside(chosen) {
+    const kept = new Set(["self", "total", "device", "bytes"]);
+    if (chosen.endsWith("_total")) {
+      kept.delete(chosen.replace("_total", ""));
+      kept.add(chosen);
+    }
+    return this.measures().filter(([id]) => kept.has(id));
+  }
+
+  /** What a file costs: inner lines count for outer ones in totals, so those are not summed. @param {Measure} measure @returns {File[]} the dearest first */
+  files(measure) {
+    const own = /** @type {Measure} */ (measure.replace("_total", "").replace("total", "self"));
+    const values = this.values[own];
+    /** @type {File[]} */
+    const files = this.names.map((name, file) => ({ file, name, first: this.file.length, last: 0, cost: 0 }));
+    for (let row = 0; row < this.file.length; row++) {
+      const file = files[this.file[row]];
+      file.first = Math.min(file.first, row);
+      file.last = row + 1;
+      file.cost += values[row];
+    }
+    return files.sort((a, b) => b.cost - a.cost || (a.name < b.name ? -1 : 1));
+  }
+
+  /** The rows of a file, the dearest first. @param {File} file @param {Measure} measure */
+  hottest(file, measure) {
+    const rows = Array.from({ length: file.last - file.first }, (_, i) => file.first + i);
+    return rows.sort((a, b) => this.values[measure][b] - this.values[measure][a] || a - b);
+  }
+
+  /** The row of a line, -1 without. @param {File} file @param {number} line */
+  rowOf(file, line) {
+    for (let row = file.first; row < file.last; row++) if (this.line[row] === line) return row;
+    return -1;
+  }
+
+  /** The operators of a line: rows of the operators' columns. @param {number} row */
+  operators(row) {
+    let first = 0;
+    while (first < this.operatorLine.length && this.operatorLine[first] < row) first++;
+    let last = first;
+    while (last < this.operatorLine.length && this.operatorLine[last] === row) last++;
+    return { first, last };
+  }
+}
+
+/** The lines of a text, tabs as spaces; what follows a line's end belongs to the next. @param {string} text */
+export function textLines(text) {
+  // Python's own notion of a line: no form feed, no Unicode separator ends one.
+  const lines = text.split(/\r\n|\r|\n/);
+  if (lines[lines.length - 1] === "") lines.pop();
+  return lines;
+}
+
+/**
+ * The numbers of the lines that hold a text, in any case.
+ * @param {string[]} lines
+ * @param {string} query
+ */
+export function found(lines, query) {
+  const wanted = query.toLowerCase();
+  if (!wanted) return [];
+  return lines.flatMap((line, i) => (line.toLowerCase().includes(wanted) ? [i + 1] : []));
+}

@@ -1,0 +1,85 @@
+// Where the rows stand: processes with their threads under them, each as high as its lanes.
+
+/** @typedef {import("./lanes.js").Group} Group */
+/** @typedef {import("./lanes.js").Lane} Lane */
+/** @typedef {import("./lanes.js").TrackRow} TrackRow */
+/** @typedef {{top: number, lane: Lane, track: number}} Line one lane on the screen */
+/** @typedef {{top: number, height: number, key: string, group?: Group, track?: TrackRow}} Head */
+/** @typedef {{lines: Line[], heads: Head[], height: number, tops: Map<number, number>}} Layout */
+
+export const LINE = 18; // CSS pixels, as all below
+export const BOX = 16; // of a line, the rest is a gap
+export const HEAD = 22;
+const GAP = 6;
+
+/**
+ * @param {Group[]} groups
+ * @param {ReadonlySet<string>} closed keys of the heads that are folded
+ * @returns {Layout}
+ */
+export function layout(groups, closed) {
+  /** @type {Layout} */
+  const result = { lines: [], heads: [], height: 0, tops: new Map() };
+  let top = 0;
+  groups.forEach((group, i) => {
+    const key = `g${i}`;
+    result.heads.push({ top, height: HEAD, key, group });
+    top += HEAD;
+    if (closed.has(key)) return;
+    for (const track of group.tracks) {
+      top = addTrack(result, track, closed.has(trackKey(track.track)), top);
+    }
+  });
+  result.height = top;
+  return result;
+}
+
+/** @param {number} track */
+export function trackKey(track) {
+  return `t${track}`;
+}
+
+/**
+ * A folded thread shows its first line.
+ * @param {Layout} result
+ * @param {TrackRow} track
+ * @param {boolean} folded
+ * @param {number} top
+ */
+function addTrack(result, track, folded, top) {
+  const lanes = folded ? track.lanes.slice(0, 1) : track.lanes;
+  const height = lanes.length * LINE + GAP;
+  result.heads.push({ top, height, key: trackKey(track.track), track });
+  result.tops.set(track.track, top);
+  lanes.forEach((lane, i) => {
+    result.lines.push({ top: top + i * LINE, lane, track: track.track });
+  });
+  return top + height;
+}
+
+/**
+ * The line at a height, null between them.
+ * @param {Layout} layout
+ * @param {number} y
+ */
+export function lineAt({ lines }, y) {
+  let low = 0;
+  let high = lines.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (lines[middle].top + LINE <= y) low = middle + 1;
+    else high = middle;
+  }
+  const line = lines[low];
+  return line && line.top <= y ? line : null;
+}
+
+/**
+ * The lines that are seen.
+ * @param {Layout} layout
+ * @param {number} scroll
+ * @param {number} height
+ */
+export function linesWithin({ lines }, scroll, height) {
+  return lines.filter((line) => line.top + LINE > scroll && line.top < scroll + height);
+}

@@ -1,0 +1,60 @@
+"""Tables in a payload: columns of numbers and of texts, which the page decodes when it needs them.
+
+``static/lib/columns.js`` reads them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.labels import Labels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.report.payload import Payload
+
+    Columns = Mapping[str, Sequence[str] | NDArray[Any]]
+
+
+def add_table(payload: Payload, name: str, columns: Columns) -> None:
+    """Add a table: its columns are ``name.key``, texts are codes of ``name.key``'s own texts.
+
+    Sequences that are no arrays are texts, Labels among them. Unknown numbers are NaN.
+    """
+    lengths = {len(column) for column in columns.values()}
+    if len(lengths) != 1:
+        raise ValueError(f"table {name!r} has columns of {sorted(lengths)} rows; all need as many")
+    payload.add_value(f"{name}.rows", lengths.pop())
+    for key, column in columns.items():
+        if isinstance(column, np.ndarray):
+            payload.add_column(f"{name}.{key}", column)
+        else:
+            known = column if isinstance(column, Labels) else _labels(column)
+            used, codes = np.unique(known.codes, return_inverse=True)
+            payload.add_column(f"{name}.{key}", codes)
+            add_texts(payload, f"{name}.{key}", [known.texts[int(code)] for code in used])
+
+
+def add_texts(payload: Payload, name: str, texts: Sequence[str]) -> None:
+    """Add texts as ``name.texts``, their bytes, and ``name.ends``, where each of them ends."""
+    # Half a character, which a JSON escape may hold, has no bytes.
+    encoded = [text.encode("utf-8", "replace") for text in texts]
+    payload.add_column(f"{name}.texts", np.frombuffer(b"".join(encoded), np.uint8))
+    payload.add_column(f"{name}.ends", np.cumsum([len(text) for text in encoded] or [0]))
+
+
+def known_or_nan(column: NDArray[Any], unknown: int = -1) -> NDArray[Any]:
+    """Return the column with NaN for what is not known; itself where all of it is."""
+    missing = column == unknown
+    return np.where(missing, np.nan, column) if missing.any() else column
+
+
+def _labels(texts: Sequence[str]) -> Labels[str]:
+    code_of: dict[str, int] = {}
+    codes = [code_of.setdefault(text, len(code_of)) for text in texts]
+    return Labels(np.array(codes, np.uint32), tuple(code_of))

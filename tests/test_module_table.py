@@ -8,6 +8,7 @@ import io
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,7 @@ from recording import trace_of
 from stepscope.analysis.flops import flops_of
 from stepscope.analysis.memory import memory_of_slices
 from stepscope.analysis.modules import module_of_slices, module_table
+from stepscope.analysis.tree import call_tree
 from stepscope.export import export_trace
 from stepscope.export._files import ExportError
 from stepscope.export.modules import export_module_table, module_table_text
@@ -34,7 +36,6 @@ from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from stepscope.trace.model import Trace
 
@@ -313,3 +314,15 @@ def test_frames_and_files_hold_the_same_numbers(tmp_path: Path) -> None:
         assert json.load(file) == rows.to_dicts()
     with pytest.raises(ExportError, match=r"table\.xls.*use one of \.csv"):
         export_module_table(rows, tmp_path / "table.xls")
+
+
+def test_the_slice_of_a_whole_recording_is_no_time_of_anybodys() -> None:
+    shared = Path(__file__).parents[2] / "shared" / "traces"
+    path = shared / "tracelens__h100__Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz"
+    if not path.exists():
+        pytest.skip(f"{path} is not at hand")
+    trace = read_trace(path)
+    table, tree = module_table(trace), call_tree(trace)
+    assert tree.is_device is not None
+    on_host_ns = tree.self_ns[~tree.is_device].sum()
+    assert (table.self_forward_ns + table.self_backward_ns).sum() == on_host_ns

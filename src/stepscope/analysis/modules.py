@@ -12,7 +12,7 @@ from stepscope.analysis.flops import flops_of
 from stepscope.analysis.launches import WORK_KINDS, launches, launching_calls
 from stepscope.analysis.memory import memory_of_slices
 from stepscope.analysis.module_calls import module_calls, module_of_slices
-from stepscope.analysis.tree import call_tree
+from stepscope.analysis.tree import call_tree, span_mask
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
@@ -107,6 +107,9 @@ def module_table(trace: Trace, depth: int | None = None) -> ModuleTable:
     groups = Groups.of(calls, depth)
     slices = trace.slices
     on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    spans = span_mask(trace)
+    if spans is not None:
+        on_host &= ~spans
     time_ns = np.where(on_host & (slices.flags & SliceFlags.ASYNC == 0), slices.self_ns, 0)
     forward = groups.sums(np.where(calls.is_backward, 0, time_ns))
     backward = groups.sums(np.where(calls.is_backward, time_ns, 0))

@@ -166,8 +166,13 @@ def _mask(ids: UInt32, wanted: Int64) -> Bool | None:
 def _hidden_mask(trace: Trace) -> Bool | None:
     slices, strings = trace.slices, trace.strings
     hidden = _mask(slices.name, ids_where(slices.name, strings, HIDDEN_NAMES.__contains__))
-    spans = _mask(slices.category, ids_where(slices.category, strings, _SPAN_CATEGORY.__eq__))
-    return _either(hidden, spans)
+    return _either(hidden, span_mask(trace))
+
+
+def span_mask(trace: Trace) -> Bool | None:
+    """Tell which slices stand for a whole recording; None when there is none."""
+    category = trace.slices.category
+    return _mask(category, ids_where(category, trace.strings, _SPAN_CATEGORY.__eq__))
 
 
 def _either(one: Bool | None, other: Bool | None) -> Bool | None:

@@ -22,7 +22,7 @@ import pytest
 
 from recording import nothing_left_on
 from stepscope import profile, record_function, schedule, tensorboard_trace_handler
-from stepscope.torch.handlers import file_word
+from stepscope.export.file_names import file_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import socket
+import time
+from pathlib import Path
 
 _LONGEST_WORKER = 150  # bytes; a file name may have 255, and the rest of ours takes some 60
 _NOT_IN_A_FILE_NAME = re.compile(r"[\x00-\x1f\x7f/\\:*?\"<>|\ud800-\udfff]|^\.+|^\s+|\s+$")
@@ -17,3 +21,21 @@ def file_word(name: str) -> str:
         return word
     mark = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
     return f"{word}-{mark}"
+
+
+def worker_path(dir_name: str | os.PathLike[str], worker_name: str | None, suffix: str) -> Path:
+    """Return a new file WORKER.TIME.SUFFIX in a folder, which is made when it is not there.
+
+    The worker is named HOST_PID where it has no name. Asked for at each trace: a forked child is
+    another worker, and a run that records nothing leaves no folder behind.
+    """
+    folder = Path(dir_name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RuntimeError(f"Can't create directory: {os.fspath(dir_name)}") from error
+    worker = file_word(worker_name or f"{socket.gethostname()}_{os.getpid()}")
+    now_ns = time.time_ns()
+    while (path := folder / f"{worker}.{now_ns}.{suffix}").exists():
+        now_ns += 1
+    return path

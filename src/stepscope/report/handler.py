@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from stepscope.export.file_names import file_word
+from stepscope.export.file_names import worker_path
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
 
@@ -29,19 +26,8 @@ def html_handler(
     The files are called WORKER.TIME.html. A worker is named HOST_PID unless ``worker_name`` says
     otherwise; whatever it says, the file is in the folder.
     """
-    folder = Path(dir_name)
 
     def write(profiler: WritesReports) -> None:
-        # Made only now: a run that records nothing leaves no folder behind.
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RuntimeError(f"Can't create directory: {os.fspath(dir_name)}") from error
-        # Asked for at each trace: a forked child is another worker.
-        worker = file_word(worker_name or f"{socket.gethostname()}_{os.getpid()}")
-        now_ns = time.time_ns()
-        while (path := folder / f"{worker}.{now_ns}.html").exists():
-            now_ns += 1
-        profiler.export_html(path)
+        profiler.export_html(worker_path(dir_name, worker_name, "html"))
 
     return write

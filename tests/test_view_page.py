@@ -274,7 +274,7 @@ def test_real_traces(chromium: Any) -> None:
     folder = SHARED_TRACES[0].parent
     with viewing(folder) as viewed:
         told = {trace["name"]: trace for trace in viewed.traces()}
-        assert set(told) >= {path.name for path in SHARED_TRACES}
+        assert set(told) == {path.relative_to(folder).as_posix() for path in SHARED_TRACES}
         assert not [trace["error"] for trace in told.values() if trace["error"]]
         window = Window(chromium, viewed)
         page = window.open("#sort=events&order=down")

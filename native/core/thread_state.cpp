@@ -10,10 +10,6 @@
 #include <memory>
 #include <thread>
 
-#if __has_include(<linux/membarrier.h>)
-#include <linux/membarrier.h>
-#endif
-
 namespace stepscope {
 namespace {
 
@@ -33,15 +29,15 @@ Registry& registry() {
   return *only;
 }
 
-#if defined(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+// By number: the names are missing from the headers of older kernels, and no macros in those of
+// newer ones.
+constexpr int kMembarrierPrivateExpedited = 1 << 3;
+constexpr int kMembarrierRegisterPrivateExpedited = 1 << 4;
+
 bool register_membarrier() {
-  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+  return syscall(SYS_membarrier, kMembarrierRegisterPrivateExpedited, 0, 0) == 0;
 }
-void membarrier_others() { syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0); }
-#else
-bool register_membarrier() { return false; }
-void membarrier_others() {}
-#endif
+void membarrier_others() { syscall(SYS_membarrier, kMembarrierPrivateExpedited, 0, 0); }
 
 ThreadInfo describe_this_thread() {
   ThreadInfo info;

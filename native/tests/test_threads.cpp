@@ -1,4 +1,5 @@
 // The recorder under many threads, stops in their midst, and forks.
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +33,12 @@ void check_whole(const Snapshot& snapshot) {
     CHECK(record->label < snapshot.texts.size());
     last_start = record->start_ticks;
   }
+}
+
+void threads_need_no_fence_where_the_kernel_has_a_barrier() {
+  const long offered = syscall(SYS_membarrier, 0, 0, 0);
+  const bool has_barrier = offered > 0 && (offered & 1 << 3) && (offered & 1 << 4);
+  CHECK_EQ(shared_state.needs_fence, !has_barrier);
 }
 
 void every_threads_slices_are_there() {
@@ -201,6 +208,7 @@ void forks_while_threads_record() {
 }  // namespace
 
 int main() {
+  threads_need_no_fence_where_the_kernel_has_a_barrier();
   every_threads_slices_are_there();
   windows_may_open_and_close_while_threads_record();
   threads_come_and_go();

@@ -54,11 +54,15 @@ void Clock::use_manual(int64_t start_ns, int64_t tick_ns) {
   manual_now_ns = start_ns;
   manual_tick_ns = tick_ns;
   shared_state.clock = ClockSource::kManual;
+  change_epoch();
 }
 
 void Clock::advance_manual(int64_t by_ns) { manual_now_ns += by_ns; }
 
-void Clock::use_system() { shared_state.clock = best_source(); }
+void Clock::use_system() {
+  shared_state.clock = best_source();
+  change_epoch();
+}
 
 int64_t Clock::wall_offset_ns() {
   if (shared_state.clock == ClockSource::kManual) return 0;

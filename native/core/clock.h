@@ -8,25 +8,14 @@
 
 #include "core/shared_state.h"
 
-#if defined(__x86_64__)
-#include <x86intrin.h>
-#endif
-
 namespace stepscope {
 
 class Clock {
  public:
   // What the hot path records; a TickMap turns it into ns.
   static uint64_t ticks() {
-    if (shared_state.clock.load(std::memory_order_relaxed) == ClockSource::kCounter) [[likely]] {
-#if defined(__aarch64__)
-      uint64_t value;
-      asm volatile("mrs %0, cntvct_el0" : "=r"(value));
-      return value;
-#elif defined(__x86_64__)
-      return __rdtsc();
-#endif
-    }
+    if (shared_state.clock.load(std::memory_order_relaxed) == ClockSource::kCounter) [[likely]]
+      return counter_ticks();
     return static_cast<uint64_t>(now_ns());
   }
 

@@ -48,15 +48,4 @@ uint32_t TextCache::find(Interner& interner, std::string_view text) {
   return slot.id;
 }
 
-uint32_t NameCache::find_with_overload(Interner& interner, const char* name, const char* overload) {
-  if (!overload) return kIgnored;
-  if (!*overload) return find_text(interner, name);
-  return find_text(interner, scratch_.assign(name).append(1, kOverloadMark).append(overload));
-}
-
-void NameCache::clear() {
-  by_address_.fill({});
-  texts_.clear();
-}
-
 }  // namespace stepscope

@@ -49,47 +49,4 @@ class TextCache {
   std::array<Slot, size_t{1} << kBits> slots_{};
 };
 
-// The same for names. An operator's name stands at one address for the life of the process and is
-// found by that; names made anew for each call are found by their text.
-//
-// The tables are small on purpose: every page of memory that an operator touches costs it time.
-class NameCache {
- public:
-  static constexpr uint32_t kIgnored = UINT32_MAX;
-
-  // Have the place of find_at() in the cache when it is asked.
-  void prefetch(const char* name) const { __builtin_prefetch(&by_address_[address_hash(name)]); }
-
-  // The id of a name that is known to last at this address; null when there is none.
-  const uint32_t* find_at(const char* name) const {
-    const AddressSlot& slot = by_address_[address_hash(name)];
-    return slot.address == name ? &slot.id : nullptr;
-  }
-  // Remember that the name lasts at this address.
-  void keep_at(const char* name, uint32_t id) { by_address_[address_hash(name)] = {name, id}; }
-
-  // kIgnored when the overload is null.
-  uint32_t find_with_overload(Interner& interner, const char* name, const char* overload);
-  uint32_t find_text(Interner& interner, std::string_view text) {
-    return texts_.find(interner, text);
-  }
-  void clear();
-
- private:
-  struct AddressSlot {
-    const char* address = nullptr;
-    uint32_t id = 0;
-  };
-  static constexpr unsigned kAddressBits = 9;
-
-  static size_t address_hash(const char* name) {
-    return static_cast<size_t>((reinterpret_cast<uintptr_t>(name) * 0x9E3779B97F4A7C15ULL) >>
-                               (64 - kAddressBits));
-  }
-
-  std::array<AddressSlot, size_t{1} << kAddressBits> by_address_{};
-  TextCache texts_;
-  std::string scratch_;
-};
-
 }  // namespace stepscope

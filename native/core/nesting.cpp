@@ -6,7 +6,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "core/record.h"
+#include "lane.h"
 
 namespace stepscope {
 namespace {

@@ -14,10 +14,8 @@ namespace {
 
 // The thread's state as a member of the active recording; null when nothing records.
 //
-// Loads and stores of the hot path are relaxed, on purpose: acquire and release make an ARM core
-// wait for its stores to drain, hundreds of ns an operator. Whoever reads what another thread wrote
-// orders it from that side (see Inside). What this pointer points to is reached through it only,
-// which orders the reads on every processor in use.
+// What this pointer points to is reached through it only, which orders the reads on every processor
+// in use.
 Recording* joined(ThreadState& state) {
   Recording* const active = shared_state.active.load(std::memory_order_relaxed);
   const uint32_t generation = shared_state.generation.load(std::memory_order_relaxed);
@@ -34,12 +32,16 @@ bool is_precious(Kind kind) { return kind == Kind::kRange || kind == Kind::kStep
 // Room for a record where there is none, or where the limit was met; false when it leaves none.
 bool make_room(ThreadState& state, Recording& recording, bool is_precious) {
   Cursor& cursor = state.cursor;
-  if (state.full) state.full = state.limits_seen == recording.limits_set();
+  if (state.full && state.limits_seen != recording.limits_set()) {
+    state.full = false;
+    state.looked = 0;
+  }
   if (state.full && !is_precious) return false;
   if (cursor.next.load(std::memory_order_relaxed) != cursor.end) return true;
   if (recording.next_chunk(cursor, state.full)) return true;
   state.limits_seen = recording.limits_set();
   const bool first_refusal = !std::exchange(state.full, true);
+  state.close_short_way();
   return first_refusal && is_precious && recording.next_chunk(cursor, true);
 }
 
@@ -48,27 +50,30 @@ void append(ThreadState& state, Recording& recording, const Record& record) {
   if (state.full || cursor.next.load(std::memory_order_relaxed) == cursor.end) [[unlikely]] {
     if (!make_room(state, recording, is_precious(record.kind))) return drop(recording);
   }
-  Record* const place = cursor.next.load(std::memory_order_relaxed);
-  *place = record;
-  std::atomic_signal_fence(std::memory_order_release);  // the compiler, too, keeps this order
-  cursor.next.store(place + 1, std::memory_order_relaxed);
-  __builtin_prefetch(place + 2, 1);  // the next records come in while the program goes on
+  *cursor.next.load(std::memory_order_relaxed) = record;
+  state.advance();
+}
+
+std::string with_overload(const char* name, const char* overload) {
+  return *overload ? std::string(name).append(1, kOverloadMark).append(overload) : name;
 }
 
 uint32_t label_of(ThreadState& state, Recording& recording, const stepscope_begin& what) {
   const uint32_t names_changed = shared_state.names_changed.load(std::memory_order_relaxed);
   if (state.names_changed != names_changed) [[unlikely]] {
-    state.names.clear();
+    state.names.fill({});
     state.names_changed = names_changed;
   }
-  if (!what.name_kind) return state.names.find_text(recording.interner, what.name);
-  if (const uint32_t* known = state.names.find_at(what.name)) [[likely]]
-    return *known;
+  if (!what.name_kind) return state.texts.find(recording.interner, what.name);
+  LastingName& lasting = state.name_at(what.name);
+  if (lasting.address == what.name) return lasting.label;
   const uint8_t kind = what.name_kind(what.function);
-  if (kind == STEPSCOPE_NAME_PASSES) return state.names.find_text(recording.interner, what.name);
-  const uint32_t label =
-      state.names.find_with_overload(recording.interner, what.name, what.overload(what.function));
-  if (kind == STEPSCOPE_NAME_LASTS) state.names.keep_at(what.name, label);
+  if (kind == STEPSCOPE_NAME_PASSES) return state.texts.find(recording.interner, what.name);
+  const char* const overload = what.overload(what.function);
+  const uint32_t label = overload
+                             ? recording.interner.intern(with_overload(what.name, overload)).first
+                             : kIgnoredLabel;
+  if (kind == STEPSCOPE_NAME_LASTS) lasting = {what.name, label};
   return label;
 }
 
@@ -77,37 +82,30 @@ uint32_t asked(const std::atomic<uint32_t (*)()>& source) {
   return ask ? ask() : 0;
 }
 
-void open(ThreadState& state, OpenSlice& slice, uint64_t start_ticks) {
-  slice.generation = state.generation;
-  slice.thread = state.thread;
-  slice.start_ticks = start_ticks ? start_ticks : Clock::ticks();
-  std::atomic_signal_fence(std::memory_order_release);
-  slice.order.store(++state.begun, std::memory_order_relaxed);
-}
-
-// Begin a slice that `fill` describes; it may refuse.
+// The long way to begin a slice: whatever the state of the thread and of the recording. `fill` says
+// what it is, and may refuse.
 //
 // The stack is asked for before the thread is Inside: for a new one it waits for the GIL, and who
 // has that may wait for somebody who waits until nobody is inside.
-template <bool with_stack, typename Fill>
-[[gnu::always_inline]] inline OpenSlice* begin_slice(const Fill& fill, uint64_t start_ticks = 0) {
-  if (!Recorder::recording()) return nullptr;
+template <typename Fill>
+OpenSlice* begin_slice(uint32_t stack, uint64_t start_ticks, const Fill& fill) {
   ThreadState* const state = ThreadState::current();
   if (!state) return nullptr;
-  const uint32_t stack = with_stack ? asked(shared_state.stack_source) : 0;
   OpenSlice* const slice = state->take_slice();
-  slice->stack = stack;
   const Inside inside(*state);
   Recording* const active = joined(*state);
-  if (!active || !fill(*state, *active, *slice)) [[unlikely]] {
-    state->give_slice(slice);
+  slice->stack = stack;
+  if (!active || !fill(*state, *active, *slice)) {
+    state->give(*slice);
     return nullptr;
   }
-  open(*state, *slice, start_ticks);
+  state->open(*slice, start_ticks ? start_ticks : Clock::ticks());
+  state->look_again();
   return slice;
 }
 
-[[gnu::always_inline]] inline void end_slice(OpenSlice* slice, uint8_t flags) {
+// The long way to end it.
+[[gnu::noinline]] void end_slice(OpenSlice* slice, uint8_t flags) {
   const uint64_t now_ticks = Clock::ticks();
   ThreadState* const state = ThreadState::current();
   if (!state) return;  // the thread is going; the slice stays open and is reported as unfinished
@@ -116,10 +114,11 @@ template <bool with_stack, typename Fill>
   if (active && slice->generation == state->generation) {
     slice->flags |= flags;
     if (slice->thread != state->thread && !(flags & kUnfinished)) slice->flags |= kAsync;
-    append(*state, *active, slice->ended(now_ticks));
+    Record record;
+    slice->write(record, now_ticks);
+    append(*state, *active, record);
   }
-  slice->order.store(0, std::memory_order_relaxed);
-  state->give_slice(slice);
+  state->give(*slice);
 }
 
 // Append a record that is no slice; `fill` may refuse.
@@ -147,16 +146,31 @@ bool note_change(const MemoryBlocks::Change& change, uintptr_t address, Record& 
   return change.bytes != 0;
 }
 
-// Kept together, away from the rest: an operator needs both.
-[[gnu::hot]] stepscope_open_slice* api_begin(const stepscope_begin* what) {
-  return Recorder::begin(*what);
+stepscope_open_slice* api_begin(const stepscope_begin* what) { return Recorder::begin(*what); }
+
+void api_end(stepscope_open_slice* slice) { end_slice(static_cast<OpenSlice*>(slice), 0); }
+
+Lane* api_lane(Lane** slot) {
+  ThreadState* const state = ThreadState::current();
+  if (state) state->bridge_slot = slot;
+  return state;
 }
 
-[[gnu::hot]] void api_end(stepscope_open_slice* slice) {
-  Recorder::end(static_cast<OpenSlice*>(slice));
+// These are asked while the lane is inside and open: its recording lasts as long as it is inside.
+uint32_t api_label(Lane* lane, const stepscope_begin* what) {
+  ThreadState& state = *static_cast<ThreadState*>(lane);
+  return label_of(state, *state.recording, *what);
 }
 
-void api_names_changed() { shared_state.names_changed.fetch_add(1, std::memory_order_relaxed); }
+uint32_t api_inputs(Lane* lane, const char* encoded, size_t size) {
+  ThreadState& state = *static_cast<ThreadState*>(lane);
+  return state.inputs.find(state.recording->inputs, {encoded, size});
+}
+
+void api_names_changed() {
+  shared_state.names_changed.fetch_add(1);
+  change_epoch();
+}
 
 void api_allocated(const void* address, size_t bytes, uint8_t device_type, int8_t device_index) {
   Recorder::allocated(reinterpret_cast<uintptr_t>(address), static_cast<int64_t>(bytes),
@@ -196,6 +210,7 @@ uint64_t Recorder::open_window(Limit limit) {
     current_ = std::make_shared<Recording>(++last_generation_, limit);
     shared_state.generation.store(last_generation_, std::memory_order_relaxed);
     shared_state.active.store(current_.get(), std::memory_order_release);
+    change_epoch();
   }
   const uint64_t id = ++last_window_;
   windows_[id] = limit;
@@ -223,9 +238,9 @@ Snapshot Recorder::close_window(uint64_t window) {
 }
 
 OpenSlice* Recorder::begin(const stepscope_begin& what) {
-  return begin_slice<true>([&](ThreadState& state, Recording& active, OpenSlice& slice) {
-    state.names.prefetch(what.name);
-    if (state.logical_id != what.thread) [[unlikely]] {
+  if (!recording()) return nullptr;
+  const auto fill = [&](ThreadState& state, Recording& active, OpenSlice& slice) {
+    if (state.logical_id != what.thread) {
       state.logical_id = what.thread;
       active.set_logical_id(state.thread, what.thread);
     }
@@ -239,23 +254,29 @@ OpenSlice* Recorder::begin(const stepscope_begin& what) {
     }
     slice.context = state.in_tasks ? asked(shared_state.context_source) : 0;
     slice.label = label_of(state, active, what);
-    return slice.label != NameCache::kIgnored;
-  });
+    return slice.label != kIgnoredLabel;
+  };
+  return begin_slice(shared_state.stack(), 0, fill);
 }
 
 OpenSlice* Recorder::begin(Kind kind, std::string_view name, std::string_view detail,
                            uint32_t context) {
-  return begin_slice<true>([&](ThreadState& state, Recording& active, OpenSlice& slice) {
-    if (context) state.in_tasks = true;
+  if (!recording()) return nullptr;
+  const auto fill = [&](ThreadState& state, Recording& active, OpenSlice& slice) {
+    if (context) {
+      state.in_tasks = true;
+      state.close_short_way();
+    }
     slice.kind = kind;
     slice.flags = 0;
     slice.sequence = -1;
     slice.forward_thread = 0;
     slice.context = context;
-    slice.label = state.names.find_text(active.interner, name);
-    slice.detail = detail.empty() ? 0 : state.names.find_text(active.interner, detail);
+    slice.label = state.texts.find(active.interner, name);
+    slice.detail = detail.empty() ? 0 : state.texts.find(active.interner, detail);
     return true;
-  });
+  };
+  return begin_slice(shared_state.stack(), 0, fill);
 }
 
 Recorder::Label Recorder::label(std::string_view name) {
@@ -268,6 +289,7 @@ Recorder::Label Recorder::label(std::string_view name) {
 }
 
 OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
+  if (!recording()) return nullptr;
   const auto fill = [&](const ThreadState& state, const Recording&, OpenSlice& slice) {
     slice.kind = kind;
     slice.flags = 0;
@@ -278,7 +300,7 @@ OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
     slice.detail = 0;
     return label.generation == state.generation;
   };
-  return begin_slice<false>(fill, start_ticks);
+  return begin_slice(0, start_ticks, fill);
 }
 
 void Recorder::allocated(uintptr_t address, int64_t bytes, Device device) {
@@ -322,7 +344,10 @@ std::vector<std::string> Recorder::type_names() {
   return {stepscope::type_names.begin(), stepscope::type_names.end()};
 }
 
-void Recorder::end(OpenSlice* slice) { end_slice(slice, 0); }
+void Recorder::end(OpenSlice* slice) {
+  ThreadState* const state = ThreadState::current();
+  if (!state || !state->end(shared_state, *slice)) end_slice(slice, 0);
+}
 
 void Recorder::cut_off(OpenSlice* slice) { end_slice(slice, kUnfinished); }
 
@@ -335,9 +360,20 @@ uint32_t Recorder::thread() {
 }
 
 const stepscope_core_api& Recorder::core_api() {
-  static const stepscope_core_api api{STEPSCOPE_CORE_API_VERSION, &api_begin,     &api_end,
-                                      &api_names_changed,         &api_allocated, &api_released,
-                                      &api_memory_changed,        &api_name_type};
+  static const stepscope_core_api api{
+      .version = STEPSCOPE_CORE_API_VERSION,
+      .shared = &shared_state,
+      .lane = &api_lane,
+      .label = &api_label,
+      .inputs = &api_inputs,
+      .begin = &api_begin,
+      .end = &api_end,
+      .names_changed = &api_names_changed,
+      .allocated = &api_allocated,
+      .released = &api_released,
+      .memory_changed = &api_memory_changed,
+      .name_type = &api_name_type,
+  };
   return api;
 }
 
@@ -364,6 +400,7 @@ void Recorder::after_fork_in_parent() {
 void Recorder::after_fork_in_child() {
   Recorder& self = instance();
   shared_state.active.store(nullptr);
+  change_epoch();
   new std::shared_ptr<Recording>(std::move(self.current_));
   self.windows_.clear();
   ThreadState::forget_others_after_fork();

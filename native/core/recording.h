@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "core/interner.h"
 #include "core/memory_blocks.h"
-#include "core/record.h"
+#include "lane.h"
 
 namespace stepscope {
 
@@ -22,12 +22,6 @@ enum class Keep : uint8_t { kOldest, kNewest };
 struct Limit {
   uint64_t bytes = 0;  // 0: none
   Keep keep = Keep::kOldest;
-};
-
-// Where a thread writes its next record. Others read `next` to learn how far a chunk is filled.
-struct Cursor {
-  std::atomic<Record*> next{nullptr};
-  Record* end = nullptr;
 };
 
 // Written by one thread, read by any: a record never changes once the cursor has passed it.

@@ -75,6 +75,7 @@ struct ThreadExit {
     exited = true;
     ThreadState::mine_ = nullptr;
     if (!state) return;
+    if (state->bridge_slot) *state->bridge_slot = nullptr;
     {
       const Inside inside(*state);
       Recording* const active = shared_state.active.load(std::memory_order_acquire);
@@ -124,6 +125,7 @@ void ThreadState::grow() {
 }
 
 void ThreadState::join(Recording& wanted) {
+  recording = &wanted;
   generation = wanted.generation;
   thread = wanted.add_thread(describe_this_thread());
   logical_id = 0;
@@ -131,8 +133,24 @@ void ThreadState::join(Recording& wanted) {
   in_tasks = false;
   cursor.next = cursor.end = nullptr;
   begun = 0;
-  names.clear();
+  close_short_way();
+  looked = 0;
+  names.fill({});
+  texts.clear();
   inputs.clear();
+}
+
+// The epoch is read first: where it is the newest, so is what is read after it.
+void ThreadState::look() {
+  looked = shared_state.epoch.load(std::memory_order_acquire);
+  const bool is_plain =
+      shared_state.clock.load(std::memory_order_relaxed) == ClockSource::kCounter &&
+      !shared_state.needs_fence.load(std::memory_order_relaxed);
+  const bool is_current =
+      shared_state.active.load(std::memory_order_relaxed) &&
+      shared_state.generation.load(std::memory_order_relaxed) == generation &&
+      shared_state.names_changed.load(std::memory_order_relaxed) == names_changed;
+  epoch = is_plain && is_current && !full && !in_tasks ? looked : 0;
 }
 
 // The registry's lock is held throughout: a thread that ends just now and finds nothing recording
@@ -143,6 +161,7 @@ void ThreadState::end_recording(Recording& recording) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   shared_state.active.store(nullptr, std::memory_order_seq_cst);
+  change_epoch();
   Inside::order_with_others();
   for (const ThreadState* state : all.threads) {
     if (state == self) continue;
@@ -163,20 +182,18 @@ std::vector<Record> ThreadState::open_slices(uint32_t generation, uint64_t end_t
     }
   }
   Inside::order_with_others();
-  std::vector<std::pair<Record, uint32_t>> copies;  // with its generation
-  for (const auto& [slice, order] : candidates) {
-    copies.emplace_back(slice->ended(end_ticks), slice->generation);
-  }
+  std::vector<Record> copies(candidates.size());
+  for (size_t i = 0; i < candidates.size(); ++i) candidates[i].first->write(copies[i], end_ticks);
   // A slice that was used again before it was copied shows so after this: the one seen first has
   // ended and stands in a chunk.
   Inside::order_with_others();
   std::vector<Record> open;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const auto& [slice, order] = candidates[i];
-    const auto& [copy, its_generation] = copies[i];
+    const Record& copy = copies[i];
     const bool same = slice->order.load(std::memory_order_relaxed) == order &&
                       slice->thread == copy.thread && copy.order == order;
-    if (its_generation == generation && same) open.push_back(copy);
+    if (copy.generation == generation && same) open.push_back(copy);
   }
   return open;
 }

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "core/nesting.h"
-#include "core/record.h"
+#include "lane.h"
 
 namespace stepscope::json {
 namespace {

@@ -23,7 +23,8 @@ inline OpenSlice* enter(std::string_view name, std::string_view detail = {}) {
   return Recorder::begin(Kind::kRange, name, detail, 0);
 }
 
-// The overload plays the part of the framework's function object.
+// As a bridge does it: the short way, else the long one. The overload plays the part of the
+// framework's function object.
 inline OpenSlice* enter_operator(const char* name, const char* overload = "") {
   stepscope_begin what{};
   what.name = name;
@@ -33,7 +34,18 @@ inline OpenSlice* enter_operator(const char* name, const char* overload = "") {
   what.sequence = 7;
   what.thread = 3;
   what.kind = STEPSCOPE_OPERATOR;
-  return Recorder::begin(what);
+  const stepscope_core_api& core = Recorder::core_api();
+  thread_local Lane* lane = nullptr;
+  if (!lane) lane = core.lane(&lane);
+  OpenSlice* const slice = !lane ? nullptr : lane->begin(*core.shared, [&](OpenSlice& begun) {
+    begun.label = core.label(lane, &what);
+    begun.sequence = what.sequence;
+    begun.context = begun.forward_thread = begun.detail = begun.stack = 0;
+    begun.kind = Kind::kOperator;
+    begun.flags = 0;
+    return begun.label != kIgnoredLabel;
+  });
+  return slice ? slice : static_cast<OpenSlice*>(core.begin(&what));
 }
 
 inline void leave(OpenSlice* slice) {

@@ -3,7 +3,7 @@
 
 #include "check.h"
 #include "core/nesting.h"
-#include "core/record.h"
+#include "lane.h"
 
 using namespace stepscope;
 

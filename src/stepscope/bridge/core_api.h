@@ -1,4 +1,4 @@
-/* The C interface between the native core and a bridge that is compiled on the user's machine.
+/* The interface between the native core and a bridge that is compiled on the user's machine.
  * Plain C types only: the two sides may be built by different compilers and C++ libraries. */
 #ifndef STEPSCOPE_CORE_API_H
 #define STEPSCOPE_CORE_API_H
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STEPSCOPE_CORE_API_VERSION 3
+#define STEPSCOPE_CORE_API_VERSION 4
 
 enum stepscope_kind { STEPSCOPE_OPERATOR = 1, STEPSCOPE_RANGE = 2 };
 enum stepscope_flag { STEPSCOPE_BACKWARD = 4 };
@@ -55,8 +55,21 @@ struct stepscope_begin {
   uint8_t flags;
 };
 
+namespace stepscope {
+struct Lane;
+struct SharedState;
+}  // namespace stepscope
+
 struct stepscope_core_api {
   uint32_t version;
+  /* For the short way, see lane.h. The lane of the calling thread, NULL when it is already shutting
+     down; the slot is cleared when it does. */
+  const stepscope::SharedState* shared;
+  stepscope::Lane* (*lane)(stepscope::Lane** slot);
+  /* The label of a name that is not known to last at its address, and the number of an operator's
+     encoded inputs. Both only while the lane is inside and open. */
+  uint32_t (*label)(stepscope::Lane* lane, const struct stepscope_begin* what);
+  uint32_t (*inputs)(stepscope::Lane* lane, const char* encoded, size_t size);
   /* NULL when nothing records. */
   struct stepscope_open_slice* (*begin)(const struct stepscope_begin* begin);
   /* Record the slice as ended now, on whatever thread; it may be given out again from here on. */

@@ -15,8 +15,14 @@
 #include <vector>
 
 #include "core_api.h"
+#include "lane.h"
 
 namespace {
+
+using stepscope::Kind;
+using stepscope::Lane;
+using stepscope::LastingName;
+using stepscope::OpenSlice;
 
 stepscope_core_api core;  // a copy: one page of memory less to touch for each operator
 
@@ -136,33 +142,95 @@ class Inputs {
   size_t at_ = 0;
 };
 
-template <bool kWithInputs>
-std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
-  stepscope_begin what;
+const Inputs& encoded_inputs(const at::RecordFunction& fn) {
+  thread_local Inputs inputs;
+  inputs.encode(fn.inputs());
+  return inputs;
+}
+
+// One word in static TLS: a load instead of a call to find it.
+thread_local Lane* my_lane __attribute__((tls_model("initial-exec"))) = nullptr;
+
+void describe_name(const at::RecordFunction& fn, stepscope_begin& what) {
   what.name = fn.name();
   what.name_kind = fn.scope() == at::RecordScope::FUNCTION ? &kind_of_name : nullptr;
   what.overload = &overload_unless_plumbing;
   what.function = &fn;
-  what.inputs_size = 0;
+}
+
+[[gnu::noinline]] uint32_t ask_for_label(Lane& lane, const at::RecordFunction& fn) {
+  stepscope_begin what{};
+  describe_name(fn, what);
+  return core.label(&lane, &what);
+}
+
+// As torch.profiler has it: without a sequence number there is no forward operator to tie to.
+uint32_t forward_thread_of(const at::RecordFunction& fn) {
+  return fn.seqNr() < 0 ? 0 : static_cast<uint32_t>(fn.forwardThreadId());
+}
+
+Kind kind_of(const at::RecordFunction& fn) {
+  return fn.scope() == at::RecordScope::USER_SCOPE ? Kind::kRange : Kind::kOperator;
+}
+
+uint8_t flags_of(const at::RecordFunction& fn) {
+  return fn.scope() == at::RecordScope::BACKWARD_FUNCTION ? stepscope::kBackward : 0;
+}
+
+template <bool kWithInputs>
+[[gnu::noinline]] OpenSlice* begin_long(const at::RecordFunction& fn) {
+  if (!my_lane) my_lane = core.lane(&my_lane);
+  stepscope_begin what{};
+  describe_name(fn, what);
   if constexpr (kWithInputs) {
-    thread_local Inputs inputs;
-    inputs.encode(fn.inputs());
+    const Inputs& inputs = encoded_inputs(fn);
     what.inputs = inputs.data();
     what.inputs_size = inputs.size();
   }
   what.sequence = fn.seqNr();
   what.thread = static_cast<uint32_t>(fn.threadId());
-  // As torch.profiler has it: without a sequence number there is no forward operator to tie to.
-  what.forward_thread = what.sequence < 0 ? 0 : static_cast<uint32_t>(fn.forwardThreadId());
-  what.kind = fn.scope() == at::RecordScope::USER_SCOPE ? STEPSCOPE_RANGE : STEPSCOPE_OPERATOR;
-  what.flags = fn.scope() == at::RecordScope::BACKWARD_FUNCTION ? STEPSCOPE_BACKWARD : 0;
-  stepscope_open_slice* slice = core.begin(&what);
+  what.forward_thread = forward_thread_of(fn);
+  what.kind = static_cast<uint8_t>(kind_of(fn));
+  what.flags = flags_of(fn);
+  return static_cast<OpenSlice*>(core.begin(&what));
+}
+
+template <bool kWithInputs>
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
+  Lane* const lane = my_lane;
+  OpenSlice* slice = nullptr;
+  if (lane && lane->is_open(*core.shared) && lane->logical_id == fn.threadId()) {
+    const Inputs* inputs = nullptr;
+    if constexpr (kWithInputs) inputs = &encoded_inputs(fn);
+    const uint32_t stack = core.shared->stack();
+    slice = lane->begin(*core.shared, [&](OpenSlice& begun) {
+      const char* const name = fn.name();
+      const LastingName& lasting = lane->name_at(name);
+      begun.label = lasting.address == name ? lasting.label : ask_for_label(*lane, fn);
+      begun.sequence = fn.seqNr();
+      begun.context = 0;
+      begun.forward_thread = forward_thread_of(fn);
+      begun.kind = kind_of(fn);
+      begun.flags = flags_of(fn);
+      begun.stack = stack;
+      begun.detail = 0;
+      if (kWithInputs && inputs->size() && begun.kind == Kind::kOperator) {
+        begun.detail = core.inputs(lane, inputs->data(), inputs->size());
+      }
+      return begun.label != stepscope::kIgnoredLabel;
+    });
+  }
+  if (!slice) slice = begin_long<kWithInputs>(fn);
   if (!slice) return nullptr;
   return std::unique_ptr<at::ObserverContext>(new (slice) Context);
 }
 
 void on_end(const at::RecordFunction&, at::ObserverContext* context) {
-  if (context) core.end(reinterpret_cast<stepscope_open_slice*>(static_cast<Context*>(context)));
+  if (!context) return;
+  auto* const slice = static_cast<OpenSlice*>(
+      reinterpret_cast<stepscope_open_slice*>(static_cast<Context*>(context)));
+  Lane* const lane = my_lane;
+  if (!lane || !lane->end(*core.shared, *slice)) core.end(slice);
 }
 
 std::unique_ptr<at::ObserverContext> on_start_empty(const at::RecordFunction&) { return nullptr; }

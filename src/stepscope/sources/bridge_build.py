@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _SOURCE_DIR = Path(__file__).parent.parent / "bridge"
-_INTERFACE = "core_api.h"
+_HEADERS = ("core_api.h", "lane.h")
 _STANDARDS = ("c++17", "c++20")  # what torch's headers ask for depends on its version
 _TIMEOUT_S = 300
 
@@ -63,7 +63,7 @@ class TorchBuild:
     def key(self, bridge: Bridge) -> str:
         """Name the build: another version, ABI, processor or source is another file."""
         digest = hashlib.sha256()
-        for name in (bridge.source, _INTERFACE):
+        for name in (bridge.source, *_HEADERS):
             digest.update((_SOURCE_DIR / name).read_bytes())
         abi = "abi1" if self.cxx11_abi else "abi0"
         return f"torch-{self.version}-{abi}-{platform.machine()}-{digest.hexdigest()[:16]}"

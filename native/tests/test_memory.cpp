@@ -98,4 +98,5 @@ int main() {
   an_address_that_comes_again_replaces_its_block();
   many_blocks_come_and_go();
   a_window_sees_the_blocks_of_its_time();
+  return testing::result("memory");
 }

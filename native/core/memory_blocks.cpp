@@ -1,5 +1,6 @@
 #include "core/memory_blocks.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -41,7 +42,6 @@ int64_t& MemoryBlocks::in_use(Device device) {
 
 // An address that is known already was released unseen: the new block takes its place.
 MemoryBlocks::Change MemoryBlocks::add(uintptr_t address, int64_t bytes, Device device) {
-  const std::lock_guard lock(mutex_);
   if (2 * (used_ + 1) > blocks_.size()) grow();
   Block& block = blocks_[find(address)];
   if (block.address) {
@@ -54,7 +54,6 @@ MemoryBlocks::Change MemoryBlocks::add(uintptr_t address, int64_t bytes, Device 
 }
 
 MemoryBlocks::Change MemoryBlocks::remove(uintptr_t address) {
-  const std::lock_guard lock(mutex_);
   if (blocks_.empty()) return {};
   size_t hole = find(address);
   if (!blocks_[hole].address) return {};
@@ -72,6 +71,25 @@ MemoryBlocks::Change MemoryBlocks::remove(uintptr_t address) {
   blocks_[hole] = {};
   --used_;
   return {-gone.bytes, in_use(gone.device) -= gone.bytes, gone.device};
+}
+
+// A release may come before its allocation, when another thread made that: it is kept to outdate
+// it.
+void ForgottenBlocks::note(const Record& event) {
+  LastEvent& last = last_[static_cast<uintptr_t>(event.sequence)];
+  if (event.start_ticks < last.ticks) return;
+  last = {event.start_ticks, static_cast<int64_t>(event.end_ticks), Device::of(event.detail)};
+  if (last_.size() <= room_) return;
+  std::erase_if(last_, [](const auto& entry) { return entry.second.bytes == 0; });
+  room_ = std::max(room_, 2 * last_.size());
+}
+
+MemoryBlocks ForgottenBlocks::in_use() const {
+  MemoryBlocks blocks;
+  for (const auto& [address, last] : last_) {
+    if (last.bytes) blocks.add(address, last.bytes, last.device);
+  }
+  return blocks;
 }
 
 }  // namespace stepscope

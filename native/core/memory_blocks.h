@@ -1,10 +1,13 @@
-// The blocks of memory that are in use, so that a release tells how much it gives back.
+// The blocks of memory that are in use, so that a release tells how much it gives back. Told from
+// what was recorded: who records a block looks at no other.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <mutex>
+#include <unordered_map>
 #include <vector>
+
+#include "lane.h"
 
 namespace stepscope {
 
@@ -14,6 +17,9 @@ struct Device {
   int8_t index = -1;
 
   uint32_t word() const { return uint32_t{type} << 8 | static_cast<uint8_t>(index); }
+  static Device of(uint32_t word) {
+    return {static_cast<uint8_t>(word >> 8), static_cast<int8_t>(word & 0xFF)};
+  }
 };
 
 class MemoryBlocks {
@@ -40,10 +46,26 @@ class MemoryBlocks {
   void grow();
   int64_t& in_use(Device device);
 
-  std::mutex mutex_;
   std::vector<Block> blocks_;
   size_t used_ = 0;
   std::vector<std::pair<uint32_t, int64_t>> in_use_;  // by device
+};
+
+// What is left of kBlock records that are gone: the last word on every address, whatever order they
+// come in.
+class ForgottenBlocks {
+ public:
+  void note(const Record& event);
+  MemoryBlocks in_use() const;
+
+ private:
+  struct LastEvent {
+    uint64_t ticks = 0;
+    int64_t bytes = 0;  // 0: released
+    Device device;
+  };
+  std::unordered_map<uintptr_t, LastEvent> last_;
+  size_t room_ = 4096;  // how many are kept before the released ones go
 };
 
 }  // namespace stepscope

@@ -121,9 +121,9 @@ OpenSlice* begin_slice(uint32_t stack, uint64_t start_ticks, const Fill& fill) {
   state->give(*slice);
 }
 
-// Append a record that is no slice; `fill` may refuse.
+// Append a record that is no slice, the long way.
 template <typename Fill>
-void note(Kind kind, const Fill& fill) {
+[[gnu::noinline]] void note(Kind kind, const Fill& fill) {
   if (!Recorder::recording()) return;
   ThreadState* const state = ThreadState::current();
   if (!state) return;
@@ -133,17 +133,22 @@ void note(Kind kind, const Fill& fill) {
   Record record{};
   record.kind = kind;
   record.thread = state->thread;
-  if (!fill(*active, record)) return;
+  fill(record);
   record.start_ticks = Clock::ticks();
   append(*state, *active, record);
+  state->look_again();
 }
 
-bool note_change(const MemoryBlocks::Change& change, uintptr_t address, Record& record) {
-  record.end_ticks = static_cast<uint64_t>(change.bytes);
-  record.sequence = static_cast<int64_t>(address);
-  record.order = static_cast<uint64_t>(change.in_use);
-  record.detail = change.device.word();
-  return change.bytes != 0;
+void note_block(Kind kind, uintptr_t address, int64_t bytes, Device device, uint8_t flags) {
+  const auto size = static_cast<uint64_t>(bytes);
+  ThreadState* const state = ThreadState::current();
+  if (state && state->note(shared_state, kind, address, size, device.word(), flags)) return;
+  note(kind, [&](Record& record) {
+    record.end_ticks = size;
+    record.sequence = static_cast<int64_t>(address);
+    record.detail = device.word();
+    record.flags = flags;
+  });
 }
 
 stepscope_open_slice* api_begin(const stepscope_begin* what) { return Recorder::begin(*what); }
@@ -304,39 +309,25 @@ OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
 }
 
 void Recorder::allocated(uintptr_t address, int64_t bytes, Device device) {
-  note(Kind::kMemory, [&](Recording& active, Record& record) {
-    return note_change(active.blocks.add(address, bytes, device), address, record);
-  });
+  if (bytes) note_block(Kind::kBlock, address, bytes, device, 0);
 }
 
-// A block that was handed out before the recording began is not known, and not counted.
-void Recorder::released(uintptr_t address) {
-  note(Kind::kMemory, [&](Recording& active, Record& record) {
-    return note_change(active.blocks.remove(address), address, record);
-  });
-}
+void Recorder::released(uintptr_t address) { note_block(Kind::kBlock, address, 0, {}, 0); }
 
 void Recorder::memory_changed(uintptr_t address, int64_t bytes, int64_t allocated, int64_t reserved,
                               Device device) {
-  note(Kind::kMemory, [&](Recording&, Record& record) {
+  note(Kind::kMemory, [&](Record& record) {
     record.end_ticks = static_cast<uint64_t>(bytes);
     record.sequence = static_cast<int64_t>(address);
     record.order = static_cast<uint64_t>(allocated);
     record.label = static_cast<uint32_t>(reserved);
     record.forward_thread = static_cast<uint32_t>(reserved >> 32);
     record.detail = device.word();
-    return true;
   });
 }
 
 void Recorder::owned(uintptr_t address, int64_t bytes, Device device, uint8_t owner) {
-  note(Kind::kOwner, [&](Recording&, Record& record) {
-    record.end_ticks = static_cast<uint64_t>(bytes);
-    record.sequence = static_cast<int64_t>(address);
-    record.detail = device.word();
-    record.flags = owner;
-    return true;
-  });
+  note_block(Kind::kOwner, address, bytes, device, owner);
 }
 
 std::vector<std::string> Recorder::type_names() {

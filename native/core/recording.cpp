@@ -107,6 +107,7 @@ bool Recording::evict_oldest() {
   if (oldest == chunks_.end()) return false;
   const Chunk& chunk = **oldest;
   for (size_t i = 0; i < chunk.size; ++i) {
+    if (chunk.records[i].kind == Kind::kBlock) forgotten_.note(chunk.records[i]);
     for (auto& [window, watch] : watches_) {
       watch.lost += chunk.records[i].start_ticks >= watch.start_ticks;
     }
@@ -172,6 +173,11 @@ std::vector<ChunkView> Recording::chunks() const {
 TickMap Recording::tick_map() const {
   const std::lock_guard lock(mutex_);
   return tick_map_.closed();
+}
+
+MemoryBlocks Recording::blocks_before() const {
+  const std::lock_guard lock(mutex_);
+  return forgotten_.in_use();
 }
 
 std::vector<ThreadInfo> Recording::threads() const {

@@ -83,11 +83,12 @@ class Recording {
   std::vector<ChunkView> chunks() const;
   std::vector<ThreadInfo> threads() const;
   TickMap tick_map() const;
+  // Blocks of memory that were in use where the chunks begin.
+  MemoryBlocks blocks_before() const;
 
   const uint32_t generation;
   Interner interner;
-  Interner inputs;  // the encoded inputs of operators
-  MemoryBlocks blocks;
+  Interner inputs;                   // the encoded inputs of operators
   std::atomic<uint64_t> dropped{0};  // records that found no room
 
  private:
@@ -101,6 +102,7 @@ class Recording {
   std::atomic<uint32_t> limits_set_{0};
   std::deque<std::shared_ptr<Chunk>> chunks_;
   std::vector<ThreadInfo> threads_;
+  ForgottenBlocks forgotten_;
   std::unordered_map<uint64_t, Watch> watches_;  // by window; `lost` less the drops before it
 };
 

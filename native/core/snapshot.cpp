@@ -58,6 +58,29 @@ Run merge_by_start(std::vector<Run> runs) {
   return merged;
 }
 
+// Make changes of kBlock records, which are in order of time: what a release gave back, and what
+// was in use after each. The blocks that were there before the window count, too; a release of one
+// that was there before the recording is no change.
+std::vector<Record> changes_of(const Run& events, MemoryBlocks blocks, uint64_t start_ticks) {
+  std::vector<Record> changes;
+  for (const Record* event : events) {
+    const auto address = static_cast<uintptr_t>(event->sequence);
+    const auto bytes = static_cast<int64_t>(event->end_ticks);
+    const MemoryBlocks::Change change =
+        bytes ? blocks.add(address, bytes, Device::of(event->detail)) : blocks.remove(address);
+    if (!change.bytes || event->start_ticks < start_ticks) continue;
+    Record& made = changes.emplace_back(Record{});
+    made.kind = Kind::kMemory;
+    made.start_ticks = event->start_ticks;
+    made.thread = event->thread;
+    made.sequence = event->sequence;
+    made.end_ticks = static_cast<uint64_t>(change.bytes);
+    made.order = static_cast<uint64_t>(change.in_use);
+    made.detail = change.device.word();
+  }
+  return changes;
+}
+
 }  // namespace
 
 Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch,
@@ -77,6 +100,7 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
   for (const Record& record : out.unfinished) open.emplace(record.thread, record.order);
 
   std::vector<Run> runs(out.threads.size());
+  std::vector<Run> blocks(out.threads.size());
   const auto in_window = [&](const Record& record) {
     return record.start_ticks >= out.start_ticks && record.start_ticks <= end_ticks &&
            record.thread < runs.size();
@@ -89,6 +113,12 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
   for (const auto& [chunk, size] : out.chunks) {
     for (size_t i = 0; i < size; ++i) {
       const Record& record = chunk->records[i];
+      if (record.kind == Kind::kBlock) {
+        if (record.start_ticks <= end_ticks && record.thread < blocks.size()) {
+          blocks[record.thread].push_back(&record);
+        }
+        continue;
+      }
       if (reaches_in(record)) [[unlikely]] {
         if (!open.empty()) open.erase({record.thread, record.order});
         Record& cut = out.entered_before.emplace_back(record);
@@ -111,6 +141,9 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
     record.flags |= kUnfinished;
     runs[record.thread].push_back(&record);
   }
+  out.block_changes =
+      changes_of(merge_by_start(std::move(blocks)), recording.blocks_before(), out.start_ticks);
+  for (const Record& change : out.block_changes) out.memory.push_back(&change);
   for (Run& run : runs) run = in_begin_order(std::move(run));
   out.records = merge_by_start(std::move(runs));
   for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);

@@ -35,6 +35,7 @@ enum class Kind : uint8_t {
   // These are no slices: see Record.
   kMemory = 14,
   kOwner = 15,
+  kBlock = 16,
 };
 
 // As in stepscope.trace.model.SliceFlags.
@@ -46,7 +47,9 @@ enum Flag : uint8_t { kUnfinished = 1, kAsync = 2, kBackward = 4 };
 // A kMemory record is an allocation or a release: `end_ticks` holds its bytes (signed), `sequence`
 // the address, `order` what is in use on the device after it, `detail` the device, `label` and
 // `forward_thread` the two halves of what the allocator has reserved there. A kOwner record
-// says what the block at `sequence` holds: `flags` is a MemoryOwner, the rest as in kMemory.
+// says what the block at `sequence` holds: `flags` is a MemoryOwner, the rest as in kMemory. A
+// kBlock record is an allocation or (of 0 bytes) a release as it came; who reads makes a kMemory of
+// it.
 struct alignas(64) Record {
   uint64_t end_ticks;
   uint64_t start_ticks;     // of Clock
@@ -200,6 +203,26 @@ struct alignas(64) Lane {
       slice.write(*cursor.next.load(std::memory_order_relaxed), now);
       advance();
       give(slice);
+    }
+    leave();
+    return may;
+  }
+
+  // Append a record that is no slice; false where the core has to be asked.
+  [[gnu::always_inline]] bool note(const SharedState& shared, Kind kind, uintptr_t address,
+                                   uint64_t bytes, uint32_t device, uint8_t flags) {
+    enter();
+    const bool may = is_open(shared) && has_room();
+    if (may) {
+      Record& record = *cursor.next.load(std::memory_order_relaxed);
+      record.end_ticks = bytes;
+      record.start_ticks = counter_ticks();
+      record.sequence = static_cast<int64_t>(address);
+      record.thread = thread;
+      record.detail = device;
+      record.kind = kind;
+      record.flags = flags;
+      advance();
     }
     leave();
     return may;

@@ -257,7 +257,7 @@ class CpuAllocator final : public c10::Allocator {
     // Only a block that is its own context tells, when it is given back, which one it was.
     if (data.get() && data.get() == data.get_context() &&
         data.compare_exchange_deleter(inner()->raw_deleter(), &give_back)) {
-      core.allocated(data.get(), bytes, static_cast<uint8_t>(c10::DeviceType::CPU), -1);
+      note(data.get(), bytes);
     }
     return data;
   }
@@ -280,10 +280,20 @@ class CpuAllocator final : public c10::Allocator {
 
  private:
   static constexpr uint8_t kPriority = 100;
+  static constexpr uint32_t kCpuDevice = 0xFF;  // as the core writes it: without an index
+
+  // Handed out, or (0 bytes) about to be given back.
+  static void note(const void* data, size_t bytes) {
+    Lane* const lane = my_lane;
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    if (lane && lane->note(*core.shared, Kind::kBlock, address, bytes, kCpuDevice, 0)) return;
+    if (!bytes) return core.released(data);
+    core.allocated(data, bytes, static_cast<uint8_t>(c10::DeviceType::CPU), -1);
+  }
 
   static c10::Allocator* inner() { return inner_.load(std::memory_order_relaxed); }
   static void give_back(void* data) {
-    if (data) core.released(data);
+    if (data) note(data, 0);
     inner()->raw_deleter()(data);
   }
 

@@ -1,30 +1,44 @@
 #include "core/interner.h"
 
-#include <algorithm>
 #include <cstring>
-#include <tuple>
 
 namespace stepscope {
 namespace {
 
-uint64_t text_hash(std::string_view text) {
-  constexpr uint64_t kGolden = 0x9E3779B97F4A7C15ULL;
-  const auto mixed = [](uint64_t hash, const char* bytes, size_t count) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes, count);
-    hash = (hash ^ word) * kGolden;
-    return hash ^ hash >> 32;
-  };
-  uint64_t hash = text.size();
-  const char* at = text.data();
-  size_t left = text.size();
-  for (; left > sizeof(uint64_t); left -= sizeof(uint64_t), at += sizeof(uint64_t)) {
-    hash = mixed(hash, at, sizeof(uint64_t));
-  }
-  return mixed(hash, at, left) * kGolden;
+uint64_t word_at(const char* bytes) {
+  uint64_t word = 0;
+  std::memcpy(&word, bytes, sizeof(word));
+  return word;
+}
+
+uint64_t mixed(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL;
+  return hash ^ hash >> 32;
 }
 
 }  // namespace
+
+// Two chains of multiplications, neither of which waits for the other.
+uint64_t text_hash(std::string_view text) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  uint64_t first = text.size();
+  uint64_t second = ~first;
+  const char* at = text.data();
+  size_t left = text.size();
+  for (; left > 2 * kWord; left -= 2 * kWord, at += 2 * kWord) {
+    first = mixed(first, word_at(at));
+    second = mixed(second, word_at(at + kWord));
+  }
+  if (left >= kWord) {  // the last two words may overlap
+    first = mixed(first, word_at(at));
+    second = mixed(second, word_at(at + left - kWord));
+  } else {
+    uint64_t word = 0;
+    std::memcpy(&word, at, left);
+    first = mixed(first, word);
+  }
+  return mixed(first, second) * 0x9E3779B97F4A7C15ULL;
+}
 
 Interner::Interner() { intern(""); }
 
@@ -40,12 +54,6 @@ std::pair<uint32_t, std::string_view> Interner::intern(std::string_view text) {
 std::vector<std::string_view> Interner::texts() const {
   const std::lock_guard lock(mutex_);
   return {texts_.begin(), texts_.end()};
-}
-
-uint32_t TextCache::find(Interner& interner, std::string_view text) {
-  Slot& slot = slots_[text_hash(text) >> (64 - kBits)];
-  if (!slot.text.data() || slot.text != text) std::tie(slot.id, slot.text) = interner.intern(text);
-  return slot.id;
 }
 
 }  // namespace stepscope

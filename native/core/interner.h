@@ -33,20 +33,38 @@ class Interner {
   std::unordered_map<std::string_view, uint32_t> ids_;
 };
 
-// A thread's own way to the ids of texts it has seen, so that no lock is taken for them.
+uint64_t text_hash(std::string_view text);
+
+// A thread's own way to the ids of texts it has seen, so that no lock is taken for them. Each text
+// has two places: of those that meet there, the two latest are known.
+template <unsigned kBits>
 class TextCache {
  public:
-  uint32_t find(Interner& interner, std::string_view text);
+  uint32_t find(Interner& interner, std::string_view text) {
+    const uint64_t hash = text_hash(text);
+    Slots& slots = slots_[hash >> (64 - kBits)];
+    for (const Slot& slot : slots.both) {
+      if (slot.hash == hash && slot.text.data() && slot.text == text) [[likely]]
+        return slot.id;
+    }
+    slots.both[1] = slots.both[0];
+    const auto [id, kept] = interner.intern(text);
+    slots.both[0] = {hash, kept, id};
+    return id;
+  }
   void clear() { slots_.fill({}); }
 
  private:
   struct Slot {
+    uint64_t hash = 0;
     std::string_view text;
     uint32_t id = 0;
   };
-  static constexpr unsigned kBits = 8;
+  struct alignas(64) Slots {
+    std::array<Slot, 2> both;
+  };
 
-  std::array<Slot, size_t{1} << kBits> slots_{};
+  std::array<Slots, size_t{1} << kBits> slots_{};
 };
 
 }  // namespace stepscope

@@ -55,8 +55,8 @@ struct ThreadState : Lane {
   uint32_t names_changed = 0;      // what the names know of
   bool full = false;               // the limit was met: only ranges are still kept
   bool in_tasks = false;           // a range began inside an asyncio task
-  TextCache texts;
-  TextCache inputs;
+  TextCache<7> texts;
+  TextCache<9> inputs;       // a small model has hundreds of them
   uint32_t limits_seen = 0;  // how often the limit had been widened when it was met
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 void the_empty_text_is_number_0() {
   Interner interner;
-  TextCache cache;
+  TextCache<7> cache;
   CHECK_EQ(interner.intern("").first, 0U);
   CHECK_EQ(cache.find(interner, ""), 0U);
   CHECK_EQ(interner.texts().size(), 1U);
@@ -21,8 +21,8 @@ void the_empty_text_is_number_0() {
 
 void equal_texts_have_equal_numbers() {
   Interner interner;
-  TextCache cache;
-  TextCache other;
+  TextCache<7> cache;
+  TextCache<7> other;
   const uint32_t first = cache.find(interner, "aten::add");
   const std::string elsewhere = "aten::"s + "add";
   CHECK_EQ(cache.find(interner, elsewhere), first);
@@ -33,7 +33,7 @@ void equal_texts_have_equal_numbers() {
 
 void more_names_than_slots_and_names_that_look_alike() {
   Interner interner;
-  TextCache cache;
+  TextCache<7> cache;
   std::vector<std::string> names;
   for (int i = 0; i < 20'000; ++i) {
     names.push_back("same head " + std::to_string(100'000 + i) + " tail");
@@ -50,7 +50,7 @@ void more_names_than_slots_and_names_that_look_alike() {
 }
 
 void a_cleared_cache_forgets_the_other_recordings_numbers() {
-  TextCache cache;
+  TextCache<7> cache;
   const std::string name = "aten::add";
   const auto old = std::make_unique<Interner>();
   cache.find(*old, "shifts the numbers");
@@ -66,7 +66,7 @@ void threads_agree() {
   std::vector<std::vector<uint32_t>> seen(8);
   for (auto& ids : seen) {
     threads.emplace_back([&interner, &ids] {
-      TextCache cache;
+      TextCache<7> cache;
       for (int i = 0; i < 2'000; ++i) ids.push_back(cache.find(interner, std::to_string(i % 500)));
     });
   }

@@ -77,7 +77,9 @@ const char* overload_unless_plumbing(const void* function) {
   return is_plumbing(fn.name()) ? nullptr : overload_of(fn, 0);
 }
 
-// The inputs of an operator as stepscope_input describes them, in memory that is used again.
+// The inputs of an operator as stepscope_input describes them, in memory that is used again. Lists
+// are looked at where they are: a copy of one counts its references, which makes the processor
+// wait.
 class Inputs {
  public:
   void encode(c10::ArrayRef<const c10::IValue> values) {
@@ -88,64 +90,98 @@ class Inputs {
   size_t size() const { return at_; }
 
  private:
+  // Where to write so many bytes.
   char* room(size_t bytes) {
     if (at_ + bytes > bytes_.size()) bytes_.resize(2 * (at_ + bytes));
     return bytes_.data() + std::exchange(at_, at_ + bytes);
   }
   template <typename T>
-  void put(T value) {
-    std::memcpy(room(sizeof(T)), &value, sizeof(T));
+  static char* write(char* to, const T& value) {
+    std::memcpy(to, &value, sizeof(T));
+    return to + sizeof(T);
   }
-  void mark(stepscope_input kind) { put(static_cast<uint8_t>(kind)); }
-  void put_numbers(c10::IntArrayRef numbers) {
-    const size_t bytes = numbers.size() * sizeof(int64_t);
-    if (bytes) std::memcpy(room(bytes), numbers.data(), bytes);
+  static char* write_numbers(char* to, c10::IntArrayRef numbers) {
+    for (const int64_t number : numbers) to = write(to, number);
+    return to;
+  }
+  static char* write_mark(char* to, stepscope_input kind) {
+    return write(to, static_cast<uint8_t>(kind));
+  }
+
+  void put_mark(stepscope_input kind) { write_mark(room(1), kind); }
+
+  template <typename T>
+  void put(stepscope_input kind, T value) {
+    write(write_mark(room(1 + sizeof(T)), kind), value);
   }
 
   void put_tensor(const at::Tensor& tensor) {
-    const auto* const impl = tensor.defined() ? tensor.unsafeGetTensorImpl() : nullptr;
+    const auto* const impl = tensor.unsafeGetTensorImpl();
     // A nested tensor has no sizes, and one with symbolic sizes no numbers.
-    if (!impl || tensor.is_nested() || impl->has_symbolic_sizes_strides() || impl->dim() > 255) {
-      return mark(STEPSCOPE_INPUT_OTHER);
+    if (!tensor.defined() || tensor.is_nested() || impl->has_symbolic_sizes_strides() ||
+        impl->dim() > 255) {
+      return put_mark(STEPSCOPE_INPUT_OTHER);
     }
     const bool has_strides = tensor.layout() == c10::kStrided;
-    mark(has_strides ? STEPSCOPE_INPUT_TENSOR : STEPSCOPE_INPUT_SIZED);
-    put(static_cast<uint8_t>(tensor.scalar_type()));
-    put(static_cast<uint8_t>(impl->dim()));
-    put_numbers(impl->sizes());
-    if (has_strides) put_numbers(impl->strides());
+    const c10::IntArrayRef sizes = impl->sizes();
+    char* to = room(3 + (has_strides ? 2 : 1) * sizes.size() * sizeof(int64_t));
+    to = write_mark(to, has_strides ? STEPSCOPE_INPUT_TENSOR : STEPSCOPE_INPUT_SIZED);
+    to = write(to, static_cast<uint8_t>(tensor.scalar_type()));
+    to = write(to, static_cast<uint8_t>(sizes.size()));
+    to = write_numbers(to, sizes);
+    if (has_strides) write_numbers(to, impl->strides());
   }
 
-  template <typename List>
-  void put_list(stepscope_input kind, const List& list) {
-    mark(kind);
-    put(static_cast<uint32_t>(list.size()));
-    for (size_t i = 0; i < list.size(); ++i) put(list.get(i));
+  template <typename Number>
+  void put_list(stepscope_input kind, const c10::IValue& list, const Number& number) {
+    const c10::ArrayRef<c10::IValue> values = list.toListRef();
+    using T = decltype(number(values[0]));
+    char* to = room(1 + sizeof(uint32_t) + values.size() * sizeof(T));
+    to = write(write_mark(to, kind), static_cast<uint32_t>(values.size()));
+    for (const c10::IValue& value : values) to = write(to, number(value));
   }
 
   void put_value(const c10::IValue& value) {
+    const auto as_int = [](const c10::IValue& each) { return each.toInt(); };
+    const auto as_double = [](const c10::IValue& each) { return each.toDouble(); };
+    const auto as_bool = [](const c10::IValue& each) { return each.toBool(); };
     if (value.isTensor()) return put_tensor(value.toTensor());
-    if (value.isInt()) return mark(STEPSCOPE_INPUT_INT), put(value.toInt());
-    if (value.isDouble()) return mark(STEPSCOPE_INPUT_DOUBLE), put(value.toDouble());
-    if (value.isBool()) return mark(STEPSCOPE_INPUT_BOOL), put(value.toBool());
-    if (value.isIntList()) return put_list(STEPSCOPE_INPUT_INT_LIST, value.toIntList());
-    if (value.isDoubleList()) return put_list(STEPSCOPE_INPUT_DOUBLE_LIST, value.toDoubleList());
-    if (value.isBoolList()) return put_list(STEPSCOPE_INPUT_BOOL_LIST, value.toBoolList());
-    if (!value.isTensorList()) return mark(STEPSCOPE_INPUT_OTHER);
-    const auto tensors = value.toTensorList();
-    mark(STEPSCOPE_INPUT_TENSOR_LIST);
-    put(static_cast<uint32_t>(tensors.size()));
-    for (const auto& tensor : tensors) put_tensor(tensor);
+    if (value.isInt()) return put(STEPSCOPE_INPUT_INT, value.toInt());
+    if (value.isDouble()) return put(STEPSCOPE_INPUT_DOUBLE, value.toDouble());
+    if (value.isBool()) return put(STEPSCOPE_INPUT_BOOL, value.toBool());
+    if (!value.isList()) return put_mark(STEPSCOPE_INPUT_OTHER);
+    if (value.isIntList()) return put_list(STEPSCOPE_INPUT_INT_LIST, value, as_int);
+    if (value.isDoubleList()) return put_list(STEPSCOPE_INPUT_DOUBLE_LIST, value, as_double);
+    if (value.isBoolList()) return put_list(STEPSCOPE_INPUT_BOOL_LIST, value, as_bool);
+    if (!value.isTensorList()) return put_mark(STEPSCOPE_INPUT_OTHER);
+    const c10::ArrayRef<c10::IValue> tensors = value.toListRef();
+    put(STEPSCOPE_INPUT_TENSOR_LIST, static_cast<uint32_t>(tensors.size()));
+    for (const c10::IValue& tensor : tensors) put_tensor(tensor.toTensor());
   }
 
   std::vector<char> bytes_ = std::vector<char>(512);
   size_t at_ = 0;
 };
 
-const Inputs& encoded_inputs(const at::RecordFunction& fn) {
-  thread_local Inputs inputs;
-  inputs.encode(fn.inputs());
-  return inputs;
+// A thread's own; null before its first operator, and when it is shutting down.
+thread_local Inputs* my_inputs __attribute__((tls_model("initial-exec"))) = nullptr;
+
+struct InputsOwner {
+  Inputs inputs;
+  InputsOwner() { my_inputs = &inputs; }
+  ~InputsOwner() { my_inputs = nullptr; }
+};
+
+[[gnu::noinline]] void make_inputs() {
+  thread_local InputsOwner owner;  // made once: what a thread has let go does not come back
+  (void)owner;
+}
+
+// Null when the thread is shutting down.
+const Inputs* encoded_inputs(const at::RecordFunction& fn) {
+  if (!my_inputs) make_inputs();
+  if (my_inputs) my_inputs->encode(fn.inputs());
+  return my_inputs;
 }
 
 // One word in static TLS: a load instead of a call to find it.
@@ -183,9 +219,10 @@ template <bool kWithInputs>
   stepscope_begin what{};
   describe_name(fn, what);
   if constexpr (kWithInputs) {
-    const Inputs& inputs = encoded_inputs(fn);
-    what.inputs = inputs.data();
-    what.inputs_size = inputs.size();
+    if (const Inputs* const inputs = encoded_inputs(fn)) {
+      what.inputs = inputs->data();
+      what.inputs_size = inputs->size();
+    }
   }
   what.sequence = fn.seqNr();
   what.thread = static_cast<uint32_t>(fn.threadId());
@@ -201,7 +238,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   OpenSlice* slice = nullptr;
   if (lane && lane->is_open(*core.shared) && lane->logical_id == fn.threadId()) {
     const Inputs* inputs = nullptr;
-    if constexpr (kWithInputs) inputs = &encoded_inputs(fn);
+    if constexpr (kWithInputs) inputs = encoded_inputs(fn);
     const uint32_t stack = core.shared->stack();
     slice = lane->begin(*core.shared, [&](OpenSlice& begun) {
       const char* const name = fn.name();
@@ -214,7 +251,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
       begun.flags = flags_of(fn);
       begun.stack = stack;
       begun.detail = 0;
-      if (kWithInputs && inputs->size() && begun.kind == Kind::kOperator) {
+      if (inputs && inputs->size() && begun.kind == Kind::kOperator) {
         begun.detail = core.inputs(lane, inputs->data(), inputs->size());
       }
       return begun.label != stepscope::kIgnoredLabel;

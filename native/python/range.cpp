@@ -102,7 +102,8 @@ void leave(Range* self) {
 }
 
 // ---- bound methods: what `with` looks up. A C function bound by CPython is an allocation that the
-// garbage collector tracks; these come from a free list.
+// garbage collector tracks; these come from a free list, where they keep the reference to their
+// type.
 
 struct BoundMethod {
   PyObject_HEAD vectorcallfunc call;
@@ -117,7 +118,7 @@ PyObject* bind(Range* range, vectorcallfunc call) {
   BoundMethod* method = nullptr;
   if (spare_count) {
     method = spare_methods[--spare_count];
-    PyObject_Init(reinterpret_cast<PyObject*>(method), bound_type);
+    Py_SET_REFCNT(reinterpret_cast<PyObject*>(method), 1);
   } else {
     method = PyObject_New(BoundMethod, bound_type);
     if (!method) return nullptr;
@@ -131,12 +132,12 @@ PyObject* bind(Range* range, vectorcallfunc call) {
 void bound_dealloc(PyObject* object) {
   auto* method = reinterpret_cast<BoundMethod*>(object);
   Py_DECREF(method->range);
-  PyTypeObject* type = Py_TYPE(object);
   if (spare_count < static_cast<int>(std::size(spare_methods))) {
     spare_methods[spare_count++] = method;
-  } else {
-    PyObject_Free(object);
+    return;
   }
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject_Free(object);
   Py_DECREF(type);
 }
 
@@ -213,7 +214,7 @@ bool add_method(PyTypeObject* descriptor_type, const char* name, vectorcallfunc 
 
 // ---- the type
 
-// Most ranges are made, entered once and dropped.
+// Most ranges are made, entered once and dropped. They, too, keep the reference to their type.
 Range* spare_ranges[16];
 int spare_range_count = 0;
 
@@ -222,16 +223,16 @@ Range* allocate(PyTypeObject* type) {
     return reinterpret_cast<Range*>(type->tp_alloc(type, 0));
   }
   Range* range = spare_ranges[--spare_range_count];
-  PyObject_Init(reinterpret_cast<PyObject*>(range), type);
+  Py_SET_REFCNT(reinterpret_cast<PyObject*>(range), 1);
   return range;
 }
 
 void release(Range* range, PyTypeObject* type) {
   if (type == range_type && spare_range_count < static_cast<int>(std::size(spare_ranges))) {
     spare_ranges[spare_range_count++] = range;
-  } else {
-    type->tp_free(range);
+    return;
   }
+  type->tp_free(range);
   Py_DECREF(type);
 }
 

@@ -48,7 +48,7 @@ def test_traces_of_every_format_the_newest_first(tmp_path: Path) -> None:
     [
         ("package.json", '{"name": "x"}'),
         ("list.json", "[1, 2, 3]"),
-        ("other.json.gz", gzip.compress(b'{"rows": []}')),
+        ("other.json.gz", gzip.compress(b'{"rows": []}', mtime=0)),
         ("model.pb", b"\x08\x01\x12\x03abc"),
         ("trace.txt", '{"traceEvents": []}'),
         (".hidden.json", '{"traceEvents": []}'),
@@ -64,7 +64,7 @@ def test_other_files_are_not_listed(tmp_path: Path, name: str, content: str | by
     [
         ("empty.json", ""),
         ("cut.json", '{"traceEvents": [{"ph":'),
-        ("cut.json.gz", gzip.compress(b'{"traceEvents": []}')[:5]),
+        ("cut.json.gz", gzip.compress(b'{"traceEvents": []}', mtime=0)[:5]),
     ],
 )
 def test_a_broken_trace_is_listed(tmp_path: Path, name: str, content: str | bytes) -> None:

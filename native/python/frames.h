@@ -76,4 +76,8 @@ void walk(PyThreadState* thread, Sites& sites);
 // The same frames in full. Needs the GIL.
 std::vector<Frame> frames_of(PyThreadState* thread);
 
+// A new reference to a variable of the function that called the innermost one in Python, or null
+// where there is none by this (interned) name. Needs the GIL.
+PyObject* variable_of_caller(PyObject* name);
+
 }  // namespace stepscope

@@ -1,9 +1,19 @@
-// What blocks of memory hold, as the program's own objects tell: asked before every step of an
-// optimizer, so it is done here and not in Python.
+// What blocks of memory hold, as the program's own objects tell: they are asked in every step of a
+// training, so it is done here and not in Python.
 #include <Python.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "core/recorder.h"
+#include "python/frames.h"
 #include "python/module.h"
+
+namespace nb = nanobind;
 
 namespace stepscope {
 namespace {
@@ -12,26 +22,19 @@ namespace {
 constexpr uint8_t kGradient = 2;
 constexpr uint8_t kInput = 4;
 
-// A reference that is given back.
-class Owned {
- public:
-  explicit Owned(PyObject* object) : object_(object) {}
-  ~Owned() { Py_XDECREF(object_); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  PyObject* get() const { return object_; }
-  explicit operator bool() const { return object_ != nullptr; }
-
- private:
-  PyObject* object_;
-};
+constexpr int kDeepest = 4;  // how far tensors are looked for in lists of lists
 
 struct Names {
+  PyObject* cached_backends = PyUnicode_InternFromString("cached_backends");
+  PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
+  PyObject* dynamo = PyUnicode_InternFromString("torch._dynamo.eval_frame");
   PyObject* grad = PyUnicode_InternFromString("grad");
   PyObject* grad_fn = PyUnicode_InternFromString("grad_fn");
   PyObject* is_cpu = PyUnicode_InternFromString("is_cpu");
-  PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
+  PyObject* kwargs = PyUnicode_InternFromString("kwargs");
   PyObject* nbytes = PyUnicode_InternFromString("nbytes");
+  PyObject* param_groups = PyUnicode_InternFromString("param_groups");
+  PyObject* params = PyUnicode_InternFromString("params");
   PyObject* storage_offset = PyUnicode_InternFromString("storage_offset");
 };
 
@@ -40,86 +43,268 @@ const Names& names() {
   return *only;
 }
 
-// -1 with an exception set when there is none.
-int64_t number(PyObject* object) { return object ? PyLong_AsLongLong(object) : -1; }
+// ---- questions to objects; what fails leaves an exception, and its caller clears it
 
-int64_t called(PyObject* object, PyObject* method) {
-  return number(Owned(PyObject_CallMethodNoArgs(object, method)).get());
+nb::object attribute(nb::handle object, PyObject* name) {
+  return nb::steal(PyObject_GetAttr(object.ptr(), name));
 }
 
-bool is(PyObject* object, PyObject* attribute, PyObject* expected) {
-  const Owned value(PyObject_GetAttr(object, attribute));
-  return value.get() == expected;
+bool is(nb::handle object, PyObject* name, PyObject* expected) {
+  return attribute(object, name).ptr() == expected;
 }
 
-void note(int64_t address, int64_t bytes, Device device, uint8_t owner) {
-  if (address <= 0 || bytes <= 0) return;
-  Recorder::owned(static_cast<uintptr_t>(address), bytes, device, owner);
+// -1 when there is none.
+int64_t number(nb::handle object) { return object ? PyLong_AsSsize_t(object.ptr()) : -1; }
+
+int64_t called(nb::handle object, PyObject* method) {
+  return number(nb::steal(PyObject_CallMethodNoArgs(object.ptr(), method)));
 }
 
-// note_gradients(parameters, bytes, devices): say of the parameters' gradients that they are such.
-// All are tuples; a device is a word of the core's. As few questions as can be: this runs in every
-// step.
-PyObject* note_gradients(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 3 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1]) || !PyTuple_Check(args[2]) ||
-      PyTuple_GET_SIZE(args[0]) != PyTuple_GET_SIZE(args[1]) ||
-      PyTuple_GET_SIZE(args[0]) != PyTuple_GET_SIZE(args[2])) {
-    PyErr_SetString(PyExc_TypeError, "note_gradients() takes three tuples of one length");
-    return nullptr;
+// How many parameters an optimizer has; -1 when it is like none.
+int64_t count_of(nb::handle optimizer) {
+  const nb::object groups = attribute(optimizer, names().param_groups);
+  if (!groups || !PyList_Check(groups.ptr())) return -1;
+  int64_t count = 0;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups.ptr()); ++i) {
+    PyObject* const group = PyList_GET_ITEM(groups.ptr(), i);
+    PyObject* const params = PyDict_Check(group) ? PyDict_GetItem(group, names().params) : nullptr;
+    if (!params || !PyList_Check(params)) return -1;
+    count += PyList_GET_SIZE(params);
   }
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args[0]); ++i) {
-    const Owned gradient(PyObject_GetAttr(PyTuple_GET_ITEM(args[0], i), names().grad));
-    if (gradient && gradient.get() != Py_None) {
-      const auto word = static_cast<uint32_t>(number(PyTuple_GET_ITEM(args[2], i)));
-      note(called(gradient.get(), names().data_ptr), number(PyTuple_GET_ITEM(args[1], i)),
-           {static_cast<uint8_t>(word >> 8), static_cast<int8_t>(word & 0xFF)}, kGradient);
+  return count;
+}
+
+// Torch's dict of the backends that torch.compile was used with; none before it is imported.
+nb::object compile_backends() {
+  PyObject* const dynamo = PyDict_GetItem(PyImport_GetModuleDict(), names().dynamo);
+  nb::object backends = dynamo ? attribute(dynamo, names().cached_backends) : nb::object();
+  return backends && PyDict_Check(backends.ptr()) ? backends : nb::object();
+}
+
+// ---- what was seen
+
+// Values of objects that it does not keep alive.
+template <typename Value>
+class WeakMap {
+ public:
+  WeakMap() = default;
+  WeakMap(const WeakMap&) = delete;
+  WeakMap& operator=(const WeakMap&) = delete;
+
+  Value* find(nb::handle object) {
+    const auto place = entries_.find(object.ptr());
+    return place == entries_.end() ? nullptr : &place->second.value;
+  }
+  void set(nb::handle object, Value value) {
+    PyObject* const key = object.ptr();
+    nb::object forget = nb::cpp_function([this, key](nb::object) { entries_.extract(key); });
+    nb::object gone = nb::steal(PyWeakref_NewRef(key, forget.ptr()));
+    if (!gone) return PyErr_Clear();
+    const auto before = entries_.extract(key);
+    entries_.emplace(key, Entry{std::move(gone), std::move(value)});
+  }
+  void clear() { std::exchange(entries_, {}); }
+
+ private:
+  struct Entry {
+    nb::object gone;  // a weak reference; its callback takes the entry away
+    Value value;
+  };
+  std::unordered_map<PyObject*, Entry> entries_;
+};
+
+// What is known of an optimizer's gradients before they are there: that of its parameters.
+struct Gradient {
+  nb::object parameter;  // one whose gradient is a plain tensor
+  int64_t bytes;
+  Device device;
+};
+struct Optimizer {
+  std::vector<Gradient> gradients;
+  nb::tuple others;  // parameters whose gradients are not
+  int64_t parameter_count = 0;
+  bool has_stepped = false;
+};
+struct Model {};
+
+// The hooks themselves, called on any thread. Whom they see for the first time, and what is no
+// plain tensor, they leave to a listener in Python.
+class OwnerHooks {
+ public:
+  OwnerHooks(nb::object listener, nb::object plain, nb::object note)
+      : listener_(std::move(listener)), plain_(std::move(plain)), note_(std::move(note)) {}
+
+  // Put a hook among torch's whenever a model is awaited.
+  void watch_models(nb::object hooks, nb::object key, nb::object hook) {
+    model_hooks_ = std::move(hooks);
+    model_key_ = std::move(key);
+    model_hook_ = std::move(hook);
+    await_model();
+  }
+
+  // Forget all that was seen; what is called from now on does nothing.
+  void stop() {
+    const nb::object hooks = std::move(model_hooks_);
+    remove_from(hooks);
+    is_stopped_ = true;
+    const nb::object hook = std::move(model_hook_);  // it may refer to this in turn
+    optimizers_.clear();
+    models_.clear();
+  }
+
+  // Take what is known of an optimizer's parameters; a device is a word of the core's.
+  void know_optimizer(nb::handle optimizer, nb::tuple parameters, const std::vector<int64_t>& bytes,
+                      const std::vector<uint32_t>& devices, nb::tuple others) {
+    auto known = std::make_shared<Optimizer>();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const Device device{static_cast<uint8_t>(devices.at(i) >> 8),
+                          static_cast<int8_t>(devices.at(i) & 0xFF)};
+      known->gradients.push_back({parameters[i], bytes.at(i), device});
     }
-    PyErr_Clear();  // a statement less is no reason to break a training
+    known->parameter_count = static_cast<int64_t>(parameters.size() + others.size());
+    known->others = std::move(others);
+    if (const auto* before = optimizers_.find(optimizer))
+      known->has_stepped = (*before)->has_stepped;
+    if (!is_stopped_) optimizers_.set(optimizer, std::move(known));
   }
-  Py_RETURN_NONE;
-}
 
-// Whether a tensor is the whole of a block on the CPU that no operator has made.
-bool is_plain_input(PyObject* tensor) {
-  return is(tensor, names().is_cpu, Py_True) && is(tensor, names().grad_fn, Py_None) &&
-         called(tensor, names().storage_offset) == 0;
-}
-
-// note_inputs(values, plain): say of the tensors in a tuple that they are inputs; False when one of
-// the values is anything but a tensor of exactly that type on the CPU: nothing was said then.
-PyObject* note_inputs(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2 || !PyTuple_Check(args[0])) {
-    PyErr_SetString(PyExc_TypeError, "note_inputs() takes a tuple and the type of tensors");
-    return nullptr;
-  }
-  const Py_ssize_t size = PyTuple_GET_SIZE(args[0]);
-  for (Py_ssize_t i = 0; i < size; ++i) {
-    PyObject* const value = PyTuple_GET_ITEM(args[0], i);
-    if (reinterpret_cast<PyObject*>(Py_TYPE(value)) != args[1] || !is_plain_input(value)) {
+  // Gradients are new blocks in most steps, and gone before the next.
+  void before_step(nb::handle optimizer, nb::handle, nb::handle) {
+    if (is_stopped_) return;
+    auto known = optimizer_of(optimizer);
+    if (!known || known->parameter_count != count_of(optimizer)) {
       PyErr_Clear();
-      Py_RETURN_FALSE;
+      listener_.attr("learn_optimizer")(optimizer);
+      known = optimizer_of(optimizer);
+      if (!known) return;
     }
+    for (const auto& [parameter, bytes, device] : known->gradients) {
+      const nb::object gradient = attribute(parameter, names().grad);
+      if (gradient && !gradient.is_none())
+        note(called(gradient, names().data_ptr), bytes, device, kGradient);
+      PyErr_Clear();  // a statement less is no reason to break a training
+    }
+    if (known->others.size()) listener_.attr("tell_gradients")(known->others);
   }
-  for (Py_ssize_t i = 0; i < size; ++i) {
-    PyObject* const value = PyTuple_GET_ITEM(args[0], i);
-    const Owned nbytes(PyObject_GetAttr(value, names().nbytes));
-    note(called(value, names().data_ptr), number(nbytes.get()), Device{}, kInput);
+
+  void after_step(nb::handle optimizer, nb::handle, nb::handle) {
+    if (is_stopped_) return;
+    await_model();
+    const auto known = optimizer_of(optimizer);
+    if (known && known->has_stepped) return;
+    if (known) known->has_stepped = true;
+    listener_.attr("tell_optimizer")(optimizer);
+  }
+
+  void before_forward(nb::handle module, nb::handle args) {
+    if (is_stopped_) return;
+    remove_from(model_hooks_);
+    tell_inputs(args, 1);
+    // The hook gets no keyword arguments, by which many models take all their inputs.
+    if (const nb::object named = nb::steal(variable_of_caller(names().kwargs)))
+      tell_inputs(named, 1);
+    PyErr_Clear();
+    if (models_.find(module)) return;
+    models_.set(module, {});
+    listener_.attr("tell_model")(module);
+  }
+
+ private:
+  std::shared_ptr<Optimizer> optimizer_of(nb::handle optimizer) {
+    const auto* known = optimizers_.find(optimizer);
+    return known ? *known : nullptr;
+  }
+
+  // Whether torch.compile was used. A compiled module warns of global module hooks when it is
+  // called, and one that is compiled while they are there is compiled again when they are gone: too
+  // much for knowing the inputs.
+  bool compiles() {
+    if (!backends_) backends_ = compile_backends();
+    Py_ssize_t position = 0;
+    PyObject* backend = nullptr;
+    while (backends_ && PyDict_Next(backends_.ptr(), &position, nullptr, &backend))
+      if (PyCallable_Check(backend)) return true;
+    return false;
+  }
+
+  void await_model() {
+    if (model_hooks_ && !compiles())
+      PyObject_SetItem(model_hooks_.ptr(), model_key_.ptr(), model_hook_.ptr());
     PyErr_Clear();
   }
-  Py_RETURN_TRUE;
-}
 
-PyMethodDef functions[] = {
-    {"note_gradients", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&note_gradients)),
-     METH_FASTCALL, nullptr},
-    {"note_inputs", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&note_inputs)),
-     METH_FASTCALL, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+  void remove_from(nb::handle hooks) {
+    if (hooks) PyObject_DelItem(hooks.ptr(), model_key_.ptr());
+    PyErr_Clear();  // another thread's model was called meanwhile
+  }
+
+  // Tell of the tensors in lists, tuples and dicts, however nested up to a depth.
+  void tell_inputs(nb::handle value, int depth) {
+    PyObject* const object = value.ptr();
+    if (value.type().is(plain_)) return tell_input(value);
+    if (value.is_none() || PyLong_Check(object) || PyFloat_Check(object) || PyUnicode_Check(object))
+      return;
+    const bool is_dict = PyDict_Check(object);
+    if (!is_dict && !PyList_Check(object) && !PyTuple_Check(object))
+      return static_cast<void>(listener_.attr("tell_input")(value));
+    if (depth == kDeepest) return;
+    // A copy: whoever is asked below may change the program's own.
+    const nb::object all = is_dict                ? nb::steal(PyDict_Values(object))
+                           : PyList_Check(object) ? nb::steal(PyList_AsTuple(object))
+                                                  : nb::borrow(value);
+    PyObject* const fast = all.ptr();
+    for (Py_ssize_t i = 0; fast && i < PySequence_Fast_GET_SIZE(fast); ++i)
+      tell_inputs(PySequence_Fast_GET_ITEM(fast, i), depth + 1);
+  }
+
+  // Tell of a plain tensor, if no operator made it.
+  void tell_input(nb::handle tensor) {
+    const bool is_whole_on_cpu =
+        is(tensor, names().is_cpu, Py_True) && called(tensor, names().storage_offset) == 0;
+    if (is_whole_on_cpu) {
+      const bool is_made = !is(tensor, names().grad_fn, Py_None);
+      const int64_t address = is_made ? 0 : called(tensor, names().data_ptr);
+      if (address > 0) note(address, number(attribute(tensor, names().nbytes)), Device{}, kInput);
+      PyErr_Clear();
+    } else {
+      PyErr_Clear();
+      listener_.attr("tell_input")(tensor);
+    }
+  }
+
+  void note(int64_t address, int64_t bytes, Device device, uint8_t owner) {
+    if (address <= 0 || bytes <= 0) return;
+    if (note_.is_none())
+      Recorder::owned(static_cast<uintptr_t>(address), bytes, device, owner);
+    else
+      nb::steal(PyObject_CallFunction(note_.ptr(), "LLiii", static_cast<long long>(address),
+                                      static_cast<long long>(bytes), device.type, device.index,
+                                      owner));
+  }
+
+  nb::object listener_;
+  nb::object plain_;     // the type of plain tensors
+  nb::object note_;      // who is told instead of the recorder, or None
+  nb::object backends_;  // of torch.compile, once there are
+  nb::object model_hooks_;
+  nb::object model_key_;
+  nb::object model_hook_;
+  bool is_stopped_ = false;
+  WeakMap<std::shared_ptr<Optimizer>> optimizers_;
+  WeakMap<Model> models_;
+};
 
 }  // namespace
 
-void bind_owners(nanobind::module_& m) {
-  if (PyModule_AddFunctions(m.ptr(), functions) < 0) throw nanobind::python_error();
+void bind_owners(nb::module_& m) {
+  nb::class_<OwnerHooks>(m, "OwnerHooks")
+      .def(nb::init<nb::object, nb::object, nb::object>(), nb::arg(), nb::arg(), nb::arg().none())
+      .def("watch_models", &OwnerHooks::watch_models)
+      .def("know_optimizer", &OwnerHooks::know_optimizer)
+      .def("before_step", &OwnerHooks::before_step)
+      .def("after_step", &OwnerHooks::after_step)
+      .def("before_forward", &OwnerHooks::before_forward)
+      .def("stop", &OwnerHooks::stop);
 }
 
 }  // namespace stepscope

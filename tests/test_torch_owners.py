@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import warnings
 import weakref
 from collections import defaultdict
@@ -77,6 +78,7 @@ def test_gradients_without_an_optimizer_are_told_at_the_end() -> None:
     assert told[MemoryOwner.GRADIENT] == where(p.grad for p in model.parameters())
 
 
+@pytest.mark.usefixtures("way_to_the_frames")
 def test_inputs_are_found_by_position_by_name_and_in_lists() -> None:
     class Model(torch.nn.Module):
         def __init__(self) -> None:
@@ -91,6 +93,53 @@ def test_inputs_are_found_by_position_by_name_and_in_lists() -> None:
         Model()(ids, masks=[mask], extra={"bias": (bias,)})
     # What the inner module is called with is not the program's input.
     assert told[MemoryOwner.INPUT] == where([ids, mask, bias])
+
+
+def test_parameters_that_an_optimizer_gets_later_have_gradients() -> None:
+    model, optimizer = model_and_optimizer()
+    later = torch.nn.Parameter(torch.ones(7))
+    with statements() as told:
+        for _ in range(2):
+            (model(torch.randn(3, 4)).sum() + later.sum()).backward()
+            optimizer.step()
+            if len(optimizer.param_groups) == 1:
+                optimizer.add_param_group({"params": [later]})
+        gradients = where(p.grad for p in [*model.parameters(), later])
+        assert told[MemoryOwner.GRADIENT] == gradients
+
+
+def test_the_gradients_of_every_step_are_told() -> None:
+    model, optimizer = model_and_optimizer()
+    kept = []
+    with statements() as told:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+            kept += [p.grad for p in model.parameters()]
+    assert told[MemoryOwner.GRADIENT] == where(kept)
+
+
+def test_every_thread_is_heard() -> None:
+    trainings = [model_and_optimizer() for _ in range(4)]
+    kept: list[Any] = []
+
+    def train(model: Any, optimizer: Any) -> None:
+        for _ in range(20):
+            optimizer.zero_grad()
+            model(torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+            kept.extend(p.grad for p in model.parameters())
+
+    with statements() as told:
+        threads = [threading.Thread(target=train, args=each) for each in trainings]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    state = [v for _, o in trainings for each in o.state.values() for v in each.values()]
+    assert told[MemoryOwner.GRADIENT] == where(kept)
+    assert told[MemoryOwner.OPTIMIZER_STATE] == where(state)
 
 
 def test_what_a_graph_made_is_no_input() -> None:
@@ -158,6 +207,19 @@ def test_nothing_is_kept_alive() -> None:
         assert [ref() for ref in watched] == [None] * len(watched)
 
 
+def test_nothing_is_left_of_it_after_the_end() -> None:
+    owners = TorchOwners(lambda *_: None)
+    owners.start()
+    model, optimizer = model_and_optimizer()
+    model(torch.randn(3, 4)).sum().backward()
+    optimizer.step()
+    owners.stop()
+    left = weakref.ref(owners)
+    del owners
+    gc.collect()
+    assert left() is None
+
+
 def test_no_operator_runs_for_it() -> None:
     from torch.profiler import ProfilerActivity, profile
 
@@ -199,6 +261,31 @@ def test_odd_tensors_and_a_failing_listener_break_nothing() -> None:
         optimizer.step()
         owners.stop()
         owners.stop()
+
+
+def test_a_tensor_that_answers_no_question_breaks_nothing() -> None:
+    from torch.optim.optimizer import _global_optimizer_pre_hooks
+
+    class Silent(torch.Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            raise RuntimeError(func)
+
+    class Model(torch.nn.Module):
+        def forward(self, data: Any, *, more: Any) -> None:
+            pass
+
+    plain = torch.ones(5)
+    silent = plain.clone().as_subclass(Silent)
+    with statements() as told:
+        Model()(silent, more=[silent, plain])
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3))])
+        optimizer.param_groups[0]["params"] = [silent]
+        for hook in _global_optimizer_pre_hooks.values():
+            hook(optimizer, (), {})
+    assert told[MemoryOwner.INPUT] == where([plain])
 
 
 def test_compiled_modules_neither_warn_nor_compile_again() -> None:

@@ -157,9 +157,7 @@ class OwnerHooks {
                       const std::vector<uint32_t>& devices, nb::tuple others) {
     auto known = std::make_shared<Optimizer>();
     for (size_t i = 0; i < parameters.size(); ++i) {
-      const Device device{static_cast<uint8_t>(devices.at(i) >> 8),
-                          static_cast<int8_t>(devices.at(i) & 0xFF)};
-      known->gradients.push_back({parameters[i], bytes.at(i), device});
+      known->gradients.push_back({parameters[i], bytes.at(i), Device::of(devices.at(i))});
     }
     known->parameter_count = static_cast<int64_t>(parameters.size() + others.size());
     known->others = std::move(others);

@@ -294,8 +294,7 @@ Recorder::Label Recorder::label(std::string_view name) {
 }
 
 OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
-  if (!recording()) return nullptr;
-  const auto fill = [&](const ThreadState& state, const Recording&, OpenSlice& slice) {
+  const auto fill = [&](const Lane& lane, OpenSlice& slice) {
     slice.kind = kind;
     slice.flags = 0;
     slice.sequence = -1;
@@ -303,9 +302,20 @@ OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
     slice.context = 0;
     slice.label = label.id;
     slice.detail = 0;
-    return label.generation == state.generation;
+    slice.stack = 0;
+    return label.generation == lane.generation;
   };
-  return begin_slice(0, start_ticks, fill);
+  if (!start_ticks) [[likely]] {
+    ThreadState* const state = ThreadState::current();
+    if (!state) return nullptr;
+    OpenSlice* const begun =
+        state->Lane::begin(shared_state, [&](OpenSlice& slice) { return fill(*state, slice); });
+    if (begun) return begun;
+  }
+  if (!recording()) return nullptr;
+  return begin_slice(0, start_ticks, [&](const ThreadState& state, const Recording&, OpenSlice& s) {
+    return fill(state, s);
+  });
 }
 
 void Recorder::allocated(uintptr_t address, int64_t bytes, Device device) {

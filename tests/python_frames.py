@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import sys
+import textwrap
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from recording import nothing_left_on, parents, row_of
 from stepscope.record.options import StackMode
@@ -35,9 +37,11 @@ def stacks_recorded() -> Iterator[Session]:
 
 
 @contextlib.contextmanager
-def calls_recorded(limit: MemoryLimit | None = None) -> Iterator[Session]:
-    """Record ranges and all calls."""
-    session = Session(Recorder([PythonCalls(StackMode.CALLS)], limit))
+def calls_recorded(
+    limit: MemoryLimit | None = None, mode: StackMode = StackMode.CALLS
+) -> Iterator[Session]:
+    """Record ranges and calls."""
+    session = Session(Recorder([PythonCalls(mode)], limit))
     session.start()
     try:
         yield session
@@ -67,11 +71,52 @@ def no_calls_left_on() -> Iterator[None]:
     assert threading.getprofile() is None
     if MONITORED:
         assert "stepscope" not in map(sys.monitoring.get_tool, range(6))
+    else:
+        assert evaluator() == DEFAULT_EVALUATOR
+
+
+def evaluator() -> int | None:
+    """Return the address of what evaluates frames, see PEP 523."""
+    get = ctypes.pythonapi._PyInterpreterState_GetEvalFrameFunc
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    address: int | None = get(_interpreter())
+    return address
+
+
+def set_evaluator(address: int | None) -> None:
+    """Let frames be evaluated by what stands at the address."""
+    set_function = ctypes.pythonapi._PyInterpreterState_SetEvalFrameFunc
+    set_function.restype, set_function.argtypes = None, [ctypes.c_void_p, ctypes.c_void_p]
+    set_function(_interpreter(), address)
+
+
+def _interpreter() -> int | None:
+    get = ctypes.pythonapi.PyInterpreterState_Get
+    get.restype = ctypes.c_void_p
+    address: int | None = get()
+    return address
+
+
+DEFAULT_EVALUATOR = ctypes.cast(ctypes.pythonapi._PyEval_EvalFrameDefault, ctypes.c_void_p).value
+
+
+def in_library(source: str, **names: Any) -> Callable[..., Any]:
+    """Return the function that the source defines, as an installed package would have it."""
+    scope: dict[str, Any] = names
+    before = set(scope)
+    exec(compile(textwrap.dedent(source), "/opt/site-packages/library.py", "exec"), scope)
+    (function,) = [scope[name] for name in scope.keys() - before - {"__builtins__"}]
+    return cast("Callable[..., Any]", function)
 
 
 def named(function: Callable[..., Any]) -> str:
     """Return what a call of the function is called: by its first line."""
     return place(function, 0, function.__name__)
+
+
+def count(trace: Trace, function: Callable[..., Any]) -> int:
+    """Return how many calls of the function there are."""
+    return list(trace.names()).count(named(function))
 
 
 def calls_below(trace: Trace, name: str) -> list[tuple[str, str | None]]:

@@ -28,7 +28,7 @@ from recording import (
     thread_of,
     trace_of,
 )
-from stepscope import notices, profile, record_function
+from stepscope import StackMode, notices, profile, record_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,7 +261,7 @@ def test_the_names_are_those_of_torch(tmp_path: Path) -> None:
     with torch.profiler.profile(with_stack=True) as theirs:
         work()
     theirs.export_chrome_trace(str(tmp_path / "torch.json"))
-    with profile(with_stack=True) as ours:
+    with profile(with_stack=StackMode.ALL_CALLS) as ours:
         work()
     text = (tmp_path / "torch.json").read_text("utf-8", "replace")  # torch 2.6 writes garbage
     events = json.loads(text, strict=False)["traceEvents"]

@@ -5,13 +5,12 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/clock.h"
 #include "core/recorder.h"
-#include "python/code_names.h"
+#include "python/callees.h"
 #include "python/module.h"
 
 namespace nb = nanobind;
@@ -19,73 +18,23 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-// ---- the names of what is called
-
-struct Callee {
-  const void* key = nullptr;  // the code object, or the PyMethodDef; null: a free place
-  PyObject* keeper = nullptr;
-  Recorder::Label label;
-  // Whether it is shown, when its caller is shown and when not.
-  bool hidden = false;
-  bool hidden_below = true;
-};
-
-// By address, in open addressing. Each holds a reference, so that the address stays its own.
-class Callees {
- public:
-  template <typename Make>
-  const Callee& find(const void* key, const Make& make) {
-    size_t at = hash(key);
-    while (places_[at].key && places_[at].key != key) at = (at + 1) & (places_.size() - 1);
-    if (places_[at].key) [[likely]]
-      return places_[at];
-    const Callee made = make();
-    if (2 * ++used_ > places_.size()) grow();
-    return put(made);
-  }
-
-  void clear() {
-    const std::vector<Callee> gone = std::exchange(places_, std::vector<Callee>(kFirstPlaces));
-    used_ = 0;
-    for (const Callee& callee : gone) Py_XDECREF(callee.keeper);
-  }
-
- private:
-  static constexpr size_t kFirstPlaces = 1024;
-
-  size_t hash(const void* key) const {
-    const uint64_t mixed = reinterpret_cast<uintptr_t>(key) * 0x9E3779B97F4A7C15ULL;
-    return (mixed >> 32) & (places_.size() - 1);
-  }
-  const Callee& put(const Callee& callee) {
-    size_t at = hash(callee.key);
-    while (places_[at].key) at = (at + 1) & (places_.size() - 1);
-    return places_[at] = callee;
-  }
-  void grow() {
-    const std::vector<Callee> old = std::exchange(places_, std::vector<Callee>(2 * places_.size()));
-    for (const Callee& callee : old) {
-      if (callee.key) put(callee);
-    }
-  }
-
-  std::vector<Callee> places_ = std::vector<Callee>(kFirstPlaces);
-  size_t used_ = 0;
-};
-
 // ---- what is open on each thread
 
 struct OpenCall {
   const void* key;
   OpenSlice* slice;  // null: not shown
+  bool of_frame;     // who evaluates its frame will end it, no event
+  bool in_library;   // Python code that is not the program's own
 };
 using CallStack = std::vector<OpenCall>;
+constexpr size_t kUsualDepth = 128;
 
 struct State {
-  int users = 0;
   uint32_t run = 0;  // counts the times that recording was switched on
-  uint64_t start_ticks = 0;
+  bool all_calls = false;
+  int users = 0;
   Callees callees;
+  uint64_t start_ticks = 0;
   std::vector<std::unique_ptr<CallStack>> stacks;  // one a thread that made a call in this run
 };
 
@@ -96,48 +45,28 @@ thread_local uint32_t my_run __attribute__((tls_model("initial-exec"))) = 0;
 
 // ---- pushing and popping
 
-const Callee& callee_of(PyCodeObject* code) {
-  return state->callees.find(code, [&] {
-    Py_INCREF(code);
-    const std::string name = place_name(code, code->co_firstlineno, code->co_name);
-    return Callee{code, reinterpret_cast<PyObject*>(code), Recorder::label(name),
-                  is_hidden(code, false), is_hidden(code, true)};
-  });
-}
-
-// pybind11 binds its functions to an object that holds the PyMethodDef, too: it is no self.
-bool is_holder(PyObject* self) {
-  return PyCapsule_CheckExact(self) ||
-         std::string_view(Py_TYPE(self)->tp_name).find("pybind11_detail_function_record") !=
-             std::string_view::npos;
-}
-
-const Callee& callee_of(PyMethodDef* method, PyObject* self) {
-  return state->callees.find(method, [&] {
-    PyObject* const holder = self && is_holder(self) ? self : nullptr;
-    Py_XINCREF(holder);
-    const bool is_bound = self && !holder && !PyModule_Check(self);
-    const std::string name = builtin_name(method->ml_name, is_bound ? Py_TYPE(self) : nullptr);
-    return Callee{method, holder, Recorder::label(name)};
-  });
-}
-
-void push(CallStack& stack, const Callee& callee, uint64_t start_ticks = 0) {
+void push(CallStack& stack, const Callee& callee, bool of_frame, uint64_t start_ticks = 0) {
   const bool below_hidden = !stack.empty() && !stack.back().slice;
   const bool hidden = below_hidden ? callee.hidden_below : callee.hidden;
-  stack.push_back(
-      {callee.key, hidden ? nullptr : Recorder::begin(Kind::kPython, callee.label, start_ticks)});
+  OpenSlice* const slice =
+      hidden ? nullptr : Recorder::begin(Kind::kPython, callee.label, start_ticks);
+  stack.push_back({callee.key, slice, of_frame, callee.in_library});
+}
+
+// End what is open from this place on.
+void end_from(CallStack& stack, size_t place) {
+  while (stack.size() > place) {
+    if (OpenSlice* const slice = stack.back().slice) Recorder::end(slice);
+    stack.pop_back();
+  }
 }
 
 // The innermost call of the key ends, and what was left open inside of it. A call that began before
-// its thread was watched is not known, and ends nothing.
+// its thread was watched is not known, and ends nothing. Nor does one outside of a frame that is
+// still evaluated.
 void pop(CallStack& stack, const void* key) {
-  size_t at = stack.size();
-  while (at > 0 && stack[at - 1].key != key) --at;
-  if (at == 0) return;
-  while (stack.size() >= at) {
-    if (OpenSlice* const slice = stack.back().slice) Recorder::end(slice);
-    stack.pop_back();
+  for (size_t at = stack.size(); at > 0 && !stack[at - 1].of_frame; --at) {
+    if (stack[at - 1].key == key) return end_from(stack, at - 1);
   }
 }
 
@@ -154,13 +83,14 @@ void push_frames(CallStack& stack, size_t besides, uint64_t start_ticks) {
     frame = caller;
   }
   for (size_t i = codes.size(); i-- > besides;) {
-    push(stack, callee_of(codes[i]), start_ticks);
+    push(stack, state->callees.of(codes[i]), false, start_ticks);
   }
 }
 
 [[gnu::noinline]] CallStack& first_stack(size_t besides, uint64_t start_ticks) {
   const nb::error_scope keep_error;
   my_stack = state->stacks.emplace_back(std::make_unique<CallStack>()).get();
+  my_stack->reserve(kUsualDepth);
   my_run = state->run;
   push_frames(*my_stack, besides, start_ticks);
   return *my_stack;
@@ -186,13 +116,19 @@ void end_open_calls() {
 }
 
 // What keeps Python calls from being recorded, or nothing.
-std::string start_calls() {
+//
+// Whoever wants all calls, of functions in C as well wherever they are called, has others see them,
+// too, until nobody wants any.
+std::string start_calls(bool all_calls) {
   if (state->users == 0) {
     end_open_calls();
     state->callees.clear();
+    state->all_calls = all_calls;
     state->start_ticks = Clock::ticks();
-    if (std::string reason = install_call_hook(); !reason.empty()) return reason;
+    if (std::string reason = install_call_hook(all_calls); !reason.empty()) return reason;
     first_stack(0, state->start_ticks);
+  } else if (all_calls && !std::exchange(state->all_calls, true)) {
+    extend_call_hook();
   }
   ++state->users;
   return {};
@@ -222,17 +158,53 @@ void forget_calls_after_fork() {
 
 void on_call(PyCodeObject* code) noexcept {
   CallStack& stack = stack_before_event(1);
-  push(stack, callee_of(code));
+  push(stack, state->callees.of(code), false);
 }
 
 void on_return(PyCodeObject* code) noexcept { pop(stack_before_event(0), code); }
 
 void on_c_call(PyMethodDef* method, PyObject* self) noexcept {
   CallStack& stack = stack_before_event(0);
-  push(stack, callee_of(method, self));
+  if (!state->all_calls && !stack.empty() && stack.back().in_library) return;
+  push(stack, state->callees.of(method, self), false);
 }
 
-void on_c_return(PyMethodDef* method) noexcept { pop(stack_before_event(0), method); }
+// One that was not wanted when it began is not there to end: its caller is the innermost.
+void on_c_return(PyMethodDef* method) noexcept {
+  CallStack& stack = stack_before_event(0);
+  if (stack.empty() || stack.back().in_library) return;
+  pop(stack, method);
+}
+
+FrameCall begin_frame(PyCodeObject* code) noexcept {
+  CallStack& stack = stack_before_event(0);
+  const auto depth = static_cast<uint32_t>(stack.size());
+  push(stack, state->callees.of(code), true);
+  const OpenCall& call = stack.back();
+  return {code, call.slice, my_run, depth, call.in_library};
+}
+
+// Where the call is not found any more, recording has begun anew, or the thread went on with
+// another stack of frames meanwhile.
+void end_frame(const FrameCall& call) noexcept {
+  if (call.run != state->run) [[unlikely]]
+    return;
+  CallStack& stack = *my_stack;
+  if (call.depth >= stack.size()) return;
+  const OpenCall& open = stack[call.depth];
+  if (open.key == call.key && open.slice == call.slice) end_from(stack, call.depth);
+}
+
+bool is_innermost_frame(PyCodeObject* code) noexcept {
+  const CallStack& stack = stack_before_event(0);
+  return !stack.empty() && stack.back().of_frame && stack.back().key == code;
+}
+
+uint32_t calls_run() noexcept { return state->run; }
+
+bool skips_c_calls_of(PyCodeObject* code) noexcept {
+  return !state->all_calls && state->callees.of(code).in_library;
+}
 
 bool on_new_thread() noexcept {
   if (state->users == 0) return false;
@@ -241,7 +213,7 @@ bool on_new_thread() noexcept {
 }
 
 void bind_calls(nb::module_& m) {
-  m.def("start_calls", &start_calls);
+  m.def("start_calls", &start_calls, nb::arg("all_calls"));
   m.def("stop_calls", &stop_calls);
   m.def("clear_calls", &clear_calls);
   m.def("forget_calls_after_fork", &forget_calls_after_fork);

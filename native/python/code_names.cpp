@@ -35,6 +35,10 @@ std::string text_of(PyObject* text) {
   return copy;
 }
 
+bool lies_in(std::string_view path, std::string_view folder) {
+  return !folder.empty() && path.starts_with(folder);
+}
+
 std::string_view without_prefix(std::string_view path) {
   for (const std::string& prefix : paths().prefixes) {
     if (path.starts_with(prefix)) return path.substr(prefix.size());
@@ -54,13 +58,17 @@ void set_paths(std::vector<std::string> prefixes, std::string own_folder,
 
 bool is_hidden(PyCodeObject* code, bool caller_is_hidden) {
   const std::string path = text_of(code->co_filename);
-  const auto lies_in = [&](const std::string& folder) {
-    return !folder.empty() && path.starts_with(folder);
-  };
-  if (lies_in(paths().own_folder)) return true;
+  if (lies_in(path, paths().own_folder)) return true;
   if (!caller_is_hidden) return false;
   if (path.starts_with("<frozen ")) return true;
-  return lies_in(paths().library_folder) && path.find("-packages/") == std::string::npos;
+  return lies_in(path, paths().library_folder) && path.find("-packages/") == std::string::npos;
+}
+
+bool is_library(PyCodeObject* code) {
+  const std::string path = text_of(code->co_filename);
+  return lies_in(path, paths().own_folder) || lies_in(path, paths().library_folder) ||
+         path.starts_with("<frozen ") || path.find("/site-packages/") != std::string::npos ||
+         path.find("/dist-packages/") != std::string::npos;
 }
 
 std::string place_name(PyCodeObject* code, int line, PyObject* function) {

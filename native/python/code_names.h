@@ -20,6 +20,9 @@ void set_paths(std::vector<std::string> prefixes, std::string own_folder,
 // use of the standard library. What the library calls back is the program again.
 bool is_hidden(PyCodeObject* code, bool caller_is_hidden);
 
+// Whether it is not the program's own: of an installed package, of Python, or ours.
+bool is_library(PyCodeObject* code);
+
 std::string place_name(PyCodeObject* code, int line, PyObject* function);
 
 // With the line that an instruction belongs to.

@@ -86,13 +86,9 @@ const _PyInterpreterFrame* innermost(const PyThreadState* thread) {
   return thread->cframe->current_frame;
 }
 Site site_of(const _PyInterpreterFrame* frame) { return reinterpret_cast<Site>(frame->prev_instr); }
-PyObject* executable_of(const _PyInterpreterFrame* frame) {
-  return reinterpret_cast<PyObject*>(frame->f_code);
-}
 #else
 const _PyInterpreterFrame* innermost(const PyThreadState* thread) { return thread->current_frame; }
 Site site_of(const _PyInterpreterFrame* frame) { return reinterpret_cast<Site>(frame->instr_ptr); }
-PyObject* executable_of(const _PyInterpreterFrame* frame) { return frame->f_executable; }
 #endif
 
 // The interpreter's own frames are walked like all others: they, too, stand at a site.
@@ -189,5 +185,22 @@ std::vector<Frame> frames_of(PyThreadState* thread) {
 PyObject* variable_of_caller(PyObject* name) {
   return only_public ? variable_public(name) : variable_internal(name);
 }
+
+PyObject* executable_of([[maybe_unused]] const _PyInterpreterFrame* frame) {
+#if !STEPSCOPE_INTERNAL_FRAMES
+  return nullptr;
+#elif PY_VERSION_HEX < 0x030D0000
+  return reinterpret_cast<PyObject*>(frame->f_code);
+#else
+  return frame->f_executable;
+#endif
+}
+
+#if PY_VERSION_HEX < 0x030C0000
+bool makes_generator(const _PyInterpreterFrame* frame) {
+  constexpr int kGenerators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  return (frame->f_code->co_flags & kGenerators) && frame->owner != FRAME_OWNED_BY_GENERATOR;
+}
+#endif
 
 }  // namespace stepscope

@@ -15,6 +15,8 @@
 #include <span>
 #include <vector>
 
+struct _PyInterpreterFrame;
+
 namespace stepscope {
 
 // An address inside of a code object that tells the instruction, too: two frames that stand at one
@@ -79,5 +81,12 @@ std::vector<Frame> frames_of(PyThreadState* thread);
 // A new reference to a variable of the function that called the innermost one in Python, or null
 // where there is none by this (interned) name. Needs the GIL.
 PyObject* variable_of_caller(PyObject* name);
+
+// What a frame of the interpreter runs, borrowed; only where internal_frames_work().
+PyObject* executable_of(const _PyInterpreterFrame* frame);
+#if PY_VERSION_HEX < 0x030C0000
+// Whether evaluating it runs nothing of the function, but makes its generator or coroutine.
+bool makes_generator(const _PyInterpreterFrame* frame);
+#endif
 
 }  // namespace stepscope

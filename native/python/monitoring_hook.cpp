@@ -17,6 +17,8 @@ namespace {
 constexpr int kToolIds[] = {2, 4, 3};
 int tool_id = -1;
 
+PyObject* disable = nullptr;  // what a callback returns to hear no more from an instruction
+
 PyObject* py_start(PyObject*, PyObject* const* args, Py_ssize_t) {
   on_call(reinterpret_cast<PyCodeObject*>(args[0]));
   Py_RETURN_NONE;
@@ -36,7 +38,9 @@ PyMethodDef* method_of(PyObject* callable) {
   return nullptr;
 }
 
+// With CALL, the instruction stops to tell of C_RETURN and C_RAISE, too.
 PyObject* call(PyObject*, PyObject* const* args, Py_ssize_t) {
+  if (skips_c_calls_of(reinterpret_cast<PyCodeObject*>(args[0]))) return Py_NewRef(disable);
   PyObject* const callable = args[2];
   PyMethodDef* const method = method_of(callable);
   if (!method) Py_RETURN_NONE;
@@ -83,12 +87,14 @@ int free_tool_id(const nb::object& monitoring) {
 
 }  // namespace
 
-std::string install_call_hook() {
+// An instruction may have been told to be silent in an earlier recording.
+std::string install_call_hook(bool) {
   const nb::object monitoring = nb::module_::import_("sys").attr("monitoring");
   const int id = free_tool_id(monitoring);
   if (id < 0) return "other tools have taken all of sys.monitoring's places";
   monitoring.attr("use_tool_id")(id, "stepscope");
   tool_id = id;
+  if (!disable) disable = nb::object(monitoring.attr("DISABLE")).release().ptr();
   int events = 0;
   for (Callback& callback : callbacks) {
     const nb::object function = nb::steal(PyCFunction_New(&callback.def, nullptr));
@@ -99,8 +105,11 @@ std::string install_call_hook() {
     }
   }
   monitoring.attr("set_events")(id, events);
+  extend_call_hook();
   return {};
 }
+
+void extend_call_hook() { nb::module_::import_("sys").attr("monitoring").attr("restart_events")(); }
 
 void remove_call_hook() {
   if (tool_id < 0) return;

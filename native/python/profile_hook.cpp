@@ -1,17 +1,28 @@
-// Python 3.11: a profile function in C, set for every thread.
+// Python 3.11: a profile function in C, set for every thread. It tells of all calls, or only of
+// those that the frame hook does not see.
 #include "python/calls.h"
 
 #if PY_VERSION_HEX < 0x030C0000
 
+#include "python/frame_hook.h"
+
 namespace stepscope {
 namespace {
+
+void on_python_call(PyCodeObject* code) {
+  if (frame_hook_is_on()) {
+    if (!frame_hook_is_lost(code)) return;
+    use_profile_function_only();
+  }
+  on_call(code);
+}
 
 int on_event(PyObject*, PyFrameObject* frame, int what, PyObject* arg) {
   switch (what) {
     case PyTrace_CALL:
     case PyTrace_RETURN: {
       PyCodeObject* const code = PyFrame_GetCode(frame);
-      what == PyTrace_CALL ? on_call(code) : on_return(code);
+      what == PyTrace_CALL ? on_python_call(code) : on_return(code);
       Py_DECREF(code);
       break;
     }
@@ -49,7 +60,7 @@ PyThreadState* first_thread() { return PyInterpreterState_ThreadHead(PyInterpret
 
 }  // namespace
 
-std::string install_call_hook() {
+std::string install_call_hook(bool all_calls) {
   for (const PyThreadState* thread = first_thread(); thread; thread = thread->next) {
     if (thread->c_profilefunc && !is_ours(thread)) {
       return "another profiler (sys.setprofile, cProfile) is active";
@@ -62,11 +73,23 @@ std::string install_call_hook() {
       return "an audit hook forbids profiling";
     }
   }
+  if (!all_calls) install_frame_hook(&on_event);  // or else the profile function tells of all
   return {};
+}
+
+void extend_call_hook() { use_profile_function_only(); }
+
+// Where it sleeps, it has to be woken.
+void use_profile_function_only() {
+  remove_frame_hook();
+  for (PyThreadState* thread = first_thread(); thread; thread = PyThreadState_Next(thread)) {
+    if (is_ours(thread) && !thread->tracing) thread->cframe->use_tracing = kAwake;
+  }
 }
 
 // Where somebody else has come in meanwhile, that stays.
 void remove_call_hook() {
+  remove_frame_hook();
   for (PyThreadState* thread = first_thread(); thread; thread = PyThreadState_Next(thread)) {
     if (is_ours(thread) && _PyEval_SetProfile(thread, nullptr, nullptr) < 0) PyErr_Clear();
   }

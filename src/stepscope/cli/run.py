@@ -133,8 +133,8 @@ def _add_recording_options(parser: Parser) -> list[argparse.Action]:
             "--stacks",
             choices=[mode.value for mode in StackMode],
             default=StackMode.NONE.value,
-            help="record Python's stack at operators, or all calls of Python functions, too "
-            "(default: none)",
+            help="record Python's stack at operators, or all calls of Python functions, too; "
+            "all-calls has those of functions in C that libraries make, besides (default: none)",
         ),
     ]
 

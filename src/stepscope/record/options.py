@@ -11,7 +11,8 @@ class StackMode(Enum):
 
     NONE = "none"
     OPERATORS = "operators"  # the frames in which an operator starts
-    CALLS = "calls"  # those, and every call of a Python function with its time
+    CALLS = "calls"  # those, and every call with its time, but of functions in C by libraries
+    ALL_CALLS = "all-calls"  # those of functions in C by libraries, too
 
 
 @dataclass(frozen=True, slots=True)

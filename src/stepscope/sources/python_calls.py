@@ -25,8 +25,9 @@ _OWN_FOLDER = str(Path(__file__).parents[1]) + os.sep
 class PythonCalls:
     """Python as a source: while it is started, operators note their stack.
 
-    With ``StackMode.CALLS`` every call of a Python function, or of one written in C, is a slice
-    besides. The recorder keeps all of it.
+    With ``StackMode.CALLS`` every call of a Python function is a slice besides, and every call of
+    one written in C that the program's own code makes; with ``StackMode.ALL_CALLS`` those that
+    libraries make, too. The recorder keeps all of it.
     """
 
     name = "python"
@@ -51,9 +52,9 @@ class PythonCalls:
             return
         _native.clear_stacks()
         _native.start_stacks()
-        if self._mode is not StackMode.CALLS:
+        if self._mode is StackMode.OPERATORS:
             return
-        self._obstacle = _native.start_calls()
+        self._obstacle = _native.start_calls(self._mode is StackMode.ALL_CALLS)
         self._calls_started = not self._obstacle
         if self._obstacle:
             notify(f"Python calls are not recorded, only the stacks of operators: {self._obstacle}")
@@ -83,13 +84,15 @@ class PythonCalls:
             return "the Python stack of each operator"
         if self._obstacle:
             return f"the Python stack of each operator; no calls: {self._obstacle}"
+        if self._mode is StackMode.ALL_CALLS:
+            return "the Python stack of each operator, and all calls"
         return "the Python stack of each operator, and all Python calls"
 
     def overhead_ns(self) -> float:
         """Return the calibrated cost of one call; 0 where somebody would record the calibration."""
-        if self._mode is not StackMode.CALLS or self._obstacle or _native.recording():
+        if self._mode in (StackMode.NONE, StackMode.OPERATORS) or self._obstacle:
             return 0.0
-        return _calibrated_ns()
+        return 0.0 if _native.recording() else _calibrated_ns(self._mode)
 
 
 def _path_prefixes() -> list[str]:
@@ -128,12 +131,12 @@ def _nothing() -> None: ...
 
 
 @functools.cache
-def _calibrated_ns() -> float:
+def _calibrated_ns(mode: StackMode) -> float:
     """Measure what recording adds to the call of a function that does nothing."""
     window = _native.open_window(0, False)
     try:
         bare_ns = _ns_each()
-        if _native.start_calls():
+        if _native.start_calls(mode is StackMode.ALL_CALLS):
             return 0.0
         try:
             return max(_ns_each() - bare_ns, 0.0)

@@ -1,0 +1,61 @@
+// What is called, with the name that it has in a trace. All needs the GIL.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/recorder.h"
+
+namespace stepscope {
+
+// Two of them fill a cache line.
+struct alignas(32) Callee {
+  const void* key = nullptr;  // the code object, or the PyMethodDef; null: a free place
+  PyObject* keeper = nullptr;
+  Recorder::Label label;
+  // Whether it is shown, when its caller is shown and when not.
+  bool hidden = false;
+  bool hidden_below = true;
+  bool in_library = false;  // code that is not the program's own
+};
+
+// By address, in open addressing. Each holds a reference, so that the address stays its own.
+class Callees {
+ public:
+  const Callee& of(PyCodeObject* code) {
+    const Callee& found = places_[place_of(code)];
+    return found.key ? found : learn(code);
+  }
+  const Callee& of(PyMethodDef* method, PyObject* self) {
+    const Callee& found = places_[place_of(method)];
+    return found.key ? found : learn(method, self);
+  }
+
+  void clear();
+
+ private:
+  static constexpr size_t kFirstPlaces = 1024;
+
+  // Where it stands, or the free place where it will.
+  size_t place_of(const void* key) const {
+    const uint64_t mixed = reinterpret_cast<uintptr_t>(key) * 0x9E3779B97F4A7C15ULL;
+    size_t at = (mixed >> 32) & mask_;
+    while (places_[at].key && places_[at].key != key) at = (at + 1) & mask_;
+    return at;
+  }
+
+  [[gnu::noinline]] const Callee& learn(PyCodeObject* code);
+  [[gnu::noinline]] const Callee& learn(PyMethodDef* method, PyObject* self);
+  const Callee& put(const Callee& callee);
+  void grow();
+
+  size_t mask_ = kFirstPlaces - 1;
+  std::vector<Callee> places_ = std::vector<Callee>(kFirstPlaces);
+  size_t used_ = 0;
+};
+
+}  // namespace stepscope

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROUNDS = 11
-PROCESSES = 5
+PROCESSES = 9
 
 
 def adds() -> tuple[Callable[[], object], int]:

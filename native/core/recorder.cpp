@@ -142,7 +142,7 @@ template <typename Fill>
 void note_block(Kind kind, uintptr_t address, int64_t bytes, Device device, uint8_t flags) {
   const auto size = static_cast<uint64_t>(bytes);
   ThreadState* const state = ThreadState::current();
-  if (state && state->note(shared_state, kind, address, size, device.word(), flags)) return;
+  if (state && state->note(kind, address, size, device.word(), flags)) return;
   note(kind, [&](Record& record) {
     record.end_ticks = size;
     record.sequence = static_cast<int64_t>(address);
@@ -309,7 +309,7 @@ OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
     ThreadState* const state = ThreadState::current();
     if (!state) return nullptr;
     OpenSlice* const begun =
-        state->Lane::begin(shared_state, [&](OpenSlice& slice) { return fill(*state, slice); });
+        state->Lane::begin([&](OpenSlice& slice) { return fill(*state, slice); });
     if (begun) return begun;
   }
   if (!recording()) return nullptr;
@@ -347,7 +347,7 @@ std::vector<std::string> Recorder::type_names() {
 
 void Recorder::end(OpenSlice* slice) {
   ThreadState* const state = ThreadState::current();
-  if (!state || !state->end(shared_state, *slice)) end_slice(slice, 0);
+  if (!state || !state->end(*slice)) end_slice(slice, 0);
 }
 
 void Recorder::cut_off(OpenSlice* slice) { end_slice(slice, kUnfinished); }
@@ -363,7 +363,6 @@ uint32_t Recorder::thread() {
 const stepscope_core_api& Recorder::core_api() {
   static const stepscope_core_api api{
       .version = STEPSCOPE_CORE_API_VERSION,
-      .shared = &shared_state,
       .lane = &api_lane,
       .label = &api_label,
       .inputs = &api_inputs,

@@ -14,6 +14,8 @@
 namespace stepscope {
 
 struct ThreadState : Lane {
+  ThreadState() : Lane(shared_state) {}
+
   // Null when the thread is already shutting down.
   static ThreadState* current() {
     if (mine_) [[likely]]

@@ -37,7 +37,7 @@ inline OpenSlice* enter_operator(const char* name, const char* overload = "") {
   const stepscope_core_api& core = Recorder::core_api();
   thread_local Lane* lane = nullptr;
   if (!lane) lane = core.lane(&lane);
-  OpenSlice* const slice = !lane ? nullptr : lane->begin(*core.shared, [&](OpenSlice& begun) {
+  OpenSlice* const slice = !lane ? nullptr : lane->begin([&](OpenSlice& begun) {
     begun.label = core.label(lane, &what);
     begun.sequence = what.sequence;
     begun.context = begun.forward_thread = begun.detail = begun.stack = 0;

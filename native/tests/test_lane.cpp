@@ -14,7 +14,7 @@ using std::string_literals::operator""s;
 
 namespace {
 
-bool is_open() { return ThreadState::current()->is_open(shared_state); }
+bool is_open() { return ThreadState::current()->is_open(); }
 
 // An operator whose name lasts at its address.
 OpenSlice* enter_lasting(const char* name, const char* overload) {

@@ -57,14 +57,12 @@ struct stepscope_begin {
 
 namespace stepscope {
 struct Lane;
-struct SharedState;
 }  // namespace stepscope
 
 struct stepscope_core_api {
   uint32_t version;
   /* For the short way, see lane.h. The lane of the calling thread, NULL when it is already shutting
      down; the slot is cleared when it does. */
-  const stepscope::SharedState* shared;
   stepscope::Lane* (*lane)(stepscope::Lane** slot);
   /* The label of a name that is not known to last at its address, and the number of an operator's
      encoded inputs. Both only while the lane is inside and open. */

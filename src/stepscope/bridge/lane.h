@@ -149,6 +149,8 @@ inline uint64_t counter_ticks() {
 // core wait for its stores to drain, hundreds of ns an operator. Whoever reads what another thread
 // wrote orders it from that side (see Inside).
 struct alignas(64) Lane {
+  explicit Lane(const SharedState& its_shared) : shared(its_shared) {}
+
   // What every operator needs stands first, on one cache line.
   std::atomic<uint32_t> inside{0};
   uint32_t epoch = 0;       // as of when the short way was found open; 0: it is closed
@@ -157,13 +159,12 @@ struct alignas(64) Lane {
   Cursor cursor;
   uint64_t begun = 0;
   OpenSlice* free_slices = nullptr;
+  const SharedState& shared;
   uint32_t logical_id = 0;
   alignas(64) std::array<LastingName, 512> names;  // few: one more page to touch costs time, too
 
   // Whether the thread is part of the recording, and nothing out of the ordinary is asked for.
-  bool is_open(const SharedState& shared) const {
-    return epoch == shared.epoch.load(std::memory_order_relaxed);
-  }
+  bool is_open() const { return epoch == shared.epoch.load(std::memory_order_relaxed); }
 
   LastingName& name_at(const char* address) {
     constexpr unsigned kBits = 9;
@@ -175,11 +176,11 @@ struct alignas(64) Lane {
   // Begin a slice. `fill` says what it is, may use what the recording owns, and may refuse. Null
   // then, and where the core has to be asked.
   template <typename Fill>
-  [[gnu::always_inline]] OpenSlice* begin(const SharedState& shared, const Fill& fill) {
+  [[gnu::always_inline]] OpenSlice* begin(const Fill& fill) {
     enter();
     OpenSlice* const slice = free_slices;
     OpenSlice* begun_slice = nullptr;
-    if (is_open(shared) && slice) {
+    if (is_open() && slice) {
       OpenSlice* const rest = slice->next_free;
       if (fill(*slice)) {
         free_slices = rest;
@@ -194,11 +195,11 @@ struct alignas(64) Lane {
   }
 
   // End a slice of this thread; false where the core has to be asked.
-  [[gnu::always_inline]] bool end(const SharedState& shared, OpenSlice& slice) {
+  [[gnu::always_inline]] bool end(OpenSlice& slice) {
     const uint64_t now = counter_ticks();
     enter();
     const bool may =
-        is_open(shared) && slice.generation == generation && slice.thread == thread && has_room();
+        is_open() && slice.generation == generation && slice.thread == thread && has_room();
     if (may) {
       slice.write(*cursor.next.load(std::memory_order_relaxed), now);
       advance();
@@ -209,10 +210,10 @@ struct alignas(64) Lane {
   }
 
   // Append a record that is no slice; false where the core has to be asked.
-  [[gnu::always_inline]] bool note(const SharedState& shared, Kind kind, uintptr_t address,
-                                   uint64_t bytes, uint32_t device, uint8_t flags) {
+  [[gnu::always_inline]] bool note(Kind kind, uintptr_t address, uint64_t bytes, uint32_t device,
+                                   uint8_t flags) {
     enter();
-    const bool may = is_open(shared) && has_room();
+    const bool may = is_open() && has_room();
     if (may) {
       Record& record = *cursor.next.load(std::memory_order_relaxed);
       record.end_ticks = bytes;

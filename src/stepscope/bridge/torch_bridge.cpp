@@ -24,7 +24,7 @@ using stepscope::Lane;
 using stepscope::LastingName;
 using stepscope::OpenSlice;
 
-stepscope_core_api core;  // a copy: one page of memory less to touch for each operator
+stepscope_core_api core;
 
 // torch keeps one of these with each running function. It lives in the word that the core's slice
 // reserves for it, so that starting an operator allocates nothing. It has no state: torch may
@@ -214,7 +214,7 @@ uint8_t flags_of(const at::RecordFunction& fn) {
 }
 
 template <bool kWithInputs>
-[[gnu::noinline]] OpenSlice* begin_long(const at::RecordFunction& fn) {
+[[gnu::noinline, gnu::cold]] OpenSlice* begin_long(const at::RecordFunction& fn) {
   if (!my_lane) my_lane = core.lane(&my_lane);
   stepscope_begin what{};
   describe_name(fn, what);
@@ -233,17 +233,18 @@ template <bool kWithInputs>
 }
 
 template <bool kWithInputs>
-std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
+[[gnu::hot]] std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   Lane* const lane = my_lane;
   OpenSlice* slice = nullptr;
-  if (lane && lane->is_open(*core.shared) && lane->logical_id == fn.threadId()) {
+  if (lane && lane->is_open() && lane->logical_id == fn.threadId()) {
     const Inputs* inputs = nullptr;
     if constexpr (kWithInputs) inputs = encoded_inputs(fn);
-    const uint32_t stack = core.shared->stack();
-    slice = lane->begin(*core.shared, [&](OpenSlice& begun) {
+    const uint32_t stack = lane->shared.stack();
+    slice = lane->begin([&](OpenSlice& begun) {
       const char* const name = fn.name();
       const LastingName& lasting = lane->name_at(name);
-      begun.label = lasting.address == name ? lasting.label : ask_for_label(*lane, fn);
+      begun.label = lasting.label;
+      if (lasting.address != name) begun.label = ask_for_label(*lane, fn);
       begun.sequence = fn.seqNr();
       begun.context = 0;
       begun.forward_thread = forward_thread_of(fn);
@@ -262,12 +263,12 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   return std::unique_ptr<at::ObserverContext>(new (slice) Context);
 }
 
-void on_end(const at::RecordFunction&, at::ObserverContext* context) {
+[[gnu::hot]] void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   if (!context) return;
   auto* const slice = static_cast<OpenSlice*>(
       reinterpret_cast<stepscope_open_slice*>(static_cast<Context*>(context)));
   Lane* const lane = my_lane;
-  if (!lane || !lane->end(*core.shared, *slice)) core.end(slice);
+  if (!lane || !lane->end(*slice)) core.end(slice);
 }
 
 std::unique_ptr<at::ObserverContext> on_start_empty(const at::RecordFunction&) { return nullptr; }
@@ -323,7 +324,7 @@ class CpuAllocator final : public c10::Allocator {
   static void note(const void* data, size_t bytes) {
     Lane* const lane = my_lane;
     const auto address = reinterpret_cast<uintptr_t>(data);
-    if (lane && lane->note(*core.shared, Kind::kBlock, address, bytes, kCpuDevice, 0)) return;
+    if (lane && lane->note(Kind::kBlock, address, bytes, kCpuDevice, 0)) return;
     if (!bytes) return core.released(data);
     core.allocated(data, bytes, static_cast<uint8_t>(c10::DeviceType::CPU), -1);
   }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
+import os
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -309,3 +311,18 @@ def test_two_hundred_cycles(step: Callable[[], None]) -> None:
     for _ in range(200):
         counts.add(device_names(recorded(step).trace).total())
     assert len(counts) == 1
+
+
+def test_a_forked_child_records_without_the_device(capfd: pytest.CaptureFixture[str]) -> None:
+    with profile():
+        torch.ones(1, device="cuda").neg()
+    child = os.fork()
+    if child == 0:
+        names = []
+        with contextlib.suppress(BaseException):
+            with profile() as own:
+                torch.ones(1).neg()
+            names = [event.name for event in own.events()]
+        os._exit("aten::neg" not in names)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert "CUPTI does not survive a fork" in capfd.readouterr().err

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _INJECTED = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 
 _loaded: str | None = None  # what CUPTI says of itself, once it is in use
+_was_started = False  # it has recorded in this process
+_is_inherited = False  # or in one that this process was forked from
 
 
 class CuptiUnavailableError(Exception):
@@ -47,12 +49,18 @@ def load_cupti() -> str:
             except RuntimeError as error:
                 tried.append(f"{path}: {error}")
                 continue
-            os.register_at_fork(after_in_child=_native.forget_cuda_after_fork)
+            os.register_at_fork(after_in_child=_forget_after_fork)
             _loaded = f"CUPTI {version} ({path.name})"
             break
         else:
             raise CuptiUnavailableError("; ".join(tried) or "no libcupti.so was found")
     return _loaded
+
+
+def _forget_after_fork() -> None:
+    global _is_inherited  # noqa: PLW0603 - as the process is, so is this
+    _is_inherited = _is_inherited or _was_started
+    _native.forget_cuda_after_fork()
 
 
 class CudaActivity:
@@ -82,11 +90,12 @@ class CudaActivity:
 
     def start(self) -> None:
         """Let CUPTI record, unless somebody else uses it."""
+        global _was_started  # noqa: PLW0603 - as the process is, so is this
         self.prepare()
         if _loaded is None:
             return
-        if other := _other_user():
-            notify(f"the device is not recorded: {other} is using CUPTI")
+        if obstacle := _obstacle():
+            notify(f"the device is not recorded: {obstacle}")
             return
         limit_bytes = self._limit.bytes if self._limit else 0
         keep_newest = self._limit is not None and self._limit.keep is Keep.NEWEST
@@ -94,6 +103,7 @@ class CudaActivity:
             self._since = _native.start_cuda(limit_bytes, keep_newest, False)
         except RuntimeError as error:
             notify(f"the device is not recorded: {error}")
+        _was_started = True
         self._pid = os.getpid()
 
     def stop(self) -> None:
@@ -124,8 +134,15 @@ class CudaActivity:
         return 0.0
 
 
+def _obstacle() -> str:
+    """Say what keeps CUPTI from recording for us, as far as can be told."""
+    if _is_inherited:
+        return "CUPTI does not survive a fork; start this process by spawn"
+    other = _other_user()
+    return f"{other} is using CUPTI" if other else ""
+
+
 def _other_user() -> str:
-    """Name whoever has CUPTI record for them now, as far as can be told."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.autograd._profiler_enabled():
         return "torch.profiler"

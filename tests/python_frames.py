@@ -10,6 +10,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
 from recording import nothing_left_on, parents, row_of
 from stepscope.record.options import StackMode
 from stepscope.recorder import Recorder
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 MONITORED = sys.version_info >= (3, 12)  # by sys.monitoring, which needs no profile function
+evaluates = pytest.mark.skipif(MONITORED, reason="frames are not evaluated by us")
+LEN = "<built-in function len>"
 
 
 @contextlib.contextmanager

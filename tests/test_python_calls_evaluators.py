@@ -8,10 +8,12 @@ import pytest
 
 from python_frames import (
     DEFAULT_EVALUATOR,
+    LEN,
     MONITORED,
     calls_below,
     calls_recorded,
     count,
+    evaluates,
     evaluator,
     in_library,
     named,
@@ -24,9 +26,6 @@ from stepscope.sources.python_calls import PythonCalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-evaluates = pytest.mark.skipif(MONITORED, reason="frames are not evaluated by us")
-LEN = "<built-in function len>"
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope import _native
 from stepscope.notices import notify
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 _INJECTED = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 
 _loaded: str | None = None  # what CUPTI says of itself, once it is in use
-_was_started = False  # it has recorded in this process
-_is_inherited = False  # or in one that this process was forked from
 
 
 class CuptiUnavailableError(Exception):
@@ -49,7 +47,7 @@ def load_cupti() -> str:
             except RuntimeError as error:
                 tried.append(f"{path}: {error}")
                 continue
-            os.register_at_fork(after_in_child=_forget_after_fork)
+            os.register_at_fork(after_in_child=_native.forget_cuda_after_fork)
             _loaded = f"CUPTI {version} ({path.name})"
             break
         else:
@@ -57,16 +55,11 @@ def load_cupti() -> str:
     return _loaded
 
 
-def _forget_after_fork() -> None:
-    global _is_inherited  # noqa: PLW0603 - as the process is, so is this
-    _is_inherited = _is_inherited or _was_started
-    _native.forget_cuda_after_fork()
-
-
 class CudaActivity:
     """The source. It is for a machine with a driver; elsewhere it does nothing."""
 
     name = "cuda"
+    used_by: ClassVar[int] = 0  # the process in which CUPTI has recorded: this, or an ancestor
 
     def __init__(self, limit: MemoryLimit | None = None) -> None:
         """Nothing is loaded yet."""
@@ -90,7 +83,6 @@ class CudaActivity:
 
     def start(self) -> None:
         """Let CUPTI record, unless somebody else uses it."""
-        global _was_started  # noqa: PLW0603 - as the process is, so is this
         self.prepare()
         if _loaded is None:
             return
@@ -103,8 +95,7 @@ class CudaActivity:
             self._since = _native.start_cuda(limit_bytes, keep_newest, False)
         except RuntimeError as error:
             notify(f"the device is not recorded: {error}")
-        _was_started = True
-        self._pid = os.getpid()
+        self._pid = CudaActivity.used_by = os.getpid()
 
     def stop(self) -> None:
         """Wait for the device and take what it did; a forked child leaves it alone."""
@@ -136,7 +127,7 @@ class CudaActivity:
 
 def _obstacle() -> str:
     """Say what keeps CUPTI from recording for us, as far as can be told."""
-    if _is_inherited:
+    if CudaActivity.used_by not in (0, os.getpid()):
         return "CUPTI does not survive a fork; start this process by spawn"
     other = _other_user()
     return f"{other} is using CUPTI" if other else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
-)
 KIB = 1024
 
 # 256 KiB of parameters throughout; activations of 512 KiB from 20 to 150 µs; a gradient of 256 KiB
@@ -67,25 +63,14 @@ class TestFile:
         assert not re.search(r"https?://|\bsrc=|\bhref=|@import|url\(", html)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not CHROMIUM:
-        pytest.skip("no Chromium found")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
 @pytest.fixture
-def open_page(browser: Any) -> Iterator[Any]:
+def open_page(chromium: Any) -> Iterator[Any]:
     """Open pages 1,200 pixels wide; nothing may go wrong in them, nor leave them."""
     troubles: list[str] = []
     pages = []
 
     def opened(path: Path, **options: Any) -> Any:
-        page = browser.new_page(viewport={"width": 1200, "height": 700}, **options)
+        page = chromium.new_page(viewport={"width": 1200, "height": 700}, **options)
         pages.append(page)
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("console", lambda message: troubles.append(message.text))

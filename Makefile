@@ -170,24 +170,27 @@ test-js: $(NODE_MODULES)
 PYTEST := -m pytest --numprocesses $(JOBS) --dist worksteal
 
 test-python: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/browser $(DONE)/package
-	$(BIN)/python $(PYTEST) --ignore tests/with_paddle --ignore tests/gpu
+	$(BIN)/python $(PYTEST) --ignore tests/frameworks/paddle/with_paddle \
+		--ignore tests/frameworks/cuda
 
 # The wheel that was tested with PyTorch, in an environment with Paddle alone ...
 test-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
-	$(VENV)-paddle/bin/python $(PYTEST) tests/with_paddle tests/paddle_dialect \
-		$(wildcard tests/test_paddle_*.py)
+	$(VENV)-paddle/bin/python $(PYTEST) tests/frameworks/paddle
 
 # ... and in one with no framework: ranges, reading, writing and the dialects need none.
-PLAIN_TESTS := tests/paddle_dialect $(addprefix tests/test_, averages.py cli_run.py \
-	export_chrome.py import.py itt.py join.py layers.py nvtx.py range_names.py ranges.py records.py \
-	schedules.py session.py slices.py steps.py table.py trace_store.py)
+PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py tests/test_layers.py \
+	$(addprefix tests/trace/test_, join.py slices.py trace_store.py) \
+	$(addprefix tests/record/test_, range_names.py ranges.py schedules.py session.py) \
+	$(addprefix tests/frameworks/python/test_, itt.py nvtx.py) \
+	$(addprefix tests/formats/test_, export_chrome.py records.py) \
+	tests/analysis/host/test_averages.py tests/analysis/steps/test_steps.py tests/cli/test_cli_run.py
 
 test-plain: $(VENV)-plain/done/test $(VENV)-plain/done/package
 	$(VENV)-plain/bin/python $(PYTEST) $(PLAIN_TESTS)
 
 # On a machine with an NVIDIA GPU, in whatever environment has a PyTorch with CUDA and Stepscope.
 test-gpu:
-	python3 -m pytest tests/gpu
+	python3 -m pytest tests/frameworks/cuda
 
 # The C++ core on its own, and then the extension module, under the address and
 # undefined-behaviour sanitizers.
@@ -204,10 +207,12 @@ build-sanitized: $(DONE)/test
 test-native: build-sanitized
 	$(TOOLS) ctest --test-dir $(SANITIZED) --output-on-failure -j $(JOBS)
 
-SANITIZED_TESTS := $(addprefix tests/test_, endings.py export_chrome.py hostile_names.py \
-	python_calls.py python_calls_beside.py ranges.py read_chrome.py read_damaged.py record_memory.py \
-	record_shapes.py record_stacks.py recorder.py robustness.py slices.py stacks_of_operators.py \
-	threads_and_forks.py)
+SANITIZED_TESTS := $(addprefix tests/record/test_, endings.py ranges.py record_memory.py \
+	record_shapes.py record_stacks.py recorder.py robustness.py threads_and_forks.py) \
+	$(addprefix tests/formats/test_, export_chrome.py hostile_names.py read_chrome.py \
+	read_damaged.py) $(addprefix tests/frameworks/python/test_, python_calls.py \
+	python_calls_beside.py) tests/trace/test_slices.py \
+	tests/frameworks/torch/test_stacks_of_operators.py
 # Both before Python itself: the sanitizer must see every allocation, and every C++ exception. It
 # keeps freed memory for a while: what a process grows by says nothing then. Real traces are read in
 # test_export_chrome.py: what Python then compares arg by arg needs no sanitizer.

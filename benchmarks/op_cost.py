@@ -16,7 +16,7 @@ import torch
 from common import Row, in_child, interleaved_ns, seconds, timed_ns
 
 import stepscope
-from stepscope.sources.torch_ops import load_bridge
+from stepscope.frameworks.torch.operators import load_bridge
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from common import Row, interleaved_ns, seconds, timed_ns
 from paddle.base import core
 
 from stepscope import _native
-from stepscope.export.paddle_json import export_paddle_json
-from stepscope.export.paddle_pb import export_paddle_pb, paddle_pb
-from stepscope.readers import read_trace
+from stepscope.formats import read_trace
+from stepscope.frameworks.paddle.files.write_json import export_paddle_json
+from stepscope.frameworks.paddle.files.write_pb import export_paddle_pb, paddle_pb
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace

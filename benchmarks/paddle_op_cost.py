@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import paddle
 from common import Row, in_child, interleaved_ns, seconds, timed_ns
 
+from stepscope.frameworks.paddle.source import PaddleSource
 from stepscope.record.options import RecordOptions
-from stepscope.recorder import Recorder
-from stepscope.sources.paddle_source import PaddleSource
+from stepscope.record.recorder import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -64,8 +64,8 @@ def best_s(rounds: int, work: Callable[[], object]) -> float:
 
 def measure(events: int) -> dict[str, float]:
     """Return the seconds of both summaries of one recording, and of reading its file."""
-    from stepscope.export.paddle_summary import summary_text
-    from stepscope.readers.paddle_pb import read_paddle_pb
+    from stepscope.frameworks.paddle.files.read_pb import read_paddle_pb
+    from stepscope.frameworks.paddle.views.summary import summary_text
 
     profiler = recorded(events)
     with tempfile.TemporaryDirectory() as folder:

@@ -63,7 +63,7 @@ def make_input(source: Path, target: Path, copies: int = COPIES) -> int:
 
 
 def measure_stepscope(path: str) -> float:
-    from stepscope.readers.chrome import read_chrome
+    from stepscope.formats.chrome.read import read_chrome
 
     begin = time.perf_counter()
     read_chrome(path)

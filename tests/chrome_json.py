@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from stepscope.readers import read_trace
+from stepscope.formats import read_trace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -23,7 +23,7 @@ def bridge() -> None:
     with contextlib.suppress(ImportError):
         import torch
 
-        from stepscope.sources.bridge_build import BridgeUnavailableError, bridge_path
+        from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError, bridge_path
 
         with contextlib.suppress(BridgeUnavailableError):
             bridge_path(torch)

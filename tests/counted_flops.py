@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import stepscope
 from made_trace import Call, trace_of_calls
-from stepscope.analysis.flops import flops_of
+from stepscope.analysis.flops.count import flops_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

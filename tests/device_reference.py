@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.readers import read_trace
+from stepscope.formats import read_trace
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:

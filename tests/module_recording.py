@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from recording import trace_of
-from stepscope.session import Session
-from stepscope.sources import default_sources
-from stepscope.sources.torch_modules import TorchModules
+from stepscope.frameworks.defaults import default_sources
+from stepscope.frameworks.torch.modules import TorchModules
+from stepscope.record.session import Session
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from recording import nothing_left_on, parents, row_of
+from stepscope.frameworks.python.calls import PythonCalls
 from stepscope.record.options import StackMode
-from stepscope.recorder import Recorder
-from stepscope.session import Session
-from stepscope.sources.python_calls import PythonCalls
+from stepscope.record.recorder import Recorder
+from stepscope.record.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

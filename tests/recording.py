@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import stepscope
 from stepscope import _native
-from stepscope.recorder import Recorder
-from stepscope.session import Session
+from stepscope.record.recorder import Recorder
+from stepscope.record.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

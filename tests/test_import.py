@@ -72,7 +72,12 @@ def test_a_name_it_does_not_have() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["import stepscope.schedules", "import stepscope.session", "import stepscope.torch"]
+    "first",
+    [
+        "import stepscope.record.schedules",
+        "import stepscope.record.session",
+        "import stepscope.torch",
+    ],
 )
 def test_schedule_stays_the_function_whatever_is_imported(first: str) -> None:
     code = f"{first}\nimport stepscope\nassert callable(stepscope.schedule), stepscope.schedule\n"

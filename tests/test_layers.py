@@ -1,8 +1,10 @@
-"""Imports point one way: from what the user sees, over the Trace, to what everything stands on."""
+"""Imports point one way, and nothing neutral knows a framework."""
 
 from __future__ import annotations
 
 import ast
+import re
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,100 +16,135 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(stepscope.__file__).parent
+MODULES = {
+    ".".join(("stepscope", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(
+        ".__init__"
+    ): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
 
-# What everybody may import, and what imports nothing of ours.
-LEAVES = {"errors", "notices", "_native", "_decorate", "_annotations", "_enums"}
+# What everybody may import, and what imports nothing of ours but another of these.
+LEAVES = {"errors", "notices", "registry", "enums", "units", "_native", "_decorate"}
 # A part of the package, and the parts it may import besides the leaves. The order is the flow.
-MAY_IMPORT: dict[str, set[str]] = {
+NEUTRAL: dict[str, set[str]] = {
     **{leaf: set() for leaf in LEAVES},
-    "itt": set(),
-    "nvtx": set(),
     "trace": set(),
     "record": {"trace"},
-    "sources": {"record", "trace"},
-    "readers": {"trace"},
     "analysis": {"trace"},
-    "export": {"analysis", "trace"},
-    "report": {"export", "analysis", "trace"},
-    "schedules": set(),
-    "recorder": {"sources", "record", "trace"},
-    "session": {"recorder", "schedules", "sources", "record", "trace"},
-    "torch": {
-        *("session", "recorder", "schedules", "sources", "record"),
-        *("report", "export", "analysis", "trace"),
-    },
-    "patch": {"torch", "sources"},
-    "migrate": set(),
-    "view": {"report", "readers", "analysis", "trace"},
-    "paddle": {
-        *("session", "recorder", "schedules", "sources", "record", "nvtx"),
-        *("report", "export", "readers", "analysis", "trace"),
-    },
+    "formats": {"analysis", "trace"},
+    "text": {"formats", "analysis", "trace"},
+    "report": {"formats", "text", "analysis", "trace"},
+    "view": {"report", "formats", "analysis", "trace"},
+    "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }
-# They stand above all parts: the public names, and the command line.
-TOP = {"", "cli", "__main__"}
+FRAMEWORKS = {"frameworks": {"report", "text", "formats", "analysis", "record", "trace", "nvtx"}}
+MAY_IMPORT = {**NEUTRAL, "itt": {"record"}, "nvtx": {"record"}, **FRAMEWORKS}
+# They stand above all parts: the public names, the dialects' faces, and the command line.
+TOP = {"", "torch", "paddle", "cli", "__main__"}
+
+_OURS = re.compile(r"stepscope(\.\w+)+")
+_DYNAMIC = {"import_module", "__import__", "resolve_name"}
 
 
-def parts_imported(source: str) -> Iterator[str]:
-    """Yield the parts of the package that a module imports, wherever in it and for whatever."""
+def modules_imported(source: str) -> Iterator[str]:
+    """Yield every module of ours that a text imports, wherever in it, for whatever, however.
+
+    A text that names a module counts as an import of it, and so does importing what is only known
+    when it runs: neither is a way around.
+    """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"line {node.lineno}: a relative import"
-            module = node.module or ""
-            is_root = module == "stepscope"
-            names = [f"stepscope.{alias.name}" for alias in node.names] if is_root else [module]
-        else:
-            continue
-        for name in names:
-            package, _, rest = name.partition(".")
-            if package == "stepscope":
-                yield rest.partition(".")[0]
+            for alias in node.names:
+                below = f"{node.module}.{alias.name}"
+                yield below if below in MODULES or node.module == "stepscope" else node.module or ""
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for match in _OURS.finditer(node.value):
+                yield from _named_by_text(match[0], node.value)
+        elif isinstance(node, ast.Call) and _called(node.func) in _DYNAMIC:
+            known = node.args and isinstance(node.args[0], ast.Constant)
+            yield "" if known else "stepscope.*"
+
+
+def _named_by_text(name: str, text: str) -> Iterator[str]:
+    """Yield a module that a text names for importing; prose and paths do not."""
+    if text == name or text.startswith(f"{name}:"):
+        yield name
+
+
+def _called(function: ast.expr) -> str:
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def parts_imported(source: str) -> set[str]:
+    """Return the parts of the package that a module imports."""
+    names = (name.split(".") for name in modules_imported(source))
+    return {name[1] for name in names if name[0] == "stepscope" and len(name) > 1}
 
 
 def wrong_ways(part: str, source: str) -> set[str]:
     """Return the parts that ``part`` imports and must not."""
-    return set(parts_imported(source)) - MAY_IMPORT[part] - LEAVES - {part}
+    return parts_imported(source) - MAY_IMPORT[part] - LEAVES - {part}
 
 
-def part_of(path: Path) -> str:
-    """Return the part that a file belongs to: its folder, or itself at the top."""
-    where = path.relative_to(ROOT)
-    if len(where.parts) > 1:
-        return where.parts[0]
-    return "" if where.stem == "__init__" else where.stem
+def part_of(module: str) -> str:
+    """Return the part that a module belongs to: its folder, or itself at the top."""
+    return [*module.split("."), ""][1]
 
 
-MODULES = sorted(ROOT.rglob("*.py"))
-
-
-@pytest.mark.parametrize("path", MODULES, ids=[str(path.relative_to(ROOT)) for path in MODULES])
-def test_imports_point_one_way(path: Path) -> None:
-    part = part_of(path)
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_one_way(module: str) -> None:
+    part = part_of(module)
     if part in TOP:
         return
     assert part in MAY_IMPORT, f"{part} is a new part: give it a place in this table"
-    wrong = wrong_ways(part, path.read_text(encoding="utf-8"))
-    assert not wrong, f"{path.name} belongs to {part}, which must not import {sorted(wrong)}"
+    wrong = wrong_ways(part, MODULES[module].read_text(encoding="utf-8"))
+    assert not wrong, f"{module} belongs to {part}, which must not import {sorted(wrong)}"
+
+
+def test_nothing_neutral_knows_a_framework() -> None:
+    assert not any("frameworks" in allowed for allowed in NEUTRAL.values())
+    for module, path in MODULES.items():
+        if part_of(module) in NEUTRAL:
+            assert "frameworks" not in parts_imported(path.read_text(encoding="utf-8")), module
 
 
 def test_the_table_itself_has_no_cycle() -> None:
-    below: set[str] = set()
+    below = {"torch", "paddle"}
     for part, imported in MAY_IMPORT.items():
         assert imported <= below, f"{part} stands before {sorted(imported - below)}"
         below.add(part)
 
 
+def test_no_circle_between_modules() -> None:
+    imports = {
+        module: {
+            name
+            for name in modules_imported(path.read_text(encoding="utf-8"))
+            if name in MODULES and name not in {module, "stepscope"}
+        }
+        for module, path in MODULES.items()
+    }
+    TopologicalSorter(imports).prepare()  # raises CycleError, and names the modules
+
+
 @pytest.mark.parametrize(
     "source",
     [
-        "import stepscope.export.chrome",
-        "from stepscope.export import chrome",
-        "from stepscope import export",
+        "import stepscope.formats.chrome",
+        "from stepscope.formats import chrome",
+        "from stepscope import formats",
         "from stepscope import record_function",
-        "def late():\n    from stepscope.session import Session",
+        "def late():\n    from stepscope.record.session import Session",
         "if TYPE_CHECKING:\n    from stepscope.cli.run import Run",
+        "import_module('stepscope.frameworks.paddle.flops')",
+        "importlib.import_module(f'stepscope.{name}')",
+        "HOME = 'stepscope.frameworks.torch.flops:FORMULAS'\nload(HOME)",
+        "__import__(''.join(['steps', 'cope.frameworks']))",
     ],
 )
 def test_an_import_that_points_the_other_way_is_found(source: str) -> None:

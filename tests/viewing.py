@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from made_trace import Bytes, Call, trace_of_calls
-from stepscope.export.chrome import export_chrome
+from stepscope.formats.chrome.write import export_chrome
 from stepscope.trace.store import save
 from stepscope.view.folder import Folder
 from stepscope.view.library import Library

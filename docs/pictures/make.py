@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.text import Text
 
 import stepscope
-from stepscope.readers import read_trace
+from stepscope.formats import read_trace
 from stepscope.report.build import export_html
 
 if TYPE_CHECKING:

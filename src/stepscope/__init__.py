@@ -6,54 +6,65 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
+from stepscope.registry import before_first_use
 
 if TYPE_CHECKING:
     from stepscope import itt, nvtx, paddle
     from stepscope.errors import StepscopeError, TraceReadError, UnsupportedError
-    from stepscope.export import export_trace
-    from stepscope.patch import patch_torch, unpatch_torch
-    from stepscope.readers import read_trace
+    from stepscope.formats import export_trace, read_trace
+    from stepscope.frameworks.torch.dialect.activity import (
+        ProfilerActivity,
+        kineto_available,
+        supported_activities,
+    )
+    from stepscope.frameworks.torch.dialect.columns import DeviceType
+    from stepscope.frameworks.torch.dialect.handlers import tensorboard_trace_handler
+    from stepscope.frameworks.torch.dialect.observer import ExecutionTraceObserver
+    from stepscope.frameworks.torch.dialect.options import ExperimentalConfig
+    from stepscope.frameworks.torch.dialect.profile import profile
+    from stepscope.frameworks.torch.patch import patch_torch, unpatch_torch
+    from stepscope.frameworks.torch.source import TorchCollector
     from stepscope.record.limits import Keep, MemoryLimit
     from stepscope.record.options import StackMode
+    from stepscope.record.schedules import ProfilerAction, schedule
+    from stepscope.record.session import Session
     from stepscope.report.handler import html_handler
-    from stepscope.schedules import ProfilerAction, schedule
-    from stepscope.session import Session
-    from stepscope.sources.torch_source import TorchCollector
-    from stepscope.torch.activity import ProfilerActivity, kineto_available, supported_activities
-    from stepscope.torch.columns import DeviceType
-    from stepscope.torch.handlers import tensorboard_trace_handler
-    from stepscope.torch.observer import ExecutionTraceObserver
-    from stepscope.torch.options import ExperimentalConfig
-    from stepscope.torch.profile import profile
     from stepscope.trace.model import Trace
+
+
+@before_first_use
+def _register_all() -> None:
+    """Import what registers formats, sources, formulas and pages."""
+    from stepscope import formats, frameworks, report  # noqa: F401
+
 
 # Everything but the range type is imported when it is first used: a program that only marks its
 # ranges pays nothing for the rest.
 _HOMES = {
-    "DeviceType": "stepscope.torch.columns",
-    "ExecutionTraceObserver": "stepscope.torch.observer",
-    "ExperimentalConfig": "stepscope.torch.options",
+    "DeviceType": "stepscope.frameworks.torch.dialect.columns",
+    "ExecutionTraceObserver": "stepscope.frameworks.torch.dialect.observer",
+    "ExperimentalConfig": "stepscope.frameworks.torch.dialect.options",
     "Keep": "stepscope.record.limits",
     "MemoryLimit": "stepscope.record.limits",
-    "ProfilerAction": "stepscope.schedules",
-    "ProfilerActivity": "stepscope.torch.activity",
-    "Session": "stepscope.session",
+    "ProfilerAction": "stepscope.record.schedules",
+    "ProfilerActivity": "stepscope.frameworks.torch.dialect.activity",
+    "Session": "stepscope.record.session",
     "StackMode": "stepscope.record.options",
     "StepscopeError": "stepscope.errors",
-    "TorchCollector": "stepscope.sources.torch_source",
+    "TorchCollector": "stepscope.frameworks.torch.source",
     "Trace": "stepscope.trace.model",
     "TraceReadError": "stepscope.errors",
     "UnsupportedError": "stepscope.errors",
-    "export_trace": "stepscope.export",
+    "export_trace": "stepscope.formats",
     "html_handler": "stepscope.report.handler",
-    "kineto_available": "stepscope.torch.activity",
-    "patch_torch": "stepscope.patch",
-    "profile": "stepscope.torch.profile",
-    "read_trace": "stepscope.readers",
-    "schedule": "stepscope.schedules",
-    "supported_activities": "stepscope.torch.activity",
-    "tensorboard_trace_handler": "stepscope.torch.handlers",
-    "unpatch_torch": "stepscope.patch",
+    "kineto_available": "stepscope.frameworks.torch.dialect.activity",
+    "patch_torch": "stepscope.frameworks.torch.patch",
+    "profile": "stepscope.frameworks.torch.dialect.profile",
+    "read_trace": "stepscope.formats",
+    "schedule": "stepscope.record.schedules",
+    "supported_activities": "stepscope.frameworks.torch.dialect.activity",
+    "tensorboard_trace_handler": "stepscope.frameworks.torch.dialect.handlers",
+    "unpatch_torch": "stepscope.frameworks.torch.patch",
 }
 _MODULES = {"itt", "nvtx", "paddle"}
 

@@ -11,7 +11,7 @@ import importlib
 import sys
 from typing import Any
 
-from stepscope._annotations import Ranges, Tool
+from stepscope.record.push_pop import Ranges, Tool
 
 __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
 

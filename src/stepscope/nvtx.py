@@ -11,7 +11,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stepscope._annotations import Ranges, Tool
+from stepscope.record.push_pop import Ranges, Tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device_busy import device_busy, step_busy, stream_busy
-from stepscope.analysis.device_communication import collective_table, communication_overlap
-from stepscope.analysis.device_copies import copy_table
-from stepscope.analysis.device_idle import IdleReason, device_idle, idle_gaps
-from stepscope.analysis.device_kernels import kernel_table
-from stepscope.analysis.device_math import (
+from stepscope.analysis.device.busy import device_busy, step_busy, stream_busy
+from stepscope.analysis.device.communication import collective_table, communication_overlap
+from stepscope.analysis.device.copies import copy_table
+from stepscope.analysis.device.idle import IdleReason, device_idle, idle_gaps
+from stepscope.analysis.device.kernels import kernel_table
+from stepscope.analysis.device.math import (
     device_model,
     operator_flops,
     peak_flops_per_second,
     tensor_core_time,
 )
-from stepscope.analysis.device_queue import launch_delays, launch_queues
-from stepscope.analysis.device_work import device_work
+from stepscope.analysis.device.queue import launch_delays, launch_queues
+from stepscope.analysis.device.work import device_work
 from stepscope.cli._text import count_text, duration_text
 from stepscope.errors import StepscopeError
-from stepscope.export import device as text
-from stepscope.export.records import write_csv, write_json
+from stepscope.formats.records import write_csv, write_json
+from stepscope.text import device as text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stepscope.analysis.device_tables import Columns
-    from stepscope.analysis.device_work import DeviceWork
+    from stepscope.analysis.device.work import DeviceWork
+    from stepscope.analysis.table import Columns
     from stepscope.trace.model import Int64, Trace
 
     Fact = tuple[str, str]

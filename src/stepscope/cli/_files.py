@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from stepscope.cli._progress import Progress
 from stepscope.cli._text import count_text
 from stepscope.errors import StepscopeError, TraceReadWarning
-from stepscope.export import export_trace, exporter_for
+from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
-from stepscope.readers import read_trace
 from stepscope.trace.store import SUFFIX, is_stored_trace, save
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def read(path: str) -> Trace:
 
 def check_output(path: Path, *, force: bool) -> None:
     """Raise StepscopeError when a trace could not be written to ``path``."""
-    exporter_for(path)
+    format_to_write(path)
     parent = path.absolute().parent
     if not parent.is_dir():
         raise StepscopeError(f"{path}: the folder {parent} does not exist; create it")

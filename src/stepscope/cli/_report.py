@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from stepscope.session import Session
+    from stepscope.record.session import Session
     from stepscope.trace.model import Trace
 
 _FINDINGS = 3

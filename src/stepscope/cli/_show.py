@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.memory import devices, peak
-from stepscope.analysis.phases import COMPILE_CATEGORY, phase_table, without_compilation
-from stepscope.analysis.steps import step_table
+from stepscope.analysis.memory.usage import devices, peak
+from stepscope.analysis.steps.phases import COMPILE_CATEGORY, phase_table, without_compilation
+from stepscope.analysis.steps.steps import step_table
 from stepscope.cli._device import device_facts
 from stepscope.cli._text import count_text, duration_text, size_text
-from stepscope.export.table import printable
+from stepscope.text.averages import printable
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
-from stepscope.torch.events import EventList
+from stepscope.frameworks.torch.dialect.events import EventList
 from stepscope.trace.build import empty_trace
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ def modules_text(
     trace: Trace, depth: int | None, row_limit: int, save_as: str | None = None
 ) -> str:
     """Return the table of modules, down to a depth."""
-    from stepscope.analysis.modules import module_table
-    from stepscope.export.modules import export_module_table, module_table_text
+    from stepscope.analysis.host.modules import module_table
+    from stepscope.text.modules import export_module_table, module_table_text
 
     rows = module_table(trace, depth)
     if not len(rows):

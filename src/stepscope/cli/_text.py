@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from stepscope.analysis.wording import count_text, duration_text, size_text
+from stepscope.units import count_text, duration_text, size_text
 
 __all__ = [
     "count_text",

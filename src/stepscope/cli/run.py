@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from stepscope.cli._options import add_table_options, memory_size
 from stepscope.cli._program import ExitOnTerminate, Program, honoured
 from stepscope.errors import StepscopeError
+from stepscope.frameworks.defaults import TorchCollector
 from stepscope.record.options import RecordOptions, StackMode
-from stepscope.sources import TorchCollector
 
 if TYPE_CHECKING:
     from stepscope.cli._command import ExitCode, Parser
-    from stepscope.session import Session
+    from stepscope.record.session import Session
 
 _ROWS = 10
 _DEFAULT_LIMIT = "2G"
@@ -140,10 +140,10 @@ def _add_recording_options(parser: Parser) -> list[argparse.Action]:
 
 
 def _session(args: argparse.Namespace) -> Session:
+    from stepscope.frameworks.defaults import default_sources
     from stepscope.record import Keep, MemoryLimit
-    from stepscope.recorder import Recorder
-    from stepscope.session import Session
-    from stepscope.sources import default_sources
+    from stepscope.record.recorder import Recorder
+    from stepscope.record.session import Session
 
     try:
         limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))
@@ -166,7 +166,7 @@ def _session(args: argparse.Namespace) -> Session:
 def _recorded(session: Session, program: Program) -> BaseException | None:
     """Run the program inside a range of its name; the session still runs at the end."""
     from stepscope import record_function
-    from stepscope.sources.bridge_build import BridgeUnavailableError
+    from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 
     program.prepare()
     session.start()

@@ -1,1 +1,28 @@
 """The report: a trace as one HTML file that opens from disk, offline, in any browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.formats.registry import FORMATS, Format
+from stepscope.trace.model import NOTEBOOK
+
+if TYPE_CHECKING:
+    from stepscope.formats.registry import Writer
+    from stepscope.trace.model import Trace
+
+
+def _html_writer() -> Writer:
+    from stepscope.report.build import export_html
+
+    return export_html
+
+
+@NOTEBOOK.register
+def _notebook(trace: Trace) -> str:
+    from stepscope.report.notebook import overview_html
+
+    return overview_html(trace)
+
+
+FORMATS.register(Format("report", (".html",), writer=_html_writer))

@@ -9,9 +9,9 @@ import re
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.memory import with_memory
+from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.shared import shared_analyses
-from stepscope.export._files import gzipped, output_file
+from stepscope.formats.files import gzipped, output_file
 from stepscope.report.detail import MOST_SLICES, detail_of
 from stepscope.report.payload import Payload
 from stepscope.report.sections import SECTIONS, SECTIONS_BY_SLICE
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
-    from stepscope.export import Progress
+    from stepscope.formats.registry import Progress
     from stepscope.trace.model import Trace
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
@@ -111,7 +111,7 @@ def _files(folder: Traversable, suffix: str, path: str = "") -> Iterator[tuple[s
 
 
 def _folder() -> Traversable:
-    return files("stepscope.report") / "static"
+    return files(__package__) / "static"
 
 
 def _static(name: str) -> str:

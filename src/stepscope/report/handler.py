@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from stepscope.export.file_names import worker_path
+from stepscope.formats.file_names import worker_path
 
 if TYPE_CHECKING:
     import os

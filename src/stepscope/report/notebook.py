@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.phases import without_compilation
-from stepscope.analysis.step_breakdown import step_breakdown
-from stepscope.export.table import size_text, time_text
+from stepscope.analysis.steps.breakdown import step_breakdown
+from stepscope.analysis.steps.phases import without_compilation
 from stepscope.report.overview import overview_of, source_of
+from stepscope.text.averages import size_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

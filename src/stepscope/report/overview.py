@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.averages import averages
-from stepscope.analysis.device_busy import device_busy
-from stepscope.analysis.device_kernels import kernel_table
-from stepscope.analysis.device_work import device_work
-from stepscope.analysis.memory import devices as memory_devices
-from stepscope.analysis.memory import peak, with_memory
-from stepscope.analysis.phases import phase_table
+from stepscope.analysis.device.busy import device_busy
+from stepscope.analysis.device.kernels import kernel_table
+from stepscope.analysis.device.work import device_work
+from stepscope.analysis.host.averages import averages
+from stepscope.analysis.memory.usage import devices as memory_devices
+from stepscope.analysis.memory.usage import peak, with_memory
+from stepscope.analysis.steps.phases import phase_table
 from stepscope.analysis.tree import call_tree, ids_where
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.analysis.device_work import DeviceWork
+    from stepscope.analysis.device.work import DeviceWork
     from stepscope.trace.model import Trace
 
 _TOP = 10

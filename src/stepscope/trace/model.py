@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, fields
 from enum import IntEnum, IntFlag
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stepscope.registry import Registry
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from os import PathLike
 
     import pandas
@@ -38,8 +39,6 @@ NO_CORRELATION = -1
 NO_THREAD = -1
 NO_SLICE = -1
 NO_STACK = 0
-
-_NOTEBOOK = "stepscope.report.notebook"  # named, not imported: what shows a trace stands above it
 
 
 class SliceKind(IntEnum):
@@ -349,8 +348,7 @@ class Trace:
 
     def _repr_html_(self) -> str:
         """Return the overview for a notebook."""
-        shown: str = import_module(_NOTEBOOK).overview_html(self)
-        return shown
+        return "".join(show(self) for show in NOTEBOOK)
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Trace:
@@ -358,6 +356,10 @@ class Trace:
         from stepscope.trace.store import load
 
         return load(path)
+
+
+# Whoever can draw a trace for a notebook; the report does.
+NOTEBOOK: Registry[Callable[[Trace], str]] = Registry()
 
 
 def column_names() -> tuple[str, ...]:

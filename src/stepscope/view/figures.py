@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.averages import averages
-from stepscope.analysis.device_busy import device_busy
-from stepscope.analysis.memory import peak
-from stepscope.analysis.phases import without_compilation
-from stepscope.analysis.steps import step_table
+from stepscope.analysis.device.busy import device_busy
+from stepscope.analysis.host.averages import averages
+from stepscope.analysis.memory.usage import peak
+from stepscope.analysis.steps.phases import without_compilation
+from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import SliceKind
 

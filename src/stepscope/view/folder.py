@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from stepscope.errors import TraceReadError
-from stepscope.readers.gzip import inflated_head
-from stepscope.readers.paddle_pb import is_paddle_pb
+from stepscope.formats.gzip import inflated_head
+from stepscope.formats.registry import format_of
 from stepscope.trace.store import SUFFIX, is_stored_trace
 from stepscope.trace.tables import TABLES
 
@@ -197,6 +197,6 @@ def _looks_like_a_trace(path: Path) -> bool:
     if not head:
         return True
     if path.name.lower().removesuffix(".gz").endswith(".pb"):
-        return is_paddle_pb(head)
+        return format_of(path, head) is not None
     start = head[:_HEAD_BYTES]
     return any(sign in start for sign in _SIGNS_OF_EVENTS)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError, TraceReadWarning
-from stepscope.readers import read_trace
+from stepscope.formats import read_trace
 from stepscope.view._worker import Worker
 from stepscope.view.figures import key_figures
 from stepscope.view.folder import Folder, Found, Listing

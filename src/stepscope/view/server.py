@@ -241,7 +241,7 @@ def _static_files() -> Iterator[tuple[str, bytes]]:
 
     The report's own modules and colours are at hand as ``static/...``.
     """
-    yield from _texts(files("stepscope.view") / "static", "")
+    yield from _texts(files(__package__) / "static", "")
     for name, content in _texts(files("stepscope.report") / "static", "static/"):
         if not name.endswith(".html"):
             yield name, content

@@ -10,8 +10,8 @@ import numpy as np
 from stepscope.analysis.findings.facts import moment
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.intervals import union
-from stepscope.analysis.phases import COMPILE_CATEGORY
-from stepscope.analysis.wording import count_text, duration_text
+from stepscope.analysis.steps.phases import COMPILE_CATEGORY
+from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device_idle import IdleReason, waiting_calls
-from stepscope.analysis.device_tensor_cores import TensorCores, uses_tensor_cores
-from stepscope.analysis.device_work import WorkKind
+from stepscope.analysis.device.idle import IdleReason, waiting_calls
+from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import moment
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.tree import ids_where
-from stepscope.analysis.wording import count_text, duration_text
 from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts

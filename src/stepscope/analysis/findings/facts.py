@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device_idle import IdleReason, idle_gaps
-from stepscope.analysis.device_work import device_work
-from stepscope.analysis.host_parts import host_parts
+from stepscope.analysis.device.idle import IdleReason, idle_gaps
+from stepscope.analysis.device.work import device_work
 from stepscope.analysis.intervals import union
-from stepscope.analysis.step_breakdown import step_breakdown
+from stepscope.analysis.steps.breakdown import step_breakdown
+from stepscope.analysis.steps.parts import host_parts
 from stepscope.analysis.tree import ids_where, levels
 from stepscope.trace.model import NO_PARENT
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.device_idle import IdleGaps
-    from stepscope.analysis.device_work import DeviceWork
-    from stepscope.analysis.host_parts import Int8
+    from stepscope.analysis.device.idle import IdleGaps
+    from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.step_breakdown import StepBreakdown
+    from stepscope.analysis.steps.breakdown import StepBreakdown
+    from stepscope.analysis.steps.parts import Int8
     from stepscope.trace.model import Int64, Trace
 
     Bool = NDArray[np.bool_]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
-from stepscope.analysis.memory import CPU, devices, in_use, rows_of_device, with_memory
-from stepscope.analysis.wording import size_text
+from stepscope.analysis.memory.usage import CPU, devices, in_use, rows_of_device, with_memory
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
-from stepscope.analysis.wording import duration_text
 from stepscope.trace.model import SliceKind
+from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts

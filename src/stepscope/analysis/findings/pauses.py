@@ -8,9 +8,9 @@ import numpy as np
 
 from stepscope.analysis.findings.facts import moment
 from stepscope.analysis.findings.model import Finding, Severity
-from stepscope.analysis.host_parts import Part
-from stepscope.analysis.phases import without_compilation
-from stepscope.analysis.wording import count_text, duration_text
+from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.steps.phases import without_compilation
+from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.launches import launched_work
+from stepscope.analysis.device.launches import launched_work
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.averages import single_events
-from stepscope.analysis.flame import flame_graph
-from stepscope.analysis.stacks import stack_of_events
+from stepscope.analysis.host.averages import single_events
+from stepscope.analysis.host.flame import flame_graph
+from stepscope.analysis.host.stacks import stack_of_events
 from stepscope.analysis.tree import call_tree
 from stepscope.report.tables import add_texts
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
-    from stepscope.analysis.flame import FlameGraph
+    from stepscope.analysis.host.flame import FlameGraph
     from stepscope.report.payload import Payload
     from stepscope.trace.model import Trace
 

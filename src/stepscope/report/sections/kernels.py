@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device_busy import device_busy
-from stepscope.analysis.device_communication import collective_table, communication_overlap
-from stepscope.analysis.device_copies import copy_table
-from stepscope.analysis.device_idle import IdleReason, device_idle
-from stepscope.analysis.device_kernels import UNKNOWN, kernel_table
-from stepscope.analysis.device_queue import launch_queues
-from stepscope.analysis.device_tables import summed
-from stepscope.analysis.device_work import device_work
+from stepscope.analysis.device.busy import device_busy
+from stepscope.analysis.device.communication import collective_table, communication_overlap
+from stepscope.analysis.device.copies import copy_table
+from stepscope.analysis.device.idle import IdleReason, device_idle
+from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
+from stepscope.analysis.device.queue import launch_queues
+from stepscope.analysis.device.work import device_work
 from stepscope.analysis.labels import Labels
+from stepscope.analysis.table import summed
 from stepscope.report.tables import add_table, known_or_nan
 from stepscope.trace.model import NO_SLICE
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.device_tables import Table
-    from stepscope.analysis.device_work import DeviceWork
+    from stepscope.analysis.device.work import DeviceWork
+    from stepscope.analysis.table import Table
     from stepscope.report.payload import Payload
     from stepscope.report.sections.tables import Calls
     from stepscope.trace.model import Int64

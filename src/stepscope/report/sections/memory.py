@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.memory import default_device, devices, rows_of_device, with_memory
-from stepscope.analysis.memory_blocks import ALWAYS, NEVER
-from stepscope.analysis.memory_sites import sites_of
-from stepscope.analysis.memory_timeline import (
+from stepscope.analysis.memory.blocks import ALWAYS, NEVER
+from stepscope.analysis.memory.sites import sites_of
+from stepscope.analysis.memory.timeline import (
     Category,
     MemoryTimeline,
     NoMemoryError,
     memory_timeline,
 )
+from stepscope.analysis.memory.usage import default_device, devices, rows_of_device, with_memory
 from stepscope.report.sections.events import origin_of
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.analysis.memory_sites import Sites
+    from stepscope.analysis.memory.sites import Sites
     from stepscope.report.payload import Payload
     from stepscope.trace.model import Int64, Trace
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.modules import module_table
+from stepscope.analysis.host.modules import module_table
 from stepscope.report.tables import add_table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.modules import ModuleTable
+    from stepscope.analysis.host.modules import ModuleTable
     from stepscope.report.payload import Payload
     from stepscope.trace.model import Trace
 

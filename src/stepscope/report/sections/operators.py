@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.averages import grouped
 from stepscope.analysis.distinct import distinct
+from stepscope.analysis.host.averages import grouped
 from stepscope.analysis.labels import Labels
 from stepscope.report.tables import add_table
 from stepscope.trace.model import SliceKind
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.analysis.averages import Averages
+    from stepscope.analysis.host.averages import Averages
     from stepscope.report.payload import Payload
     from stepscope.report.sections.tables import Calls
 

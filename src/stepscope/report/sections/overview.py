@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.findings import find_problems
-from stepscope.analysis.host_parts import Part
-from stepscope.analysis.phases import without_compilation
-from stepscope.analysis.step_breakdown import step_breakdown
+from stepscope.analysis.steps.breakdown import step_breakdown
+from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.steps.phases import without_compilation
 from stepscope.report.overview import metadata_of, overview_of, source_of
 from stepscope.report.sections.events import origin_of
 

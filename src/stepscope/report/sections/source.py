@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.source_lines import SourceLines, is_own_file, source_lines
+from stepscope.analysis.host.source_lines import SourceLines, is_own_file, source_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

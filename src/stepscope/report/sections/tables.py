@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.averages import single_events
-from stepscope.analysis.event_memory import with_memory
-from stepscope.analysis.flame import without_address
+from stepscope.analysis.device.launches import launches
+from stepscope.analysis.host.averages import single_events
+from stepscope.analysis.host.flame import without_address
+from stepscope.analysis.host.module_calls import TORCH_PREFIX, module_of_slices
+from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, labels, shape_labels
-from stepscope.analysis.launches import launches
-from stepscope.analysis.module_calls import TORCH_PREFIX, module_of_slices
-from stepscope.analysis.stacks import stack_labels, stack_of_events
+from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.tree import call_tree
 from stepscope.report.sections.flame import add_flame
 from stepscope.report.sections.kernels import add_kernels
@@ -23,8 +23,8 @@ from stepscope.report.sections.operators import add_operators
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
-    from stepscope.analysis.averages import Averages
-    from stepscope.analysis.launches import Launches
+    from stepscope.analysis.device.launches import Launches
+    from stepscope.analysis.host.averages import Averages
     from stepscope.analysis.tree import CallTree
     from stepscope.report.payload import Payload
     from stepscope.trace.model import Trace

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.flops import flops_of
-from stepscope.analysis.flows import forward_backward
-from stepscope.analysis.lanes import lanes
-from stepscope.analysis.memory import memory_events
+from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.host.flows import forward_backward
+from stepscope.analysis.host.lanes import lanes
+from stepscope.analysis.memory.usage import memory_events
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What devices did: busy and idle time, kernels, copies, communication, launch queues."""

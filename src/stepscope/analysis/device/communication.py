@@ -1,0 +1,159 @@
+"""Communication between devices, apart from compute, and how much of it compute hides.
+
+Compute is the time in which a kernel runs that does not communicate. Communication is exposed while
+no such kernel runs: the device waits for its peers. Which kernels communicate, and how that
+is told, stands in device_work. A communicating kernel that waits for a slow peer looks busy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.device.work import COLLECTIVE_KEY, WorkKind, device_work
+from stepscope.analysis.flops.count import flops_per_second as per_second
+from stepscope.analysis.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.device.work import DeviceWork
+    from stepscope.trace.model import Int64, Trace
+
+_UNKNOWN = -1
+_IN_ELEMENTS, _OUT_ELEMENTS = "In msg nelems", "Out msg nelems"
+_GROUP_SIZE = "Group size"
+_NCCL_NAME = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")
+_COLLECTIVE_WORD = re.compile(
+    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv|broadcast|cross_device_reduce",
+    re.IGNORECASE,
+)
+# Bytes of an element, by the words that torch's NCCL metadata has for types.
+_ELEMENT_BYTES = {
+    **dict.fromkeys(("byte", "char", "bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1),
+    **dict.fromkeys(("short", "half", "bfloat16", "float16", "int16"), 2),
+    **dict.fromkeys(("int", "float", "float32", "int32"), 4),
+    **dict.fromkeys(("long", "double", "float64", "int64", "complexfloat"), 8),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CommunicationOverlap(Table):
+    """One row a device; unions of intervals."""
+
+    device: tuple[str, ...]
+    communication_ns: Int64
+    compute_ns: Int64
+    overlap_ns: Int64  # both at once
+
+    @property
+    def exposed_ns(self) -> Int64:
+        """Return the communication that no compute hid."""
+        return self.communication_ns - self.overlap_ns
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveTable(Table):
+    """One row a device, collective, type and size of the group, by time."""
+
+    device: tuple[str, ...]
+    collective: tuple[str, ...]  # as the trace tells, else from the kernel's name
+    dtype: tuple[str, ...]  # "" where the trace does not tell
+    group_size: Int64  # -1 where the trace does not tell
+    count: Int64
+    bytes: Int64  # the larger of what goes in and comes out on this device, of those that tell
+    told_ns: Int64  # the time of those that tell
+    total_ns: Int64
+    exposed_ns: Int64  # of their union, the time in which no compute ran
+
+    @property
+    def bytes_per_second(self) -> NDArray[np.float64]:
+        """Return the bytes of a call over its time, what NCCL's tests call algbw; 0 for unknown."""
+        return per_second(self.bytes, self.told_ns)
+
+
+def communication_overlap(trace: Trace, work: DeviceWork | None = None) -> CommunicationOverlap:
+    """Return how much of every device's communication ran beside compute."""
+    work = work or device_work(trace)
+    numbers = []
+    for device in range(len(work.devices)):
+        mine = work.device == device
+        talk = work.busy(mine & (work.kind == WorkKind.COMMUNICATION))
+        compute = work.busy(mine & (work.kind == WorkKind.COMPUTE))
+        numbers.append((talk.total_ns, compute.total_ns, talk.shared_with(compute).total_ns))
+    return CommunicationOverlap(work.devices, *np.array(numbers, np.int64).reshape(-1, 3).T)
+
+
+def collective_table(trace: Trace, work: DeviceWork | None = None) -> CollectiveTable:
+    """Sum the communicating kernels up by collective, the longest first."""
+    work = work or device_work(trace)
+    slices = trace.slices
+    pieces = np.flatnonzero(work.kind == WorkKind.COMMUNICATION)
+    rows = work.rows[pieces]
+    rest = slices.args.rest[rows] if len(slices.args.rest) else np.zeros(len(rows), np.uint32)
+    group_size = slices.args.dense(_GROUP_SIZE, len(slices), _UNKNOWN)[rows]
+    elements = np.maximum(
+        slices.args.dense(_IN_ELEMENTS, len(slices), _UNKNOWN)[rows],
+        slices.args.dense(_OUT_ELEMENTS, len(slices), _UNKNOWN)[rows],
+    )
+    keys = np.stack([slices.name[rows], rest])
+    kinds, which = np.unique(keys, axis=1, return_inverse=True)
+    told = [_told(trace, int(name), int(fragment)) for name, fragment in kinds.T]
+    kind_of = [told[i] for i in which.reshape(-1).tolist()]
+    groups: dict[tuple[int, str, str, int], list[int]] = {}
+    for i, (collective, dtype) in enumerate(kind_of):
+        key = (int(work.device[pieces[i]]), collective, dtype, int(group_size[i]))
+        groups.setdefault(key, []).append(i)
+    found = [
+        (key, _group_numbers(work, pieces, np.array(members), elements, key[2]))
+        for key, members in groups.items()
+    ]
+    found.sort(key=lambda row: -row[1][3])
+    numbers = np.array([row for _, row in found], np.int64).reshape(-1, 5).T
+    return CollectiveTable(
+        tuple(work.devices[device] for (device, *_), _ in found),
+        tuple(collective for (_, collective, *_), _ in found),
+        tuple(dtype for (_, _, dtype, _), _ in found),
+        np.array([size for (*_, size), _ in found], np.int64),
+        *numbers,
+    )
+
+
+def _group_numbers(
+    work: DeviceWork, pieces: Int64, members: Int64, elements: Int64, dtype: str
+) -> tuple[int, int, int, int, int]:
+    own = pieces[members]
+    which = np.zeros(len(work), np.bool_)
+    which[own] = True
+    talk = work.busy(which)
+    mine = work.device == work.device[own[0]]
+    compute = work.busy(mine & (work.kind == WorkKind.COMPUTE))
+    duration_ns = work.duration_ns[own]
+    width = _ELEMENT_BYTES.get(dtype.lower(), 0)
+    tells = (elements[members] != _UNKNOWN) & (width > 0)
+    return (
+        len(own),
+        int(elements[members][tells].sum()) * width,
+        int(duration_ns[tells].sum()),
+        int(duration_ns.sum()),
+        talk.total_ns - talk.shared_with(compute).total_ns,
+    )
+
+
+def _told(trace: Trace, name: int, fragment: int) -> tuple[str, str]:
+    """Return the collective and the type of its elements."""
+    pairs: dict[str, Any] = {}
+    if fragment:
+        pairs = json.loads("{" + trace.strings[fragment] + "}", strict=False)
+    kernel = trace.strings[name]
+    collective = pairs.get(COLLECTIVE_KEY)
+    if not isinstance(collective, str):
+        match = _NCCL_NAME.search(kernel)
+        word = _COLLECTIVE_WORD.search(kernel)
+        collective = match[1] if match else word[0] if word else kernel
+    dtype = pairs.get("dtype", "")
+    return collective, dtype if isinstance(dtype, str) else ""

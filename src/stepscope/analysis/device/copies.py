@@ -1,0 +1,73 @@
+"""Copies of memory: how much, how fast, and how much of it ran beside kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.flops.count import flops_per_second as per_second
+from stepscope.analysis.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.device.work import DeviceWork
+    from stepscope.trace.model import Int64, Trace
+
+_BYTES = "bytes"
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTable(Table):
+    """One row a device and kind of copy, by time: ``Memcpy HtoD (Pinned -> Device)``."""
+
+    device: tuple[str, ...]
+    name: tuple[str, ...]
+    count: Int64
+    bytes: Int64  # of those copies that tell
+    untold: Int64  # copies that do not tell their size
+    total_ns: Int64  # all durations
+    busy_ns: Int64  # the union: copies of two streams may run at once
+    hidden_ns: Int64  # of busy_ns, the time in which a kernel ran on the device, too
+
+    @property
+    def exposed_ns(self) -> Int64:
+        """Return the time in which copies ran and no kernel did."""
+        return self.busy_ns - self.hidden_ns
+
+    @property
+    def bytes_per_second(self) -> NDArray[np.float64]:
+        """Return what the copies achieved while they ran; 0 where no size is known."""
+        return per_second(self.bytes, self.total_ns)
+
+
+def copy_table(trace: Trace, work: DeviceWork | None = None) -> CopyTable:
+    """Sum the copies up by device and kind, the longest first."""
+    work = work or device_work(trace)
+    size = trace.slices.args.dense(_BYTES, len(trace.slices), _UNKNOWN)[work.rows]
+    is_copy = work.kind == WorkKind.COPY
+    kernels = [work.busy((work.device == d) & work.is_kernel) for d in range(len(work.devices))]
+    names = trace.slices.name[work.rows]
+    keys = np.unique(np.stack([work.device[is_copy], names[is_copy].astype(np.int64)]), axis=1)
+    rows = []
+    for device, name in keys.T.tolist():
+        which = is_copy & (work.device == device) & (names == name)
+        busy = work.busy(which)
+        numbers = (
+            int(which.sum()),
+            int(size[which & (size != _UNKNOWN)].sum()),
+            int((which & (size == _UNKNOWN)).sum()),
+            int(work.duration_ns[which].sum()),
+            busy.total_ns,
+            busy.shared_with(kernels[device]).total_ns,
+        )
+        rows.append((work.devices[device], trace.strings[name], numbers))
+    rows.sort(key=lambda row: -row[2][4])
+    columns = np.array([numbers for _, _, numbers in rows], np.int64).reshape(-1, 6).T
+    return CopyTable(
+        tuple(device for device, _, _ in rows), tuple(name for _, name, _ in rows), *columns
+    )

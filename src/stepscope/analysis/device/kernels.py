@@ -1,0 +1,135 @@
+"""The kernels of a trace by name: how often, how long, in which shape, and who launched them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.device.busy import device_busy
+from stepscope.analysis.device.tensor_cores import uses_tensor_cores
+from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.distinct import distinct, distinct_pairs
+from stepscope.analysis.labels import shown_name
+from stepscope.analysis.shared import shared
+from stepscope.analysis.table import Table, summed
+from stepscope.trace.model import NO_SLICE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.device.work import DeviceWork
+    from stepscope.trace.model import Int64, Trace
+
+UNKNOWN = -1
+_REGISTERS = "registers per thread"
+_SHARED_MEMORY = "shared memory"
+_OCCUPANCY = "est. achieved occupancy %"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTable(Table):
+    """One row a kernel's name, the one with the longest total first. UNKNOWN: not in the trace.
+
+    Shape and memory are those of the kernel's longest run.
+    """
+
+    name: tuple[str, ...]
+    kind: tuple[str, ...]  # "compute" or "communication"
+    tensor_cores: tuple[str, ...]  # "yes", "no" or "unknown"; see tensor_cores
+    count: Int64
+    total_ns: Int64
+    mean_ns: Int64
+    min_ns: Int64
+    max_ns: Int64
+    busy_share: NDArray[np.float64]  # of the busy time of all devices; overlaps count twice
+    grid: tuple[str, ...]  # "32,8,1"; "" where the trace does not tell
+    block: tuple[str, ...]
+    registers: Int64  # a thread
+    shared_memory_bytes: Int64  # a block
+    occupancy_percent: Int64  # as Kineto estimates it: the mean over the kernel's time
+    operator: tuple[str, ...]  # that launched most of its time, "" where the trace does not tell
+    operators: Int64  # how many different ones launched it
+
+
+@shared
+def kernel_table(trace: Trace, work: DeviceWork | None = None) -> KernelTable:
+    """Sum the kernels up by name, those with the longest total first."""
+    work = work or device_work(trace)
+    pieces = np.flatnonzero(work.is_kernel)
+    rows, duration_ns = work.rows[pieces], work.duration_ns[pieces]
+    ids, group = distinct(trace.slices.name[rows])
+    total_ns = summed(group, duration_ns, len(ids))
+    order = np.argsort(-total_ns, kind="stable")
+    place = np.empty(len(ids), np.int64)
+    place[order] = np.arange(len(ids))
+    group, ids, total_ns = place[group], ids[order], total_ns[order]
+    count = np.bincount(group, minlength=len(ids))
+    # The last of a group in the order of durations is its longest run.
+    by_group = np.lexsort((duration_ns, group))
+    ends = np.cumsum(count)
+    longest, shortest = by_group[ends - 1], by_group[ends - count]
+    shapes = [_shape(trace, int(row)) for row in rows[longest]]
+    names = tuple(trace.strings[int(i)] for i in ids)
+    operator, operators = _operators(work, rows, group, duration_ns, len(ids))
+    return KernelTable(
+        name=names,
+        kind=tuple(WorkKind(kind).name.lower() for kind in work.kind[pieces[longest]]),
+        tensor_cores=tuple(uses_tensor_cores(name).value for name in names),
+        count=count,
+        total_ns=total_ns,
+        mean_ns=total_ns // np.maximum(count, 1),
+        min_ns=duration_ns[shortest],
+        max_ns=duration_ns[longest],
+        busy_share=total_ns / max(int(device_busy(trace, work).busy_ns.sum()), 1),
+        grid=tuple(grid for grid, _ in shapes),
+        block=tuple(block for _, block in shapes),
+        registers=_integer(trace, _REGISTERS)[rows[longest]],
+        shared_memory_bytes=_integer(trace, _SHARED_MEMORY)[rows[longest]],
+        occupancy_percent=_occupancy(trace, rows, group, duration_ns, len(ids)),
+        operator=operator,
+        operators=operators,
+    )
+
+
+def _integer(trace: Trace, key: str) -> Int64:
+    return trace.slices.args.dense(key, len(trace.slices), UNKNOWN)
+
+
+def _shape(trace: Trace, row: int) -> tuple[str, str]:
+    """Return the grid and the block of one kernel."""
+    rest = trace.slices.args.rest
+    if not len(rest) or not rest[row]:
+        return "", ""
+    pairs = json.loads("{" + trace.strings[int(rest[row])] + "}", strict=False)
+    return _numbers(pairs.get("grid")), _numbers(pairs.get("block"))
+
+
+def _numbers(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else ""
+
+
+def _occupancy(trace: Trace, rows: Int64, group: Int64, duration_ns: Int64, groups: int) -> Int64:
+    percent = _integer(trace, _OCCUPANCY)[rows]
+    told = np.flatnonzero(percent != UNKNOWN)
+    weight_ns = summed(group[told], duration_ns[told], groups)
+    weighted = summed(group[told], percent[told] * duration_ns[told], groups)
+    return np.where(weight_ns > 0, weighted // np.maximum(weight_ns, 1), UNKNOWN)
+
+
+def _operators(
+    work: DeviceWork, rows: Int64, group: Int64, duration_ns: Int64, groups: int
+) -> tuple[tuple[str, ...], Int64]:
+    """Return the name of the operator behind most of each group's time, and how many there are."""
+    trace, host = work.trace, work.operator[rows]
+    known = np.flatnonzero(host != NO_SLICE)
+    if not len(known):
+        return ("",) * groups, np.zeros(groups, np.int64)
+    (of, name), which = distinct_pairs(group[known], trace.slices.name[host[known]])
+    spent_ns = summed(which, duration_ns[known], len(of))
+    ascending = np.lexsort((spent_ns, of))
+    names = dict(zip(of[ascending].tolist(), name[ascending].tolist(), strict=True))
+    texts = tuple(shown_name(trace.strings[names[i]]) if i in names else "" for i in range(groups))
+    return texts, np.bincount(of, minlength=groups)

@@ -1,0 +1,167 @@
+"""The queues between host and devices: how long launched work waits, and how much of it.
+
+A piece of work is in the queue from the moment its launching call begins until the work starts. The
+calls of some drivers return after the work has started, so the call's end would make no sense as
+the moment. All kernels of a CUDA graph enter the queue with the one call that launches the graph.
+Work whose call is not in the trace is counted and left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.work import device_work
+from stepscope.analysis.labels import Labels
+from stepscope.analysis.table import Table
+from stepscope.trace.model import NO_SLICE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.device.work import DeviceWork
+    from stepscope.trace.model import Int64, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchDelays(Table):
+    """One row a piece of work whose launching call is known, in the order of the work's starts."""
+
+    device: Labels[str]
+    stream: Labels[str]
+    work: Int64  # row of the slices
+    call: Int64  # row of the slices
+    delay_ns: Int64  # from the begin of the call to the start of the work
+    after_call_ns: Int64  # from the end of the call; negative: the work had started before
+    ahead: Int64  # pieces of work in the stream's queue when the call began
+    name: Labels[str]  # of the work
+    operator: Labels[str]  # that launched it, "" where it is not known
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchQueues(Table):
+    """One row a stream, and one a device that has several (``stream`` is "all")."""
+
+    device: tuple[str, ...]
+    stream: tuple[str, ...]
+    launches: Int64  # pieces of work whose launching call is known
+    unknown: Int64  # and those where it is not
+    mean_delay_ns: Int64
+    median_delay_ns: Int64
+    max_delay_ns: Int64
+    longest: Int64  # the most pieces of work that waited at a time
+    empty_ns: Int64  # in which nothing waited, from the first call to the last start
+    mean_length: NDArray[np.float64]  # over that time
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLength(Table):
+    """The length of a queue over time: ``length[i]`` from ``time_ns[i]`` to the next."""
+
+    time_ns: Int64
+    length: Int64
+
+
+ALL_STREAMS = "all"
+
+
+def launch_delays(trace: Trace, work: DeviceWork | None = None) -> LaunchDelays:
+    """Return how long each piece of work waited from its launch to its start."""
+    work = work or device_work(trace)
+    known = np.flatnonzero(work.call != NO_SLICE)
+    call, slices = work.call[known], trace.slices
+    ahead = np.zeros(len(known), np.int64)
+    for stream in range(len(work.streams)):
+        mine = np.flatnonzero(work.stream[known] == stream)
+        ahead[mine] = _ahead(slices.start_ns[call[mine]], work.start_ns[known[mine]])
+    streams = work.stream[known].astype(np.uint32)
+    return LaunchDelays(
+        device=Labels(streams, [work.devices[device] for device, _ in work.streams]),
+        stream=Labels(streams, [name for _, name in work.streams]),
+        work=work.rows[known],
+        call=call,
+        delay_ns=work.start_ns[known] - slices.start_ns[call],
+        after_call_ns=work.start_ns[known] - slices.end_ns[call],
+        ahead=ahead,
+        name=work.names(work.rows[known]),
+        operator=work.operator_names(work.rows[known]),
+    )
+
+
+def launch_queues(trace: Trace, work: DeviceWork | None = None) -> LaunchQueues:
+    """Return the length and the delay of the queue of every stream, and of every device."""
+    work = work or device_work(trace)
+    groups = []
+    for device, name in enumerate(work.devices):
+        own = [i for i, (of, _) in enumerate(work.streams) if of == device]
+        if len(own) != 1:
+            groups.append((name, ALL_STREAMS, np.flatnonzero(work.device == device)))
+        groups += [(name, work.streams[i][1], np.flatnonzero(work.stream == i)) for i in own]
+    rows = [_queue_numbers(work, pieces) for _, _, pieces in groups]
+    names = [field.name for field in fields(LaunchQueues)][2:-1]
+    integers = np.array([numbers for numbers, _ in rows], np.int64).reshape(-1, len(names)).T
+    return LaunchQueues(
+        device=tuple(device for device, _, _ in groups),
+        stream=tuple(stream for _, stream, _ in groups),
+        mean_length=np.array([length for _, length in rows], np.float64),
+        **dict(zip(names, integers, strict=True)),
+    )
+
+
+def queue_length(trace: Trace, device: str, stream: str = ALL_STREAMS) -> QueueLength:
+    """Return the length of a queue over time, for a picture."""
+    work = device_work(trace)
+    streams = [
+        i
+        for i, (of, name) in enumerate(work.streams)
+        if work.devices[of] == device and stream in {name, ALL_STREAMS}
+    ]
+    if not streams:
+        known = ", ".join(f"{work.devices[of]}/{name}" for of, name in work.streams)
+        raise ValueError(f"no work on stream {stream!r} of device {device!r}; there is {known}")
+    pieces = np.flatnonzero(np.isin(work.stream, streams) & (work.call != NO_SLICE))
+    return _length_of(trace.slices.start_ns[work.call[pieces]], work.start_ns[pieces])
+
+
+def _queue_numbers(work: DeviceWork, pieces: Int64) -> tuple[tuple[int, ...], float]:
+    """Return the integers of a row of LaunchQueues, and the mean length."""
+    known = pieces[work.call[pieces] != NO_SLICE]
+    if not len(known):
+        return (0, len(pieces), 0, 0, 0, 0, 0), 0.0
+    start_ns = work.start_ns[known]
+    call_ns = work.trace.slices.start_ns[work.call[known]]
+    delay_ns = start_ns - call_ns
+    queue = _length_of(call_ns, start_ns)
+    lasts_ns = np.diff(queue.time_ns)
+    window_ns = int(lasts_ns.sum())
+    waited_ns = int((queue.length[:-1] * lasts_ns).sum())
+    integers = (
+        len(known),
+        len(pieces) - len(known),
+        int(delay_ns.sum()) // len(known),
+        int(np.median(delay_ns)),
+        int(delay_ns.max()),
+        int(queue.length.max()),
+        int(lasts_ns[queue.length[:-1] == 0].sum()),
+    )
+    return integers, waited_ns / window_ns if window_ns else 0.0
+
+
+def _length_of(call_ns: Int64, start_ns: Int64) -> QueueLength:
+    """Count who has come and not gone; work that starts before its call never waited."""
+    came = np.minimum(call_ns, start_ns)
+    times, moment = np.unique(np.concatenate([came, start_ns]), return_inverse=True)
+    change = np.bincount(moment[: len(came)], minlength=len(times))
+    change -= np.bincount(moment[len(came) :], minlength=len(times))
+    return QueueLength(times, np.cumsum(change))
+
+
+def _ahead(call_ns: Int64, start_ns: Int64) -> Int64:
+    """Return how much of a stream had been launched before each call and had not started then."""
+    came, gone = np.sort(np.minimum(call_ns, start_ns)), np.sort(start_ns)
+    earlier = np.searchsorted(came, call_ns, side="left")
+    started = np.searchsorted(gone, call_ns, side="right")
+    ahead: Int64 = np.maximum(earlier - started, 0)
+    return ahead

@@ -1,0 +1,210 @@
+"""What ran on devices, and what kind of work it was.
+
+Work is every kernel, copy and fill. Ranges on a device, such as ``gpu_user_annotation``, hold work
+and are none; nor are the waits of streams for each other.
+
+Communication is told from compute by the kernel's name: NCCL's and RCCL's kernels, and those whose
+name has a collective in it as a word (``multimem_all_reduce_kernel``, NVSHMEM's, DeepEP's,
+``cross_device_reduce_1stage``). A library with other words is taken for compute. A kernel with the
+argument ``Collective name`` communicates whatever it is called.
+
+MTIA calls all it does kernels: there ``dma_request`` is a copy, ``event_record`` and ``event_wait``
+are no work.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.launches import WORK_KINDS, launches, launching_calls
+from stepscope.analysis.distinct import distinct, distinct_pairs
+from stepscope.analysis.intervals import union
+from stepscope.analysis.labels import Labels, shown_name
+from stepscope.analysis.shared import shared
+from stepscope.analysis.tree import call_tree, ids_where
+from stepscope.trace.model import NO_SLICE, SliceKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.intervals import Intervals
+    from stepscope.trace.model import Int64, Trace, UInt8
+
+    Bool = NDArray[np.bool_]
+
+COLLECTIVE_KEY = "Collective name"
+
+_COMMUNICATION = re.compile(
+    r"nccl|rccl|nvshmem|rocshmem|deep_ep|cross_device_reduce|sendrecv"
+    r"|(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)(?![a-z])",
+    re.IGNORECASE,
+)
+_MTIA_CATEGORY = "mtia_ccp_events"
+_MTIA_COPIES = frozenset({"dma_request"})
+_MTIA_WAITS = frozenset({"event_record", "event_wait"})
+_NO_NUMBER = -1
+
+
+class WorkKind(IntEnum):
+    """What a piece of device work is."""
+
+    COMPUTE = 0
+    COMMUNICATION = 1
+    COPY = 2
+    FILL = 3
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """The work of a trace, in the order of its starts, one value of a column a piece."""
+
+    trace: Trace
+    rows: Int64  # of the trace's slices
+    kind: UInt8  # WorkKind
+    device: Int64  # index of ``devices``
+    stream: Int64  # index of ``streams``
+    devices: tuple[str, ...]  # as the trace numbers them
+    streams: tuple[tuple[int, str], ...]  # the device and the stream's name, a row a track
+
+    def __len__(self) -> int:
+        """Return the number of pieces."""
+        return len(self.rows)
+
+    @cached_property
+    def start_ns(self) -> Int64:
+        """Return when each began."""
+        return self.trace.slices.start_ns[self.rows]
+
+    @cached_property
+    def duration_ns(self) -> Int64:
+        """Return how long each took."""
+        return self.trace.slices.duration_ns[self.rows]
+
+    @cached_property
+    def end_ns(self) -> Int64:
+        """Return when each ended."""
+        return self.start_ns + self.duration_ns
+
+    @cached_property
+    def call(self) -> Int64:
+        """Return the row of the runtime call that launched each, NO_SLICE where it is not known."""
+        return launching_calls(self.trace, self.rows)
+
+    @cached_property
+    def is_kernel(self) -> Bool:
+        """Tell which are kernels, of whatever purpose."""
+        return np.isin(self.kind, (WorkKind.COMPUTE, WorkKind.COMMUNICATION))
+
+    @cached_property
+    def operator(self) -> Int64:
+        """Return for every slice that is work the row of what launched it, NO_SLICE for all else.
+
+        That is the innermost operator or range around the launching call.
+        """
+        operator = np.full(len(self.trace.slices), NO_SLICE, np.int64)
+        tree = call_tree(self.trace)
+        found = launches(tree)
+        if found is not None:
+            slice_of = np.arange(len(tree)) if tree.rows is None else tree.rows
+            operator[slice_of[found.work]] = slice_of[found.host]
+        return operator
+
+    def names(self, rows: Int64) -> Labels[str]:
+        """Return the names of some slices of the trace, "" for NO_SLICE."""
+        name = self.trace.slices.name
+        ids = np.where(rows == NO_SLICE, 0, name[rows] if len(name) else 0)
+        found, codes = distinct(ids)
+        texts = [shown_name(self.trace.strings[int(i)]) for i in found]
+        return Labels(codes.astype(np.uint32), texts)
+
+    def operator_names(self, rows: Int64) -> Labels[str]:
+        """Return the names of what launched some pieces of work, "" where it is not known."""
+        known = rows != NO_SLICE
+        operator = np.full(len(rows), NO_SLICE, np.int64)
+        operator[known] = self.operator[rows[known]]
+        return self.names(operator)
+
+    def busy(self, which: Bool) -> Intervals:
+        """Return the time in which any of the pieces ``which`` ran."""
+        return union(self.start_ns[which], self.end_ns[which])
+
+    def window_ns(self) -> tuple[int, int]:
+        """Return the recorded window, with all work in it even where that goes beyond."""
+        info, slices = self.trace.info, self.trace.slices
+        start_ns, end_ns = info.start_ns, info.end_ns
+        if end_ns <= start_ns and len(slices):
+            start_ns, end_ns = int(slices.start_ns[0]), int(slices.end_ns.max())
+        if len(self):
+            start_ns = min(start_ns, int(self.start_ns[0]))
+            end_ns = max(end_ns, int(self.end_ns.max()))
+        return start_ns, end_ns
+
+
+@shared
+def device_work(trace: Trace) -> DeviceWork:
+    """Find the device work of a trace."""
+    slices = trace.slices
+    rows = np.flatnonzero(np.isin(slices.kind, WORK_KINDS))
+    rows, kind = _classified(trace, rows)
+    devices, device = _devices(trace, rows)
+    pairs, stream = distinct_pairs(device, slices.track[rows])
+    numbers = slices.args.dense("stream", len(slices), _NO_NUMBER)[rows]
+    number_of = dict(zip(stream.tolist(), numbers.tolist(), strict=True))
+    streams = tuple(
+        (int(of), _stream_name(trace.tracks[track].tid, number_of[i]))
+        for i, (of, track) in enumerate(zip(*pairs, strict=True))
+    )
+    return DeviceWork(trace, rows, kind, device, stream, devices, streams)
+
+
+def is_communication(kernel_name: str) -> bool:
+    """Tell by its name whether a kernel moves data between devices."""
+    return _COMMUNICATION.search(kernel_name) is not None
+
+
+def _classified(trace: Trace, rows: Int64) -> tuple[Int64, UInt8]:
+    slices, strings = trace.slices, trace.strings
+    of_kind = np.full(max(SliceKind) + 1, WorkKind.COMPUTE, np.uint8)
+    of_kind[SliceKind.MEMCPY] = WorkKind.COPY
+    of_kind[SliceKind.MEMSET] = WorkKind.FILL
+    kind: UInt8 = of_kind[slices.kind[rows]]
+    if not len(rows):
+        return rows, kind
+    names, is_kernel = slices.name[rows], kind == WorkKind.COMPUTE
+    kind[is_kernel & np.isin(names, ids_where(names, strings, is_communication))] = (
+        WorkKind.COMMUNICATION
+    )
+    if len(slices.args.rest):
+        rest = slices.args.rest[rows]
+        told = ids_where(rest, strings, lambda text: f'"{COLLECTIVE_KEY}"' in text)
+        kind[is_kernel & np.isin(rest, told)] = WorkKind.COMMUNICATION
+    mtia = ids_where(slices.category[rows], strings, lambda word: word == _MTIA_CATEGORY)
+    is_mtia = np.isin(slices.category[rows], mtia)
+    if is_mtia.any():
+        copies = ids_where(names, strings, _MTIA_COPIES.__contains__)
+        kind[is_mtia & np.isin(names, copies)] = WorkKind.COPY
+        is_wait = is_mtia & np.isin(names, ids_where(names, strings, _MTIA_WAITS.__contains__))
+        rows, kind = rows[~is_wait], kind[~is_wait]
+    return rows, kind
+
+
+def _devices(trace: Trace, rows: Int64) -> tuple[tuple[str, ...], Int64]:
+    """Return the devices' names, and the device of each row: its argument, else its process."""
+    number = trace.slices.args.dense("device", len(trace.slices), _NO_NUMBER)[rows]
+    pids, pid = np.unique([track.pid for track in trace.tracks] or [""], return_inverse=True)
+    process = pid[trace.slices.track[rows]]
+    pairs, device = distinct_pairs(number, process)
+    names = [str(pids[p]) if n == _NO_NUMBER else str(n) for n, p in zip(*pairs, strict=True)]
+    if len(set(names)) < len(names):  # one number in several processes
+        names = [f"{pids[p]}/{name}" for name, p in zip(names, pairs[1], strict=True)]
+    return tuple(names), device
+
+
+def _stream_name(tid: str, number: int) -> str:
+    return tid.removeprefix("stream ") if number == _NO_NUMBER else str(number)

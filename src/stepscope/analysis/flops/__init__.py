@@ -1,0 +1,1 @@
+"""Floating-point operations, counted from the shapes of operators' inputs."""

@@ -1,0 +1,1 @@
+"""What the host did: operators, calls, modules, stacks and source lines."""

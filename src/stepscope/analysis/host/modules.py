@@ -1,0 +1,168 @@
+"""What each module of a model costs: time of both passes, memory, operations, parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.device.launches import WORK_KINDS, launches, launching_calls
+from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.host.module_calls import module_calls, module_of_slices
+from stepscope.analysis.host.module_groups import Groups
+from stepscope.analysis.memory.usage import memory_of_slices
+from stepscope.analysis.tree import call_tree, span_mask
+from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+    from stepscope.trace.model import Int64, Trace
+
+__all__ = ["ModuleTable", "module_of_slices", "module_table"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTable:
+    """One row a module, in the order of first calls. ``self`` leaves out the modules called in it.
+
+    The row without a model holds all that belongs to no module: with it, the columns ``operators``
+    and ``self_*`` add up to the whole trace.
+    """
+
+    model: tuple[str, ...]  # the class of the outermost module that was called; "" without
+    name: tuple[str, ...]  # the qualified name in it; the model itself by its class
+    class_name: tuple[str, ...]  # "" for one that was never called itself, such as a ModuleList
+    depth: Int64  # 0 for a model, 1 for its direct children
+    calls: Int64
+    operators: Int64  # how many ran in it, not in the modules called in it
+    forward_ns: Int64
+    backward_ns: Int64
+    self_forward_ns: Int64
+    self_backward_ns: Int64
+    device_ns: Int64  # of the device work that it launched
+    self_device_ns: Int64
+    memory_bytes: Int64  # allocated less freed, on the CPU
+    self_memory_bytes: Int64
+    device_memory_bytes: Int64
+    self_device_memory_bytes: Int64
+    flops: Int64
+    self_flops: Int64
+    parameters: Int64  # its own and those of all modules below; 0 when the trace does not tell
+    own_parameters: Int64
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.name)
+
+    @property
+    def total_ns(self) -> Int64:
+        """Return the time of both passes, with the modules called in it."""
+        return self.forward_ns + self.backward_ns
+
+    @property
+    def self_ns(self) -> Int64:
+        """Return the time of both passes, without the modules called in it."""
+        return self.self_forward_ns + self.self_backward_ns
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return one dictionary a row, of texts and integers."""
+        columns = {
+            field.name: np.asarray(getattr(self, field.name), object) for field in fields(self)
+        }
+        columns |= {"total_ns": self.total_ns, "self_ns": self.self_ns}
+        values = [column.tolist() for column in columns.values()]
+        return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the rows as a Polars DataFrame; all times in ns."""
+        import polars as pl
+
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        texts = {name: list(c) for name, c in columns.items() if isinstance(c, tuple)}
+        numbers = {name: c for name, c in columns.items() if not isinstance(c, tuple)}
+        schema: dict[str, Any] = dict.fromkeys(texts, pl.String)
+        return pl.DataFrame(texts, schema=schema).with_columns(
+            **{name: pl.Series(column) for name, column in numbers.items()},
+            total_ns=pl.Series(self.total_ns),
+            self_ns=pl.Series(self.self_ns),
+        )
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the rows as a pandas DataFrame (needs pandas and pyarrow)."""
+        return self.to_polars().to_pandas()
+
+
+def module_table(trace: Trace, depth: int | None = None) -> ModuleTable:
+    """Sum a trace by module; those deeper than ``depth`` count for their ancestor there.
+
+    Depth 0 leaves whole models, depth 1 their direct children. A trace of torch.profiler that was
+    recorded with_stack has its modules as Python frames; they are named by the path of calls.
+    """
+    if depth is not None and depth < 0:
+        raise ValueError(f"depth {depth} is negative; give 0 for whole models, None for all levels")
+    calls = module_calls(trace)
+    groups = Groups.of(calls, depth)
+    slices = trace.slices
+    on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    spans = span_mask(trace)
+    if spans is not None:
+        on_host &= ~spans
+    time_ns = np.where(on_host & (slices.flags & SliceFlags.ASYNC == 0), slices.self_ns, 0)
+    forward = groups.sums(np.where(calls.is_backward, 0, time_ns))
+    backward = groups.sums(np.where(calls.is_backward, time_ns, 0))
+    memory = memory_of_slices(trace)
+    on_cpu, on_device = groups.sums(memory.cpu_self), groups.sums(memory.device_self)
+    flops = groups.sums(flops_of(trace))
+    device = groups.sums(_device_ns(trace))
+    table = ModuleTable(
+        model=(*groups.model, ""),
+        name=(*groups.name, ""),
+        class_name=(*groups.class_name, ""),
+        depth=groups.depth,
+        calls=groups.calls,
+        operators=groups.sums((slices.kind == SliceKind.OPERATOR).astype(np.int64)).own,
+        forward_ns=forward.total,
+        backward_ns=backward.total,
+        self_forward_ns=forward.own,
+        self_backward_ns=backward.own,
+        device_ns=device.total,
+        self_device_ns=device.own,
+        memory_bytes=on_cpu.total,
+        self_memory_bytes=on_cpu.own,
+        device_memory_bytes=on_device.total,
+        self_device_memory_bytes=on_device.own,
+        flops=flops.total,
+        self_flops=flops.own,
+        parameters=groups.parameters,
+        own_parameters=groups.own_parameters,
+    )
+    return table if (on_host & (calls.owner < 0)).any() else _without_last(table)
+
+
+def _device_ns(trace: Trace) -> Int64:
+    """Return the device time that each slice of the host launched itself.
+
+    That slice is the runtime call, which is in the module even where no operator is around it, as
+    when a graph is replayed; without one in the trace, the operator that the work names.
+    """
+    launched = np.zeros(len(trace.slices), np.int64)
+    tree = call_tree(trace)
+    found = launches(tree)
+    if found is None:
+        return launched
+    rows = np.arange(len(tree)) if tree.rows is None else tree.rows
+    host = np.full(len(trace.slices), NO_SLICE, np.int64)
+    host[rows[found.work]] = rows[found.host]
+    work = np.flatnonzero(np.isin(trace.slices.kind, WORK_KINDS))
+    call = launching_calls(trace, work)
+    host[work] = np.where(call == NO_SLICE, host[work], call)
+    work = work[host[work] != NO_SLICE]
+    np.add.at(launched, host[work], trace.slices.duration_ns[work])
+    return launched
+
+
+def _without_last(table: ModuleTable) -> ModuleTable:
+    return ModuleTable(*(getattr(table, field.name)[:-1] for field in fields(table)))

@@ -1,0 +1,200 @@
+"""The Python frames in which every slice started.
+
+Our own recordings tell them. In traces of torch.profiler they are the ``python_function`` slices
+that run when another slice starts. A backward function, and all inside it, ran where the engine
+likes; it shows the frames of the operator that it is the backward of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.analysis.device.launches import launches
+from stepscope.analysis.host.backward import backward_functions, forward_operators
+from stepscope.analysis.labels import Labels
+from stepscope.analysis.shared import shared
+from stepscope.analysis.tree import distinct_ids, ids_where, levels
+from stepscope.trace.model import NO_PARENT, NO_STACK, SliceKind, Stacks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.tree import CallTree
+    from stepscope.trace.model import Int32, Slices, Trace, UInt32
+    from stepscope.trace.strings import Strings
+
+    Bool = NDArray[np.bool_]
+
+# torch.profiler leaves these out of a stack: a part of the file, and a part of the function.
+_UNSEEN_FRAMES = (
+    ("autograd/__init__", "_make_grads"),
+    ("autograd/__init__", "backward"),
+    ("torch/tensor", "backward"),
+    ("_internal/common_utils", "prof_callable"),
+    ("_internal/common_utils", "prof_func_call"),
+    ("_internal/common_utils", "prof_meth_call"),
+)
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStacks:
+    """A stack for each slice of a trace, or for each event of a CallTree."""
+
+    table: Stacks
+    rows: UInt32  # rows of ``table``, NO_STACK without
+
+    def frames(self, index: int, strings: Strings, limit: int | None = None) -> tuple[str, ...]:
+        """Return the frames of one slice or event, the innermost first."""
+        return _innermost(self.table, int(self.rows[index]), strings, limit)
+
+
+@shared
+def stack_of_slices(trace: Trace, *, by_calls: bool = False) -> KnownStacks | None:
+    """Return the stack of every slice; None if the trace tells of none.
+
+    A recording may tell both the frames of its operators, with the line that was running, and all
+    calls of Python functions, with the line where each function begins. The former are more exact;
+    ``by_calls`` prefers the latter, so that all stacks are of one kind and make one flame graph.
+    """
+    slices, table = trace.slices, trace.stacks
+    rows: UInt32 = slices.stack
+    told = len(table) > 1 and bool(rows.any())
+    if told:
+        rows = _inherited(slices, rows)
+    is_python = slices.kind == SliceKind.PYTHON
+    if is_python.any():
+        table, around = _running_frames(slices, is_python, table)
+        first, second = (around, rows) if by_calls else (rows, around)
+        rows = np.where(first == NO_STACK, second, first)
+    elif not told:
+        return None
+    return _without_unseen(table, _of_forward(trace, rows), trace.strings)
+
+
+def stack_of_events(tree: CallTree, *, by_calls: bool = False) -> KnownStacks | None:
+    """Return the stack of every event; device work has that of whoever launched it."""
+    known = stack_of_slices(tree.trace, by_calls=by_calls)
+    if known is None:
+        return None
+    rows = tree.of(known.rows)
+    device = launches(tree)
+    if device is not None:
+        rows = rows.copy()
+        rows[device.work] = rows[device.host]
+    return KnownStacks(known.table, rows)
+
+
+def stack_labels(
+    known: KnownStacks | None, events: int, strings: Strings, limit: int | None = None
+) -> Labels[tuple[str, ...]]:
+    """Return the innermost ``limit`` frames of every event, by default all."""
+    if known is None:
+        return Labels(np.zeros(events, np.uint32), ((),))
+    present = distinct_ids(known.rows)
+    code_of: dict[tuple[str, ...], int] = {}
+    table = np.zeros(len(known.table), np.uint32)
+    for row in present.tolist():
+        frames = _innermost(known.table, row, strings, limit)
+        table[row] = code_of.setdefault(frames, len(code_of))
+    return Labels(table.take(known.rows), tuple(code_of))
+
+
+def _innermost(table: Stacks, row: int, strings: Strings, limit: int | None) -> tuple[str, ...]:
+    frames: list[str] = []
+    while row and (limit is None or len(frames) < limit):
+        frames.append(strings[int(table.frame[row])])
+        row = int(table.parent[row])
+    return tuple(frames)
+
+
+def _inherited(slices: Slices, rows: UInt32) -> UInt32:
+    """Let what an operator calls have its stack: no Python ran in between, or it would tell."""
+    from_operator = slices.kind.take(slices.parent, mode="clip") == SliceKind.OPERATOR
+    bare = (rows == NO_STACK) & from_operator & (slices.parent != NO_PARENT)
+    if not bare.any():
+        return rows
+    rows = rows.copy()
+    for level in levels(slices.depth):
+        taking = level[bare[level]]
+        rows[taking] = rows[slices.parent[taking]]
+    return rows
+
+
+def _running_frames(slices: Slices, is_python: Bool, table: Stacks) -> tuple[Stacks, UInt32]:
+    """Return the stacks of ``python_function`` slices, and the one in which each slice started.
+
+    Only Python slices hold others here: a range that starts in one frame and ends in another
+    must not hide from its operators the frames that run at their start.
+    """
+    around, depth = _frame_around(slices, is_python)
+    parents, frames = [table.parent], [table.frame]
+    inside = np.zeros(len(slices) + 1, np.uint32)  # the stack within each slice; none in row -1
+    size = len(table)
+    for level in levels(depth):
+        calls = level[is_python[level]]
+        caller = inside[around[calls]].astype(np.int64)
+        key = caller << 32 | slices.name[calls]
+        distinct, which = np.unique(key, return_inverse=True)
+        parents.append((distinct >> 32).astype(np.uint32))
+        frames.append(distinct.astype(np.uint32))
+        inside[calls] = size + which
+        size += len(distinct)
+    both = Stacks(np.concatenate(parents), np.concatenate(frames))
+    return both, inside[around]
+
+
+def _frame_around(slices: Slices, is_python: Bool) -> tuple[Int32, Int32]:
+    """Return the Python slice that runs when each slice starts, and how many are around it."""
+    duration_ns = np.where(is_python, slices.duration_ns, 0)
+    order = _native.slice_order(slices.start_ns, duration_ns)
+    if order is None:
+        order = np.arange(len(slices), dtype=np.uint32)
+    found, found_depth, _, _ = _native.nest(
+        slices.start_ns[order], duration_ns[order], slices.track[order], slices.flags[order], None
+    )
+    around, depth = np.empty_like(found), np.empty_like(found_depth)
+    outer = order.astype(np.int32).take(found, mode="clip")
+    around[order] = np.where(found == NO_PARENT, NO_PARENT, outer)
+    depth[order] = found_depth
+    return around, depth
+
+
+def _of_forward(trace: Trace, rows: UInt32) -> UInt32:
+    """Give backward functions and all inside them the stack of their forward operator."""
+    slices = trace.slices
+    is_backward = backward_functions(trace)
+    if not is_backward.any():
+        return rows
+    function = np.where(is_backward, np.arange(len(slices), dtype=np.int32), _NONE)
+    for level in levels(slices.depth):
+        inner = level[(function[level] == _NONE) & (slices.parent[level] != NO_PARENT)]
+        function[inner] = function[slices.parent[inner]]
+    inside = np.flatnonzero(function != _NONE)
+    backward = np.flatnonzero(is_backward)
+    forward = np.full(len(slices), _NONE, np.int64)
+    forward[backward] = forward_operators(trace, backward, function == _NONE)
+    source = forward[function[inside]]
+    rows = rows.copy()
+    rows[inside] = np.where(source == _NONE, NO_STACK, rows[source])
+    return rows
+
+
+def _without_unseen(table: Stacks, rows: UInt32, strings: Strings) -> KnownStacks:
+    def unseen(text: str) -> bool:
+        return any(file in text and function in text for file, function in _UNSEEN_FRAMES)
+
+    hidden = np.isin(table.frame, ids_where(table.frame[1:], strings, unseen))
+    hidden[0] = False
+    if not hidden.any():
+        return KnownStacks(table, rows)
+    seen = np.arange(len(table), dtype=np.uint32)
+    climbing = np.flatnonzero(hidden)
+    while len(climbing):
+        seen[climbing] = table.parent[seen[climbing]]
+        climbing = climbing[hidden[seen[climbing]]]
+    return KnownStacks(Stacks(seen[table.parent], table.frame), seen[rows])

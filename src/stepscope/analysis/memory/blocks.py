@@ -1,0 +1,133 @@
+"""Blocks of memory: from the allocator's events to what lived from when to when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.memory.usage import rows_of_device
+from stepscope.trace.model import Int64, Owners, Trace, UInt8
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+ALWAYS = int(np.iinfo(np.int64).min)  # the start of a block that was there before the recording
+NEVER = int(np.iinfo(np.int64).max)  # the end of a block that was there after it
+NO_ROW = -1
+NO_BLOCK = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """One row a block of memory, ordered by address, then by time."""
+
+    address: Int64
+    size: Int64  # bytes
+    start_ns: Int64  # ALWAYS for what was there before the recording
+    end_ns: Int64  # NEVER for what was there after it
+    created: Int64  # row of Memory, NO_ROW when its allocation was not seen
+
+    def __len__(self) -> int:
+        """Return the number of blocks."""
+        return len(self.address)
+
+
+def blocks_of_device(trace: Trace, device: str) -> tuple[Blocks, Owners]:
+    """Return the blocks of a device, and what the program said of its memory.
+
+    A block of which the program spoke, but whose allocation and release both lie outside the
+    recording, is a block that was always there.
+    """
+    seen = _seen(trace, device)
+    told = _statements(trace, device)
+    return _joined([seen, _only_told(seen, told)]), told
+
+
+def block_at(blocks: Blocks, address: Int64, time_ns: Int64) -> Int64:
+    """Return the block that lived at each address at that time, NO_BLOCK without one."""
+    count = len(blocks)
+    addresses = np.concatenate([blocks.address, address])
+    times = np.concatenate([blocks.start_ns, time_ns])
+    is_question = np.arange(len(addresses)) >= count
+    order = np.lexsort((is_question, times, addresses))
+    # Blocks stand in this very order, so the last one before a question is the highest so far.
+    last = np.maximum.accumulate(np.where(order < count, order, NO_BLOCK))
+    questions = order >= count
+    found = np.full(len(address), NO_BLOCK, np.int64)
+    found[order[questions] - count] = last[questions]
+    if count:
+        lives = (blocks.address[found] == address) & (time_ns <= blocks.end_ns[found])
+        found[~lives] = NO_BLOCK
+    return found
+
+
+def _seen(trace: Trace, device: str) -> Blocks:
+    """Pair every allocation with the next event at its address.
+
+    An allocation that follows another at its address ends it: its release went unseen. A release
+    that follows another ends a block that may have lived since that one.
+    """
+    memory = trace.memory
+    rows = rows_of_device(trace, device)
+    rows = rows[memory.size[rows] != 0]
+    rows = rows[np.argsort(memory.address[rows], kind="stable")]
+    address, size, time_ns = memory.address[rows], memory.size[rows], memory.time_ns[rows]
+    goes_on = np.zeros(len(rows), bool)  # the next event is at the same address
+    goes_on[:-1] = address[1:] == address[:-1]
+    follows = np.zeros(len(rows), bool)
+    follows[1:] = goes_on[:-1]
+    is_free = size < 0
+    after_allocation = follows & ~np.roll(is_free, 1)
+    begins = ~is_free | ~after_allocation
+    start_ns = np.where(is_free, np.where(follows, np.roll(time_ns, 1), ALWAYS), time_ns)
+    end_ns = np.where(is_free, time_ns, np.where(goes_on, np.roll(time_ns, -1), NEVER))
+    created = np.where(is_free, NO_ROW, rows)
+    return _picked(Blocks(address, np.abs(size), start_ns, end_ns, created), begins)
+
+
+def _statements(trace: Trace, device: str) -> Owners:
+    owners = trace.owners
+    name = trace.strings.ids_of([device]).get(device, -1)
+    rows = np.flatnonzero(owners.device == name)
+    return Owners(**{f.name: getattr(owners, f.name)[rows] for f in fields(Owners)})
+
+
+def _only_told(seen: Blocks, told: Owners) -> Blocks:
+    """Return the blocks that are known because the program spoke of them, and only so."""
+    unmet = np.flatnonzero(
+        (block_at(seen, told.address, told.time_ns) == NO_BLOCK) & (told.size > 0)
+    )
+    address, first = np.unique(told.address[unmet], return_index=True)
+    size, time_ns = told.size[unmet][first], told.time_ns[unmet][first]
+    at = np.searchsorted(seen.address, address)
+    reused = at < len(seen)
+    reused[reused] = seen.address[at[reused]] == address[reused]
+    next_ns = np.full(len(address), NEVER)
+    next_ns[reused] = seen.start_ns[at[reused]]
+    there = time_ns < next_ns  # later ones lie between two blocks: a statement that came too late
+    rows = np.full(len(address), NO_ROW, np.int64)
+    return _picked(Blocks(address, size, np.full(len(address), ALWAYS), next_ns, rows), there)
+
+
+def _picked(blocks: Blocks, rows: NDArray[np.bool_] | Int64) -> Blocks:
+    return Blocks(**{f.name: getattr(blocks, f.name)[rows] for f in fields(Blocks)})
+
+
+def _joined(parts: Sequence[Blocks]) -> Blocks:
+    columns = {
+        f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Blocks)
+    }
+    return _picked(Blocks(**columns), np.lexsort((columns["start_ns"], columns["address"])))
+
+
+def told_of_blocks(blocks: Blocks, told: Owners, rank: UInt8) -> UInt8:
+    """Return the lowest rank that was stated of each block; ``rank`` is by statement, 255 none."""
+    lowest = np.full(len(blocks), 255, np.uint8)
+    found = block_at(blocks, told.address, told.time_ns)
+    met = found != NO_BLOCK
+    np.minimum.at(lowest, found[met], rank[met])
+    return lowest

@@ -1,0 +1,156 @@
+"""The bytes of every event, and events for the bytes that belong to none."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.memory.usage import memory_of_slices
+from stepscope.analysis.tree import CallTree, EventMemory, levels
+from stepscope.trace.model import (
+    NO_CORRELATION,
+    NO_PARENT,
+    NO_SEQUENCE,
+    NO_STACK,
+    NO_STEP,
+    NO_THREAD,
+    Args,
+    Memory,
+    SliceKind,
+    Slices,
+    Trace,
+)
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int32, Int64
+
+MEMORY_NAME = "[memory]"
+_MEMORY_CATEGORY = "cpu_instant_event"
+_BYTES_OF_INSTANT = "Bytes"  # the argument in which torch's JSON tells the size
+
+
+def with_memory(tree: CallTree) -> CallTree:
+    """Return the tree with the bytes of each event, if anything is known of memory.
+
+    As in torch.profiler's results, what was allocated or freed outside every event becomes an
+    event of its own, ``[memory]``, without a duration.
+    """
+    trace = tree.trace
+    if not len(trace.memory) and _BYTES_OF_INSTANT not in trace.marks.args.integers:
+        return tree
+    known = memory_of_slices(trace, without=())
+    if not len(known.events):
+        return tree
+    holder = tree.events_around(known.events.slice)
+    cpu_bytes = np.where(known.on_cpu, known.events.size, 0)
+    device_bytes = known.events.size - cpu_bytes
+    left = np.flatnonzero(holder == NO_PARENT)
+    if len(left):
+        tree, holder = _with_events(tree, holder, left, known.events)
+    own_cpu, own_device = _summed(holder, cpu_bytes, tree), _summed(holder, device_bytes, tree)
+    memory = EventMemory(
+        cpu=with_children(tree, own_cpu),
+        self_cpu=own_cpu,
+        device=with_children(tree, own_device),
+        self_device=own_device,
+    )
+    return replace(tree, memory=memory)
+
+
+def with_children(tree: CallTree, own: Int64) -> Int64:
+    """Add to each event's own value those of all events inside it."""
+    total = own.copy()
+    if not total.any():
+        return total
+    # Whatever encloses an event stands less deep among the slices, too.
+    for inner in reversed(list(levels(tree.of(tree.trace.slices.depth)))):
+        inside = inner[tree.parent[inner] != NO_PARENT]
+        np.add.at(total, tree.parent[inside], total[inside])
+    return total
+
+
+def _summed(holder: Int32, size: Int64, tree: CallTree) -> Int64:
+    total = np.zeros(len(tree), np.int64)
+    np.add.at(total, holder, size)
+    return total
+
+
+def _with_events(
+    tree: CallTree, holder: Int32, left: Int64, memory: Memory
+) -> tuple[CallTree, Int32]:
+    """Insert an event for each of the ``left`` rows, and let them hold their bytes."""
+    old, added = len(tree), len(left)
+    at = np.searchsorted(tree.start_ns, memory.time_ns[left], side="right")
+    moved = np.arange(old, dtype=np.int32)
+    moved += np.searchsorted(at, moved, side="right").astype(np.int32)
+
+    def renumbered(events: Int32) -> Int32:
+        return np.where(events == NO_PARENT, NO_PARENT, moved.take(events, mode="clip"))
+
+    rows = np.arange(old, dtype=np.uint32) if tree.rows is None else tree.rows
+    first_row = len(tree.trace.slices)
+    extended = CallTree(
+        trace=_with_slices(tree.trace, memory, left),
+        rows=np.insert(rows, at, np.arange(first_row, first_row + added, dtype=np.uint32)),
+        parent=np.insert(renumbered(tree.parent), at, NO_PARENT),
+        start_ns=np.insert(tree.start_ns, at, memory.time_ns[left]),
+        self_ns=np.insert(tree.self_ns, at, 0),
+        is_device=None if tree.is_device is None else np.insert(tree.is_device, at, False),
+    )
+    holder = renumbered(holder) if old else holder.copy()
+    holder[left] = at + np.arange(added)
+    return extended, holder
+
+
+def _with_slices(trace: Trace, memory: Memory, left: Int64) -> Trace:
+    """Append the slices of those events. They stand behind all others, so that rows stay valid."""
+    slices, count = trace.slices, len(left)
+    strings, (category, name) = _with_texts(trace.strings, _MEMORY_CATEGORY, MEMORY_NAME)
+    values: dict[str, Any] = {
+        "kind": SliceKind.OTHER,
+        "flags": 0,
+        "category": category,
+        "name": name,
+        "overload": 0,
+        "start_ns": memory.time_ns[left],
+        "duration_ns": 0,
+        "self_ns": 0,
+        "track": memory.track[left],
+        "parent": NO_PARENT,
+        "depth": 0,
+        "step": NO_STEP,
+        "sequence": NO_SEQUENCE,
+        "forward_thread": NO_THREAD,
+        "correlation": NO_CORRELATION,
+        "stack": NO_STACK,
+    }
+
+    def extended(column: NDArray[Any], value: Any) -> NDArray[Any]:
+        return np.concatenate((column, np.broadcast_to(column.dtype.type(value), count)))
+
+    columns = {
+        f.name: extended(getattr(slices, f.name), values[f.name])
+        for f in fields(Slices)
+        if f.name in values
+    }
+    args, beside = _padded(slices.args, count), _padded(slices.fields, count)
+    return replace(trace, slices=Slices(**columns, args=args, fields=beside), strings=strings)
+
+
+def _padded(args: Args, count: int) -> Args:
+    if not len(args.rest):
+        return args
+    return Args(args.integers, np.concatenate((args.rest, np.zeros(count, np.uint32))))
+
+
+def _with_texts(strings: Strings, *texts: str) -> tuple[Strings, list[int]]:
+    added = Strings.of(["", *texts])
+    end = int(strings.offsets[-1])
+    offsets = np.concatenate((strings.offsets, end + added.offsets[2:]))
+    ids = [len(strings) + i for i in range(len(texts))]
+    return Strings(strings.blob[:end] + added.blob, offsets), ids

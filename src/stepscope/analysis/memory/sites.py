@@ -1,0 +1,110 @@
+"""Who asked for each block of memory: the operator, the module, the Python stack and line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.distinct import distinct_pairs
+from stepscope.analysis.host.module_calls import module_of_slices
+from stepscope.analysis.host.source_lines import is_own_file, place_of
+from stepscope.analysis.host.stacks import stack_of_slices
+from stepscope.analysis.tree import distinct_ids, ids_where
+from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind, Stacks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int32, Int64, Trace, UInt32
+    from stepscope.trace.strings import Strings
+
+    Bool = NDArray[np.bool_]
+
+# They only get memory, for the operator around them.
+_ALLOCATING = ("aten::empty", "aten::new_empty", "aten::resize_")
+_ASKING_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
+_NO_TEXT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sites:
+    """The distinct places that asked for memory; ids are those of the trace's strings, 0 none."""
+
+    operator: UInt32  # string id
+    module: UInt32  # string id: the module's name
+    line: UInt32  # string id: the innermost frame in a file of the user's
+    stack: UInt32  # row of ``stacks``
+    stacks: Stacks  # those that are in use, and their callers
+    of_slice: Int64  # a row here for every slice that was asked for, in order
+
+    def __len__(self) -> int:
+        """Return the number of places."""
+        return len(self.operator)
+
+
+def sites_of(trace: Trace, rows: Int32) -> Sites:
+    """Return where each of some slices, NO_SLICE among them, stands."""
+    slices, strings = trace.slices, trace.strings
+    names = np.append(slices.name, np.uint32(_NO_TEXT))  # NO_SLICE picks the empty name
+    operator = names[_asking(trace, rows)]
+    modules = np.append(module_of_slices(trace), NO_SLICE)[rows]
+    known = stack_of_slices(trace)
+    if known is None:
+        table, stack = Stacks.empty(), np.zeros(len(rows), np.uint32)
+    else:
+        table, stack = _in_use(known.table, np.append(known.rows, np.uint32(NO_STACK))[rows])
+    (operators, modules_of), pair = distinct_pairs(operator, names[modules])
+    (pairs, stacks), of_slice = distinct_pairs(pair, stack)
+    return Sites(
+        operator=operators[pairs],
+        module=modules_of[pairs],
+        line=_own_frames(table, strings)[stacks],
+        stack=stacks,
+        stacks=table,
+        of_slice=of_slice,
+    )
+
+
+def _asking(trace: Trace, rows: Int32) -> Int64:
+    """Go out of Python frames, modules and operators that only get memory for another."""
+    slices = trace.slices
+    is_allocating = np.isin(
+        slices.name,
+        ids_where(slices.name, trace.strings, lambda name: name.startswith(_ALLOCATING)),
+    )
+    parent_is_operator = slices.kind.take(slices.parent, mode="clip") == SliceKind.OPERATOR
+    leave = ~np.isin(slices.kind, _ASKING_KINDS)
+    leave |= is_allocating & parent_is_operator & (slices.parent != NO_SLICE)
+    found = rows.astype(np.int64)
+    climbing = np.flatnonzero(found != NO_SLICE)
+    while len(climbing := climbing[leave[found[climbing]]]):
+        found[climbing] = slices.parent[found[climbing]]
+        climbing = climbing[found[climbing] != NO_SLICE]
+    return found
+
+
+def _in_use(table: Stacks, rows: UInt32) -> tuple[Stacks, UInt32]:
+    """Leave out the stacks that none of the rows has; returns the rest, and the rows in it."""
+    used = np.zeros(len(table), bool)
+    used[0] = True
+    at = distinct_ids(rows)
+    while len(at := at[~used[at]]):
+        used[at] = True
+        at = np.unique(table.parent[at])
+    row_of = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
+    return Stacks(row_of[table.parent[used]], table.frame[used]), row_of[rows]
+
+
+def _own_frames(table: Stacks, strings: Strings) -> UInt32:
+    """Return for each stack the innermost frame in a file of the user's, 0 without."""
+    own = np.zeros(len(strings) + 1, bool)
+    for frame in np.unique(table.frame[1:]).tolist():
+        place = place_of(strings[frame])
+        own[frame] = place is not None and is_own_file(place.file)
+    frames = np.zeros(len(table), np.uint32)
+    for row in range(1, len(table)):  # callers come first
+        frame = table.frame[row]
+        frames[row] = frame if own[frame] else frames[table.parent[row]]
+    return frames

@@ -1,0 +1,1 @@
+"""Steps: where they begin and end, and where their time goes."""

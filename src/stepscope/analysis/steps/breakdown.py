@@ -1,0 +1,197 @@
+"""Where a step goes: parts that exclude each other and add up to the step, to the ns.
+
+A step is the time between its begin and end on its thread of the host (see steps). What counts is:
+
+in a program without device work, what that thread is in at each moment
+    The part of its innermost slice that tells (see host_parts); where it is in nothing that tells,
+    ``backward`` while another thread of the process is in the backward pass, else ``other``:
+    Python's own code and waiting, which cannot be told apart. There are no ``copies`` (those
+    between host memory are part of who asks for them), and nothing is ``idle``.
+
+in a program with device work, what its devices do at each moment
+    While a kernel computes or a fill runs: the part of the operator that launched it,
+    ``backward`` before ``optimizer`` before ``forward`` before ``data loading`` where several run;
+    ``other`` where the launch is not in the trace or tells nothing.
+    Else ``communication`` while a communicating kernel runs: it is exposed.
+    Else ``copies`` while memory is copied: exposed, too.
+    Else the devices are idle: ``data loading`` while the step's thread loads data, else ``idle``.
+    A device works behind the host: what a step launched may count in the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.intervals import union
+from stepscope.analysis.shared import shared
+from stepscope.analysis.steps.parts import Part, host_parts, thread_moments
+from stepscope.analysis.steps.steps import step_table
+from stepscope.analysis.table import Table
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.model import NO_SLICE, SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.device.work import DeviceWork
+    from stepscope.analysis.intervals import Intervals
+    from stepscope.analysis.steps.parts import Int8
+    from stepscope.analysis.steps.steps import Steps
+    from stepscope.analysis.table import Columns
+    from stepscope.trace.model import Int64, Trace
+
+    Bool = NDArray[np.bool_]
+
+# Where kernels of several parts run at once, the first of these has the moment.
+_KERNEL_ORDER = (Part.BACKWARD, Part.OPTIMIZER, Part.FORWARD, Part.DATA_LOADING, Part.OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class StepBreakdown(Table):
+    """One row a step, in time order."""
+
+    step: Int64
+    start_ns: Int64
+    duration_ns: Int64
+    is_whole: Bool  # False: nothing tells where it began, so it holds all before it, too
+    on_device: Bool  # whether the parts are what devices did; else what the host's thread was in
+    parts_ns: Int64  # a row a step, a column a Part; each row adds up to duration_ns
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self.step)
+
+    def to_columns(self) -> Columns:
+        """Return the columns by name, a column a Part: ``data_loading_ns``, ..."""
+        names = ("step", "start_ns", "duration_ns", "is_whole", "on_device")
+        columns: Columns = {name: getattr(self, name) for name in names}
+        return columns | {f"{part.name.lower()}_ns": self.parts_ns[:, part] for part in Part}
+
+    @property
+    def mean_ns(self) -> dict[Part, float]:
+        """Return the average step by part: of the whole ones, of all where none is."""
+        counted = self.is_whole if self.is_whole.any() else np.ones(len(self), np.bool_)
+        if not counted.any():
+            return dict.fromkeys(Part, 0.0)
+        return {part: float(self.parts_ns[counted, part].mean()) for part in Part}
+
+
+@shared
+def step_breakdown(
+    trace: Trace, work: DeviceWork | None = None, parts: Int8 | None = None
+) -> StepBreakdown:
+    """Return the parts of every step; the module's docstring defines them.
+
+    ``parts`` are those of host_parts, where they are known already.
+    """
+    steps = step_table(trace)
+    parts_ns = np.zeros((len(steps), len(Part)), np.int64)
+    on_device = np.zeros(len(steps), np.bool_)
+    if len(steps):
+        work = work or device_work(trace)
+        parts = host_parts(trace) if parts is None else parts
+        tracks = step_tracks(trace, steps)
+        process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
+        for track in np.unique(tracks):
+            mine = np.flatnonzero(tracks == track)
+            window = steps.start_ns[mine], steps.start_ns[mine] + steps.duration_ns[mine]
+            of_process = _work_of(work, process, int(process[track]))
+            on_device[mine] = bool(_runs_in(work, of_process, window).any())
+            if on_device[mine[0]]:
+                parts_ns[mine] = _device_parts(work, of_process, parts, int(track), window)
+            else:
+                parts_ns[mine] = _thread_parts(trace, parts, process, int(track), window)
+    marked = bool((trace.slices.kind == SliceKind.STEP).any())
+    is_whole = np.ones(len(steps), np.bool_)
+    is_whole[:1] = marked
+    number = steps.number.astype(np.int64)
+    return StepBreakdown(number, steps.start_ns, steps.duration_ns, is_whole, on_device, parts_ns)
+
+
+def step_tracks(trace: Trace, steps: Steps) -> Int64:
+    """Return the track of the thread on which each step ran."""
+    slices = trace.slices
+    rows = np.flatnonzero(slices.kind == SliceKind.STEP)
+    if not len(rows):  # each ends where an optimizer's step does
+        names = ids_where(slices.name, trace.strings, lambda text: text.startswith("Optimizer."))
+        rows = np.flatnonzero(np.isin(slices.name, names))
+        rows = rows[np.argsort(slices.end_ns[rows], kind="stable")]
+        ends_ns = steps.start_ns + steps.duration_ns
+        rows = rows[np.searchsorted(slices.end_ns[rows], ends_ns)]
+    return slices.track[rows].astype(np.int64)
+
+
+def _work_of(work: DeviceWork, process: Int64, number: int) -> Bool:
+    """Tell which work a process launched; what nobody is known to have launched is everybody's."""
+    of_call = process[work.trace.slices.track[work.call]] if len(work) else work.device
+    mine: Bool = (work.call == NO_SLICE) | (of_call == number)
+    return mine
+
+
+def _runs_in(work: DeviceWork, which: Bool, window: tuple[Int64, Int64]) -> Int64:
+    return work.busy(which).covered(*window)
+
+
+def _device_parts(
+    work: DeviceWork, which: Bool, parts: Int8, track: int, window: tuple[Int64, Int64]
+) -> Int64:
+    """Give each moment to the first claim that holds it; what nobody claims is idle."""
+    part_of = _launched_part(work, parts)
+    computes = which & np.isin(work.kind, (WorkKind.COMPUTE, WorkKind.FILL))
+    claims = [(part, work.busy(computes & (part_of == part))) for part in _KERNEL_ORDER]
+    for part, kind in (
+        (Part.COMMUNICATION, WorkKind.COMMUNICATION),
+        (Part.COPIES, WorkKind.COPY),
+    ):
+        claims.append((part, work.busy(which & (work.kind == kind))))
+    loading = thread_moments(work.trace, parts, track).time_in(Part.DATA_LOADING)
+    claims.append((Part.DATA_LOADING, loading))
+    return _claimed(claims, window, Part.IDLE)
+
+
+def _launched_part(work: DeviceWork, parts: Int8) -> Int8:
+    """Return the Part of each piece of work: that of its launch."""
+    host = np.where(work.call == NO_SLICE, work.operator[work.rows], work.call)
+    launched: Int8 = np.where(host == NO_SLICE, Part.OTHER, parts[host]).astype(np.int8)
+    # A kernel of a collective's operator that does not communicate itself, such as a cast before.
+    launched[launched == Part.COMMUNICATION] = Part.OTHER
+    return launched
+
+
+def _thread_parts(
+    trace: Trace, parts: Int8, process: Int64, track: int, window: tuple[Int64, Int64]
+) -> Int64:
+    moments = thread_moments(trace, parts, track)
+    told = (part for part in Part if part is not Part.OTHER)
+    claims = [(part, moments.time_in(part)) for part in told]
+    slices = trace.slices
+    beside = (process[slices.track] == process[track]) & (slices.track != track)
+    rows = np.flatnonzero(beside & (parts == Part.BACKWARD))
+    claims.append((Part.BACKWARD, union(slices.start_ns[rows], slices.end_ns[rows])))
+    return _claimed(claims, window, Part.OTHER)
+
+
+def _claimed(
+    claims: Sequence[tuple[Part, Intervals]], window: tuple[Int64, Int64], rest: Part
+) -> Int64:
+    """Return the time of each claim that no earlier one has, and the rest, in every interval."""
+    start_ns, end_ns = window
+    parts_ns = np.zeros((len(start_ns), len(Part)), np.int64)
+    taken = union(start_ns[:0], end_ns[:0])
+    before_ns = np.zeros(len(start_ns), np.int64)
+    for part, claim in claims:
+        taken = union(
+            np.concatenate([taken.start_ns, claim.start_ns]),
+            np.concatenate([taken.end_ns, claim.end_ns]),
+        )
+        now_ns = taken.covered(start_ns, end_ns)
+        parts_ns[:, part] += now_ns - before_ns
+        before_ns = now_ns
+    parts_ns[:, rest] += end_ns - start_ns - before_ns
+    return parts_ns

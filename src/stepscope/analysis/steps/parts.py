@@ -1,0 +1,186 @@
+"""Which part of a training step each slice belongs to, and what a thread is in at every moment.
+
+The innermost slice that tells decides, and what is inside it inherits:
+
+``data loading``   ranges of a data loader (``enumerate(DataLoader)``, Paddle's)
+``optimizer``      ``Optimizer.step#``, ``Optimizer.zero_grad#``, Paddle's Optimization
+``backward``       functions of the autograd engine, typed Backward ranges
+``communication``  collectives of c10d, gloo, NCCL, MPI
+``other``          compilations
+``forward``        calls of modules, Forward ranges and plain operators, where nothing around them
+                   tells otherwise: a forward that is computed again in the backward is backward
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.host.backward import backward_functions
+from stepscope.analysis.host.event_types import event_types
+from stepscope.analysis.intervals import Intervals, union
+from stepscope.analysis.shared import shared
+from stepscope.analysis.steps.phases import COMPILE_CATEGORY
+from stepscope.analysis.tree import distinct_ids, ids_where, levels
+from stepscope.trace.event_types import TracerEventType
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Trace, UInt8
+
+    Int8 = NDArray[np.int8]
+
+GLUE_NS = 100_000
+"""Between two operators Python takes some µs to some ten µs; what is longer is something else."""
+
+_UNTOLD = -1
+_ENGINE = "autograd::engine::"
+_BACKWARD_NAME = re.compile(r"^[A-Z]\w*Backward\d*$|^torch::autograd::")  # of early Kinetos
+_ZERO_GRAD = "Optimizer.zero_grad#"
+_COLLECTIVE = re.compile(r"^(c10d|nccl|gloo|mpi|ucc)[:_]|record_param_comms|^_?c10d_functional")
+_MODULE_FRAME = "nn.Module: "
+
+
+class Part(IntEnum):
+    """A part of a step."""
+
+    DATA_LOADING = 0
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+    COMMUNICATION = 4
+    COPIES = 5
+    IDLE = 6
+    OTHER = 7
+
+    @property
+    def words(self) -> str:
+        """Return the name as people read it."""
+        return self.name.lower().replace("_", " ")
+
+
+_PART_OF_TYPE = {
+    TracerEventType.Dataloader: Part.DATA_LOADING,
+    TracerEventType.Backward: Part.BACKWARD,
+    TracerEventType.Optimization: Part.OPTIMIZER,
+    TracerEventType.Communication: Part.COMMUNICATION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """What a thread is in, one row a stretch of time in which that does not change; in order."""
+
+    part: Int8
+    start_ns: Int64
+    end_ns: Int64
+
+    def time_in(self, part: Part) -> Intervals:
+        """Return the time of one part."""
+        mine = self.part == part
+        return union(self.start_ns[mine], self.end_ns[mine])
+
+
+@shared
+def host_parts(trace: Trace) -> Int8:
+    """Return the Part of every slice of the host; what runs on devices is OTHER."""
+    slices = trace.slices
+    types = event_types(trace)
+    told, is_forward = _told_parts(trace, types), _forward_slices(trace, types)
+    part = np.full(len(slices), _UNTOLD, np.int8)
+    for rows in levels(slices.depth):
+        parent = slices.parent[rows]
+        around = np.where(parent == NO_PARENT, _UNTOLD, part[parent])
+        around = np.where((around == _UNTOLD) & is_forward[rows], Part.FORWARD, around)
+        part[rows] = np.where(told[rows] == _UNTOLD, around, told[rows])
+    part[part == _UNTOLD] = Part.OTHER
+    return part
+
+
+def thread_moments(trace: Trace, parts: Int8, track: int) -> Moments:
+    """Return what a thread is in, from its first slice to its last.
+
+    Python's time between two slices of one part belongs to that part, up to GLUE_NS.
+    """
+    slices = trace.slices
+    ended_here = slices.flags & SliceFlags.ASYNC == 0
+    rows = np.flatnonzero((slices.track == track) & ended_here & (slices.duration_ns > 0))
+    times = np.concatenate([slices.start_ns[rows], slices.end_ns[rows]])
+    inner = np.concatenate([rows, slices.parent[rows]])
+    is_end = np.repeat([0, 1], len(rows))
+    depth = slices.depth[np.concatenate([rows, rows])]
+    # At one moment what ends goes first, the innermost before what is around it, then what starts.
+    order = np.lexsort((np.where(is_end, -depth, depth), -is_end, times))
+    times, inner = times[order], inner[order]
+    part = np.where(inner == NO_PARENT, Part.OTHER, parts[inner]).astype(np.int8)
+    return _without_glue(_runs(part[:-1], times[:-1], times[1:]))
+
+
+def _told_parts(trace: Trace, types: UInt8) -> Int8:
+    slices, strings = trace.slices, trace.strings
+    of_type = np.full(max(TracerEventType) + 1, _UNTOLD, np.int8)
+    for event_type, part in _PART_OF_TYPE.items():
+        of_type[event_type] = part
+    # Tables by id, not np.isin: names are few, slices are many.
+    of_name = np.full(len(strings), _UNTOLD, np.int8)
+    for name in distinct_ids(slices.name):
+        of_name[name] = _part_of_name(strings[int(name)])
+    told: Int8 = of_name[slices.name]
+    told = np.where(told == _UNTOLD, of_type[types], told)
+    names = ids_where(slices.name, strings, lambda name: _BACKWARD_NAME.search(name) is not None)
+    is_backward = np.zeros(len(strings), np.bool_)
+    is_backward[names] = True
+    told[is_backward[slices.name] & (slices.kind == SliceKind.OPERATOR)] = Part.BACKWARD
+    told[backward_functions(trace)] = Part.BACKWARD
+    compiling = ids_where(slices.category, strings, lambda word: word == COMPILE_CATEGORY)
+    for category in compiling:
+        told[slices.category == category] = Part.OTHER
+    on_device = np.zeros(max(SliceKind) + 1, np.bool_)
+    on_device[list(DEVICE_KINDS)] = True
+    told[on_device[slices.kind]] = Part.OTHER
+    return told
+
+
+def _part_of_name(name: str) -> int:
+    if name.startswith(_ZERO_GRAD):
+        return Part.OPTIMIZER
+    if name.startswith(_ENGINE):
+        return Part.BACKWARD
+    return Part.COMMUNICATION if _COLLECTIVE.search(name) else _UNTOLD
+
+
+def _forward_slices(trace: Trace, types: UInt8) -> NDArray[np.bool_]:
+    """Tell what is forward unless something around it tells otherwise."""
+    slices = trace.slices
+    is_frame = np.zeros(len(trace.strings), np.bool_)
+    is_frame[ids_where(slices.name, trace.strings, lambda n: n.startswith(_MODULE_FRAME))] = True
+    found: NDArray[np.bool_] = is_frame[slices.name] & (slices.kind == SliceKind.PYTHON)
+    found |= slices.kind == SliceKind.OPERATOR
+    found |= types == TracerEventType.Forward
+    return found
+
+
+def _runs(part: Int8, start_ns: Int64, end_ns: Int64) -> Moments:
+    """Join neighbours of one part; empty stretches vanish."""
+    kept = end_ns > start_ns
+    part, start_ns, end_ns = part[kept], start_ns[kept], end_ns[kept]
+    if not len(part):
+        return Moments(part, start_ns, end_ns)
+    first = np.concatenate([[True], part[1:] != part[:-1]])
+    last = np.concatenate([first[1:], [True]])
+    return Moments(part[first], start_ns[first], end_ns[last])
+
+
+def _without_glue(moments: Moments) -> Moments:
+    part = moments.part.copy()
+    between = np.flatnonzero(part[1:-1] == Part.OTHER) + 1
+    short = moments.end_ns[between] - moments.start_ns[between] <= GLUE_NS
+    glue = between[short & (part[between - 1] == part[between + 1])]
+    part[glue] = part[glue - 1]
+    return _runs(part, moments.start_ns, moments.end_ns)

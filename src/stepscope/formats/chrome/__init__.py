@@ -1,0 +1,31 @@
+"""Chrome and Kineto JSON, read and written; other tools' dialects of it are registered here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stepscope.registry import Registry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.trace.model import Trace
+
+Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
+
+
+class ChromeDialect(Protocol):
+    """Chrome JSON in which a tool has hidden more than the events say."""
+
+    def claims(self, columns: Columns) -> bool:
+        """Tell whether a file is of this dialect."""
+
+    def repaired(self, path: Path, columns: Columns) -> Columns:
+        """Return the columns of the file, read again where it is not valid JSON."""
+
+    def trace(self, columns: Columns) -> Trace:
+        """Return the trace."""
+
+
+DIALECTS: Registry[Callable[[], ChromeDialect]] = Registry()

@@ -1,0 +1,101 @@
+"""What torch.profiler's JSON tells of the device: who launched what, and the ranges there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.launches import launched_work
+from stepscope.formats.chrome.flows import flow_marks
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, Args, IntColumn, SliceKind
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Int64, Marks, Slices, Trace, UInt32
+
+_OPERATOR_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
+_RANGE_KINDS = (SliceKind.RANGE, SliceKind.STEP)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRanges:
+    """The user's ranges as streams saw them: from the first work under one to the end of the last.
+
+    The order of the columns is the writer's.
+    """
+
+    category: UInt32
+    name: UInt32
+    start_ns: Int64
+    duration_ns: Int64
+    track: UInt32
+    args: Args
+
+    def __len__(self) -> int:
+        """Return the number of ranges."""
+        return len(self.start_ns)
+
+    def columns(self) -> tuple[UInt32, UInt32, Int64, Int64, UInt32]:
+        """Return what the writer needs, in its order."""
+        return self.category, self.name, self.start_ns, self.duration_ns, self.track
+
+
+def external_ids(trace: Trace) -> IntColumn:
+    """Return the number of each host event; device work and calls have that of their operator."""
+    slices = trace.slices
+    ids = np.arange(1, len(slices) + 1, dtype=np.int64)
+    calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
+    ids[calls] = _around(slices, calls, _OPERATOR_KINDS) + 1
+    on_device = np.isin(slices.kind, DEVICE_KINDS)
+    ids[on_device] = 0
+    work, call = launched_work(trace)
+    ids[work] = ids[call]
+    rows = np.flatnonzero(ids)
+    return IntColumn(rows.astype(np.uint32), ids[rows])
+
+
+def launch_flows(trace: Trace, flow_name: int, enclosing: int) -> Marks:
+    """Return an arrow from each call to the device work that it launched."""
+    work, call = launched_work(trace)
+    return flow_marks(trace, (call, work), flow_name, enclosing, trace.slices.correlation[work])
+
+
+def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
+    """Return where the user's ranges show on the streams; None when no work lies in any."""
+    slices = trace.slices
+    work, call = launched_work(trace)
+    seen, keys = [], []  # work, and a range around it with the work's stream
+    around = _around(slices, call, _RANGE_KINDS)
+    while len(work := work[inside := around != NO_PARENT]):
+        around = around[inside]
+        seen.append(work)
+        keys.append(around << 32 | slices.track[work])
+        around = _around(slices, around, _RANGE_KINDS)
+    if not seen:
+        return None
+    of_range = np.concatenate(seen)
+    distinct, group = np.unique(np.concatenate(keys), return_inverse=True)
+    first = np.full(len(distinct), np.iinfo(np.int64).max)
+    last = np.full(len(distinct), np.iinfo(np.int64).min)
+    np.minimum.at(first, group, slices.start_ns[of_range])
+    np.maximum.at(last, group, slices.end_ns[of_range])
+    rows = distinct >> 32
+    return DeviceRanges(
+        category=np.full(len(distinct), category, np.uint32),
+        name=slices.name[rows],
+        start_ns=first,
+        duration_ns=last - first,
+        track=(distinct & 0xFFFFFFFF).astype(np.uint32),
+        args=Args({"External id": IntColumn(np.arange(len(rows), dtype=np.uint32), rows + 1)}),
+    )
+
+
+def _around(slices: Slices, rows: Int64, kinds: tuple[SliceKind, ...]) -> Int64:
+    """Return the innermost slice of one of the kinds around each row, NO_PARENT without."""
+    found = slices.parent[rows].astype(np.int64)
+    climbing = np.flatnonzero(found != NO_PARENT)
+    while len(climbing := climbing[~np.isin(slices.kind[found[climbing]], kinds)]):
+        found[climbing] = slices.parent[found[climbing]]
+        climbing = climbing[found[climbing] != NO_PARENT]
+    return found

@@ -1,0 +1,184 @@
+"""What torch.profiler writes into its JSON beyond the events, derived for our own recordings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.formats.chrome.device import external_ids
+from stepscope.trace.model import (
+    DEVICE_KINDS,
+    NO_CORRELATION,
+    NO_SEQUENCE,
+    NO_STACK,
+    PRODUCER,
+    Args,
+    IntColumn,
+    Marks,
+    SliceFlags,
+    SliceKind,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Slices, Trace, TraceInfo, UInt32
+
+    AddText = Callable[[str], int]
+
+_DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
+
+
+def is_recording(trace: Trace) -> bool:
+    """Tell a recording of ours from a trace that another tool wrote."""
+    return trace.info.producer == PRODUCER
+
+
+def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
+    """Return the top-level keys of a recording: what we know, then the user's own.
+
+    A key of the user's that would replace one of ours is kept under ``user.<key>``; only the
+    trace's id is theirs to choose.
+    """
+    info = trace.info
+    header: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": list(info.devices)}
+    if info.rank is not None:
+        header["distributedInfo"] = {"rank": info.rank, "world_size": info.world_size}
+    header |= {
+        "trace_id": str(info.user.get("trace_id", _trace_id(info))),
+        "host_name": info.host,
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": info.wall_offset_ns,
+        "stepscope": _provenance(info),
+    }
+    if trace_name:
+        header["traceName"] = trace_name
+    reserved = {*header, "traceEvents"}
+    for key, value in info.user.items():
+        if key != "trace_id":
+            header[f"user.{key}" if key in reserved else key] = value
+    return header
+
+
+def _trace_id(info: TraceInfo) -> str:
+    """Return an id that two exports of one trace share."""
+    seed = f"{info.host} {info.pid} {info.start_ns + info.wall_offset_ns} {info.end_ns}"
+    return hashlib.blake2b(seed.encode(), digest_size=16).hexdigest().upper()
+
+
+def _provenance(info: TraceInfo) -> dict[str, Any]:
+    return {
+        "versions": dict(info.versions),
+        "sources": dict(info.sources),
+        "start_ns": info.start_ns,
+        "end_ns": info.end_ns,
+        "pid": info.pid,
+        "losses": asdict(info.losses),
+        "overhead_ns": info.overhead_ns,
+        "anomalies": dict(info.anomalies),
+    }
+
+
+def derived_args(trace: Trace, add_text: AddText) -> Args:
+    """Return the slices' arguments with those that torch.profiler gives every event."""
+    kept = trace.slices.args
+    derived = {key: column for key, column in _columns(trace) if key not in kept.integers}
+    return Args({**derived, **kept.integers}, _with_stacks(trace, add_text))
+
+
+def _with_stacks(trace: Trace, add_text: AddText) -> UInt32:
+    """Return the slices' other arguments, with the call stack where one was recorded."""
+    slices, strings = trace.slices, trace.strings
+    rows = np.flatnonzero((slices.stack != NO_STACK) & (slices.kind == SliceKind.OPERATOR))
+    if not len(rows):
+        return slices.args.rest
+    rest = slices.args.rest.copy() if len(slices.args.rest) else np.zeros(len(slices), np.uint32)
+    # A text for each distinct pair of what is there and a stack.
+    pairs = np.stack((rest[rows], slices.stack[rows]), axis=1)
+    distinct, pair_of_row = np.unique(pairs, axis=0, return_inverse=True)
+    ids = np.zeros(len(distinct), np.uint32)
+    for i, (fragment, stack) in enumerate(distinct.tolist()):
+        frames = ";".join(strings[frame] for frame in trace.stacks.frames(stack))
+        before = f"{strings[fragment]}, " if fragment else ""
+        ids[i] = add_text(f'{before}"Call stack": {json.dumps(frames)}')
+    rest[rows] = ids[pair_of_row.ravel()]
+    return rest
+
+
+def memory_marks(trace: Trace, add_text: AddText) -> Marks:
+    """Return the ``[memory]`` instants that torch.profiler writes for allocations and releases."""
+    memory = trace.memory
+    count = len(memory)
+    rows = np.arange(count, dtype=np.uint32)
+    devices = np.unique(memory.device)
+    kinds = {int(device): _device_numbers(trace.strings[int(device)]) for device in devices}
+    numbers = np.array([kinds[int(device)] for device in devices], np.int64)
+    of_row = numbers[np.searchsorted(devices, memory.device)]
+    values = {
+        "Total Reserved": memory.reserved,
+        "Total Allocated": memory.allocated,
+        "Bytes": memory.size,
+        "Device Id": of_row[:, 1],
+        "Device Type": of_row[:, 0],
+        "Addr": memory.address,
+        "Ev Idx": rows.astype(np.int64) + len(trace.slices),
+    }
+    return Marks(
+        phase=np.full(count, ord("i"), np.uint8),
+        category=np.full(count, add_text("cpu_instant_event"), np.uint32),
+        name=np.full(count, add_text("[memory]"), np.uint32),
+        time_ns=memory.time_ns,
+        track=memory.track,
+        args=Args({key: IntColumn(rows, column) for key, column in values.items()}),
+        fields=Args(rest=np.full(count, add_text('"s": "t"'), np.uint32)),
+    )
+
+
+def _device_numbers(name: str) -> tuple[int, int]:
+    """Return torch's number of a kind of device, and the device's own, -1 without one."""
+    kind, _, index = name.partition(":")
+    return _DEVICE_TYPES.get(kind, 0), int(index) if index else -1
+
+
+def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
+    slices = trace.slices
+    index = np.arange(len(slices), dtype=np.int64)
+    yield "External id", external_ids(trace)
+    numbered = slices.sequence != NO_SEQUENCE
+    yield "Sequence number", _where(numbered, slices.sequence)
+    # Stands wherever a sequence number does, as in torch's files: 0 says "a forward operator".
+    yield "Fwd thread id", _where(numbered, np.maximum(slices.forward_thread, 0))
+    yield "correlation", _where(slices.correlation != NO_CORRELATION, slices.correlation)
+    on_host = np.flatnonzero(~np.isin(slices.kind, DEVICE_KINDS)).astype(np.uint32)
+    yield "Ev Idx", IntColumn(on_host, index[on_host])
+    calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
+    if len(calls):
+        number = np.zeros(len(slices), np.int64)
+        number[calls] = np.arange(1, len(calls) + 1)
+        yield "Python id", IntColumn(calls.astype(np.uint32), number[calls])
+        yield "Python parent id", IntColumn(calls.astype(np.uint32), _callers(slices, number))
+    unfinished = np.flatnonzero(slices.flags & SliceFlags.UNFINISHED)
+    yield "Unfinished", IntColumn(unfinished.astype(np.uint32), np.ones(len(unfinished), np.int64))
+
+
+def _callers(slices: Slices, number: Int64) -> Int64:
+    """Return for each numbered slice the number of the nearest one around it, 0 without one."""
+    rows = np.flatnonzero(number)
+    at = slices.parent[rows]
+    climbing = np.flatnonzero((at >= 0) & (number[at] == 0))
+    while len(climbing):
+        at[climbing] = slices.parent[at[climbing]]
+        climbing = climbing[(at[climbing] >= 0) & (number[at[climbing]] == 0)]
+    callers: Int64 = np.where(at >= 0, number[at], 0)
+    return callers
+
+
+def _where(chosen: NDArray[np.bool_], values: Int64) -> IntColumn:
+    rows = np.flatnonzero(chosen)
+    return IntColumn(rows.astype(np.uint32), values[rows])

@@ -1,0 +1,197 @@
+"""Chrome's trace JSON: what torch.profiler, Kineto, TensorBoard, HTA and many others write."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.errors import TraceReadError, TraceReadWarning
+from stepscope.formats.chrome import DIALECTS
+from stepscope.formats.gzip import text_chunks
+from stepscope.trace.build import RawSlices, build_trace
+from stepscope.trace.model import (
+    NO_CORRELATION,
+    NO_SEQUENCE,
+    NO_THREAD,
+    Args,
+    IntColumn,
+    Marks,
+    Trace,
+    TraceInfo,
+    Track,
+)
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from os import PathLike
+
+    Progress = Callable[[int, int], None]
+    Note = tuple[str, str, str, str, int]  # what, pid, tid, text, number
+    Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
+
+_NOT_A_TRACE = "is the file a trace that torch.profiler or Chrome wrote?"
+
+
+def read_chrome(path: str | PathLike[str], progress: Progress | None = None) -> Trace:
+    """Read Chrome JSON, gzip or not, with every event and every arg.
+
+    What could be read of a damaged or truncated file is kept; a ``TraceReadWarning`` says so, and
+    ``info.anomalies`` counts what was odd. ``progress`` is called with the bytes of the file read
+    so far and in all.
+    """
+    place = Path(path)
+    columns, damage = _columns(place, progress)
+    _check(place, columns, damage)
+    for make_dialect in DIALECTS:
+        dialect = make_dialect()
+        if dialect.claims(columns):
+            columns = dialect.repaired(place, columns)
+            _warn(place, columns, damage)
+            return dialect.trace(columns)
+    _warn(place, columns, damage)
+    return _trace(columns)
+
+
+def _columns(place: Path, progress: Progress | None) -> tuple[Columns, str]:
+    reader = _native.ChromeReader()
+    damage = ""
+    with text_chunks(place) as chunks:
+        size = place.stat().st_size
+        for chunk in chunks:
+            reader.feed(chunk.text)
+            damage = chunk.damage
+            if progress is not None:
+                progress(chunk.file_bytes, size)
+    return reader.finish(), damage
+
+
+def _check(path: Path, columns: Columns, damage: str) -> None:
+    cause = f": {damage}" if damage else ""
+    if not columns["bytes"]:
+        raise TraceReadError(path, "is empty" if not damage else f"cannot be read{cause}")
+    if not columns["is_json"]:
+        raise TraceReadError(path, f"is not JSON{cause}", _NOT_A_TRACE)
+    if columns["has_events"]:
+        return
+    if columns["broken_at"] is not None:
+        reason = f"is not valid JSON (byte {columns['broken_at']}) and holds no trace events"
+    elif columns["ends_early"]:
+        reason = f"ends early (byte {columns['bytes']}), before the first trace event"
+    else:
+        reason = "is JSON without trace events"
+    raise TraceReadError(path, reason + cause, _NOT_A_TRACE)
+
+
+def _warn(path: Path, columns: Columns, damage: str) -> None:
+    anomalies = columns["anomalies"]
+    events = columns["events"]
+    if columns["ends_early"] or damage:
+        anomalies["file ends early"] = 1
+        cause = f": {damage}" if damage else ""
+        text = f"{path} ends early after {events} events (byte {columns['bytes']}){cause}"
+        warnings.warn(f"{text}; these were read", TraceReadWarning, stacklevel=3)
+    if columns["broken_at"] is not None:
+        text = f"{path} is not valid JSON from byte {columns['broken_at']} on"
+        warnings.warn(f"{text}; {events} events could be read", TraceReadWarning, stacklevel=3)
+
+
+def _trace(columns: Columns) -> Trace:
+    slices = columns["slices"]
+    args = _args(slices["args"])
+    rows = len(slices["start_ns"])
+    raw = RawSlices(
+        category=slices["category"],
+        name=slices["name"],
+        start_ns=slices["start_ns"],
+        duration_ns=slices["duration_ns"],
+        track=slices["track"],
+        flags=slices["flags"],
+        sequence=args.dense("Sequence number", rows, NO_SEQUENCE),
+        forward_thread=args.dense("Fwd thread id", rows, NO_THREAD),
+        correlation=args.dense("correlation", rows, NO_CORRELATION),
+        args=args,
+        fields=_args(slices["fields"]),
+    )
+    marks = Marks(
+        phase=columns["marks"]["phase"],
+        category=columns["marks"]["category"],
+        name=columns["marks"]["name"],
+        time_ns=columns["marks"]["time_ns"],
+        track=columns["marks"]["track"],
+        args=_args(columns["marks"]["args"]),
+        fields=_args(columns["marks"]["fields"]),
+    )
+    tracks = _tracks(columns["tracks"], columns["notes"])
+    return build_trace(raw, tracks, Strings(*columns["strings"]), _info(columns, raw, marks), marks)
+
+
+def _args(columns: tuple[Mapping[str, tuple[Any, Any]], Any]) -> Args:
+    integers, rest = columns
+    return Args({key: IntColumn(*column) for key, column in integers.items()}, rest)
+
+
+def _tracks(names: Sequence[tuple[str, str]], notes: Sequence[Note]) -> list[Track]:
+    """Name and sort the tracks; a process or thread without an event has one if it has a name."""
+    of_process: dict[str, dict[str, Any]] = {}
+    of_thread: dict[tuple[str, str], dict[str, Any]] = {}
+    process_field = {
+        "process_name": "process_name",
+        "process_labels": "process_label",
+        "process_sort_index": "process_sort",
+    }
+    thread_field = {"thread_name": "thread_name", "thread_sort_index": "thread_sort"}
+    spare: dict[str, str] = {}  # pid -> the tid that stood in its metadata
+    for what, pid, tid, text, number in notes:
+        value = number if what.endswith("_index") else text
+        if what in process_field:
+            of_process.setdefault(pid, {})[process_field[what]] = value
+            spare.setdefault(pid, tid)
+        else:
+            of_thread.setdefault((pid, tid), {})[thread_field[what]] = value
+    places = dict.fromkeys([*names, *of_thread])
+    seen = {pid for pid, _ in places}
+    places |= dict.fromkeys((pid, tid) for pid, tid in spare.items() if pid not in seen)
+    return [
+        Track(pid, tid, **of_process.get(pid, {}), **of_thread.get((pid, tid), {}))
+        for pid, tid in places
+    ]
+
+
+def _info(columns: Columns, raw: RawSlices, marks: Marks) -> TraceInfo:
+    user = {key: json.loads(text, strict=False) for key, text in columns["metadata"]}
+    distributed = user.get("distributedInfo")
+    if not isinstance(distributed, dict):
+        distributed = {}
+    base = user.get("baseTimeNanoseconds")
+    host = user.get("host_name")
+    start_ns, end_ns = _window(raw, marks)
+    return TraceInfo(
+        producer="chrome",
+        start_ns=start_ns,
+        end_ns=end_ns,
+        wall_offset_ns=base if type(base) is int else 0,
+        host=host if isinstance(host, str) else "",
+        rank=_int_or_none(distributed.get("rank")),
+        world_size=_int_or_none(distributed.get("world_size")),
+        anomalies=columns["anomalies"],
+        user=user,
+    )
+
+
+def _window(raw: RawSlices, marks: Marks) -> tuple[int, int]:
+    """Return when the first slice starts and the last one ends; without slices, the marks'."""
+    if len(raw.start_ns):
+        return int(raw.start_ns[0]), int(np.max(raw.start_ns + raw.duration_ns))
+    if len(marks):
+        return int(marks.time_ns.min()), int(marks.time_ns.max())
+    return 0, 0
+
+
+def _int_or_none(value: object) -> int | None:
+    return value if type(value) is int else None

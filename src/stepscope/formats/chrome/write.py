@@ -1,0 +1,222 @@
+"""Chrome / Kineto JSON: what chrome://tracing, Perfetto, HTA, TraceLens and TensorBoard read.
+
+The native writer formats the events; this module says what they hold. A recording of ours gets the
+arguments and flows that torch.profiler writes. A foreign trace is written with exactly what was
+read: nothing is derived that was not there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.formats.chrome.device import DeviceRanges, device_ranges, launch_flows
+from stepscope.formats.chrome.flows import flow_marks, forward_backward_links
+from stepscope.formats.chrome.kineto import (
+    derived_args,
+    is_recording,
+    memory_marks,
+    recording_header,
+)
+from stepscope.formats.files import output_file
+from stepscope.trace.model import Args
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from stepscope.formats.files import Sink
+    from stepscope.formats.registry import Progress
+    from stepscope.trace.model import Int64, Marks, Trace, Track, UInt8, UInt32
+
+_CHUNK_BYTES = 1 << 20
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
+
+
+_Pairs = tuple[list[tuple[bytes, "UInt32", Any]], "UInt32 | None"]
+
+
+def export_chrome(
+    trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
+) -> None:
+    """Write ``trace`` as Chrome JSON, compressed when ``path`` ends in ``.gz``."""
+    with output_file(path) as sink:
+        write_chrome(trace, sink, os.fspath(path), progress)
+
+
+def write_chrome(
+    trace: Trace, sink: Sink, trace_name: str = "", progress: Progress | None = None
+) -> None:
+    """Write ``trace`` as Chrome JSON into ``sink``."""
+    tracks = list(_track_events(trace))
+    writer, total = _writer(trace, continues=bool(tracks))
+    sink.write(_header(trace, trace_name).encode())
+    sink.write(",\n".join(tracks).encode())
+    for chunk, done in text_chunks_of(writer):
+        sink.write(chunk.data)
+        if progress is not None:
+            progress(done, total)
+    sink.write(b"\n]}\n")
+
+
+def text_chunks_of(writer: _native.ChromeWriter) -> Iterator[tuple[UInt8, int]]:
+    """Yield chunks of text, and how many events are written with each.
+
+    The next one is formatted while the caller compresses and writes this one, both without the GIL.
+    """
+    try:
+        from concurrent.futures import ThreadPoolExecutor
+
+        pool = ThreadPoolExecutor(1, "stepscope-export")
+        pending = pool.submit(writer.next, _CHUNK_BYTES)
+    except RuntimeError:  # the interpreter is shutting down and starts no more threads
+        while len(chunk := writer.next(_CHUNK_BYTES)):
+            yield chunk, writer.written
+        return
+    with pool:
+        while len(chunk := pending.result()):
+            written = writer.written
+            pending = pool.submit(writer.next, _CHUNK_BYTES)
+            yield chunk, written
+
+
+def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int]:
+    slices, args = trace.slices, trace.slices.args
+    tables = [trace.marks]
+    ranges: DeviceRanges | None = None
+    texts = _Texts(trace)
+    if is_recording(trace):
+        args = derived_args(trace, texts.add)
+        links = forward_backward_links(trace)
+        tables.append(flow_marks(trace, links, texts.add("fwdbwd"), texts.add('"bp": "e"')))
+        tables.append(launch_flows(trace, texts.add("ac2g"), texts.add('"bp": "e"')))
+        if len(trace.memory):
+            tables.append(memory_marks(trace, texts.add))
+        ranges = device_ranges(trace, texts.add("gpu_user_annotation"))
+    blob, offsets = texts.table()
+    tracks = [_track_ids(track).encode() for track in trace.tracks]
+    writer = _native.ChromeWriter(blob, offsets, tracks, continues)
+    writer.add(
+        None,
+        slices.category,
+        slices.name,
+        slices.start_ns,
+        slices.duration_ns,
+        slices.track,
+        _pairs(args),
+        _pairs(slices.fields),
+    )
+    if ranges is not None:
+        writer.add(None, *ranges.columns(), _pairs(ranges.args), _pairs(Args()))
+    for marks in tables:
+        _add_marks(writer, marks)
+    return writer, len(slices) + len(ranges or ()) + sum(len(marks) for marks in tables)
+
+
+class _Texts:
+    """A trace's string table with what the export adds to it."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._strings = trace.strings
+        self._added: list[bytes] = []
+
+    def add(self, text: str) -> int:
+        """Return the id of a text that is added."""
+        self._added.append(text.encode("utf-8", "replace"))
+        return len(self._strings) + len(self._added) - 1
+
+    def table(self) -> tuple[bytes, Int64]:
+        """Return the bytes and where each text begins."""
+        blob, offsets = self._strings.blob, self._strings.offsets
+        if not self._added:
+            return blob, offsets
+        end = int(offsets[-1])
+        ends = end + np.cumsum([len(text) for text in self._added])
+        return blob[:end] + b"".join(self._added), np.concatenate((offsets, ends))
+
+
+def _add_marks(writer: _native.ChromeWriter, marks: Marks) -> None:
+    writer.add(
+        marks.phase,
+        marks.category,
+        marks.name,
+        marks.time_ns,
+        None,
+        marks.track,
+        _pairs(marks.args),
+        _pairs(marks.fields),
+    )
+
+
+def _pairs(args: Args) -> _Pairs:
+    integers = [
+        (f"{json.dumps(key)}: ".encode(), column.rows, column.values)
+        for key, column in args.integers.items()
+    ]
+    return integers, args.rest if len(args.rest) else None
+
+
+def _header(trace: Trace, trace_name: str) -> str:
+    pairs = recording_header(trace, trace_name) if is_recording(trace) else _foreign_header(trace)
+    lines = [f"{json.dumps(key)}: {json_text(value)},\n" for key, value in pairs.items()]
+    return "{\n" + "".join(lines) + '"traceEvents": [\n'
+
+
+def _foreign_header(trace: Trace) -> Mapping[str, Any]:
+    pairs = {key: value for key, value in trace.info.user.items() if key != "traceEvents"}
+    if trace.info.wall_offset_ns:
+        pairs.setdefault("baseTimeNanoseconds", trace.info.wall_offset_ns)
+    return pairs
+
+
+def json_text(value: Any) -> str:
+    """Return ``value`` as strict JSON; NaN and infinities, which JSON lacks, become strings."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_without_non_finite(value), allow_nan=False)
+
+
+def _without_non_finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(key): _without_non_finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_non_finite(item) for item in value]
+    return value
+
+
+def _id_text(word: str) -> str:
+    return word if _INTEGER.fullmatch(word) else json.dumps(word)
+
+
+def _track_ids(track: Track) -> str:
+    return f'"pid": {_id_text(track.pid)}, "tid": {_id_text(track.tid)}'
+
+
+def _track_events(trace: Trace) -> Iterator[str]:
+    """Yield the metadata events that name and order processes and threads, each once."""
+    seen: set[tuple[str, str]] = set()
+    info = trace.info
+    start_ns = info.start_ns or (int(trace.slices.start_ns[0]) if len(trace.slices) else 0)
+    time = f"{'-' if start_ns < 0 else ''}{abs(start_ns) // 1000}.{abs(start_ns) % 1000:03}"
+    for track in trace.tracks:
+        process = f'"pid": {_id_text(track.pid)}, "tid": 0'
+        for name, key, value, ids in (
+            ("process_name", "name", track.process_name or None, process),
+            ("process_labels", "labels", track.process_label or None, process),
+            ("process_sort_index", "sort_index", track.process_sort, process),
+            ("thread_name", "name", track.thread_name or None, _track_ids(track)),
+            ("thread_sort_index", "sort_index", track.thread_sort, _track_ids(track)),
+        ):
+            if value is None or (name, ids) in seen:
+                continue
+            seen.add((name, ids))
+            args = f'{{"{key}": {json.dumps(value)}}}'
+            yield f'{{"ph": "M", "name": "{name}", "ts": {time}, {ids}, "args": {args}}}'

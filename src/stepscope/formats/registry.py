@@ -1,0 +1,105 @@
+"""The registry of file formats: how each is recognised, and who reads and writes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from stepscope.errors import StepscopeError, TraceReadError
+from stepscope.registry import Registry
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+
+Progress = Callable[[int, int], None]  # called with how much is done, and how much there is
+
+
+class Reader(Protocol):
+    """Read a trace from ``path``, telling ``progress`` how far it is."""
+
+    def __call__(self, path: Path, progress: Progress | None = None) -> Trace:
+        """Read the trace."""
+
+
+class Writer(Protocol):
+    """Write ``trace`` to ``path``, telling ``progress`` how far it is."""
+
+    def __call__(
+        self, trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
+    ) -> object:
+        """Write the trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A file format. ``reader`` and ``writer`` import what they need when they are called.
+
+    ``matches`` is given a path and the first bytes of the file, inflated when it is gzip.
+    """
+
+    title: str
+    suffixes: tuple[str, ...]
+    matches: Callable[[Path, bytes], bool] | None = None
+    reader: Callable[[], Reader] | None = None
+    writer: Callable[[], Writer] | None = None
+
+
+FORMATS: Registry[Format] = Registry()
+
+
+class UnknownSuffixError(StepscopeError, ValueError):
+    """No format that can be written has that suffix."""
+
+
+def format_to_write(path: str | os.PathLike[str]) -> Format:
+    """Return the format whose suffix ends ``path``; the longest suffix wins."""
+    name = Path(path).name.lower()
+    writable = [each for each in FORMATS if each.writer is not None]
+    matches = [
+        (len(suffix), i)
+        for i, each in enumerate(writable)
+        for suffix in each.suffixes
+        if name.endswith(suffix)
+    ]
+    if matches:
+        return writable[max(matches)[1]]
+    known = ", ".join(f"{suffix} ({each.title})" for each in writable for suffix in each.suffixes)
+    raise UnknownSuffixError(
+        f"{os.fspath(path)}: the suffix does not name a format; use one of {known}"
+    )
+
+
+def format_of(path: Path, head: bytes) -> Format | None:
+    """Return the format that a file's first bytes show; None for no format that can be read."""
+    readable = (each for each in FORMATS if each.reader and each.matches)
+    return next((each for each in readable if each.matches and each.matches(path, head)), None)
+
+
+def export_trace(
+    trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
+) -> None:
+    """Write ``trace`` in the format that the suffix of ``path`` names."""
+    writer = format_to_write(path).writer
+    assert writer is not None
+    writer()(trace, path, progress)
+
+
+def read_trace(path: str | os.PathLike[str], progress: Progress | None = None) -> Trace:
+    """Read a trace of any known format, recognised by its content.
+
+    ``progress`` is called with how much was read so far and how much there is, in any unit. What is
+    no trace raises ``TraceReadError``; what could only be read in part warns ``TraceReadWarning``.
+    """
+    from stepscope.formats.gzip import inflated_head
+
+    place = Path(path)
+    head = b"" if place.is_dir() else inflated_head(place)
+    found = format_of(place, head)
+    if found is not None and found.reader is not None:
+        return found.reader()(place, progress)
+    known = ", ".join(each.title for each in FORMATS if each.reader)
+    what = "is empty" if not head else "is no trace that Stepscope knows"
+    raise TraceReadError(place, what, f"it reads {known}")

@@ -1,0 +1,110 @@
+"""Folded stacks: one line a stack, as FlameGraph, speedscope and inferno read them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.host.averages import single_events
+from stepscope.analysis.host.stacks import stack_of_events
+from stepscope.analysis.tree import call_tree
+from stepscope.errors import UnsupportedError
+from stepscope.formats.files import output_file
+from stepscope.trace.model import NO_STACK
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from stepscope.analysis.host.averages import Averages
+    from stepscope.analysis.host.stacks import KnownStacks
+    from stepscope.formats.registry import Progress
+    from stepscope.trace.model import Int64, Stacks, Trace
+    from stepscope.trace.strings import Strings
+
+METRICS = (
+    "self_cpu_time_total",
+    "self_cuda_time_total",
+    "self_xpu_time_total",
+    "self_privateuse1_time_total",
+    "self_device_time_total",
+)
+"""What a stack's number may be; all but the first are the time on the device."""
+
+# Spaces separate a stack from its number, semicolons frames, line ends stacks.
+_BREAKING = re.compile(r"[\s;\x00-\x1f\x7f]")
+
+
+def export_stacks(
+    trace: Trace,
+    path: str | os.PathLike[str],
+    progress: Progress | None = None,
+    *,
+    metric: str = "self_cpu_time_total",
+    names: bool = True,
+) -> None:
+    """Write the self time of every stack in whole µs, compressed when ``path`` ends in ``.gz``.
+
+    ``names`` ends each stack with the name of the operator or range whose time it is;
+    torch.profiler's files have the Python frames only.
+    """
+    if metric not in METRICS:
+        raise ValueError(f"metric {metric!r} is unknown; use one of {', '.join(METRICS)}")
+    tree = call_tree(trace)
+    known = stack_of_events(tree, by_calls=True)
+    if known is None and len(tree):
+        raise UnsupportedError(
+            f"{path}: this trace holds no Python stacks; record it with with_stack=True, or look at"
+            " export_chrome_trace(path), which shows which call was inside which"
+        )
+    each = single_events(tree)
+    with output_file(path) as sink:
+        if known is not None:
+            lines = _lines(each, known, _self_ns(each, metric), trace.strings, names)
+            sink.write("".join(lines).encode())
+    if progress is not None:
+        progress(len(tree), len(tree))
+
+
+def _self_ns(each: Averages, metric: str) -> Int64:
+    if metric == METRICS[0]:
+        return each.self_cpu_ns
+    # Device work stands in the list of events, too; its time is that of who launched it.
+    return np.where(each.is_device, 0, each.self_device_ns)
+
+
+def _lines(
+    each: Averages, known: KnownStacks, ns: Int64, strings: Strings, names: bool
+) -> Iterator[str]:
+    """Sum first, write then: a stack is spelled out once, however many events have it."""
+    counted = np.flatnonzero((known.rows != NO_STACK) & (ns > 0))
+    key = known.rows[counted].astype(np.int64)
+    if names:
+        key = key * len(each.key.texts) + each.key.codes[counted]
+    distinct, first, which = np.unique(key, return_index=True, return_inverse=True)
+    us = np.bincount(which, ns[counted], minlength=len(distinct)).astype(np.int64) // 1000
+    texts: dict[int, str] = {NO_STACK: ""}
+    for at in np.argsort(first):
+        if us[at]:
+            event = int(counted[first[at]])
+            stack = _spelled(known.table, int(known.rows[event]), strings, texts)
+            name = f";{_clean(each.key[event])}" if names else ""
+            yield f"{stack[1:]}{name} {us[at]}\n"
+
+
+def _spelled(table: Stacks, row: int, strings: Strings, texts: dict[int, str]) -> str:
+    """Return the frames from the outermost, each after a semicolon; callers are spelled once."""
+    missing = []
+    while row not in texts:
+        missing.append(row)
+        row = int(table.parent[row])
+    for below in reversed(missing):
+        texts[below] = f"{texts[row]};{_clean(strings[int(table.frame[below])])}"
+        row = below
+    return texts[row]
+
+
+def _clean(text: str) -> str:
+    return _BREAKING.sub("_", text) or "_"

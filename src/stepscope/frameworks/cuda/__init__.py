@@ -1,0 +1,1 @@
+"""CUDA devices, through CUPTI: kernels, copies and the calls behind them."""

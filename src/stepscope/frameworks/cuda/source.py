@@ -1,0 +1,143 @@
+"""CUDA: kernels, copies, fills, and the calls that asked for them, of any program, from CUPTI."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from stepscope import _native
+from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
+from stepscope.notices import notify
+from stepscope.record.limits import Keep
+
+if TYPE_CHECKING:
+    from stepscope.record import MemoryLimit
+    from stepscope.trace.build import Captured
+
+# What NVIDIA's own tools set in the processes that they watch.
+_INJECTED = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
+
+_loaded: str | None = None  # what CUPTI says of itself, once it is in use
+
+
+class CuptiUnavailableError(Exception):
+    """There is no CUPTI that could be used."""
+
+
+def cuda_available() -> bool:
+    """Tell whether this machine's device can be recorded."""
+    if not has_driver() or os.environ.get(OVERRIDE) == "off":
+        return False
+    try:
+        load_cupti()
+    except CuptiUnavailableError:
+        return False
+    return True
+
+
+def load_cupti() -> str:
+    """Load CUPTI, once for the process; return what it is."""
+    global _loaded  # noqa: PLW0603 - one CUPTI a process; it is never unloaded
+    if _loaded is None:
+        tried = []
+        for path in cupti_paths():
+            try:
+                version = _native.load_cupti(str(path))
+            except RuntimeError as error:
+                tried.append(f"{path}: {error}")
+                continue
+            os.register_at_fork(after_in_child=_native.forget_cuda_after_fork)
+            _loaded = f"CUPTI {version} ({path.name})"
+            break
+        else:
+            raise CuptiUnavailableError("; ".join(tried) or "no libcupti.so was found")
+    return _loaded
+
+
+class CudaActivity:
+    """The source. It is for a machine with a driver; elsewhere it does nothing."""
+
+    name = "cuda"
+    used_by: ClassVar[int] = 0  # the process in which CUPTI has recorded: this, or an ancestor
+
+    def __init__(self, limit: MemoryLimit | None = None) -> None:
+        """Nothing is loaded yet."""
+        self._limit = limit
+        self._says = ""
+        self._since: int | None = None
+        self._pid = 0
+        self._columns: dict[str, Any] | None = None
+        self.lost = 0  # events that CUPTI, or the limit, did not keep
+        self.devices: list[dict[str, Any]] = []
+
+    def prepare(self) -> None:
+        """Find and load CUPTI."""
+        if self._says or not has_driver() or os.environ.get(OVERRIDE) == "off":
+            return
+        try:
+            self._says = load_cupti()
+        except CuptiUnavailableError as error:
+            self._says = f"the device is not recorded: {error}"
+            notify(f"{self._says}; install nvidia-cuda-cupti or name a library in {OVERRIDE}")
+
+    def start(self) -> None:
+        """Let CUPTI record, unless somebody else uses it."""
+        self.prepare()
+        if _loaded is None:
+            return
+        if obstacle := _obstacle():
+            notify(f"the device is not recorded: {obstacle}")
+            return
+        limit_bytes = self._limit.bytes if self._limit else 0
+        keep_newest = self._limit is not None and self._limit.keep is Keep.NEWEST
+        try:
+            self._since = _native.start_cuda(limit_bytes, keep_newest, False)
+        except RuntimeError as error:
+            notify(f"the device is not recorded: {error}")
+        self._pid = CudaActivity.used_by = os.getpid()
+
+    def stop(self) -> None:
+        """Wait for the device and take what it did; a forked child leaves it alone."""
+        since, self._since = self._since, None
+        if since is not None and self._pid == os.getpid():
+            self._columns = _native.stop_cuda(since)
+
+    def collect(self) -> Captured | None:
+        """Return the device's work and the calls that made it."""
+        columns, self._columns = self._columns, None
+        if columns is None:
+            return None
+        from stepscope.frameworks.cuda.columns import captured
+        from stepscope.frameworks.cuda.devices import cuda_devices
+
+        self.lost += columns["lost"]
+        if not self.devices and len(columns["kind"]):
+            self.devices = cuda_devices()
+        return captured(columns, self.devices)
+
+    def describe(self) -> str:
+        """Say which CUPTI is used."""
+        return self._says
+
+    def overhead_ns(self) -> float:
+        """Return 0: what a call costs more is not known."""
+        return 0.0
+
+
+def _obstacle() -> str:
+    """Say what keeps CUPTI from recording for us, as far as can be told."""
+    if CudaActivity.used_by not in (0, os.getpid()):
+        return "CUPTI does not survive a fork; start this process by spawn"
+    other = _other_user()
+    return f"{other} is using CUPTI" if other else ""
+
+
+def _other_user() -> str:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.autograd._profiler_enabled():
+        return "torch.profiler"
+    injected = os.environ.get("CUDA_INJECTION64_PATH") or os.environ.get(
+        "NSYS_PROFILING_SESSION_ID"
+    )
+    return "a tool that was injected into this process (Nsight?)" if injected else ""

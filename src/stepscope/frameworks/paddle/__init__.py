@@ -1,0 +1,64 @@
+"""Paddle: what is recorded of it, paddle.profiler's dialect, views and files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.flops.formulas import FORMULAS
+from stepscope.formats.chrome import DIALECTS, ChromeDialect
+from stepscope.formats.registry import FORMATS, Format
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from stepscope.analysis.flops.inputs import Formula
+    from stepscope.formats.registry import Reader, Writer
+
+
+@FORMULAS.register
+def _formulas() -> Mapping[str, Formula]:
+    from stepscope.frameworks.paddle.flops import FORMULAS as FOR_PADDLE
+
+    return FOR_PADDLE
+
+
+@DIALECTS.register
+def _chrome_dialect() -> ChromeDialect:
+    from stepscope.frameworks.paddle.files.read_json import PaddleJson
+
+    return PaddleJson()
+
+
+def _is_pb(_path: Path, head: bytes) -> bool:
+    from stepscope.frameworks.paddle.files.read_pb import is_paddle_pb
+
+    return is_paddle_pb(head)
+
+
+def _pb_reader() -> Reader:
+    from stepscope.frameworks.paddle.files.read_pb import read_paddle_pb
+
+    return read_paddle_pb
+
+
+def _pb_writer() -> Writer:
+    from stepscope.frameworks.paddle.files.write_pb import export_paddle_pb
+
+    return export_paddle_pb
+
+
+def _json_writer() -> Writer:
+    from stepscope.frameworks.paddle.files.write_json import export_paddle_json
+
+    return export_paddle_json
+
+
+FORMATS.register(
+    Format(
+        "Paddle's Chrome trace",
+        (".paddle_trace.json", ".paddle_trace.json.gz"),
+        writer=_json_writer,
+    )
+)
+FORMATS.register(Format("Paddle's protobuf", (".pb", ".pb.gz"), _is_pb, _pb_reader, _pb_writer))

@@ -1,0 +1,178 @@
+"""Paddle's own collector: there is one for the process, and all our recordings share it.
+
+The slot is taken while somebody records and given back after the last. Paddle hands out what it has
+only when it is stopped, so a recording that begins or ends beside another cuts the other's events
+in two segments; what is running at the cut is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope import _native
+from stepscope.notices import notify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.trace.build import Captured
+
+_CPU = 1  # a bit of Paddle's trace_switch; what GPUs do is recorded by another source
+_STEP_OF_CLOCK_NS = 1_000  # more than reading two clocks together is ever off
+_WARNING = 1  # glog's level above INFO
+_MIN_LOG_LEVEL = "_ZN3fLI17FLAGS_minloglevelE"  # glog's variable in Paddle's library
+
+
+@dataclass(slots=True)
+class Segment:
+    """What Paddle collected between one start and one stop."""
+
+    result: Any  # Paddle's _ProfilerResult; None once it is read
+    wall_offset_ns: int
+    columns: Captured | None = None
+
+    def captured(self, core: Any) -> Captured:
+        """Return it as columns on our clock."""
+        if self.columns is None:
+            from stepscope.frameworks.paddle.columns import captured_from_pb
+
+            data = _serialized(self.result, core)
+            self.columns = captured_from_pb(data, shift_ns=-self.wall_offset_ns)
+            self.result = None
+        return self.columns
+
+
+@dataclass(eq=False, slots=True)
+class Share:
+    """One recording's part in the collector: what it wants, and the segments it has got."""
+
+    memory: bool
+    segments: list[Segment]
+
+
+class Collector:
+    """The process-wide collector and the recordings that share it."""
+
+    def __init__(self, core: Any) -> None:
+        """Take ``paddle.base.core``; the slot stays free."""
+        self.core = core
+        self._lock = threading.RLock()
+        self._profiler: Any = None  # holding the object holds the slot
+        self._running = False
+        self._started_offset_ns = 0
+        self._shares: list[Share] = []
+        os.register_at_fork(after_in_child=self._forget_in_child)
+
+    @property
+    def holds_slot(self) -> bool:
+        """Tell whether Paddle's collector is ours now."""
+        return self._profiler is not None
+
+    def open(self, share: Share) -> bool:
+        """Collect for one more; False when somebody else has the collector."""
+        with self._lock:
+            if self._profiler is None and not self._take_slot():
+                return False
+            self._cut()
+            self._shares.append(share)
+            self._run()
+            return True
+
+    def close(self, share: Share) -> None:
+        """Collect for it no longer; with the last one gone, the slot is free."""
+        with self._lock:
+            if share not in self._shares:  # a forked child's, or never opened
+                return
+            self._cut()
+            self._shares.remove(share)
+            if self._shares:
+                self._run()
+            else:
+                self._profiler = None
+
+    def _take_slot(self) -> bool:
+        options = self.core.ProfilerOptions()
+        options.trace_switch = _CPU
+        self._profiler = self.core._Profiler.create(options, [])
+        return self._profiler is not None
+
+    def _run(self) -> None:
+        if any(share.memory for share in self._shares):
+            self.core.enable_memory_recorder()
+        self._started_offset_ns = _native.wall_offset_ns()
+        self._profiler.prepare()
+        self._profiler.start()
+        self._running = True
+
+    def _cut(self) -> None:
+        if not self._running:
+            return
+        self._running = False
+        self.core.disable_memory_recorder()
+        try:
+            result = self._profiler.stop()
+        except Exception as error:  # whatever it is, the rest of the trace is saved
+            notify(f"Paddle's collector lost its events: {str(error).strip() or error!r}")
+            return
+        offset_ns = _native.wall_offset_ns()
+        if abs(offset_ns - self._started_offset_ns) > _STEP_OF_CLOCK_NS:
+            notify(
+                "the system's clock was set while recording: Paddle's events, which are timed by "
+                f"it, may be off by {abs(offset_ns - self._started_offset_ns) / 1e3:.0f} us"
+            )
+        segment = Segment(result, offset_ns)
+        for share in self._shares:
+            share.segments.append(segment)
+
+    def _forget_in_child(self) -> None:
+        # The parent's collector goes on here, too, until a recording of the child's cuts it.
+        # Stopping it now might wait for a lock of a thread that does not exist.
+        self._lock = threading.RLock()
+        self._shares = []
+
+
+def _serialized(result: Any, core: Any) -> bytes:
+    """Return Paddle's result as it writes it into a file; it offers no shorter way."""
+    with _quiet(core):
+        if hasattr(os, "memfd_create"):
+            return _through_memory(result)
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="stepscope-") as folder:
+            path = Path(folder) / "paddle.pb"
+            result.save(str(path), "pb")
+            return path.read_bytes()
+
+
+def _through_memory(result: Any) -> bytes:
+    file = os.memfd_create("stepscope-paddle")
+    try:
+        result.save(f"/proc/self/fd/{file}", "pb")
+        with open(file, "rb", closefd=False) as written:
+            return written.read()
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def _quiet(core: Any) -> Iterator[None]:
+    """Keep Paddle from printing a line for each file it writes."""
+    import ctypes
+
+    try:
+        library = ctypes.CDLL(core.libpaddle.__file__)
+        level = ctypes.c_int.in_dll(library, _MIN_LOG_LEVEL)
+    except (AttributeError, OSError, ValueError):  # a build without it: the line is harmless
+        yield
+        return
+    before = level.value
+    level.value = max(before, _WARNING)
+    try:
+        yield
+    finally:
+        level.value = before

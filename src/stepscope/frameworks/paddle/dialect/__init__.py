@@ -1,0 +1,1 @@
+"""paddle.profiler's vocabulary over a Session."""

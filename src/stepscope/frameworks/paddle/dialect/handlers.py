@@ -1,0 +1,64 @@
+"""What ``on_trace_ready`` may be given."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from stepscope.formats.file_names import file_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.frameworks.paddle.dialect.profiler import Profiler
+
+    Handler = Callable[[Profiler], None]
+
+
+def export_chrome_tracing(
+    dir_name: str | os.PathLike[str], worker_name: str | None = None
+) -> Handler:
+    """Return a handler that writes each trace into a folder, as JSON for Chrome and Perfetto.
+
+    The files are called WORKER_time_TIME.paddle_trace.json. A worker is named host_HOSTpid_PID
+    unless ``worker_name`` says otherwise; whatever it says, the file is in the folder.
+    """
+    return _exporter(dir_name, worker_name, "json")
+
+
+def export_protobuf(dir_name: str | os.PathLike[str], worker_name: str | None = None) -> Handler:
+    """Return a handler that writes each trace into a folder, as protobuf for Paddle.
+
+    The files are called WORKER_time_TIME.paddle_trace.pb, as those of ``export_chrome_tracing``.
+    """
+    return _exporter(dir_name, worker_name, "pb")
+
+
+def _exporter(
+    dir_name: str | os.PathLike[str], worker_name: str | None, suffix: Literal["json", "pb"]
+) -> Handler:
+    folder = Path(dir_name)
+
+    def write(profiler: Profiler) -> None:
+        # Made only now: a run that records nothing leaves no folder behind.
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RuntimeError(
+                f"Can not create directory '{os.fspath(dir_name)}' for saving profiling results."
+            ) from error
+        # Asked for at each trace: a forked child is another worker.
+        worker = file_word(worker_name or f"host_{socket.gethostname()}pid_{os.getpid()}")
+        profiler.export(_unused_path(folder, worker, f"paddle_trace.{suffix}"), suffix)
+
+    return write
+
+
+def _unused_path(folder: Path, worker: str, suffix: str) -> Path:
+    now = datetime.now()
+    while (path := folder / f"{worker}_time_{now:%Y_%m_%d_%H_%M_%S_%f}.{suffix}").exists():
+        now += timedelta(microseconds=1)
+    return path

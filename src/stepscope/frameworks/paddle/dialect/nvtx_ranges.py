@@ -1,0 +1,92 @@
+"""Forwards RecordEvents and steps to NVIDIA's tools, as ``emit_nvtx`` asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import record_function
+from stepscope.frameworks.paddle.dialect.record_event import RecordEvent
+from stepscope.notices import warn_user
+from stepscope.nvtx import find_tool
+from stepscope.record.push_pop import tell, valid_text
+from stepscope.record.shared_patches import Patches
+
+if TYPE_CHECKING:
+    from stepscope.record.push_pop import Tool
+
+
+def _push(name: str) -> None:
+    if (tool := find_tool()) is not None:
+        tell(tool.push, valid_text(name))
+
+
+def _pop() -> None:
+    if (tool := find_tool()) is not None:
+        tell(tool.pop)
+
+
+# RecordEvent pays for this only while somebody wants it.
+
+
+def _enter_telling(self: RecordEvent) -> RecordEvent:
+    record_function.__enter__(self)
+    _push(self.name)
+    return self
+
+
+def _exit_telling(self: RecordEvent, *_: Any) -> None:
+    _pop()
+    record_function.__exit__(self)
+
+
+def _tell_of_ranges(patches: Patches) -> None:
+    for name in ("__enter__", "begin"):
+        patches.replace(RecordEvent, name, _enter_telling)
+    for name in ("__exit__", "end"):
+        patches.replace(RecordEvent, name, _exit_telling)
+
+
+_ranges = Patches(_tell_of_ranges)
+
+
+class NvtxRanges:
+    """One profiler's wish to have its steps, and all RecordEvents, shown by NVIDIA's tools."""
+
+    def __init__(self) -> None:
+        """Forward nothing yet."""
+        self._on = False
+        self._in_step = False
+
+    def start(self) -> None:
+        """Forward from now on; where nobody listens, say so."""
+        if self._on:
+            return
+        tool: Tool | None = find_tool()
+        if tool is None:
+            warn_user(
+                "emit_nvtx=True has no effect: neither a torch with CUDA nor the nvtx package is "
+                "there to pass ranges on; `pip install nvtx` brings it"
+            )
+            return
+        self._on = True
+        _ranges.acquire()
+
+    def begin_step(self, name: str) -> None:
+        """Begin a step, after the one before it."""
+        self.end_step()
+        if self._on:
+            self._in_step = True
+            _push(name)
+
+    def end_step(self) -> None:
+        """End the step, if there is one."""
+        if self._in_step:
+            self._in_step = False
+            _pop()
+
+    def stop(self) -> None:
+        """Forward nothing any more; asked again, do nothing."""
+        self.end_step()
+        if self._on:
+            self._on = False
+            _ranges.release()

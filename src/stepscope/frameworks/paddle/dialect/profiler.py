@@ -1,0 +1,288 @@
+"""paddle.profiler's ``Profiler``: a thin adapter over Session."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from stepscope.enums import member_of
+from stepscope.frameworks.defaults import default_sources
+from stepscope.frameworks.paddle.dialect.handlers import export_chrome_tracing
+from stepscope.frameworks.paddle.dialect.loader_waits import LoaderWaits
+from stepscope.frameworks.paddle.dialect.nvtx_ranges import NvtxRanges
+from stepscope.frameworks.paddle.dialect.states import ProfilerState, as_scheduler
+from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget, chosen_targets
+from stepscope.frameworks.paddle.dialect.timer import BenchmarkTimer
+from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView
+from stepscope.frameworks.python.cpu_use import CpuUse
+from stepscope.notices import warn_user
+from stepscope.record.options import RecordOptions
+from stepscope.record.recorder import Recorder
+from stepscope.record.session import Dialect, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
+
+    import polars as pl
+
+    from stepscope.frameworks.paddle.dialect.result import ProfilerResult
+    from stepscope.frameworks.paddle.dialect.states import Scheduler
+    from stepscope.trace.model import Trace
+
+_STEP = "ProfileStep#"
+_DIALECT = Dialect(
+    states=ProfilerState,
+    step_name=_STEP,
+    cut_cycle="Improper schedule: {}->{}",
+    delivers_cut_cycles=True,
+)
+_FORMATS = ("json", "pb")
+_NO_RESULT = "nothing was recorded yet: a result is there after a recorded cycle, or after stop()"
+
+
+class Profiler:
+    """Records operators and ranges, and times steps; a context manager, or start() and stop().
+
+    The arguments are paddle.profiler's. Operators are Paddle's and PyTorch's, whichever the program
+    uses; without either, its own ranges are recorded.
+    """
+
+    def __init__(
+        self,
+        *,
+        targets: Iterable[Any] | None = None,
+        scheduler: Callable[[int], Any] | Sequence[int] | None = None,
+        on_trace_ready: Callable[[Any], object] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        timer_only: bool = False,
+        emit_nvtx: bool = False,
+        custom_device_types: Sequence[str] = [],  # Paddle's default; it is never changed
+        with_flops: bool = False,
+    ) -> None:
+        """Check the arguments; nothing is recorded, and no folder made, before start()."""
+        self.targets: set[ProfilerTarget] = chosen_targets(targets)
+        if custom_device_types:
+            warn_user(f"custom_device_types={custom_device_types!r}: such devices are not recorded")
+        if on_trace_ready is None:
+            on_trace_ready = export_chrome_tracing("./profiler_log/")
+        if not callable(on_trace_ready):
+            raise TypeError(f"on_trace_ready={on_trace_ready!r} is no function of the profiler")
+        self.on_trace_ready: Callable[[Any], object] = on_trace_ready
+        self.record_shapes = record_shapes
+        self.profile_memory = profile_memory
+        self.timer_only = timer_only
+        self.emit_nvtx = emit_nvtx
+        self.with_flops = with_flops
+        self.previous_state = ProfilerState.CLOSED
+        self.timer = BenchmarkTimer()
+        self._cpu_use = CpuUse()
+        options = RecordOptions(
+            shapes=bool(record_shapes or with_flops),  # operations are counted from them
+            memory=bool(profile_memory),
+            phases=True,
+            host=ProfilerTarget.CPU in self.targets or not self.targets,
+            device=ProfilerTarget.GPU in self.targets,
+        )
+        self._session = Session(
+            Recorder([*default_sources(options=options), self._cpu_use]),
+            schedule=as_scheduler(scheduler),
+            on_trace=lambda: self.on_trace_ready(self),
+            dialect=_DIALECT,
+        )
+        self._loader_waits = LoaderWaits()
+        self._nvtx = NvtxRanges()
+        self._result: tuple[Trace, ProfilerResult] | None = None
+
+    def start(self) -> None:
+        """Begin step 0."""
+        if self.timer.running or self._session.running:
+            raise RuntimeError("this profiler is already started: stop() it before start()")
+        try:
+            if self.emit_nvtx:
+                self._nvtx.start()
+            self._loader_waits.start()
+            if not self.timer_only:
+                self._session.start()
+                self._nvtx.begin_step(f"{_STEP}{self.step_num}")
+        except BaseException:
+            self._let_go()
+            raise
+        self.timer.start()
+
+    def step(self, num_samples: int | None = None) -> None:
+        """Tell that a step, which worked on that many samples, has ended and the next begins."""
+        self.timer.step(num_samples)
+        if self.timer_only:
+            return
+        with self.timer.left_out():  # writing a trace is no part of the program's step
+            self._nvtx.end_step()
+            self.previous_state = self.current_state
+            self._session.step()
+            self._nvtx.begin_step(f"{_STEP}{self.step_num}")
+
+    def stop(self) -> None:
+        """End the run, deliver what was recorded, and print what steps cost; twice is harmless."""
+        costs = self.timer.stop()
+        if costs is not None:
+            print(costs)
+        try:
+            self._session.stop()
+        finally:
+            self._let_go()
+
+    def step_info(self, unit: str | None = None) -> str:
+        """Return the average costs of the steps since the last call; ``unit`` names a sample."""
+        return self.timer.step_info("samples" if unit is None else unit)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop; an exception goes on after the trace was delivered."""
+        self.stop()
+
+    def _let_go(self) -> None:
+        self._nvtx.stop()
+        self._loader_waits.stop()
+
+    # What Paddle has as plain attributes.
+
+    @property
+    def step_num(self) -> int:
+        """Return the number of the current step."""
+        return self._session.step_num
+
+    @property
+    def current_state(self) -> ProfilerState:
+        """Return what the scheduler says of the current step."""
+        return ProfilerState(self._session.action.value)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """Return the function that says what to do at each step."""
+        return self._session.schedule
+
+    @property
+    def profiler_result(self) -> ProfilerResult | None:
+        """Return the last finished cycle as a tree of nodes; None before the first."""
+        trace = self._session.trace
+        if trace is None:
+            return None
+        if self._result is None or self._result[0] is not trace:
+            from stepscope.frameworks.paddle.dialect.result import ProfilerResult
+
+            self._result = trace, ProfilerResult(self.trace)
+        return self._result[1]
+
+    # Results.
+
+    @property
+    def trace(self) -> Trace:
+        """Return the last finished cycle."""
+        trace = self._session.trace
+        if trace is None:
+            raise RuntimeError(_NO_RESULT)
+        return replace(trace, info=replace(trace.info, user={**trace.info.user, **self._extra()}))
+
+    def _extra(self) -> dict[str, str]:
+        use = {
+            "Process Cpu Utilization": self._cpu_use.of_process,
+            "System Cpu Utilization": self._cpu_use.of_machine,
+        }
+        return {name: f"{part:.6f}" for name, part in use.items() if part is not None}
+
+    def export(
+        self, path: str | os.PathLike[str] = "", format: Literal["json", "pb"] = "json"
+    ) -> None:
+        """Write the last finished cycle, as JSON for Chrome and Perfetto or as Paddle's protobuf.
+
+        A path that ends in .gz is compressed.
+        """
+        if format not in _FORMATS:
+            raise ValueError(f"export(format={format!r}): choose of {', '.join(_FORMATS)}")
+        if not os.fspath(path):
+            raise ValueError(f"export(path={path!r}): give the name of a file")
+        trace = self.trace
+        if format == "json":
+            from stepscope.frameworks.paddle.files.write_json import export_paddle_json
+
+            export_paddle_json(trace, path)
+        else:
+            from stepscope.frameworks.paddle.files.write_pb import export_paddle_pb
+
+            export_paddle_pb(trace, path)
+
+    def export_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the report of the last finished cycle: one HTML file that opens offline."""
+        from stepscope.report.build import export_html
+
+        export_html(self.trace, path)
+
+    def _repr_html_(self) -> str:
+        """Return the overview of the last finished cycle for a notebook."""
+        from stepscope.report.notebook import nothing_html
+
+        if self._session.trace is None:
+            return nothing_html(f"The profiler shows nothing: {_NO_RESULT}.")
+        return self.trace._repr_html_()
+
+    def summary(
+        self,
+        sorted_by: Any = SortedKeys.CPUTotal,
+        op_detail: bool = True,
+        thread_sep: bool = False,
+        time_unit: Literal["s", "ms", "us", "ns"] = "ms",
+        views: Any = None,
+        *,
+        row_limit: int | None = None,
+        self_time: bool = False,
+    ) -> None:
+        """Print the tables of the last finished cycle; ``views`` is one of them or several.
+
+        Ours are ``row_limit``, the most rows of a table, and ``self_time``, what operators take
+        without those that they call.
+        """
+        if self._session.trace is None:
+            warn_user(f"summary() has nothing to show: {_NO_RESULT}")
+            return
+        from stepscope.frameworks.paddle.views.summary import summary_text
+
+        text = summary_text(
+            self.trace,
+            sorted_by=member_of(SortedKeys, sorted_by, "sorted_by"),
+            op_detail=op_detail,
+            thread_sep=thread_sep,
+            time_unit=time_unit,
+            views=_known_views(views),
+            row_limit=row_limit,
+            self_time=self_time,
+        )
+        print(text)
+        if self.with_flops:
+            from stepscope.frameworks.paddle.views.flops import flops_text
+
+            print(flops_text(self.trace), end="")
+
+    def summary_tables(self) -> dict[str, pl.DataFrame]:
+        """Return what summary() prints as tables, by the names of the views."""
+        from stepscope.frameworks.paddle.views.views import summary_tables
+
+        return summary_tables(self.trace).to_polars()
+
+
+def _known_views(views: Any) -> list[SummaryView] | None:
+    if views is None:
+        return None
+    if isinstance(views, str) or not hasattr(views, "__iter__"):
+        views = [views]
+    return [member_of(SummaryView, view, "the view") for view in views]

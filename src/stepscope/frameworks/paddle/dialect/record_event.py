@@ -1,0 +1,104 @@
+"""paddle.profiler's ``RecordEvent``: the native range, with Paddle's types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from stepscope import _native
+from stepscope._native import record_function
+from stepscope.enums import member_of
+from stepscope.notices import warn_user
+from stepscope.trace.event_types import TracerEventType, event_type_fragment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
+# What Python programs may record; the rest is for Paddle's C++.
+_ALLOWED = (
+    TracerEventType.Dataloader,
+    TracerEventType.ProfileStep,
+    TracerEventType.Forward,
+    TracerEventType.Backward,
+    TracerEventType.Optimization,
+    TracerEventType.PythonOp,
+    TracerEventType.PythonUserDefined,
+)
+_USER_DEFINED = TracerEventType.PythonUserDefined
+# A plain range, without a fragment, is the user's.
+_FRAGMENT_OF = {t: None if t is _USER_DEFINED else event_type_fragment(t) for t in _ALLOWED}
+_TYPE_OF = {fragment: event_type for event_type, fragment in _FRAGMENT_OF.items()}
+_new_range = record_function.__new__
+
+
+@_native.hasten
+class RecordEvent(record_function):
+    """A named range of the program: a context manager, a decorator, or begin() and end().
+
+    It may be entered again before it has ended, ended twice, and shared by threads and tasks.
+    """
+
+    __slots__ = ()
+
+    # The attributes that the native type binds without a frame of Python.
+    begin = record_function.__enter__
+    end = record_function.__exit__
+
+    def __new__(cls, name: str, event_type: Any = _USER_DEFINED) -> Self:
+        """Take Paddle's own event types, too."""
+        if event_type is _USER_DEFINED:
+            return _new_range(cls, name)
+        if type(event_type) is not TracerEventType:
+            event_type = member_of(TracerEventType, event_type, "the event type")
+        if event_type in _FRAGMENT_OF:
+            return _new_range(cls, name, _FRAGMENT_OF[event_type])
+        return _new_range(_Refused, name, event_type_fragment(event_type))  # type: ignore[return-value]
+
+    @property
+    def event_type(self) -> TracerEventType:
+        """Return what the range is."""
+        return _TYPE_OF[self.args]
+
+    def __reduce__(self) -> tuple[type[RecordEvent], tuple[str, TracerEventType]]:
+        """Copy and pickle it as one that nobody has entered."""
+        return RecordEvent, (self.name, self.event_type)
+
+    def __repr__(self) -> str:
+        """Show it as it was made."""
+        return f"RecordEvent({self.name!r}, {self.event_type})"
+
+
+class _Refused(RecordEvent):
+    """A range of a type that is not for Python programs: it warns, and records nothing."""
+
+    __slots__ = ()
+
+    @property
+    def event_type(self) -> TracerEventType:
+        return next(t for t in TracerEventType if event_type_fragment(t) == self.args)
+
+    def __enter__(self) -> Self:
+        if _native.recording():
+            allowed = ", ".join(each.name for each in _ALLOWED)
+            warn_user(
+                f"RecordEvent({self.name!r}, {self.event_type.name}) is not recorded: "
+                f"only the event types {allowed} can be recorded from Python"
+            )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        pass
+
+    begin = __enter__
+    end = __exit__
+
+    def __call__(self, function: _F) -> _F:
+        with self:
+            return function

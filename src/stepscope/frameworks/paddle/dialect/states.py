@@ -1,0 +1,85 @@
+"""What paddle.profiler calls the actions of a schedule, and how it makes schedules."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stepscope.enums import NamedAlike
+from stepscope.notices import warn_user
+from stepscope.record.schedules import cycles
+
+
+class ProfilerState(NamedAlike):
+    """What the profiler does during one step; equal to paddle.profiler's member of that name."""
+
+    CLOSED = 0
+    READY = 1
+    RECORD = 2
+    RECORD_AND_RETURN = 3
+
+
+Scheduler = Callable[[int], ProfilerState]
+
+
+def make_scheduler(
+    *, closed: int, ready: int, record: int, repeat: int = 0, skip_first: int = 0
+) -> Scheduler:
+    """Return cycles of ``closed`` idle, ``ready`` discarded and ``record`` recorded steps.
+
+    ``repeat`` limits the number of cycles (0: none); ``skip_first`` steps pass before the first.
+    """
+    counts = {"closed": closed, "ready": ready, "repeat": repeat, "skip_first": skip_first}
+    wrong = [f"{name}={count} is negative" for name, count in counts.items() if count < 0]
+    if record <= 0:
+        wrong.append(f"record={record} records nothing")
+    if wrong:
+        raise AssertionError(f"Invalid profiler scheduler arguments: {', '.join(wrong)}")
+    if ready == 0:
+        warn_user(
+            "make_scheduler(ready=0): the first recorded step pays for starting to record; "
+            "give ready=1 or more to keep that out"
+        )
+    action_at = cycles(
+        wait=closed, warmup=ready, active=record, repeat=repeat, skip_first=skip_first
+    )
+
+    def state_at(step: int) -> ProfilerState:
+        return ProfilerState(action_at(step).value)
+
+    return state_at
+
+
+def as_scheduler(scheduler: Any) -> Scheduler:
+    """Take what ``Profiler`` may be given: a function, a pair of steps, or None."""
+    if scheduler is None:
+        return _always_record
+    if callable(scheduler):
+        return scheduler  # type: ignore[no-any-return]  # what it returns is looked at each time
+    if isinstance(scheduler, Sequence) and not isinstance(scheduler, str):
+        return _recording(scheduler)
+    raise TypeError(
+        f"scheduler={scheduler!r}: give a function from the step's number to a ProfilerState, "
+        "a pair of steps (first, end), or None"
+    )
+
+
+def _recording(steps: Sequence[Any]) -> Scheduler:
+    try:
+        first, end = map(operator.index, steps)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"scheduler={steps!r}: a pair of steps is two whole numbers, (first, end)"
+        ) from None
+    if not max(first, 0) < end:
+        raise ValueError(
+            f"scheduler={steps!r} records nothing: the steps from {first} on, before {end}"
+        )
+    if first <= 0:
+        return make_scheduler(closed=0, ready=0, record=end, repeat=1)
+    return make_scheduler(closed=first - 1, ready=1, record=end - first, repeat=1)
+
+
+def _always_record(_step: int) -> ProfilerState:
+    return ProfilerState.RECORD

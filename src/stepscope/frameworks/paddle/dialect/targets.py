@@ -1,0 +1,37 @@
+"""What paddle.profiler calls targets: which of them are asked for, and which this machine has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.enums import NamedAlike, member_of
+from stepscope.frameworks.cuda.source import cuda_available
+from stepscope.notices import warn_user
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ProfilerTarget(NamedAlike):
+    """A kind of device to record; equal to paddle.profiler's member of that name."""
+
+    CPU = 0
+    GPU = 1
+    XPU = 2
+    CUSTOM_DEVICE = 3
+
+
+def supported_targets() -> set[ProfilerTarget]:
+    """Return what can be recorded on this machine."""
+    device = {ProfilerTarget.GPU} if cuda_available() else set()
+    return {ProfilerTarget.CPU} | device
+
+
+def chosen_targets(wanted: Iterable[Any] | None) -> set[ProfilerTarget]:
+    """Return what to record of what was asked for; a warning names what cannot be."""
+    supported = supported_targets()
+    asked = [member_of(ProfilerTarget, each, "the target") for each in wanted or ()]
+    for target in dict.fromkeys(asked):
+        if target not in supported:
+            warn_user(f"Profiling {target} is not supported here: it is left out")
+    return supported.intersection(asked) if asked else supported

@@ -1,0 +1,1 @@
+"""Paddle's own trace files: Chrome JSON and protobuf, read and written."""

@@ -1,0 +1,318 @@
+"""Paddle's Chrome JSON: what only Paddle writes so, from the columns of the Chrome reader.
+
+Paddle writes whole microseconds into ``ts`` and the exact times, since the first event, into texts;
+it appends the duration to every name; it makes two threads of one (``11037(Python)`` and
+``11037(C++)``); and it tells memory as instants. All of that is undone here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.formats.gzip import text_chunks
+from stepscope.frameworks.paddle.columns import PRODUCER
+from stepscope.frameworks.paddle.memory import TracerMemEventType, memory_of
+from stepscope.trace.build import RawSlices, build_trace, tied_to_slices
+from stepscope.trace.model import NO_CORRELATION, Args, IntColumn, Marks, Trace, TraceInfo, Track
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, UInt32
+
+    Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
+
+_UNTOLD = np.iinfo(np.int64).min
+_MEMORY = "[memory]"
+_MEMORY_TYPES = [kind.name for kind in TracerMemEventType]
+_THREAD = re.compile(r"(\d+)\((?:Python|C\+\+)\)")
+_THREAD_NAME = re.compile(r"thread \d+:(.*)\((?:Python|C\+\+)\)", re.DOTALL)
+_PLACE = re.compile(r'"place": ("(?:[^"\\]|\\.)*")')
+_ADDRESS = re.compile(r'"addr": "(-?\d+)"')
+_COLOUR = re.compile(r'^"cname": "\w*"(?:, )?|, "cname": "\w*"')
+# Where a name stands in Paddle's layout; in between is whatever the program called it.
+_RAW_NAME = re.compile(rb'(?<=\n    "name": ")(.*?)(?=", "pid": \d)', re.DOTALL)
+_NO_DETAILS = re.compile(r'(?:, )?"input_shapes": \{\}, "input_dtypes": \{\}, "callstack": ""')
+
+
+class PaddleJson:
+    """What Paddle's Chrome JSON hides in it; see ``formats.chrome.ChromeDialect``."""
+
+    def claims(self, columns: Columns) -> bool:
+        """Tell Paddle's JSON from that of others, by the words at its top."""
+        return {"schemaVersion", "span_index"} <= {key for key, _ in columns["metadata"]}
+
+    def repaired(self, path: Path, columns: Columns) -> Columns:
+        """Read a file again whose names break its JSON."""
+        return columns if columns["broken_at"] is None else _repaired_columns(path)
+
+    def trace(self, columns: Columns) -> Trace:
+        """Return the trace that Paddle's JSON stands for."""
+        return _trace(columns)
+
+
+def _repaired_columns(path: Path) -> Columns:
+    """Read a file again whose names hold quotes and the like, which Paddle does not escape."""
+    with text_chunks(path) as chunks:
+        text = b"".join(chunk.text for chunk in chunks)
+    reader = _native.ChromeReader()
+    reader.feed(_RAW_NAME.sub(_escaped, text))
+    return reader.finish()
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    return json.dumps(match[1].decode("utf-8", "replace"))[1:-1].encode()
+
+
+class _Texts:
+    """The texts of the trace, gathered from the tables of the file."""
+
+    def __init__(self) -> None:
+        self._ids = {"": 0}
+
+    def id_of(self, text: str) -> int:
+        """Return the id of a text, a new one when it is new."""
+        return self._ids.setdefault(text, len(self._ids))
+
+    def moved(
+        self, column: UInt32, strings: Strings, change: Callable[[str], str] | None = None
+    ) -> UInt32:
+        """Return a column of another table's ids as ids of this one, its texts changed."""
+        if not len(column):
+            return column
+        distinct, number = np.unique(column, return_inverse=True)
+        texts = [strings[int(text)] for text in distinct]
+        if change is not None:
+            texts = [change(text) for text in texts]
+        return np.array([self.id_of(text) for text in texts], np.uint32)[number]
+
+    def strings(self) -> Strings:
+        """Return the table."""
+        return Strings.of(self._ids)
+
+
+def _trace(columns: Columns) -> Trace:
+    """Build the Trace of what the Chrome reader found in a file of Paddle's."""
+    slices, marks = columns["slices"], columns["marks"]
+    theirs = Strings(*columns["strings"])
+    found = _native.unlabel_paddle_events(
+        theirs.blob, theirs.offsets, slices["name"], slices["args"][1]
+    )
+    plain = Strings(*found["strings"])
+    texts = _Texts()
+    start_ns, duration_ns, base_ns = _times(slices, found)
+    tracks, track_of = _threads(columns["tracks"], columns["notes"])
+    is_memory = _is_memory(marks, theirs)
+    memory_columns = _memory_columns(marks, is_memory, theirs, track_of)
+    memory_columns["place"] = np.array(
+        [texts.id_of(place) for place in memory_columns["place"]], np.uint32
+    )
+    integers = _integers(slices["args"][0])
+    raw = RawSlices(
+        category=texts.moved(slices["category"], theirs),
+        name=texts.moved(found["name"], plain),
+        start_ns=start_ns,
+        duration_ns=duration_ns,
+        track=track_of[slices["track"]],
+        flags=slices["flags"],
+        correlation=Args(integers).dense("correlation", len(start_ns), NO_CORRELATION),
+        args=Args(integers, texts.moved(found["rest"], plain, _in_our_words)),
+        fields=_pairs(slices["fields"], texts, theirs),
+    )
+    kept = _marks(marks, ~is_memory, texts, theirs)
+    kept = replace(kept, time_ns=kept.time_ns - base_ns, track=track_of[kept.track])
+    strings, memory, before = memory_of(memory_columns, texts.strings(), -base_ns)
+    info = _info(columns, raw, base_ns)
+    if before:
+        said = {device: figures._asdict() for device, figures in before.items()}
+        info = replace(info, user={**info.user, "memoryBefore": said})
+    trace = build_trace(raw, tracks, strings, info, kept)
+    return replace(trace, memory=tied_to_slices(memory, trace.slices))
+
+
+def _times(slices: Columns, found: Columns) -> tuple[Int64, Int64, int]:
+    """Return when every slice starts, how long it takes, and the Unix time of the first start.
+
+    ``ts`` is the true time less a part of a microsecond, so that the first event is known the
+    better the more events there are.
+    """
+    starts, ends = found["start_ns"], found["end_ns"]
+    told = (starts != _UNTOLD) & (ends != _UNTOLD)
+    stamps = slices["start_ns"]
+    if told.any():
+        base_ns = int((stamps[told] - starts[told]).max())
+    else:
+        base_ns = int(stamps.min()) if len(stamps) else 0
+    start_ns = np.where(told, starts, stamps - base_ns)
+    duration_ns = np.where(told, np.maximum(ends - starts, 0), slices["duration_ns"])
+    return start_ns, duration_ns, base_ns
+
+
+def _threads(
+    names: Sequence[tuple[str, str]], notes: Sequence[tuple[str, str, str, str, int]]
+) -> tuple[list[Track], UInt32]:
+    """Return the tracks, one a thread, and which of them each of the file's is."""
+    said: dict[tuple[str, str], dict[str, Any]] = {}
+    processes: dict[str, dict[str, Any]] = {}
+    for what, pid, tid, text, number in notes:
+        place = (pid, _plain_thread(tid))
+        if what == "process_name":
+            processes.setdefault(pid, {})["process_name"] = text
+        elif what == "process_sort_index":
+            processes.setdefault(pid, {})["process_sort"] = number
+        elif what == "thread_name":
+            match = _THREAD_NAME.fullmatch(text)
+            said.setdefault(place, {})["thread_name"] = match[1] if match else text
+        elif what == "thread_sort_index":
+            order = number // 2 if tid != place[1] else number
+            said.setdefault(place, {})["thread_sort"] = order
+    places = [(pid, _plain_thread(tid)) for pid, tid in names]
+    numbers = {place: i for i, place in enumerate(dict.fromkeys(places))}
+    tracks = [
+        Track(pid, tid, **{**processes.get(pid, {}), **said.get((pid, tid), {})})
+        for pid, tid in numbers
+    ]
+    return tracks, np.array([numbers[place] for place in places], np.uint32)
+
+
+def _plain_thread(tid: str) -> str:
+    match = _THREAD.fullmatch(tid)
+    return match[1] if match else tid
+
+
+def _is_memory(marks: Columns, strings: Strings) -> NDArray[np.bool_]:
+    words = strings.ids_of([_MEMORY, *_MEMORY_TYPES])
+    if _MEMORY not in words or not len(marks["name"]):
+        return np.zeros(len(marks["name"]), bool)
+    types = [words[name] for name in _MEMORY_TYPES if name in words]
+    found: NDArray[np.bool_] = (marks["name"] == words[_MEMORY]) & np.isin(marks["category"], types)
+    return found
+
+
+def _memory_columns(
+    marks: Columns, chosen: NDArray[np.bool_], strings: Strings, track_of: UInt32
+) -> dict[str, Any]:
+    """Return Paddle's memory events in the columns that its protobuf files have."""
+    rows = np.flatnonzero(chosen)
+    args = Args({key: IntColumn(*column) for key, column in marks["args"][0].items()})
+    numbers = {
+        ours: args.dense(theirs, len(chosen), 0)[rows]
+        for ours, theirs in (
+            ("increase", "increase_bytes"),
+            ("allocated", "current_allocated"),
+            ("reserved", "current_reserved"),
+            ("peak_allocated", "peak_allocated"),
+            ("peak_reserved", "peak_reserved"),
+        )
+    }
+    words = strings.ids_of(_MEMORY_TYPES)
+    types = np.zeros(len(strings), np.uint8)
+    for number, name in enumerate(_MEMORY_TYPES):
+        types[words.get(name, 0)] = number
+    places, addresses = _places(marks["args"][1], rows, strings)
+    return {
+        "time_ns": marks["time_ns"][rows],
+        "type": types[marks["category"][rows]],
+        "address": addresses,
+        "place": places,
+        "track": track_of[marks["track"][rows]],
+        **numbers,
+    }
+
+
+def _places(rest: UInt32, rows: Int64, strings: Strings) -> tuple[list[str], Int64]:
+    if not len(rest):
+        return [""] * len(rows), np.zeros(len(rows), np.int64)
+    distinct, number = np.unique(rest[rows], return_inverse=True)
+    names, addresses = [], np.zeros(len(distinct), np.uint64)
+    for i, fragment in enumerate(distinct):
+        text = strings[int(fragment)]
+        place, address = _PLACE.search(text), _ADDRESS.search(text)
+        names.append(json.loads(place[1], strict=False) if place else "")
+        addresses[i] = int(address[1]) % 2**64 if address else 0
+    return [names[i] for i in number], addresses[number].view(np.int64)
+
+
+def _integers(columns: Mapping[str, tuple[UInt32, Int64]]) -> dict[str, IntColumn]:
+    return {
+        "correlation" if key == "correlation id" else key: IntColumn(*column)
+        for key, column in columns.items()
+    }
+
+
+def _in_our_words(fragment: str) -> str:
+    """Say in the words of torch's traces what Paddle says of inputs; what is empty goes."""
+    if '"input_shapes"' not in fragment:
+        return fragment
+    plain = _NO_DETAILS.sub("", fragment)
+    if plain != fragment:
+        return plain
+    pairs = json.loads("{" + fragment + "}", strict=False)
+    shapes, dtypes = pairs.pop("input_shapes"), pairs.pop("input_dtypes", {})
+    stack = pairs.pop("callstack", "")
+    if isinstance(shapes, dict) and isinstance(dtypes, dict):
+        names = [key for key, each in shapes.items() for _ in each]
+        pairs["Input Dims"] = [shape for each in shapes.values() for shape in each]
+        pairs["Input type"] = [dtype for each in dtypes.values() for dtype in each]
+        pairs["Input names"] = names
+    if stack:
+        pairs["Call stack"] = stack
+    return json.dumps(pairs, ensure_ascii=False)[1:-1]
+
+
+def _pairs(columns: tuple[Mapping[str, Any], UInt32], texts: _Texts, strings: Strings) -> Args:
+    integers, rest = columns
+    rest = texts.moved(rest, strings, lambda fragment: _COLOUR.sub("", fragment))
+    kept = rest if rest.any() else np.zeros(0, np.uint32)
+    return Args({key: IntColumn(*column) for key, column in integers.items()}, kept)
+
+
+def _marks(columns: Columns, chosen: NDArray[np.bool_], texts: _Texts, strings: Strings) -> Marks:
+    rows = np.flatnonzero(chosen)
+    new_row = np.cumsum(chosen) - 1
+
+    def kept(args: tuple[Mapping[str, tuple[UInt32, Int64]], UInt32]) -> Args:
+        integers = {}
+        for key, (at, values) in args[0].items():
+            inside = chosen[at]
+            integers[key] = IntColumn(new_row[at[inside]].astype(np.uint32), values[inside])
+        rest = texts.moved(args[1][rows], strings) if len(args[1]) else args[1]
+        return Args({key: column for key, column in integers.items() if len(column.rows)}, rest)
+
+    return Marks(
+        phase=columns["phase"][rows],
+        category=texts.moved(columns["category"][rows], strings),
+        name=texts.moved(columns["name"][rows], strings),
+        time_ns=columns["time_ns"][rows],
+        track=columns["track"][rows],
+        args=kept(columns["args"]),
+        fields=kept(columns["fields"]),
+    )
+
+
+def _info(columns: Columns, raw: RawSlices, base_ns: int) -> TraceInfo:
+    user = {key: json.loads(text, strict=False) for key, text in columns["metadata"]}
+    anomalies = dict(columns["anomalies"])
+    odd = anomalies.pop("entries that are no events", 0) - 1  # Paddle closes its list with {}
+    if odd > 0:
+        anomalies["entries that are no events"] = odd
+    pids = {pid for pid, tid in columns["tracks"] if _THREAD.fullmatch(tid)}
+    return TraceInfo(
+        producer=PRODUCER,
+        start_ns=int(raw.start_ns.min(initial=0)),
+        end_ns=int((raw.start_ns + raw.duration_ns).max(initial=0)),
+        wall_offset_ns=base_ns,
+        pid=int(pids.pop()) if len(pids) == 1 else 0,
+        anomalies=anomalies,
+        user=user,
+    )

@@ -1,0 +1,267 @@
+"""A Trace as Paddle's Chrome JSON: what ``paddle.profiler`` writes, but valid with any name.
+
+Where Paddle cuts ``ts`` to whole microseconds, three decimals are kept. Names are escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.formats.chrome.write import json_text, text_chunks_of
+from stepscope.formats.files import output_file
+from stepscope.frameworks.paddle.files.write_pb import VERSION, Texts, extra_info
+from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_device
+from stepscope.frameworks.paddle.views.nodes import NO_ROW, PaddleNodes, input_lists, parsed
+from stepscope.trace.event_types import TracerEventType
+from stepscope.trace.model import NO_CORRELATION, IntColumn
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.files import Sink
+    from stepscope.formats.registry import Progress
+    from stepscope.trace.model import Int64, Trace, UInt32
+
+_Pairs = tuple[list[tuple[bytes, "UInt32", Any]], "UInt32 | None"]
+
+# Paddle shows these on a line of its own for Python beside that of the thread.
+_OF_PYTHON = (
+    TracerEventType.ProfileStep,
+    TracerEventType.Forward,
+    TracerEventType.Backward,
+    TracerEventType.Dataloader,
+    TracerEventType.Optimization,
+    TracerEventType.PythonOp,
+    TracerEventType.PythonUserDefined,
+)
+_LANGUAGES = ("C++", "Python")
+_DEVICE_SORT = 0x10000000  # devices stand below all processes
+_HOST_COLOUR, _CALL_COLOUR, _DEVICE_COLOUR = (
+    "thread_state_runnable",
+    "thread_state_running",
+    "cq_build_failed",
+)
+_DEVICE_KEYS = ("device", "context", "stream", "registers per thread", "shared memory")
+
+
+def export_paddle_json(
+    trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
+) -> None:
+    """Write ``trace`` as Paddle's Chrome JSON, compressed when ``path`` ends in ``.gz``."""
+    with output_file(path) as sink:
+        write_paddle_json(trace, sink, progress)
+
+
+def write_paddle_json(trace: Trace, sink: Sink, progress: Progress | None = None) -> None:
+    """Write ``trace`` as Paddle's Chrome JSON into ``sink``."""
+    nodes = PaddleNodes(trace)
+    writer, total = _writer(nodes)
+    sink.write(_header(trace).encode())
+    for chunk, done in text_chunks_of(writer):
+        sink.write(chunk.data)
+        if progress is not None:
+            progress(done, total)
+    lines = list(_track_events(nodes))
+    if total and lines:
+        sink.write(b",\n")
+    sink.write(",\n".join(lines).encode())
+    sink.write(f'\n],\n"ExtraInfo": {json_text(extra_info(trace))}\n}}\n'.encode())
+
+
+def _header(trace: Trace) -> str:
+    user = trace.info.user
+    version, span = user.get("schemaVersion"), user.get("span_index")
+    pairs: dict[str, Any] = {
+        "displayTimeUnit": "ms",
+        "schemaVersion": version if isinstance(version, str) else VERSION,
+        "span_index": str(span) if str(span).isdecimal() else "0",
+    }
+    if isinstance(user.get("deviceProperties"), list):
+        pairs["deviceProperties"] = user["deviceProperties"]
+    lines = [f"{json.dumps(key)}: {json_text(value)},\n" for key, value in pairs.items()]
+    return "{\n" + "".join(lines) + '"traceEvents": [\n'
+
+
+def _writer(nodes: PaddleNodes) -> tuple[_native.ChromeWriter, int]:
+    trace, slices = nodes.trace, nodes.trace.slices
+    texts = Texts(trace)
+    offset = trace.info.wall_offset_ns
+    origin = int(slices.start_ns.min(initial=np.iinfo(np.int64).max)) if len(slices) else 0
+    categories = np.array([texts.add(event.name) for event in TracerEventType], np.uint32)
+    args, fields = _slice_args(nodes, texts), _colours(nodes, texts)
+    memory = _memory_table(nodes, texts)
+    flows = list(_flow_tables(nodes, texts))
+    blob, offsets = texts.table()
+    tracks = [_ids(nodes, i, language) for i in range(len(trace.tracks)) for language in (0, 1)]
+    writer = _native.ChromeWriter(blob, offsets, tracks, False)
+    writer.add(
+        None,
+        categories[nodes.types],
+        slices.name,
+        slices.start_ns + offset,
+        slices.duration_ns,
+        slices.track * 2 + np.isin(nodes.types, _OF_PYTHON).astype(np.uint32),
+        args,
+        fields,
+        origin + offset,
+    )
+    tables = [memory, *flows] if len(trace.memory) else flows
+    for table in tables:
+        writer.add(*table)
+    return writer, len(slices) + sum(len(table[1]) for table in tables)
+
+
+def _ids(nodes: PaddleNodes, track: int, language: int) -> bytes:
+    pid, tid = nodes.places[track]
+    if nodes.device_tracks[track]:
+        return f'"pid": {pid}, "tid": {tid}'.encode()
+    return f'"pid": {pid}, "tid": "{tid}({_LANGUAGES[language]})"'.encode()
+
+
+def _slice_args(nodes: PaddleNodes, texts: Texts) -> _Pairs:
+    """Return the arguments in Paddle's words; times are the writer's."""
+    slices = nodes.trace.slices
+    integers = []
+    known = np.flatnonzero(
+        (slices.correlation != NO_CORRELATION) & (nodes.is_device | nodes.is_runtime)
+    )
+    integers.append(_column("correlation id", known, slices.correlation[known]))
+    work = np.flatnonzero(nodes.is_device)
+    if len(work):
+        for key in _DEVICE_KEYS:
+            integers.append(_column(key, work, nodes.integers(key)[work]))
+        for key in ("bytes", "value"):
+            if key in slices.args.integers:
+                integers.append(_pair(key, slices.args.integers[key]))
+    return integers, _details(nodes, texts)
+
+
+def _column(key: str, rows: NDArray[np.intp], values: Int64) -> tuple[bytes, UInt32, Int64]:
+    return f"{json.dumps(key)}: ".encode(), rows.astype(np.uint32), values
+
+
+def _pair(key: str, column: IntColumn) -> tuple[bytes, UInt32, Int64]:
+    return f"{json.dumps(key)}: ".encode(), column.rows, column.values
+
+
+def _details(nodes: PaddleNodes, texts: Texts) -> UInt32 | None:
+    """Return the fragments of arguments: shapes of operators, and what devices say as it is."""
+    trace = nodes.trace
+    rest = trace.slices.args.rest
+    is_operator = nodes.types == TracerEventType.Operator
+    if not len(rest):
+        rest = np.zeros(len(trace.slices), np.uint32)
+    if not rest.any() and not is_operator.any():
+        return None
+    new = np.zeros(len(rest), np.uint32)
+    new[nodes.is_device] = rest[nodes.is_device]
+    for fragment in np.unique(rest[nodes.is_host]):
+        pairs = parsed(trace.strings[int(fragment)]) if fragment else {}
+        rows = nodes.is_host & (rest == fragment)
+        if "Input Dims" not in pairs and "Input type" not in pairs:
+            rows &= is_operator
+        if rows.any():
+            new[rows] = texts.add(_inputs(pairs))
+    return new
+
+
+def _inputs(pairs: dict[str, Any]) -> str:
+    shapes, dtypes = input_lists(pairs)
+    stack = pairs.get("Call stack")
+    said = {
+        "input_shapes": shapes,
+        "input_dtypes": dtypes,
+        "callstack": stack if isinstance(stack, str) else "",
+    }
+    return json_text(said)[1:-1]
+
+
+def _colours(nodes: PaddleNodes, texts: Texts) -> _Pairs:
+    ids = [texts.add(f'"cname": "{c}"') for c in (_HOST_COLOUR, _CALL_COLOUR, _DEVICE_COLOUR)]
+    part = nodes.is_runtime + 2 * nodes.is_device.astype(np.int8)
+    return [], np.array(ids, np.uint32)[part]
+
+
+def _memory_table(nodes: PaddleNodes, texts: Texts) -> tuple[Any, ...]:
+    memory, strings = nodes.trace.memory, nodes.trace.strings
+    figures = nodes.memory_figures
+    rows = np.arange(len(memory), dtype=np.uint32)
+    categories = np.array([texts.add(kind.name) for kind in TracerMemEventType], np.uint32)
+    place = np.zeros(len(strings), np.uint32)
+    for device in np.unique(memory.device):
+        word = place_of_device(strings[int(device)])
+        place[device] = texts.add(f'"place": {json.dumps(word)}')
+    integers = [
+        (b'"addr": "', rows, memory.address),
+        (b'"increase_bytes": ', rows, figures["increase"]),
+        (b'"current_allocated": ', rows, memory.allocated),
+        (b'"current_reserved": ', rows, memory.reserved),
+        (b'"peak_allocated": ', rows, figures["peak_allocated"]),
+        (b'"peak_reserved": ', rows, figures["peak_reserved"]),
+    ]
+    return (
+        np.full(len(memory), ord("i"), np.uint8),
+        categories[figures["type"]],
+        np.full(len(memory), texts.add("[memory]"), np.uint32),
+        memory.time_ns + nodes.trace.info.wall_offset_ns,
+        None,
+        memory.track * 2,
+        (integers, place[memory.device]),
+        ([], np.full(len(memory), texts.add('"s": "t"'), np.uint32)),
+    )
+
+
+def _flow_tables(nodes: PaddleNodes, texts: Texts) -> Iterator[tuple[Any, ...]]:
+    """Yield the arrows from launches to the device work, in the middle of both."""
+    slices = nodes.trace.slices
+    work = np.flatnonzero(nodes.launch != NO_ROW)
+    if not len(work):
+        return
+    name, category, end = texts.add("launch"), texts.add("async"), texts.add('"bp": "e"')
+    for phase, rows in (("s", np.unique(nodes.launch[work])), ("f", work)):
+        every = np.arange(len(rows), dtype=np.uint32)
+        ids = [(b'"id": ', every, slices.correlation[rows])]
+        middle = slices.start_ns[rows] + slices.duration_ns[rows] // 2
+        yield (
+            np.full(len(rows), ord(phase), np.uint8),
+            np.full(len(rows), category, np.uint32),
+            np.full(len(rows), name, np.uint32),
+            middle + nodes.trace.info.wall_offset_ns,
+            None,
+            slices.track[rows] * 2,
+            ([], None),
+            (ids, np.full(len(rows), end, np.uint32) if phase == "f" else None),
+        )
+
+
+def _track_events(nodes: PaddleNodes) -> Iterator[str]:
+    """Yield the metadata events that name and order processes, threads and devices."""
+    seen = set()
+    for i, track in enumerate(nodes.trace.tracks):
+        pid, tid = nodes.places[i]
+        is_device = nodes.device_tracks[i]
+        process = f"Device {pid} (GPU)" if is_device else f"Process {pid} (CPU)"
+        order = pid + _DEVICE_SORT if is_device else pid
+        if (pid, is_device) not in seen:
+            yield _metadata("process_sort_index", f'"pid": {pid}, "tid": {tid}', order)
+        seen.add((pid, is_device))
+        for number in (0,) if is_device else (1, 0):
+            ids = _ids(nodes, i, number).decode()
+            language = _LANGUAGES[number]
+            thread = f"thread {tid}:{track.thread_name}({language})"
+            sort = tid if is_device else 2 * tid + (1 - number)
+            yield _metadata("process_name", ids, process)
+            yield _metadata("thread_name", ids, f"stream {tid}" if is_device else thread)
+            yield _metadata("thread_sort_index", ids, sort)
+
+
+def _metadata(name: str, ids: str, value: str | int) -> str:
+    key = "sort_index" if name.endswith("_index") else "name"
+    return f'{{"ph": "M", "name": "{name}", {ids}, "args": {{"{key}": {json.dumps(value)}}}}}'

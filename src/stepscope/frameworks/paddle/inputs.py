@@ -1,0 +1,167 @@
+"""What Paddle's eager operators are called with: shapes, types and plain values.
+
+While it is started, the functions of ``paddle._C_ops`` note their arguments; afterwards a noted
+call is tied to the operator that started within it on its thread. Not seen are operators that do
+not come through that module: those of Python's signs (``x + y``), the backward pass, static graphs,
+and functions that a program has imported from it by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import struct
+import sys
+from types import BuiltinFunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import CallNotes, now_ns
+from stepscope.record.shared_patches import Patches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stepscope.trace.build import Captured
+
+    _Place = tuple[ModuleType, str, Callable[..., Any]]
+
+_NOT_OPERATORS = ("run_program", "get_", "set_", "__")
+_NATIVE_MODULES = ("paddle.base.libpaddle", "paddle._pir_ops")  # they keep the plain functions
+
+
+class OpInputs:
+    """Notes the calls of operators, for all recordings that want them."""
+
+    def __init__(self, paddle: Any) -> None:
+        """Touch nothing yet."""
+        self._module: ModuleType = paddle._C_ops
+        self._notes = CallNotes(paddle.Tensor)
+        self._operators: list[str] = []  # their names, by the numbers in the notes
+        self._wrapped: dict[int, Callable[..., Any]] = {}  # by the id of the plain function
+        self._places: list[_Place] = []
+        self.patches = Patches(self._patch)
+
+    def prepare(self) -> None:
+        """Look where Paddle's modules have the functions; the program may have imported more."""
+        self._places = list(_places(self._module)) or self._places  # none while all are replaced
+
+    def tie_to(self, captured: Captured) -> Captured:
+        """Return the columns with the noted inputs as args of their operators."""
+        from stepscope.frameworks.paddle.ties import Noted, with_inputs
+
+        calls, signatures = self._notes.noted()
+        if not len(calls):
+            return captured
+        spelled = [_Decoder(signature) for signature in signatures]
+        names = [self._operators[each.operator] for each in spelled]
+        return with_inputs(captured, Noted(calls, names, [each.fragment() for each in spelled]))
+
+    def _patch(self, patches: Patches) -> None:
+        self._notes.clear()
+        if not self._places:
+            self.prepare()
+        for module, name, plain in self._places:
+            if vars(module).get(name) is not plain:
+                continue  # somebody else has replaced it
+            if id(plain) not in self._wrapped:
+                self._wrapped[id(plain)] = self._noting(plain)
+            patches.replace(module, name, self._wrapped[id(plain)])
+
+    def _noting(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        operator, signature_of, note = len(self._operators), self._notes.signature, self._notes.note
+        self._operators.append(plain.__name__)
+
+        @functools.wraps(plain)  # it says, too, that it is Paddle's: to_static asks
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            signature = signature_of(operator, args, kwargs)  # before it changes them
+            start_ns = now_ns()
+            result = plain(*args, **kwargs)
+            note(start_ns, signature)
+            return result
+
+        return noted
+
+
+def _places(operators: ModuleType) -> Iterator[_Place]:
+    """Yield where Paddle keeps each function: in its own module, and where that was imported."""
+    plain = {
+        id(function)
+        for name, function in vars(operators).items()
+        if isinstance(function, BuiltinFunctionType) and not name.startswith(_NOT_OPERATORS)
+    }
+    for path, module in list(sys.modules.items()):
+        if not path.startswith("paddle") or path.startswith(_NATIVE_MODULES):
+            continue
+        for name, value in list(vars(module).items()):
+            if id(value) in plain:
+                yield module, name, value
+
+
+@functools.cache
+def _type_names() -> dict[int, str]:
+    """Return Paddle's types by their numbers: ``float32``."""
+    types = sys.modules["paddle"].dtype.__members__.values()
+    return {each.value: str(each).removeprefix("paddle.") for each in types}
+
+
+_Value = tuple[list[Any], str, str]  # dims, type, what stood in the program
+
+
+class _Decoder:
+    """Reads a signature, as native/python/call_notes.cpp encodes it."""
+
+    def __init__(self, encoded: bytes) -> None:
+        self._bytes = encoded
+        self._at = 0
+        self.operator: int = self._take("I")[0]
+
+    def fragment(self) -> str:
+        """Spell the arguments under the keys of torch's traces; only keyword ones have names."""
+        names, values = [], []
+        while self._at < len(self._bytes):
+            mark = self._mark()
+            names.append(self._text() if mark == b"n" else "")
+            values.append(self._value(self._mark() if mark == b"n" else mark))
+        columns: dict[str, list[Any]] = {
+            "Concrete Inputs": [concrete for _, _, concrete in values],
+            "Input type": [kind for _, kind, _ in values],
+            "Input Dims": [dims for dims, _, _ in values],
+        }
+        if any(names):
+            columns["Input names"] = names
+        return json.dumps(columns)[1:-1]
+
+    def _value(self, mark: bytes) -> _Value:
+        if mark == b"t":
+            kind, rank = self._take("qI")
+            return list(self._take("q" * rank)), _type_names().get(kind, f"type {kind}"), ""
+        if mark == b"l":
+            return self._list()
+        if mark == b"s":
+            return [], "Scalar", self._text()
+        if mark in _SCALARS:
+            return [], "Scalar", str(self._take(_SCALARS[mark])[0])
+        return [], "", ""
+
+    def _list(self) -> _Value:
+        parts = [self._value(self._mark()) for _ in range(self._take("I")[0])]
+        if any(kind and not kind.startswith("Scalar") for _, kind, _ in parts):
+            return [dims for dims, _, _ in parts], "TensorList", ""
+        return [], "ScalarList", f"[{', '.join(text for _, _, text in parts)}]"
+
+    def _mark(self) -> bytes:
+        return self._take_bytes(1)
+
+    def _text(self) -> str:
+        return self._take_bytes(self._take("I")[0]).decode()
+
+    def _take(self, codes: str) -> tuple[Any, ...]:
+        layout = struct.Struct("=" + codes)
+        return layout.unpack(self._take_bytes(layout.size))
+
+    def _take_bytes(self, count: int) -> bytes:
+        self._at += count
+        return self._bytes[self._at - count : self._at]
+
+
+_SCALARS = {b"b": "?", b"i": "q", b"f": "d"}

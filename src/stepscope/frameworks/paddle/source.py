@@ -1,0 +1,170 @@
+"""Paddle's operators, memory and phases; waits for a Paddle that is not imported yet."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import record_function
+from stepscope.frameworks.paddle.collector import Collector, Share
+from stepscope.frameworks.paddle.inputs import OpInputs
+from stepscope.frameworks.paddle.phases import phases
+from stepscope.notices import notify
+from stepscope.record.post_import import PostImport
+
+if TYPE_CHECKING:
+    from stepscope.record.options import RecordOptions
+    from stepscope.record.shared_patches import Patches
+    from stepscope.trace.build import Captured
+    from stepscope.trace.model import Track
+
+_SLOT_TAKEN = (
+    "Paddle's operators are not recorded: a paddle.profiler.Profiler is alive, and Paddle serves "
+    "one at a time; delete it (del prof) before recording"
+)
+
+
+class PaddleSource:
+    """Paddle through its own collector: at once, or as soon as the program imports it.
+
+    A Paddle profiler that is already alive keeps the collector; all else is recorded then.
+    """
+
+    name = "paddle"
+
+    def __init__(self, options: RecordOptions) -> None:
+        """Remember the choice; nothing is imported or touched yet."""
+        self._options = options
+        self._started = False
+        self._share: Share | None = None
+        self._is_open = False
+        self._was_refused = False
+        self._held: list[Patches] = []
+        self._hook = PostImport("paddle", self._on_import)
+
+    def prepare(self) -> None:
+        """Find Paddle, or wait for it."""
+        if (paddle := _imported()) is None:
+            self._hook.install()
+        elif self._options.shapes:
+            _parts_of(paddle).inputs.prepare()
+
+    def start(self) -> None:
+        """Record from now on, or from Paddle's import on."""
+        self._started = True
+        self._share = None
+        if (paddle := _imported()) is None:
+            self._hook.install()
+        else:
+            self._begin(paddle)
+
+    def stop(self) -> None:
+        """Give the collector back, leave Paddle's classes as they were, wait no longer."""
+        self._started = False
+        self._hook.remove()
+        while self._held:
+            self._held.pop().release()
+        if self._is_open and self._share is not None:
+            self._is_open = False
+            _parts_of(_imported()).collector.close(self._share)
+
+    def collect(self) -> Captured | None:
+        """Return what Paddle collected, on our clock."""
+        share, self._share = self._share, None
+        if share is None or not share.segments:
+            return None
+        from stepscope.trace.merge import merge_parts
+        from stepscope.trace.model import Memory
+
+        parts = _parts_of(_imported())
+        pieces = [segment.captured(parts.collector.core) for segment in share.segments]
+        if not self._options.memory:  # another recording at the same time may have asked for it
+            pieces = [replace(piece, memory=Memory.empty()) for piece in pieces]
+        captured = _with_own_threads(merge_parts(pieces))
+        return parts.inputs.tie_to(captured) if self._options.shapes else captured
+
+    def describe(self) -> str:
+        """Say what is used; nothing for a program without Paddle."""
+        paddle = _imported()
+        if paddle is None:
+            return ""
+        if self._was_refused:
+            return _SLOT_TAKEN
+        return f"operators of paddle {paddle.__version__}, through Paddle's own collector"
+
+    def overhead_ns(self) -> float:
+        """Return 0: Paddle's collector is not calibrated."""
+        return 0.0
+
+    def _on_import(self, paddle: Any) -> None:
+        if not _is_paddle(paddle):
+            return
+        with record_function("stepscope: prepare to record paddle"):
+            if self._options.shapes:
+                _parts_of(paddle).inputs.prepare()
+        if self._started:
+            self._begin(paddle)
+
+    def _begin(self, paddle: Any) -> None:
+        parts = _parts_of(paddle)
+        self._share = Share(self._options.memory, [])
+        self._is_open = parts.collector.open(self._share)
+        self._was_refused = not self._is_open
+        if self._was_refused:
+            notify(_SLOT_TAKEN)
+        wanted = [parts.phases, *([parts.inputs.patches] if self._options.shapes else [])]
+        try:
+            for patches in wanted:
+                patches.acquire()
+                self._held.append(patches)
+        except BaseException:
+            self.stop()  # nobody else would: we have not started
+            raise
+
+
+def _with_own_threads(captured: Captured) -> Captured:
+    """Describe this process's threads as the recorder does."""
+    from stepscope.record.capture import thread_track
+    from stepscope.record.threads import thread_names
+    from stepscope.trace.model import NO_THREAD
+
+    called, pid = thread_names(), str(os.getpid())
+
+    def described(track: Track) -> Track:
+        if track.pid != pid:
+            return track
+        tid = int(track.tid)
+        return thread_track(tid, NO_THREAD, called.get(tid) or track.thread_name)
+
+    return replace(captured, tracks=tuple(map(described, captured.tracks)))
+
+
+def _imported() -> Any:
+    """Return Paddle if the program has imported it, all of it."""
+    paddle = sys.modules.get("paddle")
+    if paddle is None or getattr(paddle.__spec__, "_initializing", False):
+        return None
+    return paddle if _is_paddle(paddle) else None
+
+
+def _is_paddle(module: Any) -> bool:
+    """Tell Paddle from a module or folder of the user's that is called so."""
+    return hasattr(module, "_C_ops") and hasattr(module, "base")
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What all recordings of this process share."""
+
+    collector: Collector
+    phases: Patches
+    inputs: OpInputs
+
+
+@functools.cache
+def _parts_of(paddle: Any) -> _Parts:
+    collector = Collector(paddle.base.core)
+    return _Parts(collector, phases(lambda: collector.holds_slot), OpInputs(paddle))

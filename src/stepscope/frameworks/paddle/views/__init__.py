@@ -1,0 +1,1 @@
+"""Paddle's summary: its views as tables, and as text."""

@@ -1,0 +1,154 @@
+"""How Paddle's tables are laid out: widths, rules, titles and numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from stepscope.frameworks.paddle.views.views import EventRow, Span
+
+Cells = tuple[str, ...]
+Lines = list[str | Cells]  # a text without columns, or the cells of a row
+
+_GAP = "  "
+NS_PER_UNIT = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
+CALLS_WIDTH = 6
+NUMBERS_WIDTH = 40
+_CPU_HEADER = "CPU Total / Avg / Max / Min / Ratio(%)"
+GPU_HEADER = "GPU Total / Avg / Max / Min / Ratio(%)"
+_SELF_HEADER = "CPU Self / GPU Self"
+_NO_CPU = "- / - / - / - / -"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How numbers are written, and how much is shown."""
+
+    time_unit: str
+    row_limit: int | None
+    self_time: bool
+
+    def time(self, ns: float) -> str:
+        """Return a time in the unit of the table."""
+        return f"{ns / NS_PER_UNIT[self.time_unit]:.2f}"
+
+    def numbers(self, span: Span | None, calls: int, ratio: float) -> str:
+        """Return total, average, longest, shortest and share as one cell."""
+        if span is None:
+            return _NO_CPU
+        if not calls:
+            return f"{self.time(span.total_ns)} / - / - / - / {percent(ratio)}"
+        times = (span.total_ns, span.total_ns / calls, span.max_ns, span.min_ns)
+        return " / ".join([*map(self.time, times), percent(ratio)])
+
+    def own(self, row: EventRow) -> str:
+        """Return the self times of host and device as one cell."""
+        cpu = self.time(row.cpu.self_ns) if row.cpu and row.calls else "-"
+        return f"{cpu} / {self.time(row.gpu.self_ns) if row.calls else '-'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Columns of some widths, a gap after each."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def rule(self) -> str:
+        """Return a line of dashes under every column."""
+        return "".join("-" * width + _GAP for width in self.widths)
+
+    @property
+    def length(self) -> int:
+        """Return the width of the whole table."""
+        return len(self.rule) - len(_GAP)
+
+    def line(self, cells: Sequence[str]) -> str:
+        """Return one row."""
+        return "".join(
+            cell.ljust(width) + _GAP for cell, width in zip(cells, self.widths, strict=True)
+        )
+
+    def titled(self, text: str) -> str:
+        """Return a line of dashes with a text in its middle."""
+        left = self.length - len(text)
+        return "-" * (left // 2) + text + "-" * (left - left // 2)
+
+    def head(self, title: str, style: Style | None, headers: Sequence[str]) -> Iterator[str]:
+        """Yield what stands above the rows."""
+        yield self.titled(title)
+        if style is not None:
+            yield f"Time unit: {style.time_unit}"
+        yield from (self.rule, self.line(headers), self.rule)
+
+    def note(self, text: str) -> Iterator[str]:
+        """Yield what stands below the rows."""
+        yield from (self.rule, "Note:", text, "-" * self.length, "", "")
+
+
+def percent(ratio: float) -> str:
+    """Return a share in percent."""
+    return f"{ratio * 100:.2f}"
+
+
+def event_headers(style: Style) -> Cells:
+    """Return the headers of a table of events, but for the name."""
+    return ("Calls", _CPU_HEADER, GPU_HEADER, *([_SELF_HEADER] if style.self_time else []))
+
+
+def event_cells(row: EventRow, style: Style, name: str) -> Cells:
+    """Return one event as a row of cells."""
+    return (
+        name,
+        str(row.calls) if row.calls else "-",
+        style.numbers(row.cpu, row.calls, row.cpu_ratio),
+        style.numbers(row.gpu, row.calls, row.gpu_ratio),
+        *([style.own(row)] if style.self_time else []),
+    )
+
+
+def event_layout(name_width: int, lines: Sequence[str | Cells], *fixed: int) -> Layout:
+    """Let numbers have the room that the widest needs; names and ``fixed`` columns as given."""
+    cells = [line for line in lines if not isinstance(line, str)]
+    own = len(cells[0]) - 4 - len(fixed)
+    least = (name_width, CALLS_WIDTH, NUMBERS_WIDTH, NUMBERS_WIDTH)
+    return fitted((*least, *(len(_SELF_HEADER),) * own, *fixed), cells, len(fixed))
+
+
+def fitted(least: tuple[int, ...], cells: Iterable[Cells], fixed: int = 0) -> Layout:
+    """Widen all columns but the name and the last ``fixed`` ones to what stands in them."""
+    widths = list(least)
+    for line in cells:
+        for column in range(1, len(widths) - fixed):
+            widths[column] = max(widths[column], len(line[column]))
+    return Layout(tuple(widths))
+
+
+def body(layout: Layout, lines: Iterable[str | Cells]) -> Iterator[str]:
+    """Yield rows, and rules where a line is a title."""
+    for line in lines:
+        if not isinstance(line, str):
+            yield layout.line(line)
+        elif line.startswith("Thread: "):
+            yield layout.titled(line)
+        else:
+            yield line
+
+
+def more(rows: int, style: Style) -> Iterator[str]:
+    """Yield how many rows the limit leaves out."""
+    yield from left_out(0 if style.row_limit is None else rows - style.row_limit)
+
+
+def left_out(rows: int) -> Iterator[str]:
+    """Yield how many rows are left out, where any are."""
+    if rows > 0:
+        yield f"... {rows:,} more"
+
+
+def cut(name: str, width: int) -> str:
+    """Return a name that fits the width."""
+    return name if len(name) <= width else name[: width - 3] + "..."

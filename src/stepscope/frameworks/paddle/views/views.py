@@ -1,0 +1,348 @@
+"""Paddle's summary of a trace, view by view, for whatever framework the trace is of.
+
+The figures are Paddle's: its types of events, what it merges, and what its ratios are of. Where
+Paddle is wrong they are right: bytes count once, and a trace without a step has ratios of the whole
+recording. Work on a device counts although nothing is known of its launch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.tree import ids_where
+from stepscope.frameworks.paddle.views.events import (
+    PHASES,
+    Totals,
+    kernel_table,
+    memory_manipulation_table,
+    model_rows,
+    model_table,
+    operator_table,
+    user_defined_table,
+)
+from stepscope.frameworks.paddle.views.forest import NO_ROW, forest_of, rows_by_value
+from stepscope.frameworks.paddle.views.groups import Groups, Intervals
+from stepscope.frameworks.paddle.views.memory import memory_table
+from stepscope.frameworks.paddle.views.tables import (
+    ALL_THREADS,
+    OTHERS,
+    DeviceRow,
+    DeviceTable,
+    DistributionRow,
+    DistributionTable,
+    EventRow,
+    EventTable,
+    MemoryRow,
+    MemoryTable,
+    OverviewRow,
+    OverviewTable,
+    Peak,
+    Span,
+    SummaryTables,
+    share,
+)
+from stepscope.trace.event_types import TracerEventType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.frameworks.paddle.views.forest import Bool, Forest, Work
+    from stepscope.trace.model import Int64, Trace
+
+__all__ = [
+    "ALL_THREADS",
+    "OTHERS",
+    "DeviceRow",
+    "DeviceTable",
+    "DistributionRow",
+    "DistributionTable",
+    "EventRow",
+    "EventTable",
+    "MemoryRow",
+    "MemoryTable",
+    "OverviewRow",
+    "OverviewTable",
+    "Peak",
+    "SortedKeys",
+    "Span",
+    "SummaryTables",
+    "SummaryView",
+    "summary_tables",
+]
+
+PROCESS_CPU_KEY = "Process Cpu Utilization"
+SYSTEM_CPU_KEY = "System Cpu Utilization"
+
+_EXTRA_INFO = "ExtraInfo"  # where Paddle's files have the two
+_COMMUNICATION_OPERATORS = ("allreduce", "broadcast", "rpc")
+_COMMUNICATION_KERNELS = ("nccl", "xccl")
+
+
+class SortedKeys(Enum):
+    """What the rows of a view are sorted by: the shortest first by Min, else the longest first."""
+
+    CPUTotal = 0
+    CPUAvg = 1
+    CPUMax = 2
+    CPUMin = 3
+    GPUTotal = 4
+    GPUAvg = 5
+    GPUMax = 6
+    GPUMin = 7
+
+
+class SummaryView(Enum):
+    """The views of a summary."""
+
+    DeviceView = 0
+    OverView = 1
+    ModelView = 2
+    DistributedView = 3
+    KernelView = 4
+    OperatorView = 5
+    MemoryView = 6
+    MemoryManipulationView = 7
+    UDFView = 8
+
+
+_SORT_KEYS: dict[SortedKeys, Callable[[EventRow], float]] = {
+    SortedKeys.CPUTotal: lambda row: -row.cpu_ns,
+    SortedKeys.CPUAvg: lambda row: -row.cpu_ns / row.calls,
+    SortedKeys.CPUMax: lambda row: -row.cpu.max_ns if row.cpu else 0,
+    SortedKeys.CPUMin: lambda row: row.cpu.min_ns if row.cpu else 0,
+    SortedKeys.GPUTotal: lambda row: -row.gpu.total_ns,
+    SortedKeys.GPUAvg: lambda row: -row.gpu.total_ns / row.calls,
+    SortedKeys.GPUMax: lambda row: -row.gpu.max_ns,
+    SortedKeys.GPUMin: lambda row: row.gpu.min_ns,
+}
+
+
+def summary_tables(
+    trace: Trace,
+    *,
+    sorted_by: SortedKeys = SortedKeys.CPUTotal,
+    op_detail: bool = True,
+    thread_sep: bool = False,
+) -> SummaryTables:
+    """Return all views of a trace.
+
+    ``op_detail`` lets what is in an operator, and the kernels launched there, have rows of their
+    own; ``thread_sep`` tells the threads' operators and ranges apart.
+    """
+    by_gpu = sorted_by.name.startswith("GPU")
+    forest = forest_of(trace)
+    steps = Intervals.union(*_interval(trace, forest.of_type(TracerEventType.ProfileStep)))
+    phases = model_rows(forest)
+    totals = _totals(forest, phases, steps)
+    communication = _communication(forest)
+    flops = forest.tree.summed_up(flops_of(trace))
+    sort = _sorter(sorted_by)
+    return SummaryTables(
+        total_ns=totals.step_ns,
+        has_steps=steps.length_ns > 0,
+        device=_device_table(forest, totals),
+        overview=_overview_table(forest, phases, communication, totals),
+        model=model_table(forest, phases, totals),
+        distribution=_distribution_table(communication, totals),
+        operators=operator_table(forest, flops, sort, thread_sep=thread_sep, op_detail=op_detail),
+        kernels=kernel_table(forest, sort if by_gpu else _sorter(SortedKeys.GPUTotal)),
+        memory_manipulation=memory_manipulation_table(forest, totals),
+        user_defined=user_defined_table(forest, totals, sort, thread_sep=thread_sep),
+        memory=memory_table(forest),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Communication:
+    """Intervals of exchange between devices and of work on them; how often they were exchanging."""
+
+    host: Intervals
+    device: Intervals
+    computation: Intervals
+    host_calls: int
+    device_calls: int
+
+
+def _sorter(sorted_by: SortedKeys) -> Callable[[list[EventRow]], list[EventRow]]:
+    return lambda rows: sorted(rows, key=_SORT_KEYS[sorted_by])
+
+
+def _interval(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
+    start_ns = trace.slices.start_ns[rows]
+    return start_ns, start_ns + trace.slices.duration_ns[rows]
+
+
+def _totals(forest: Forest, phases: dict[TracerEventType, Int64], steps: Intervals) -> Totals:
+    """Return what ratios are of: the steps, else the whole recording."""
+    rows = phases.get(TracerEventType.ProfileStep)
+    if rows is not None and steps.length_ns:
+        kernel_ns, device_ns = (ns[rows].sum() for ns in (forest.kernel_ns, forest.device_ns))
+        return Totals(steps.length_ns, int(kernel_ns), int(device_ns))
+    slices, info = forest.trace.slices, forest.trace.info
+    recorded_ns = info.end_ns - info.start_ns
+    if recorded_ns <= 0 and len(slices):
+        recorded_ns = int(slices.end_ns.max() - slices.start_ns.min())
+    duration_ns = slices.duration_ns
+    return Totals(
+        recorded_ns,
+        int(duration_ns[forest.kernels().rows].sum()),
+        int(duration_ns[forest.work.rows].sum()),
+    )
+
+
+def _device_table(forest: Forest, totals: Totals) -> DeviceTable:
+    rows = [
+        DeviceRow("CPU(Process)", _cpu_use(forest.trace, PROCESS_CPU_KEY)),
+        DeviceRow("CPU(System)", _cpu_use(forest.trace, SYSTEM_CPU_KEY)),
+    ]
+    kernels = forest.kernels()
+    for device in Groups(forest.work.device, forest.work.seen).key.tolist():
+        own = kernels.rows[kernels.device == device]
+        busy_ns = Intervals.union(*_interval(forest.trace, own)).length_ns
+        rows.append(DeviceRow(f"GPU{device}", share(busy_ns, totals.step_ns)))
+    return DeviceTable(tuple(rows))
+
+
+def _cpu_use(trace: Trace, key: str) -> float | None:
+    """Return a fraction that the recording measured, None without."""
+    user = trace.info.user
+    extra = user.get(_EXTRA_INFO)
+    told = user.get(key, extra.get(key) if isinstance(extra, dict) else None)
+    try:
+        return None if told is None else float(told)
+    except (TypeError, ValueError):
+        return None
+
+
+def _overview_table(
+    forest: Forest,
+    phases: dict[TracerEventType, Int64],
+    communication: _Communication,
+    totals: Totals,
+) -> OverviewTable:
+    """Return the types on the host, the longest first, and those on devices as they were met."""
+    found: dict[TracerEventType, tuple[int, int]] = {}
+    for event_type, rows in _rows_by_type(forest).items():
+        if event_type in PHASES and event_type in phases:
+            outermost = phases[event_type]
+            total_ns = int(forest.trace.slices.duration_ns[outermost].sum())
+            found[event_type] = len(outermost), total_ns
+        elif event_type != TracerEventType.Communication:
+            union = Intervals.union(*_interval(forest.trace, rows))
+            found[event_type] = len(rows), union.length_ns
+    if communication.host_calls:
+        told = communication.host_calls, communication.host.length_ns
+        found[TracerEventType.Communication] = told
+    host = sorted(found.items(), key=lambda item: -item[1][1])
+    device = _device_types(forest)
+    if communication.device_calls:
+        told = communication.device_calls, communication.device.length_ns
+        device[TracerEventType.Communication] = told
+    rows_of = ((False, host), (True, device.items()))
+    return OverviewTable(
+        tuple(
+            OverviewRow(one.name, on_device, calls, time_ns, share(time_ns, totals.step_ns))
+            for on_device, types in rows_of
+            for one, (calls, time_ns) in types
+        )
+    )
+
+
+def _rows_by_type(forest: Forest) -> dict[TracerEventType, Int64]:
+    """Return host events and calls by type, in the order in which Paddle meets the types."""
+    tree = forest.tree
+    hosts = dict(forest.hosts_by_type)
+    calls = rows_by_value(forest.types, forest.call_rows)
+    first = {one: 2 * int(tree.visit[rows].min()) for one, rows in hosts.items()}
+    for one, rows in calls.items():  # a call is met right after the event that it is in
+        after = 2 * int(tree.visit.take(tree.parent[rows]).min()) + 1
+        first[one] = min(after, first.get(one, after))
+        hosts[one] = np.sort(np.concatenate([hosts.get(one, rows[:0]), rows]))
+    return {TracerEventType(one): hosts[one] for one in sorted(hosts, key=first.__getitem__)}
+
+
+def _device_types(forest: Forest) -> dict[TracerEventType, tuple[int, int]]:
+    """Return calls and time of the types on devices, device by device as they were met."""
+    work = forest.work
+    types = forest.types[work.rows].astype(np.int64)
+    place = np.full(len(types), NO_ROW, np.int64)
+    for number, device in enumerate(Groups(work.device, work.seen).key.tolist()):
+        place[work.device == device] = number
+    met = Groups(types, place * len(types) + work.seen).key.tolist()
+    found = {}
+    for one in met:
+        rows = work.rows[types == one]
+        union = Intervals.union(*_interval(forest.trace, rows))
+        found[TracerEventType(one)] = len(rows), union.length_ns
+    return found
+
+
+def _distribution_table(communication: _Communication, totals: Totals) -> DistributionTable:
+    host, device = communication.host, communication.device
+    exchange = Intervals.union(
+        np.concatenate([host.start_ns, device.start_ns]),
+        np.concatenate([host.end_ns, device.end_ns]),
+    )
+    if not len(exchange.start_ns):
+        return DistributionTable(())
+    times = {
+        TracerEventType.ProfileStep.name: totals.step_ns,
+        TracerEventType.Communication.name: exchange.length_ns,
+        "Computation": communication.computation.length_ns,
+        "Overlap": exchange.overlap_ns(communication.computation),
+    }
+    return DistributionTable(
+        tuple(DistributionRow(name, ns, share(ns, totals.step_ns)) for name, ns in times.items())
+    )
+
+
+def _communication(forest: Forest) -> _Communication:
+    """Find what exchanges data, by type and by name, and all other kernels.
+
+    As Paddle has it, a kernel that an exchange launched through an event inside it counts as
+    computation, too, unless its name says that it exchanges.
+    """
+    trace, slices = forest.trace, forest.trace.slices
+    exchanges = np.zeros(len(slices), np.bool_)
+    exchanges[forest.of_type(TracerEventType.Communication)] = True
+    operators = forest.of_type(TracerEventType.Operator)
+    exchanges[operators[_named(trace, operators, _COMMUNICATION_OPERATORS)]] = True
+    within = forest.tree.inside(exchanges) | exchanges
+    kernels = forest.kernels()
+    of_exchange = _at_host(within, kernels)
+    directly = _at_host(exchanges, kernels)
+    says_so = _named(trace, kernels.rows, _COMMUNICATION_KERNELS)
+    host = _interval(trace, np.flatnonzero(exchanges))
+    device = _interval(trace, kernels.rows[of_exchange | says_so])
+    return _Communication(
+        host=Intervals.union(*host),
+        device=Intervals.union(*device),
+        computation=Intervals.union(*_interval(trace, kernels.rows[~directly & ~says_so])),
+        host_calls=_distinct(*host),
+        device_calls=_distinct(*device),
+    )
+
+
+def _at_host(marked: Bool, work: Work) -> Bool:
+    """Tell which work was launched by a marked host event."""
+    if not len(marked):
+        return np.zeros(0, np.bool_)
+    of_marked: Bool = marked[work.host] & (work.host != NO_ROW)
+    return of_marked
+
+
+def _named(trace: Trace, rows: Int64, words: tuple[str, ...]) -> Bool:
+    """Tell whose name holds one of the words."""
+    name = trace.slices.name[rows]
+    ids = ids_where(name, trace.strings, lambda text: any(word in text.lower() for word in words))
+    return np.isin(name, ids)
+
+
+def _distinct(start_ns: Int64, end_ns: Int64) -> int:
+    """Return how many different intervals there are."""
+    return len(np.unique(np.stack([start_ns, end_ns]), axis=1).T)

@@ -1,0 +1,1 @@
+"""The Python program itself: its calls, garbage collections, annotations and child processes."""

@@ -1,0 +1,154 @@
+"""Python's side of the program: the stack of each operator, and a timeline of all calls."""
+
+from __future__ import annotations
+
+import functools
+import os
+import site
+import sys
+import sysconfig
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope import _native
+from stepscope.notices import notify
+from stepscope.record.options import StackMode
+
+if TYPE_CHECKING:
+    from stepscope.trace.build import Captured
+
+_CALIBRATION_ROUNDS = 2_000
+_OWN_FOLDER = str(Path(__file__).parents[2]) + os.sep
+
+
+class PythonCalls:
+    """Python as a source: while it is started, operators note their stack.
+
+    With ``StackMode.CALLS`` every call of a Python function is a slice besides, and every call of
+    one written in C that the program's own code makes; with ``StackMode.ALL_CALLS`` those that
+    libraries make, too. The recorder keeps all of it.
+    """
+
+    name = "python"
+
+    def __init__(self, mode: StackMode = StackMode.CALLS) -> None:
+        """Take how much of Python's stack is wanted."""
+        self._mode = mode
+        self._calls_started = False
+        self._obstacle = ""
+        self.code_folders: tuple[str, ...] = ()  # for who looks for the files that frames name
+
+    def prepare(self) -> None:
+        """Learn which beginnings of file names say nothing."""
+        _set_up_once()
+        prefixes = _path_prefixes()
+        self.code_folders = tuple(prefix for prefix in prefixes if "site-packages" not in prefix)
+        _native.set_paths(prefixes, _OWN_FOLDER, sysconfig.get_path("stdlib") + os.sep)
+
+    def start(self) -> None:
+        """Begin to note stacks, and to record calls where nothing is in the way."""
+        if self._mode is StackMode.NONE:
+            return
+        _native.clear_stacks()
+        _native.start_stacks()
+        if self._mode is StackMode.OPERATORS:
+            return
+        self._obstacle = _native.start_calls(self._mode is StackMode.ALL_CALLS)
+        self._calls_started = not self._obstacle
+        if self._obstacle:
+            notify(f"Python calls are not recorded, only the stacks of operators: {self._obstacle}")
+        else:
+            _watch_new_threads()
+
+    def stop(self) -> None:
+        """Stop both; what is open then is found unfinished when the window closes."""
+        if self._mode is StackMode.NONE:
+            return
+        _native.stop_stacks()
+        if self._calls_started:
+            self._calls_started = False
+            if _native.stop_calls():
+                _leave_new_threads()
+
+    def collect(self) -> Captured | None:
+        """Return None: the recorder has it all."""
+        _native.clear_calls()
+        return None
+
+    def describe(self) -> str:
+        """Say what is used, and why it is not more."""
+        if self._mode is StackMode.NONE:
+            return "no Python frames"
+        if self._mode is StackMode.OPERATORS:
+            return "the Python stack of each operator"
+        if self._obstacle:
+            return f"the Python stack of each operator; no calls: {self._obstacle}"
+        if self._mode is StackMode.ALL_CALLS:
+            return "the Python stack of each operator, and all calls"
+        return "the Python stack of each operator, and all Python calls"
+
+    def overhead_ns(self) -> float:
+        """Return the calibrated cost of one call; 0 where somebody would record the calibration."""
+        if self._mode in (StackMode.NONE, StackMode.OPERATORS) or self._obstacle:
+            return 0.0
+        return 0.0 if _native.recording() else _calibrated_ns(self._mode)
+
+
+def _path_prefixes() -> list[str]:
+    """Return the folders that modules are imported from: a file in one is named from there on."""
+    folders = [*site.getsitepackages(), *sys.path, site.getuserbase(), site.getusersitepackages()]
+    paths = {str(Path(folder).absolute()) for folder in folders}
+    return [path + os.sep for path in paths if path != os.sep]
+
+
+@functools.cache
+def _set_up_once() -> None:
+    os.register_at_fork(after_in_child=_native.forget_calls_after_fork)
+
+
+def _watch_new_threads() -> None:
+    """Where a new thread does not tell of its calls by itself, have it begin with that."""
+    if _native.new_thread_hook is None:
+        return
+    set_by_others = threading.getprofile()
+    if set_by_others is None:
+        threading.setprofile(_native.new_thread_hook)
+    elif set_by_others is not _native.new_thread_hook:
+        notify(
+            "the calls of threads that start from now on are not recorded: "
+            f"threading.setprofile({set_by_others!r}) is in use"
+        )
+
+
+def _leave_new_threads() -> None:
+    hook = _native.new_thread_hook
+    if hook is not None and threading.getprofile() is hook:
+        threading.setprofile(None)
+
+
+def _nothing() -> None: ...
+
+
+@functools.cache
+def _calibrated_ns(mode: StackMode) -> float:
+    """Measure what recording adds to the call of a function that does nothing."""
+    window = _native.open_window(0, False)
+    try:
+        bare_ns = _ns_each()
+        if _native.start_calls(mode is StackMode.ALL_CALLS):
+            return 0.0
+        try:
+            return max(_ns_each() - bare_ns, 0.0)
+        finally:
+            _native.stop_calls()
+    finally:
+        _native.close_window(window)
+        _native.clear_calls()
+
+
+def _ns_each() -> float:
+    before_ns = _native.now_ns()
+    for _ in range(_CALIBRATION_ROUNDS):
+        _nothing()
+    return (_native.now_ns() - before_ns) / _CALIBRATION_ROUNDS

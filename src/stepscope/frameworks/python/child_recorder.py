@@ -1,0 +1,220 @@
+"""The side of a child process: it records itself when the parent asks, and leaves a file.
+
+Nothing that goes wrong here may end the child: it is the program's, not ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import sys
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.notices import notify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from multiprocessing.connection import Connection
+
+    from stepscope.record import MemoryLimit, Window
+    from stepscope.record.source import Source
+    from stepscope.trace.build import Captured
+
+    MakeSources = Callable[[], Sequence[Source]]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The parent's order to record; what is recorded goes to ``path``."""
+
+    cycle: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """The parent's order to stop."""
+
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The child's word that it records."""
+
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The child's word that its file is whole, or that there was nothing to save."""
+
+    cycle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The child's last word."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildCapture:
+    """What a child leaves: its columns, how many events it lost, and what it recorded with."""
+
+    captured: Captured
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a child is given on its way: a line to its parent, and how to record."""
+
+    line: Connection
+    make_sources: MakeSources
+    limit: MemoryLimit | None
+    first: Record | None  # the order that is in force when it starts
+
+
+class RecordedRun:
+    """Stands in for ``run`` of a process that is being started, and is sent along with it."""
+
+    def __init__(self, assignments: Sequence[Assignment]) -> None:
+        """Take an assignment for each profiler that records this child."""
+        self._assignments = tuple(assignments)
+
+    def __call__(self) -> None:
+        """Run the process's own ``run`` between the beginning and the end of the recordings."""
+        process = multiprocessing.current_process()
+        vars(process).pop("run", None)
+        with contextlib.ExitStack() as agents:
+            for assignment in self._assignments:
+                try:
+                    agent = _Agent(assignment)
+                except Exception as error:
+                    _complain(error)
+                else:
+                    agents.callback(agent.finish)
+            process.run()
+
+
+class _Agent:
+    """Follows the parent's orders on a thread of its own, until the child ends."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._line = assignment.line
+        self._recording = ChildRecording(assignment.make_sources(), assignment.limit)
+        self._order: Record | None = None
+        self._lock = threading.Lock()
+        if assignment.first is not None:
+            self._follow(assignment.first)
+        threading.Thread(target=self._listen, name="stepscope", daemon=True).start()
+
+    def finish(self) -> None:
+        """Deliver what there is: the child ends."""
+        try:
+            with self._lock:
+                self._save()
+                self._recording.close()
+                self._line.send(Leaving())
+        except OSError:
+            pass  # the parent has gone before us
+        except Exception as error:
+            _complain(error)
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                self._follow(self._line.recv())
+        except (EOFError, OSError):
+            return  # the profiler in the parent has ended
+        except Exception as error:
+            _complain(error)
+
+    def _follow(self, order: Record | Save) -> None:
+        with self._lock:
+            self._save()
+            if isinstance(order, Record):
+                self._recording.start()
+                self._order = order
+                self._line.send(Recording(order.cycle))
+            else:
+                self._line.send(Saved(order.cycle))
+
+    def _save(self) -> None:
+        order, self._order = self._order, None
+        if order is None:
+            return
+        path, part = Path(order.path), Path(f"{order.path}.part")
+        capture = self._recording.stop()
+        with contextlib.suppress(FileNotFoundError):  # the parent waits no longer
+            part.write_bytes(pickle.dumps(capture, pickle.HIGHEST_PROTOCOL))
+            part.rename(path)
+
+
+class ChildRecording:
+    """A window and its sources, without a schedule: the parent has that."""
+
+    def __init__(self, sources: Sequence[Source], limit: MemoryLimit | None) -> None:
+        """Take sources of this process's own."""
+        self._sources = tuple(sources)
+        self._limit = limit
+        self._window: Window | None = None
+        for source in self._sources:
+            getattr(source, "open", _nothing)()
+
+    def start(self) -> None:
+        """Record from now on."""
+        from stepscope.record import Window
+
+        for source in self._sources:
+            source.prepare()
+        self._window = Window(self._limit)
+        for source in self._sources:
+            source.start()
+        self._window.restart()
+
+    def stop(self) -> ChildCapture:
+        """Return what was recorded."""
+        assert self._window is not None
+        window, self._window = self._window, None
+        with contextlib.ExitStack() as each:
+            for source in self._sources:
+                each.callback(source.stop)
+        recorded = window.close()
+        from stepscope.trace.merge import merge_parts
+
+        parts = [part for source in self._sources if (part := source.collect()) is not None]
+        captured = _named(merge_parts([recorded.captured, *parts]))
+        lost = sum(getattr(source, "lost", 0) for source in self._sources)
+        return ChildCapture(captured, recorded.losses.events + lost)
+
+    def close(self) -> None:
+        """Let go of what the sources hold for as long as the process is watched."""
+        for source in self._sources:
+            getattr(source, "close", _nothing)()
+
+
+def _named(captured: Captured) -> Captured:
+    """Call the process what people call it: which worker of a loader it is, or its own name."""
+    pid = str(os.getpid())
+    module = sys.modules.get("torch.utils.data")
+    worker: Any = module.get_worker_info() if module is not None else None
+    name = f"DataLoader worker {worker.id}" if worker else multiprocessing.current_process().name
+    tracks = (
+        replace(track, process_name=name) if track.pid == pid else track
+        for track in captured.tracks
+    )
+    return replace(captured, tracks=tuple(tracks))
+
+
+def _complain(error: Exception) -> None:
+    notify(f"process {os.getpid()} is not recorded: {type(error).__name__}: {error}")
+
+
+def _nothing() -> None:
+    pass

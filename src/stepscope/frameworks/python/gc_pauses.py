@@ -1,0 +1,76 @@
+"""Pauses for Python's garbage collector, as ranges on the thread that stood still."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import now_ns
+from stepscope.record.slice_table import SliceTable
+
+if TYPE_CHECKING:
+    from stepscope.trace.build import Captured
+
+NAME = "Python garbage collection"
+MIN_PAUSE_NS = 1_000_000
+"""What is shorter is lost in what else a thread waits for."""
+
+_YOUNGEST = 0  # these objects are collected all the time, in some ten µs: that is no pause
+
+_CATEGORY = "user_annotation"
+
+
+class GcPauses:
+    """The source: Python calls it before and after every collection."""
+
+    name = "gc"
+
+    def __init__(self, min_pause_ns: int = MIN_PAUSE_NS) -> None:
+        """Touch nothing yet."""
+        self._min_pause_ns = min_pause_ns
+        self._start_ns = 0  # of the collection under way; there is never more than one
+        self._pauses: list[tuple[int, int, int, int]] = []
+
+    def prepare(self) -> None:
+        """Nothing here is slow."""
+
+    def start(self) -> None:
+        """Be called from now on."""
+        self._pauses = []
+        self._start_ns = 0
+        if self._collected not in gc.callbacks:
+            gc.callbacks.append(self._collected)
+
+    def stop(self) -> None:
+        """Be called no longer."""
+        if self._collected in gc.callbacks:
+            gc.callbacks.remove(self._collected)
+
+    def collect(self) -> Captured | None:
+        """Return the pauses, once."""
+        pauses, self._pauses = self._pauses, []
+        if not pauses:
+            return None
+        table = SliceTable(_CATEGORY)
+        for thread, start_ns, end_ns, generation in pauses:
+            table.add(thread, NAME, start_ns, end_ns, {"Generation": generation})
+        return table.captured()
+
+    def describe(self) -> str:
+        """Say nothing: a pause shows where it happens."""
+        return ""
+
+    def overhead_ns(self) -> float:
+        """Return 0: next to a collection, two readings of the clock are nothing."""
+        return 0.0
+
+    def _collected(self, phase: str, about: dict[str, Any]) -> None:
+        if about["generation"] == _YOUNGEST:
+            return
+        time_ns = now_ns()
+        if phase == "start":
+            self._start_ns = time_ns
+        elif self._start_ns and time_ns - self._start_ns >= self._min_pause_ns:
+            pause = (threading.get_native_id(), self._start_ns, time_ns, int(about["generation"]))
+            self._pauses.append(pause)

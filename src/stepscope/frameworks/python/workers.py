@@ -1,0 +1,320 @@
+"""Child processes that record themselves: DataLoader workers, pools, all of multiprocessing.
+
+A process that is started while a profiler runs, by fork, spawn or forkserver, gets a line to it. It
+records when told to, on the clock that all processes of a machine share, and leaves a file that
+becomes part of the parent's trace. It delivers when it is told, when it ends, and before the
+parent terminates or kills it; a child that dies by somebody else's hand takes its events along,
+and is counted. A child's memory events stay out: the trace's totals are those of one process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing.connection
+import multiprocessing.process
+import os
+import pickle
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.frameworks.python.child_recorder import (
+    Assignment,
+    ChildCapture,
+    Leaving,
+    Record,
+    RecordedRun,
+    Recording,
+    Save,
+    Saved,
+)
+from stepscope.notices import notify
+from stepscope.record.shared_patches import Patches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+    from stepscope.frameworks.python.child_recorder import MakeSources
+    from stepscope.record import MemoryLimit
+    from stepscope.trace.build import Captured
+
+_START_TIMEOUT_S = 5.0  # a child that is busy for longer is recorded from when it is free
+_SAVE_TIMEOUT_S = 10.0
+_NUMBERS_OF_A_PROCESS = 1 << 32  # frameworks number threads and launches anew in each
+
+_watching: list[ChildProcesses] = []
+
+
+@dataclass(slots=True, eq=False)
+class _Link:
+    """The parent's end of a line to a child."""
+
+    serial: int
+    process: weakref.ref[BaseProcess]
+    line: Connection
+    recording: int = 0  # the cycle that it records, or has recorded
+    saved: int = 0
+    is_gone: bool = False
+
+
+class ChildProcesses:
+    """The source: while it is open, children are given a line; between start and stop they record.
+
+    ``open`` and ``close`` are for a Session that knows them: workers may well be started before the
+    first step that is recorded.
+    """
+
+    name = "child processes"
+
+    def __init__(self, make_sources: MakeSources, limit: MemoryLimit | None = None) -> None:
+        """Take what makes a child's sources there; it must be picklable."""
+        self.lost = 0  # events, in all children
+        self._make_sources = make_sources
+        self._limit = limit
+        self._links: list[_Link] = []
+        self._started = 0
+        self._folder: Path | None = None
+        self._cycle = 0
+        self._is_on = False
+        self._is_uncollected = False
+        self._closes_itself = False
+        self._said = "none were recorded"
+        self._lock = threading.RLock()  # children come and go on any thread
+
+    # The life of a source.
+
+    def open(self) -> None:
+        """Give a line to every child that is started from now on."""
+        if self not in _watching:
+            _patches.acquire()
+            _watching.append(self)
+
+    def prepare(self) -> None:
+        """Nothing here is slow."""
+
+    def start(self) -> None:
+        """Let the children record, those that run and those to come."""
+        with self._lock:
+            self._closes_itself = self not in _watching
+            self.open()
+            self._cycle += 1
+            self._is_on = True
+            for link in tuple(self._links):
+                self._send(link, self._order(link))
+            self._wait(self._links, lambda link: link.recording == self._cycle, _START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """Tell them to stop; they save while we do."""
+        with self._lock:
+            self._is_on = False
+            self._is_uncollected = True
+            for link in tuple(self._links):
+                self._send(link, Save(self._cycle))
+
+    def collect(self) -> Captured | None:
+        """Gather what the children left, each as a process of its own."""
+        with self._lock:
+            if not self._is_uncollected:
+                return None
+            self._is_uncollected = False
+            recorded = self._who_recorded()
+            self._wait(recorded, lambda link: link.saved == self._cycle, _SAVE_TIMEOUT_S)
+            captures = self._read_files()
+            self._links = [link for link in self._links if not link.is_gone]
+            if self._closes_itself:
+                self.close()
+        self.lost = sum(capture.lost for capture in captures.values())
+        self._said = f"{len(captures)} recorded"
+        silent = sum(link.serial not in captures for link in recorded)
+        if silent:
+            self._said += f"; {silent} ended before they could deliver"
+            notify(f"child processes: {self._said}")
+        if not captures:
+            return None
+        from stepscope.trace.merge import merge_parts
+
+        return merge_parts([_placed(i, each.captured) for i, each in sorted(captures.items())])
+
+    def close(self) -> None:
+        """Let go of the children, and leave multiprocessing as it was."""
+        with self._lock:
+            if self in _watching:
+                _watching.remove(self)
+                _patches.release()
+            for link in self._links:
+                link.line.close()
+            self._links = []
+            folder, self._folder = self._folder, None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def describe(self) -> str:
+        """Say how many children delivered."""
+        return self._said
+
+    def overhead_ns(self) -> float:
+        """Return 0: what a child does costs the parent nothing."""
+        return 0.0
+
+    # What multiprocessing tells.
+
+    def assign(self, process: BaseProcess) -> Assignment:
+        """Give a line to a process that is about to be started."""
+        ours, theirs = multiprocessing.connection.Pipe()
+        with self._lock:
+            self._started += 1
+            link = _Link(self._started, weakref.ref(process), ours)
+            self._links.append(link)
+            first = self._order(link) if self._is_on else None
+        return Assignment(theirs, self._make_sources, self._limit, first)
+
+    def fetch_from(self, process: BaseProcess) -> None:
+        """Let a process that is about to be ended deliver first."""
+        with self._lock:
+            if not self._is_on:
+                return
+            mine = [link for link in self._who_recorded() if link.process() is process]
+            for link in mine:
+                self._send(link, Save(self._cycle))
+            self._wait(mine, lambda link: link.saved == self._cycle, _START_TIMEOUT_S)
+
+    def forget_in_fork(self) -> None:
+        """Close what a forked child has of our lines."""
+        self._lock = threading.RLock()  # a thread that is not in the child may hold the old one
+        for link in self._links:
+            link.line.close()
+        self._links = []
+        self._folder = None  # it is the parent's
+
+    # Lines.
+
+    def _order(self, link: _Link) -> Record:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="stepscope-children-"))
+        return Record(self._cycle, str(self._folder / f"{self._cycle}-{link.serial}.pickle"))
+
+    def _who_recorded(self) -> list[_Link]:
+        """Return the children that began to record in this cycle: the others have nothing."""
+        for link in tuple(self._links):
+            with contextlib.suppress(OSError):
+                while not link.is_gone and link.line.poll():
+                    self._hear(link)
+        return [link for link in self._links if link.recording == self._cycle]
+
+    @staticmethod
+    def _send(link: _Link, order: Record | Save) -> None:
+        with contextlib.suppress(OSError):  # it has gone; its last words may still be heard
+            link.line.send(order)
+
+    def _wait(
+        self, links: Sequence[_Link], is_done: Callable[[_Link], bool], timeout_s: float
+    ) -> None:
+        """Hear what the children say until all have said what is awaited, or have gone."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            awaited = {link.line: link for link in links if not (is_done(link) or link.is_gone)}
+            left_s = deadline - time.monotonic()
+            if not awaited or left_s <= 0:
+                return
+            for line in multiprocessing.connection.wait(list(awaited), left_s):
+                self._hear(awaited[line])  # type: ignore[index]
+
+    @staticmethod
+    def _hear(link: _Link) -> None:
+        try:
+            word = link.line.recv()
+        except (EOFError, OSError):
+            link.is_gone = True
+            return
+        match word:
+            case Recording():
+                link.recording = word.cycle
+            case Saved():
+                link.saved = word.cycle
+            case Leaving():
+                link.is_gone = True
+
+    def _read_files(self) -> dict[int, ChildCapture]:
+        captures = {}
+        for path in self._folder.glob(f"{self._cycle}-*.pickle") if self._folder else ():
+            serial = int(path.stem.partition("-")[2])
+            try:
+                captures[serial] = pickle.loads(path.read_bytes())  # our file in our own folder
+            except Exception as error:  # a bad file must not cost the parent's own trace
+                notify(f"{path} of a child process cannot be read: {error}")
+            path.unlink(missing_ok=True)
+        return captures
+
+
+def _placed(serial: int, captured: Captured) -> Captured:
+    """Give threads and launches numbers that no other process has, and leave out memory."""
+    from stepscope.trace.model import Memory, Owners
+
+    raw, offset = captured.slices, serial * _NUMBERS_OF_A_PROCESS
+    tracks = tuple(
+        replace(track, logical_id=track.logical_id + offset) if track.logical_id > 0 else track
+        for track in captured.tracks
+    )
+    if raw.forward_thread is not None:
+        is_given = raw.forward_thread > 0
+        raw = replace(raw, forward_thread=raw.forward_thread + offset * is_given)
+    if raw.correlation is not None:
+        is_given = raw.correlation >= 0
+        raw = replace(raw, correlation=raw.correlation + offset * is_given)
+    return replace(
+        captured, slices=raw, tracks=tracks, memory=Memory.empty(), owners=Owners.empty()
+    )
+
+
+# ---- multiprocessing
+
+
+def _patch_multiprocessing(patches: Patches) -> None:
+    base: Any = multiprocessing.process.BaseProcess
+    for name, around in (("start", _start), ("terminate", _end), ("kill", _end)):
+        patches.replace(base, name, _method(partial(around, getattr(base, name))))
+
+
+def _method(function: Callable[..., Any]) -> Callable[[BaseProcess], Any]:
+    def call(process: BaseProcess) -> Any:
+        return function(process)
+
+    return call
+
+
+def _start(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
+    if not _watching or "run" in vars(process):
+        return plain(process)
+    assignments = [each.assign(process) for each in _watching]
+    process.run = RecordedRun(assignments)  # type: ignore[method-assign]
+    try:
+        return plain(process)
+    finally:
+        vars(process).pop("run", None)
+        for assignment in assignments:
+            assignment.line.close()
+
+
+def _end(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
+    for each in tuple(_watching):
+        with contextlib.suppress(Exception):  # the process is to end, whatever becomes of us
+            each.fetch_from(process)
+    plain(process)
+
+
+def _forget_in_fork() -> None:
+    for each in _watching:
+        each.forget_in_fork()
+    _watching.clear()
+
+
+_patches = Patches(_patch_multiprocessing)
+os.register_at_fork(after_in_child=_forget_in_fork)

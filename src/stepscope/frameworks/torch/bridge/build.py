@@ -1,0 +1,221 @@
+"""Compiles the torch bridge against the installed torch, once, and keeps it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import StepscopeError
+from stepscope.notices import notify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SOURCE_DIR = Path(__file__).parents[3] / "bridge"
+_HEADERS = ("core_api.h", "lane.h")
+_STANDARDS = ("c++17", "c++20")  # what torch's headers ask for depends on its version
+_TIMEOUT_S = 300
+
+
+class BridgeUnavailableError(StepscopeError):
+    """The bridge cannot be built or loaded here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """One C++ file over torch's headers, and what it needs besides them."""
+
+    source: str
+    what: str  # it leads to
+    libraries: tuple[str, ...]
+    includes: tuple[Path, ...] = ()
+
+
+OPERATORS = Bridge("torch_bridge.cpp", "torch", ("torch_cpu", "c10"))
+
+
+@dataclass(frozen=True, slots=True)
+class TorchBuild:
+    """What the bridge depends on in the installed torch."""
+
+    version: str
+    root: Path
+    cxx11_abi: bool
+
+    @staticmethod
+    def of(torch: Any) -> TorchBuild:
+        """Describe an imported torch."""
+        abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
+        return TorchBuild(str(torch.__version__), Path(torch.__file__).parent, abi)
+
+    def key(self, bridge: Bridge) -> str:
+        """Name the build: another version, ABI, processor or source is another file."""
+        digest = hashlib.sha256()
+        for name in (bridge.source, *_HEADERS):
+            digest.update((_SOURCE_DIR / name).read_bytes())
+        abi = "abi1" if self.cxx11_abi else "abi0"
+        return f"torch-{self.version}-{abi}-{platform.machine()}-{digest.hexdigest()[:16]}"
+
+
+def bridge_path(torch: Any, bridge: Bridge = OPERATORS) -> Path:
+    """Return the compiled bridge for this torch, compiling it when it is not in the cache."""
+    build = TorchBuild.of(torch)
+    folder = _cache_folder()
+    path = folder / f"{build.key(bridge)}.so"
+    if _is_whole(path):
+        return path
+    with _exclusive(path.with_suffix(".lock")):
+        if not _is_whole(path):
+            _compile(build, bridge, path)
+    return path
+
+
+def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
+    """Load the compiled bridge; raise BridgeUnavailableError when that cannot be."""
+    path = bridge_path(torch, bridge)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BridgeUnavailableError(f"{path} does not load: {error}") from error
+
+
+def _is_whole(path: Path) -> bool:
+    """Tell whether the file is as it was built: loading half a library kills the process."""
+    try:
+        return path.with_suffix(".sha256").read_text() == _digest(path)
+    except OSError:
+        return False
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _cache_folder() -> Path:
+    """Return a folder that we can write and nobody else can."""
+    tried = []
+    for folder in _cache_candidates():
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            tried.append(f"{folder} ({error.strerror or error})")
+            continue
+        owner = folder.stat()
+        if owner.st_uid == os.getuid() and not owner.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return folder
+        tried.append(f"{folder} (others can write to it)")
+    raise BridgeUnavailableError(f"no folder to keep the bridge in: {', '.join(tried)}")
+
+
+def _cache_candidates() -> Iterator[Path]:
+    chosen = os.environ.get("STEPSCOPE_CACHE_DIR")
+    if chosen:
+        yield Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    with contextlib.suppress(RuntimeError):  # no home folder
+        yield (Path(base) if base else Path.home() / ".cache") / "stepscope"
+    yield Path(tempfile.gettempdir()) / f"stepscope-{os.getuid()}"
+
+
+@contextlib.contextmanager
+def _exclusive(lock: Path) -> Iterator[None]:
+    """Let one process compile while the others wait for it."""
+    import fcntl
+
+    with lock.open("w") as file:
+        with contextlib.suppress(OSError):  # a file system without locks: both compile
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _compiler() -> list[str]:
+    chosen = os.environ.get("CXX")
+    if chosen:
+        return shlex.split(chosen)
+    for name in ("c++", "g++", "clang++"):
+        if shutil.which(name):
+            return [name]
+    raise BridgeUnavailableError("no C++ compiler was found (set CXX, or install g++ or clang++)")
+
+
+def _compile(build: TorchBuild, bridge: Bridge, target: Path) -> None:
+    compiler = _compiler()
+    if error := _run([*compiler, "--version"]):
+        raise BridgeUnavailableError(f"`{shlex.join(compiler)}` does not work: {error}")
+    to = f"{bridge.what} {build.version}"
+    notify(f"building the bridge to {to} (once; it takes some seconds) ...")
+    began = time.monotonic()
+    errors = []
+    for standard in _STANDARDS:
+        # Compiled beside the target and moved into place: nobody loads half a file.
+        handle, made = tempfile.mkstemp(dir=target.parent, suffix=".so.part")
+        os.close(handle)
+        try:
+            error = _run(_command(compiler, standard, build, bridge, made))
+            if error is None:
+                target.with_suffix(".sha256").write_text(_digest(Path(made)))
+                Path(made).replace(target)
+                notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {target}")
+                return
+            errors.append(error)
+        finally:
+            Path(made).unlink(missing_ok=True)
+    raise BridgeUnavailableError(f"`{compiler[0]}` could not compile the bridge: {errors[0]}")
+
+
+def _command(
+    compiler: list[str], standard: str, build: TorchBuild, bridge: Bridge, output: str
+) -> list[str]:
+    # NDEBUG: without it torch's accessors assert inside the callback.
+    return [
+        *compiler,
+        f"-std={standard}",
+        "-O2",
+        "-DNDEBUG",
+        "-fPIC",
+        "-shared",
+        "-fvisibility=hidden",
+        "-fno-plt",
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(build.cxx11_abi)}",
+        "-isystem",
+        str(build.root / "include"),
+        *(word for folder in bridge.includes for word in ("-isystem", str(folder))),
+        "-I",
+        str(_SOURCE_DIR),
+        str(_SOURCE_DIR / bridge.source),
+        f"-L{build.root / 'lib'}",
+        *(f"-l{library}" for library in bridge.libraries),
+        "-o",
+        output,
+    ]
+
+
+def _run(command: list[str]) -> str | None:
+    """Run the compiler; return the one line that says most about a failure."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except OSError as error:
+        return str(error)
+    except subprocess.TimeoutExpired:
+        return f"it did not finish in {_TIMEOUT_S} s"
+    if done.returncode == 0:
+        return None
+    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    telling = [line for line in lines if "error" in line.lower()]
+    return (telling or lines or [f"it exited with {done.returncode}"])[0][:300]

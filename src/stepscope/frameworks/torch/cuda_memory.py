@@ -1,0 +1,86 @@
+"""What torch's CUDA allocator hands out and takes back, through a bridge of its own."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+from stepscope import _native
+from stepscope.frameworks.cuda.cupti import cuda_include_folders
+from stepscope.frameworks.torch.bridge.build import Bridge, BridgeUnavailableError, load_library
+from stepscope.notices import notify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_loaded: ctypes.CDLL | None = None
+
+
+class CudaMemory:
+    """The allocator's books while they are recorded; nothing where torch has no CUDA."""
+
+    def __init__(self, torch: Any) -> None:
+        """Take an imported torch."""
+        self._torch = torch
+        self._bridge: ctypes.CDLL | None = None
+        self._on = False
+
+    def prepare(self) -> None:
+        """Build and load the bridge, where the machine has a device."""
+        if self._bridge is not None or not self._torch.cuda.is_available():
+            return
+        try:
+            self._bridge = _load(self._torch)
+        except BridgeUnavailableError as error:
+            notify(f"the device's memory is not recorded: {error}")
+
+    def start(self) -> None:
+        """Record from the totals of this moment on."""
+        if self._bridge is None:
+            self.prepare()
+        if self._bridge is None:
+            return
+        for device in _devices_in_use(self._torch):
+            allocated = self._torch.cuda.memory_allocated(device)
+            reserved = self._torch.cuda.memory_reserved(device)
+            self._bridge.stepscope_cuda_bridge_totals(device, allocated, reserved)
+        # At once, or when the program sets CUDA up.
+        self._torch.cuda._lazy_call(self._bridge.stepscope_cuda_bridge_attach)
+        self._bridge.stepscope_cuda_bridge_start()
+        self._on = True
+
+    def stop(self) -> None:
+        """End recording."""
+        if self._on and self._bridge is not None:
+            self._bridge.stepscope_cuda_bridge_stop()
+        self._on = False
+
+
+def _devices_in_use(torch: Any) -> Iterator[int]:
+    """Yield the devices; none before the program itself has set CUDA up."""
+    if torch.cuda.is_initialized():
+        yield from range(torch.cuda.device_count())
+
+
+def _load(torch: Any) -> ctypes.CDLL:
+    global _loaded  # noqa: PLW0603 - one bridge a process; it is never unloaded
+    if _loaded is None:
+        includes = tuple(cuda_include_folders())
+        if not includes:
+            raise BridgeUnavailableError(
+                "CUDA's headers (cuda_runtime_api.h) were not found; set CUDA_HOME"
+            )
+        libraries = ("c10_cuda", "torch_cpu", "c10")
+        bridge = load_library(
+            torch, Bridge("cuda_memory_bridge.cpp", "torch's CUDA allocator,", libraries, includes)
+        )
+        bridge.stepscope_cuda_bridge_init.argtypes = [ctypes.c_void_p]
+        bridge.stepscope_cuda_bridge_totals.argtypes = [
+            ctypes.c_int,
+            ctypes.c_int64,
+            ctypes.c_int64,
+        ]
+        if bridge.stepscope_cuda_bridge_init(_native.core_api_address()):
+            raise BridgeUnavailableError("the bridge was built for another version of Stepscope")
+        _loaded = bridge
+    return _loaded

@@ -1,0 +1,104 @@
+"""What torch.profiler calls activities: which of them are asked for, and which this machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from stepscope.notices import warn_user
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ProfilerActivity(Enum):
+    """A group of things to record; equal to torch.profiler's member of that name.
+
+    ``ours == theirs`` and ``theirs in {ours}`` hold. torch's enum is of C++ and answers
+    ``theirs == ours`` itself, with False.
+    """
+
+    CPU = 0
+    XPU = 1
+    CUDA = 2
+    HPU = 3
+    MTIA = 4
+    PrivateUse1 = 5
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with ours, and with torch's, which need not be imported."""
+        if type(other).__name__ == type(self).__name__:
+            return getattr(other, "name", None) == self.name
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        """Return the value's, as torch's members do."""
+        return hash(self.value)
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    """Return what can be recorded on this machine."""
+    from stepscope.frameworks.cuda.source import cuda_available
+
+    device = {ProfilerActivity.CUDA} if cuda_available() else set()
+    return {ProfilerActivity.CPU} | device
+
+
+def kineto_available() -> bool:
+    """Return True: what torch.profiler needs Kineto for, Stepscope does itself."""
+    return True
+
+
+def chosen_activities(
+    wanted: Iterable[Any] | None, use_cuda: bool | None = None
+) -> set[ProfilerActivity]:
+    """Return what to record of what was asked for, with torch's warnings and errors."""
+    activities = list(supported_activities()) if wanted is None else _listed(wanted)
+    if use_cuda is not None:
+        warn_user("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
+        if use_cuda and ProfilerActivity.CUDA not in activities:
+            activities.append(ProfilerActivity.CUDA)
+        elif not use_cuda and ProfilerActivity.CUDA in activities:
+            activities.remove(ProfilerActivity.CUDA)
+    for activity in activities:
+        if activities.count(activity) > 1:
+            raise ValueError(f"activities holds {activity.name} more than once: {activities}")
+    supported = supported_activities()
+    left = supported.intersection(activities)
+    for activity in activities:
+        if activity not in supported and left:
+            warn_user(_missing(activity))
+    if not left:
+        named = ", ".join(_missing(activity) for activity in activities)
+        raise AssertionError(f"No valid profiler activities found: {named or 'the list is empty'}")
+    return left
+
+
+def known_activity(activity: Any) -> ProfilerActivity:
+    """Take our members, and torch's own by their name."""
+    if isinstance(activity, ProfilerActivity):
+        return activity
+    name = getattr(activity, "name", None)
+    if isinstance(name, str) and name in ProfilerActivity.__members__:
+        return ProfilerActivity[name]
+    choices = ", ".join(ProfilerActivity.__members__)
+    raise TypeError(f"{activity!r} is no ProfilerActivity; choose of {choices}")
+
+
+def _listed(wanted: Iterable[Any]) -> list[ProfilerActivity]:
+    """Return the activities, also those of torch's ``{activity: [kinds of events]}``."""
+    activities = []
+    for each in wanted:
+        if isinstance(each, Mapping):
+            activities += [known_activity(key) for key in each]
+            warn_user(f"a choice of events is not made, all are recorded: {dict(each)}")
+        else:
+            activities.append(known_activity(each))
+    return activities
+
+
+def _missing(activity: ProfilerActivity) -> str:
+    if activity is ProfilerActivity.CUDA:
+        return "CUDA is not available, disabling CUDA profiling"
+    return f"{activity.name} is not recorded by this version of Stepscope, only the host side is"

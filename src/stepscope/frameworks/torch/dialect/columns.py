@@ -1,0 +1,110 @@
+"""What the elements of a result list look into: columns derived once for a trace."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from enum import IntEnum
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from stepscope.analysis.device.launches import device_name, launches
+from stepscope.analysis.host.averages import single_events
+from stepscope.analysis.host.backward import backward_functions
+from stepscope.analysis.host.stacks import stack_labels, stack_of_events
+from stepscope.analysis.labels import overload_labels, shape_labels
+from stepscope.analysis.memory.by_event import with_memory
+from stepscope.analysis.tree import call_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.device.launches import Launches
+    from stepscope.analysis.host.averages import Averages
+    from stepscope.analysis.host.stacks import KnownStacks
+    from stepscope.analysis.labels import Labels
+    from stepscope.analysis.tree import CallTree
+    from stepscope.trace.model import Trace
+
+
+class DeviceType(IntEnum):
+    """torch.autograd.DeviceType for programs without torch: the same names and values."""
+
+    CPU = 0
+    CUDA = 1
+    XPU = 12
+    MTIA = 19
+    PrivateUse1 = 20
+
+
+class EventColumns:
+    """What all events of one trace look into; derived when first asked for."""
+
+    def __init__(self, trace: Trace, *, with_flops: bool = False, modules: bool = False) -> None:
+        """Derive nothing yet. Flops and the calls of modules are there only when asked for."""
+        self.trace = trace
+        self._with_flops = with_flops
+        self._modules = modules
+
+    def __reduce__(self) -> tuple[Callable[[Trace], EventColumns], tuple[Trace]]:
+        """Pickle the trace; the rest can be derived again."""
+        make = partial(EventColumns, with_flops=self._with_flops, modules=self._modules)
+        return make, (self.trace,)
+
+    @cached_property
+    def tree(self) -> CallTree:
+        """Which slices are events, how they nest, and their bytes.
+
+        Its trace is this one, with slices for the memory that belongs to no event.
+        """
+        return with_memory(call_tree(self.trace, modules=self._modules))
+
+    @cached_property
+    def each(self) -> Averages:
+        """The numbers of every event."""
+        return single_events(self.tree, with_flops=self._with_flops)
+
+    def told_apart(self, *, shapes: bool, overloads: bool, stack_frames: int | None) -> Averages:
+        """Return every event with what tells it from others; ``None`` frames are all of them."""
+        by_stack = stack_frames is None or stack_frames > 0
+        return replace(
+            self.each,
+            input_shapes=shape_labels(self.tree) if shapes else None,
+            overload_name=overload_labels(self.tree) if overloads else None,
+            stack=self._stack_labels(stack_frames) if by_stack else None,
+        )
+
+    @cached_property
+    def stacks(self) -> KnownStacks | None:
+        """The Python frames of every event, None where the trace tells of none."""
+        return stack_of_events(self.tree)
+
+    @cached_property
+    def is_backward(self) -> NDArray[np.bool_]:
+        """Which slices of the tree's trace are functions of the backward pass."""
+        return backward_functions(self.tree.trace)
+
+    @cached_property
+    def launches(self) -> Launches | None:
+        """Which event launched which device work."""
+        return launches(self.tree)
+
+    @cached_property
+    def use_device(self) -> str | None:
+        """The name of the device in the trace, None without one."""
+        return device_name(self.trace)
+
+    def device_type(self, on_device: bool) -> Any:
+        """Return torch's own enum where torch is in use, else ours."""
+        name = "CPU"
+        if on_device:
+            device = self.use_device or ""
+            name = {"mtia": "MTIA", "xpu": "XPU", "privateuse1": "PrivateUse1"}.get(device, "CUDA")
+        autograd = getattr(sys.modules.get("torch"), "autograd", None)
+        return getattr(getattr(autograd, "DeviceType", DeviceType), name)
+
+    def _stack_labels(self, frames: int | None) -> Labels[tuple[str, ...]]:
+        return stack_labels(self.stacks, len(self.tree), self.tree.trace.strings, frames)

@@ -1,0 +1,33 @@
+"""What ``on_trace_ready`` may be given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.formats.file_names import worker_path
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from stepscope.frameworks.torch.dialect.results import ProfileResults
+
+
+def tensorboard_trace_handler(
+    dir_name: str | os.PathLike[str],
+    worker_name: str | None = None,
+    use_gzip: bool = False,
+    use_python_export: bool = False,
+) -> Callable[[ProfileResults], None]:
+    """Return a handler that writes each trace into a folder that TensorBoard can be given.
+
+    The files are called WORKER.TIME.pt.trace.json, with .gz when ``use_gzip``. A worker is named
+    HOST_PID unless ``worker_name`` says otherwise; whatever it says, the file is in the folder.
+    """
+    del use_python_export  # torch's choice of a writer has no meaning here
+    suffix = "pt.trace.json" + (".gz" if use_gzip else "")
+
+    def write(profiler: ProfileResults) -> None:
+        profiler.export_chrome_trace(worker_path(dir_name, worker_name, suffix))
+
+    return write

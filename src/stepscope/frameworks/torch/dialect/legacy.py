@@ -1,0 +1,99 @@
+"""torch.autograd.profiler's ``profile``: the older interface, for code that still uses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
+from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
+    from stepscope.frameworks.torch.dialect.events import EventList
+
+
+class profile(LowLevelProfile):  # noqa: N801 - torch's name
+    """A context manager whose results are its own attributes; it can be entered once."""
+
+    def __init__(
+        self,
+        enabled: bool = True,
+        *,
+        use_cuda: bool = False,
+        use_device: str | None = None,
+        record_shapes: bool = False,
+        with_flops: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+        with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        **more: Any,
+    ) -> None:
+        """Take torch's arguments; those of LowLevelProfile are understood, too."""
+        del use_kineto
+        wanted = [ProfilerActivity.CPU] if use_cpu else []
+        device = "cuda" if use_cuda else use_device
+        wanted += [each for each in ProfilerActivity if each.name.lower() == device]
+        more.pop("activity_filters", None)
+        super().__init__(
+            activities=wanted,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            **more,
+        )
+        self.enabled = enabled
+        self.entered = False
+
+    def __enter__(self) -> Self | None:
+        """Start; where it is not enabled, there is nothing to hold."""
+        if not self.enabled:
+            return None
+        if self.entered:
+            raise RuntimeError("Profiler context manager is not reentrant")
+        self.entered = True
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop; an exception goes on."""
+        if self.enabled:
+            self.stop()
+
+    @property
+    def function_events(self) -> EventList:
+        """Return the events."""
+        if not self.entered or self._recorder.active:
+            raise RuntimeError("Profiler didn't finish running")
+        return self.events()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Return the host's time in µs, no moment of a thread counted twice."""
+        return self.function_events.self_cpu_time_total
+
+    def total_average(self) -> FunctionEventAvg:
+        """Return the sum of all events."""
+        return self.function_events.total_average()
+
+    def table(self, *args: Any, **kwargs: Any) -> str:
+        """Return the events as a table."""
+        return self.function_events.table(*args, **kwargs)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        if not self.entered or self._recorder.active:
+            return "<unfinished torch.autograd.profile>"
+        return self.table()
+
+    __repr__ = __str__

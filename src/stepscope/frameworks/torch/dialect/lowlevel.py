@@ -1,0 +1,121 @@
+"""torch.profiler's low-level profiler: recording without a schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.frameworks.defaults import TorchCollector, default_sources
+from stepscope.frameworks.torch.dialect.activity import (
+    ProfilerActivity,
+    chosen_activities,
+    known_activity,
+)
+from stepscope.frameworks.torch.dialect.observer import ObserverSource
+from stepscope.frameworks.torch.dialect.options import record_options, warn_of_ignored
+from stepscope.frameworks.torch.dialect.results import ProfileResults
+from stepscope.record.recorder import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from stepscope.frameworks.torch.dialect.observer import TraceObserver
+    from stepscope.record import MemoryLimit
+    from stepscope.record.options import StackMode
+
+# Options that torch's files tell of: some of their readers look there for what to expect.
+_TOLD_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+
+
+class LowLevelProfile(ProfileResults):
+    """torch.profiler's ``_KinetoProfile``: start() and stop(), or their three parts.
+
+    The arguments are torch's; ``with_stack`` may be a StackMode, too. ``memory_limit`` and
+    ``torch_collector`` are ours: a bound on the buffers, and how PyTorch is recorded.
+    """
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool | StackMode = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: object | None = None,
+        execution_trace_observer: TraceObserver | None = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        record_annotations: bool = False,
+        record_workers: bool = False,
+        memory_limit: MemoryLimit | None = None,
+        torch_collector: TorchCollector = TorchCollector.AUTO,
+    ) -> None:
+        """Check the arguments; nothing is recorded before start()."""
+        self.activities: set[ProfilerActivity] = chosen_activities(activities, use_cuda)
+        warn_of_ignored(experimental_config)
+        self.record_shapes = record_shapes
+        self.profile_memory = profile_memory
+        self.with_stack = with_stack
+        self.with_modules = with_modules
+        self.experimental_config = experimental_config
+        self.execution_trace_observer = execution_trace_observer
+        self.acc_events = acc_events
+        # Kept for who reads it: results are ready at once, there is nothing to time out.
+        self.post_processing_timeout_s = post_processing_timeout_s
+        self.use_device: str | None = None
+        options = record_options(
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            record_annotations=record_annotations,
+            record_workers=record_workers,
+            activities=self.activities,
+        )
+        sources = default_sources(torch_collector, options, memory_limit)
+        if execution_trace_observer is not None:
+            sources.insert(0, ObserverSource(execution_trace_observer))
+        recorder = Recorder(sources, memory_limit, keep_cycles=acc_events)
+        super().__init__(recorder, custom_trace_id_callback, with_flops=with_flops)
+        self._metadata |= {name: 1 for name in _TOLD_IN_FILES if getattr(self, name)}
+
+    def start(self) -> None:
+        """Begin to record."""
+        self.prepare_trace()
+        self.start_trace()
+
+    def stop(self) -> None:
+        """End recording; the results are there at once."""
+        self.stop_trace()
+
+    def prepare_trace(self) -> None:
+        """Do everything slow, so that start_trace() is quick."""
+        self._new_trace_id()
+        self._recorder.prepare()
+
+    def start_trace(self) -> None:
+        """Begin to record; prepare_trace() must have come before."""
+        assert self._trace_id is not None, "prepare_trace() must come before start_trace()"
+        self._recorder.start()
+
+    def stop_trace(self) -> None:
+        """End recording. A second call is harmless; one before any recording is an error."""
+        assert self._trace_id is not None, "the profiler must be started before it is stopped"
+        self._recorder.stop()
+
+    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
+        """Turn recording of activities off and on again, at any point.
+
+        What starts while CPU is off is left out: operators, ranges, memory. What is running then is
+        kept. Without a recording, nothing happens.
+        """
+        chosen = {known_activity(each) for each in activities}
+        if ProfilerActivity.CPU in chosen:
+            if enable:
+                self._recorder.resume()
+            else:
+                self._recorder.pause()

@@ -1,0 +1,100 @@
+"""torch.profiler's arguments, as what Stepscope is to record."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
+from stepscope.notices import warn_user
+from stepscope.record.options import RecordOptions, StackMode
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+
+def record_options(
+    *,
+    record_shapes: bool,
+    profile_memory: bool,
+    with_stack: bool | StackMode,
+    with_flops: bool,
+    with_modules: bool,
+    record_annotations: bool = False,
+    record_workers: bool = False,
+    activities: Collection[ProfilerActivity] = (ProfilerActivity.CPU,),
+) -> RecordOptions:
+    """Return what the sources need to know; operations are counted from shapes, as in torch."""
+    return RecordOptions(
+        shapes=bool(record_shapes or with_flops),
+        memory=bool(profile_memory),
+        stacks=stack_mode(with_stack),
+        modules=bool(with_modules),
+        annotations=bool(record_annotations),
+        workers=bool(record_workers),
+        host=ProfilerActivity.CPU in activities,
+        device=ProfilerActivity.CUDA in activities,
+    )
+
+
+def stack_mode(with_stack: bool | StackMode) -> StackMode:
+    """Return what ``with_stack`` means: True is torch's, a timeline of all Python calls."""
+    if isinstance(with_stack, StackMode):
+        return with_stack
+    return StackMode.CALLS if with_stack else StackMode.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentalConfig:
+    """torch.profiler's ``_ExperimentalConfig``, for programs without torch.
+
+    Fields in the first group ask for what Stepscope always does or need not do; those in the
+    second have no effect here, and a warning says so when they are set.
+    """
+
+    verbose: bool = False
+    capture_overload_names: bool = False
+    profile_all_threads: bool = False
+    adjust_profiler_step: bool = False
+    adjust_timestamps: bool = False
+    disable_external_correlation: bool = False
+    trace_only: bool = False
+
+    profiler_metrics: Sequence[str] = ()
+    profiler_measure_per_kernel: bool = False
+    performance_events: Sequence[str] = ()
+    enable_cuda_sync_events: bool = False
+    record_python_gc_info: bool = False
+    expose_kineto_event_metadata: bool = False
+    custom_profiler_config: str = ""
+
+
+_HARMLESS = {each.name for each in fields(ExperimentalConfig)[:7]}
+
+
+def warn_of_ignored(config: object) -> None:
+    """Name in one warning all fields of an experimental config that have no effect here."""
+    ignored = [key for key, value in _settings(config).items() if value and key not in _HARMLESS]
+    if ignored:
+        warn_user(
+            f"experimental_config: {', '.join(sorted(ignored))} has no effect in Stepscope; "
+            "everything else is recorded as asked"
+        )
+
+
+def _settings(config: Any) -> Mapping[str, Any]:
+    """Return the fields of torch's config, of ours, of a mapping, or of any object."""
+    if config is None:
+        return {}
+    if isinstance(config, ExperimentalConfig):
+        return {each.name: getattr(config, each.name) for each in fields(config)}
+    if hasattr(config, "keys"):
+        return dict(config)
+    state = config.__getstate__() if hasattr(type(config), "__setstate__") else None
+    if isinstance(state, tuple):
+        # torch's hides most of its fields: they come out in the order of its constructor.
+        signature = (type(config).__init__.__doc__ or "").partition("\n")[0]
+        names = re.findall(r", (\w+): ", signature)
+        return dict(zip(names, state, strict=False))
+    return getattr(config, "__dict__", {})

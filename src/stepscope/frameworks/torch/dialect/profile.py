@@ -1,0 +1,152 @@
+"""torch.profiler's ``profile``: a thin adapter over Session."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from stepscope.frameworks.defaults import TorchCollector
+from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
+from stepscope.frameworks.torch.dialect.observer import observer_of_environment
+from stepscope.record.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+    from stepscope.frameworks.torch.dialect.observer import TraceObserver
+    from stepscope.record import MemoryLimit
+    from stepscope.record.options import StackMode
+    from stepscope.record.schedules import ProfilerAction, Schedule
+
+    _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class profile(LowLevelProfile):  # noqa: N801 - torch's name
+    """Records operators and ranges; a context manager, a decorator, or start() and stop().
+
+    The arguments are torch.profiler's; ``with_stack`` may be a StackMode, too. The last four are
+    ours: the program's own NVTX and ITT ranges, DataLoader workers and other child processes, a
+    bound on the buffers, and how PyTorch is recorded.
+    """
+
+    def __init__(
+        self,
+        *,
+        activities: Iterable[Any] | None = None,
+        schedule: Schedule | None = None,
+        on_trace_ready: Callable[[Any], object] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool | StackMode = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: object | None = None,
+        execution_trace_observer: TraceObserver | None = None,
+        acc_events: bool = False,
+        use_cuda: bool | None = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        record_annotations: bool = False,
+        record_workers: bool = False,
+        memory_limit: MemoryLimit | None = None,
+        torch_collector: TorchCollector = TorchCollector.AUTO,
+    ) -> None:
+        """Check the arguments; nothing is recorded before start()."""
+        super().__init__(
+            activities=activities,
+            record_shapes=record_shapes,
+            profile_memory=profile_memory,
+            with_stack=with_stack,
+            with_flops=with_flops,
+            with_modules=with_modules,
+            experimental_config=experimental_config,
+            execution_trace_observer=execution_trace_observer or observer_of_environment(),
+            acc_events=acc_events,
+            use_cuda=use_cuda,
+            custom_trace_id_callback=custom_trace_id_callback,
+            post_processing_timeout_s=post_processing_timeout_s,
+            record_annotations=record_annotations,
+            record_workers=record_workers,
+            memory_limit=memory_limit,
+            torch_collector=torch_collector,
+        )
+        self.on_trace_ready = on_trace_ready
+        self._session = Session(
+            self._recorder,
+            schedule=schedule,
+            on_prepare=self._new_trace_id,
+            on_trace=self._trace_ready,
+        )
+        self._started = False
+
+    def start(self) -> None:
+        """Begin the first step."""
+        self._started = True
+        self._session.start()
+
+    def step(self) -> None:
+        """Tell that a step of the program has ended and the next begins."""
+        self._session.step()
+
+    def stop(self) -> None:
+        """End the run. A second stop() is harmless; one before start() is an error."""
+        assert self._started, "the profiler must be start()ed before stop()"
+        self._session.stop()
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop; an exception goes on after the trace was delivered."""
+        try:
+            self.stop()
+        finally:
+            if self.execution_trace_observer is not None:
+                self.execution_trace_observer.cleanup()
+
+    def __call__(self, function: _F) -> _F:
+        """Decorate a function: each call is one run."""
+
+        @functools.wraps(function)
+        def profiled(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return profiled  # type: ignore[return-value]
+
+    # torch has these as plain attributes, and some callers set them.
+
+    @property
+    def step_num(self) -> int:
+        """Return the number of the current step."""
+        return self._session.step_num
+
+    @step_num.setter
+    def step_num(self, step: int) -> None:
+        self._session.step_num = step
+
+    @property
+    def schedule(self) -> Schedule:
+        """Return the schedule."""
+        return self._session.schedule
+
+    @schedule.setter
+    def schedule(self, schedule: Schedule) -> None:
+        self._session.schedule = schedule
+
+    @property
+    def current_action(self) -> ProfilerAction:
+        """Return what the schedule says of the current step."""
+        return self._session.action
+
+    def _trace_ready(self) -> None:
+        if self.on_trace_ready is not None:
+            self.on_trace_ready(self)

@@ -1,0 +1,205 @@
+"""What a profiler of torch's dialect gives when it has recorded: lists, files, metadata."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+from stepscope.trace.build import empty_trace
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from stepscope.analysis.host.modules import ModuleTable
+    from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
+    from stepscope.record.recorder import Recorder
+    from stepscope.trace.model import Trace
+
+
+class ProfileResults:
+    """The results of a recorder's last cycle, and what the user adds to them."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        *,
+        with_flops: bool = False,
+    ) -> None:
+        """Look at a recorder that has not recorded yet."""
+        self.with_flops = with_flops
+        self.custom_trace_id_callback = custom_trace_id_callback
+        self._recorder = recorder
+        self._trace_id: str | None = None  # as long as nothing was prepared
+        self._metadata: dict[str, Any] = {}
+
+    @property
+    def trace(self) -> Trace:
+        """Return the last finished cycle; an empty trace while the first is being recorded.
+
+        With ``acc_events=True``: all finished cycles.
+        """
+        if self._recorder.active:
+            return empty_trace()
+        trace = self._recorder.trace
+        assert trace is not None, (
+            "the profiler has no results: nothing was recorded between start() and stop()"
+        )
+        user = {**self._metadata, "trace_id": self._trace_id}
+        return replace(trace, info=replace(trace.info, user=user))
+
+    def _finished_trace(self, what: str) -> Trace:
+        assert self._trace_id is not None, f"the profiler must be start()ed before {what}()"
+        if self._recorder.active:
+            raise RuntimeError(f"{what}() while the profiler is recording: call stop() first")
+        return self.trace
+
+    def get_trace_id(self) -> str | None:
+        """Return the id that is written into the trace; None before start()."""
+        return self._trace_id
+
+    def set_custom_trace_id_callback(self, callback: Callable[[], str] | None) -> None:
+        """Let a function name the traces from the next cycle on."""
+        self.custom_trace_id_callback = callback
+
+    def _new_trace_id(self) -> None:
+        make_id = self.custom_trace_id_callback
+        self._trace_id = make_id() if make_id else uuid.uuid4().hex.upper()
+
+    @property
+    def profiler(self) -> Results | None:
+        """Return the results under the names that older code looks for; None before start()."""
+        return None if self._trace_id is None else Results(self)
+
+    def events(self) -> EventList:
+        """Return the events of the last cycle; none while it is being recorded."""
+        return EventList(self.trace, with_flops=self.with_flops)
+
+    def key_averages(
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+    ) -> AverageList:
+        """Return the events of the last cycle, summed by name."""
+        return self.events().key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name
+        )
+
+    def module_table(self, depth: int | None = None) -> ModuleTable:
+        """Return the last cycle summed up by module, needs ``with_modules=True``.
+
+        Modules below ``depth`` count for the one that holds them at that depth.
+        """
+        from stepscope.analysis.host.modules import module_table
+
+        return module_table(self.trace, depth)
+
+    def export_chrome_trace(
+        self, path: str | os.PathLike[str], use_python_export: bool = False
+    ) -> None:
+        """Write the trace for Chrome, Perfetto and others; a path that ends in .gz is compressed.
+
+        May be called again, also with another path. torch's choice of a writer has no meaning here.
+        """
+        del use_python_export
+        trace = self._finished_trace("export_chrome_trace")
+        from stepscope.formats.chrome.write import export_chrome
+
+        export_chrome(trace, path)
+
+    def export_stacks(
+        self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
+    ) -> None:
+        """Write the stacks with their times for a flame graph: FlameGraph's and speedscope's."""
+        self._finished_trace("export_stacks")
+        self.events().export_stacks(path, metric)
+
+    def export_memory_timeline(
+        self, path: str | os.PathLike[str], device: str | None = None
+    ) -> None:
+        """Write the use of memory over time: .html, .json, .json.gz or .raw.json.gz."""
+        trace = self._finished_trace("export_memory_timeline")
+        from stepscope.formats.memory_timeline import export_memory_timeline
+
+        export_memory_timeline(trace, path, device)
+
+    def export_html(self, path: str | os.PathLike[str]) -> None:
+        """Write the report: one HTML file that opens offline, in any browser."""
+        trace = self._finished_trace("export_html")
+        from stepscope.report.build import export_html
+
+        export_html(trace, path)
+
+    def _repr_html_(self) -> str:
+        """Return the overview of the last cycle for a notebook."""
+        from stepscope.report.notebook import nothing_html
+
+        if self._trace_id is None or self._recorder.active or self._recorder.trace is None:
+            return nothing_html("The profiler has no results yet.")
+        return self.trace._repr_html_()
+
+    # Metadata: kept whenever it is given, and written with every export from then on.
+
+    def add_metadata(self, key: str, value: str) -> None:
+        """Keep a text with the trace."""
+        self._metadata[key] = value
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Keep a JSON value, given as text, with the trace."""
+        try:
+            self._metadata[key] = json.loads(value, parse_constant=_refuse_constant)
+        except ValueError as error:
+            raise ValueError(
+                f"add_metadata_json({key!r}, ...) needs valid JSON, not {value!r}: {error}; "
+                "use add_metadata for plain text"
+            ) from None
+
+    def preset_metadata_json(self, key: str, value: str) -> None:
+        """Keep a JSON value with every trace of this profiler."""
+        self.add_metadata_json(key, value)
+
+
+class Results:
+    """What ``prof.profiler`` is in torch: the events of the last cycle."""
+
+    def __init__(self, profile: ProfileResults) -> None:
+        """Look at a profiler's results as they are now."""
+        self._profile = profile
+        self.function_events = profile.events()
+        self.trace_id = profile.get_trace_id()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """Return the host's time in µs, no moment of a thread counted twice."""
+        return self.function_events.self_cpu_time_total
+
+    def total_average(self) -> FunctionEventAvg:
+        """Return the sum of all events."""
+        return self.function_events.total_average()
+
+    def key_averages(self, *args: Any, **kwargs: Any) -> AverageList:
+        """Return the events summed by name."""
+        return self.function_events.key_averages(*args, **kwargs)
+
+    def table(self, *args: Any, **kwargs: Any) -> str:
+        """Return the events as a table."""
+        return self.function_events.table(*args, **kwargs)
+
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace for Chrome, Perfetto and others."""
+        self._profile.export_chrome_trace(path)
+
+    def export_stacks(
+        self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
+    ) -> None:
+        """Write the stacks for a flame graph."""
+        self._profile.export_stacks(path, metric)
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")

@@ -1,0 +1,113 @@
+"""What a DataLoader does where it loads: it fetches batches, reads items and collates them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import record_function
+from stepscope.record.shared_patches import Patches, PatchesWhenImported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.trace.build import Captured
+
+_MODULE = "torch.utils.data._utils.fetch"
+
+
+class LoaderRanges:
+    """The source: a range around every fetch, and in it around each item and the collation."""
+
+    name = "DataLoader"
+
+    def __init__(self) -> None:
+        """Touch nothing yet."""
+        self._patches = PatchesWhenImported(_MODULE, _fetchers)
+
+    def prepare(self) -> None:
+        """Nothing here is slow."""
+
+    def start(self) -> None:
+        """Mark fetches from now on."""
+        self._patches.start()
+
+    def stop(self) -> None:
+        """Mark them no longer."""
+        self._patches.stop()
+
+    def collect(self) -> Captured | None:
+        """Return None: the recorder has the ranges."""
+        return None
+
+    def describe(self) -> str:
+        """Say what is recorded."""
+        return "fetches, items and collations of data loaders"
+
+    def overhead_ns(self) -> float:
+        """Return 0: a range costs what every range costs."""
+        return 0.0
+
+
+def _patch_fetchers(patches: Patches) -> None:
+    fetch = sys.modules[_MODULE]
+    for name, of_items in (
+        ("_MapDatasetFetcher", ("dataset", _Items)),
+        ("_IterableDatasetFetcher", ("dataset_iter", _Iterator)),
+    ):
+        fetcher = getattr(fetch, name, None)
+        if fetcher is not None:
+            patches.replace(fetcher, "fetch", _ranged_fetch(fetcher.fetch, *of_items))
+
+
+def _ranged_fetch(plain: Callable[..., Any], attribute: str, wrapper: Any) -> Callable[..., Any]:
+    def fetch(self: Any, indices: Any) -> Any:
+        items, collate = getattr(self, attribute), self.collate_fn
+        name = type(self.dataset).__name__
+        setattr(self, attribute, wrapper(items, name))
+        self.collate_fn = record_function(_name_of(collate))(collate)
+        try:
+            with record_function(f"DataLoader fetch: {name}"):
+                return plain(self, indices)
+        finally:
+            setattr(self, attribute, items)
+            self.collate_fn = collate
+
+    return fetch
+
+
+def _name_of(function: Any) -> str:
+    return f"collate: {getattr(function, '__qualname__', type(function).__name__)}"
+
+
+class _Items:
+    """A dataset whose items are read in ranges; in all else it is the dataset."""
+
+    def __init__(self, dataset: Any, name: str) -> None:
+        self._dataset = dataset
+        self._range = record_function(f"{name}.__getitem__")
+
+    def __getitem__(self, index: Any) -> Any:
+        with self._range:
+            return self._dataset[index]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._dataset, name)
+
+
+class _Iterator:
+    """An iterator whose items come in ranges."""
+
+    def __init__(self, items: Any, name: str) -> None:
+        self._items = items
+        self._range = record_function(f"{name}.__next__")
+
+    def __iter__(self) -> _Iterator:
+        return self
+
+    def __next__(self) -> Any:
+        with self._range:
+            return next(self._items)
+
+
+_fetchers = Patches(_patch_fetchers)

@@ -1,0 +1,94 @@
+"""PyTorch operators, backward functions and user scopes of all threads, through the bridge."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+from stepscope import _native
+from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError, load_library
+from stepscope.frameworks.torch.cuda_memory import CudaMemory
+from stepscope.frameworks.torch.owners import TorchOwners
+
+if TYPE_CHECKING:
+    from stepscope.record.options import RecordOptions
+    from stepscope.trace.build import Captured
+
+_CALIBRATION_ROUNDS = 2_000
+
+_loaded: ctypes.CDLL | None = None
+
+
+def load_bridge(torch: Any) -> ctypes.CDLL:
+    """Return the bridge, built and loaded; raise BridgeUnavailableError when that cannot be."""
+    global _loaded  # noqa: PLW0603 - one bridge a process; it is never unloaded
+    if _loaded is None:
+        bridge = load_library(torch)
+        bridge.stepscope_bridge_init.argtypes = [ctypes.c_void_p]
+        bridge.stepscope_bridge_overhead_ns.restype = ctypes.c_double
+        if bridge.stepscope_bridge_init(_native.core_api_address()):
+            raise BridgeUnavailableError("the bridge was built for another version of Stepscope")
+        os.register_at_fork(after_in_child=bridge.stepscope_bridge_reset)
+        _loaded = bridge
+    return _loaded
+
+
+@functools.cache
+def _calibrated_ns(bridge: ctypes.CDLL) -> float:
+    window = _native.open_window(0, False)
+    bridge.stepscope_bridge_start(False, False)
+    try:
+        return float(bridge.stepscope_bridge_overhead_ns(_CALIBRATION_ROUNDS))
+    finally:
+        bridge.stepscope_bridge_stop(False, False)
+        _native.close_window(window)
+
+
+class TorchOps:
+    """The bridge as a source: while it is started, torch's callbacks fill the recorder."""
+
+    name = "torch"
+
+    def __init__(self, torch: Any, options: RecordOptions) -> None:
+        """Take an imported torch whose bridge loads."""
+        self._torch = torch
+        self._bridge = load_bridge(torch)
+        self._wishes = (options.shapes, options.memory)
+        self._owners = TorchOwners() if options.memory else None
+        self._cuda_memory = CudaMemory(torch) if options.memory and options.device else None
+
+    def prepare(self) -> None:
+        """Build what the CUDA allocator needs; the bridge itself is loaded."""
+        if self._cuda_memory is not None:
+            self._cuda_memory.prepare()
+
+    def start(self) -> None:
+        """Register the callbacks."""
+        self._bridge.stepscope_bridge_start(*self._wishes)
+        if self._cuda_memory is not None:
+            self._cuda_memory.start()
+        if self._owners is not None:
+            self._owners.start()
+
+    def stop(self) -> None:
+        """Remove them."""
+        if self._owners is not None:
+            self._owners.stop()
+        if self._cuda_memory is not None:
+            self._cuda_memory.stop()
+        self._bridge.stepscope_bridge_stop(*self._wishes)
+
+    def collect(self) -> Captured | None:
+        """Return None: the recorder has it all."""
+        return None
+
+    def describe(self) -> str:
+        """Say what is used."""
+        return f"operators of torch {self._torch.__version__}, all threads, through the bridge"
+
+    def overhead_ns(self) -> float:
+        """Return the calibrated cost of one operator; measured where nobody records it."""
+        watched = _native.recording() or self._torch.autograd._profiler_enabled()
+        return 0.0 if watched else _calibrated_ns(self._bridge)

@@ -1,0 +1,128 @@
+"""Lets code that uses torch.profiler record through Stepscope, with no change to it.
+
+torch's classes stay what they are, wherever a program holds them: only their ``__init__`` is
+replaced. It turns the new object into one of a class that derives from Stepscope's profiler first
+and from torch's second. So ``isinstance`` and subclasses, also those made before, go on to work.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from stepscope.notices import notify
+from stepscope.record.post_import import PostImport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+_lock = threading.RLock()
+_depth = 0
+_originals: dict[type, Callable[..., None]] = {}  # the __init__ of each class that is replaced
+
+
+class _Patch:
+    """Ends one patch_torch() with its block."""
+
+    def __enter__(self) -> None:
+        """The patch is in force already."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        unpatch_torch()
+
+
+def patch_torch() -> _Patch:
+    """Let every profiler of torch that is made from now on record through Stepscope.
+
+    ``torch.profiler.profile`` and ``torch.autograd.profiler.profile`` are meant. Call
+    unpatch_torch() as often as this, or write ``with patch_torch():``. A torch that is not imported
+    yet is patched when it is.
+    """
+    global _depth  # noqa: PLW0603 - torch is one for the process, too
+    with _lock:
+        _depth += 1
+        if _depth == 1:
+            if "torch" in sys.modules:
+                _apply()
+            else:
+                _hook.install()
+    return _Patch()
+
+
+def unpatch_torch() -> None:
+    """Take one patch_torch() back; the last one leaves torch as it was. More are harmless.
+
+    Profilers that were made in between go on to be ours.
+    """
+    global _depth  # noqa: PLW0603
+    with _lock:
+        if _depth == 0:
+            return
+        _depth -= 1
+        if _depth == 0:
+            _hook.remove()
+            while _originals:
+                cls, init = _originals.popitem()
+                cls.__init__ = init  # type: ignore[misc]
+
+
+def _apply(_torch: object = None) -> None:
+    import torch.autograd.profiler
+    import torch.profiler.profiler
+
+    from stepscope.frameworks.torch.dialect import legacy, lowlevel
+    from stepscope.frameworks.torch.dialect.profile import profile
+
+    with _lock:
+        if _depth == 0:
+            return
+        _replace_init(torch.profiler.profiler.profile, profile)
+        _replace_init(torch.profiler.profiler._KinetoProfile, lowlevel.LowLevelProfile)
+        _replace_init(torch.autograd.profiler.profile, legacy.profile)
+
+
+_hook = PostImport("torch", _apply)
+
+
+def _replace_init(theirs: type, ours: type) -> None:
+    original = vars(theirs)["__init__"]
+    our_init = vars(ours)["__init__"]
+
+    @functools.wraps(original)  # some callers look at the signature
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _is_part_of_a_real_one(sys._getframe(1).f_globals.get("__name__")):
+            original(self, *args, **kwargs)
+            return
+        try:
+            self.__class__ = _recording_class(self.__class__, theirs, ours)
+        except TypeError as error:  # a metaclass or slots of the program's own
+            notify(f"{type(self).__name__} records with torch's own profiler: {error}")
+            original(self, *args, **kwargs)
+            return
+        our_init(self, *args, **kwargs)
+
+    _originals[theirs] = original
+    theirs.__init__ = init  # type: ignore[misc]
+
+
+def _is_part_of_a_real_one(caller: str | None) -> bool:
+    """Tell whether a profiler of torch that was made before the patch makes its inner one."""
+    return caller == "torch.profiler.profiler"
+
+
+@functools.cache
+def _recording_class(cls: type, theirs: type, ours: type) -> type:
+    """Return ``cls`` with our methods in front of torch's, and behind those of a subclass."""
+    if issubclass(cls, ours):
+        return cls
+    bases = (ours, theirs) if cls is theirs else (cls, _recording_class(theirs, theirs, ours))
+    told = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    return type(cls.__name__, bases, told)

@@ -1,0 +1,192 @@
+"""The Recorder: sources and a window over the native buffers; every start to stop is a Trace."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from stepscope import _native
+from stepscope.record.source import Watcher
+from stepscope.record.window import Window, range_overhead_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from stepscope.record import MemoryLimit
+    from stepscope.record.capture import Recorded
+    from stepscope.record.source import Source
+    from stepscope.trace.build import Captured
+    from stepscope.trace.model import Losses, Trace
+
+
+class Recorder:
+    """Records what its sources see, whenever it is told to."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        limit: MemoryLimit | None = None,
+        *,
+        keep_cycles: bool = False,
+    ) -> None:
+        """Take the sources; ``keep_cycles`` lets ``trace`` hold every cycle, not the last only."""
+        self._sources = tuple(sources)
+        self._limit = limit
+        self._keep_cycles = keep_cycles
+        self._cycles: list[Trace] = []
+        self._window: Window | None = None
+        self._on: list[Source] = []  # the sources that are started
+        self._parts: list[Captured] = []  # what sources kept of their own before a pause
+        self._paused_ns: int | None = None
+        self._pauses_ns: list[tuple[int, int]] = []
+        self._pid = os.getpid()
+
+    @property
+    def trace(self) -> Trace | None:
+        """Return what was recorded; None before the first cycle has ended."""
+        if len(self._cycles) > 1:
+            from stepscope.trace.join import join_traces
+
+            self._cycles = [join_traces(self._cycles)]
+        return self._cycles[0] if self._cycles else None
+
+    @property
+    def active(self) -> bool:
+        """Tell whether events are being recorded now; in a forked child they are not."""
+        return self._window is not None and os.getpid() == self._pid
+
+    def open(self) -> None:
+        """Let sources know that a run begins, and with it steps that may not be recorded."""
+        for source in self._sources:
+            if isinstance(source, Watcher):
+                source.open()
+
+    def close(self) -> None:
+        """Let them know that it has ended."""
+        for source in self._sources:
+            if isinstance(source, Watcher):
+                source.close()
+
+    def prepare(self) -> None:
+        """Do everything slow, so that ``start`` is quick."""
+        for source in self._sources:
+            source.prepare()
+
+    def start(self) -> None:
+        """Begin a cycle; when a source cannot start, nothing is left on."""
+        if self.active:
+            raise RuntimeError("this profiler is already recording: stop it before it starts again")
+        self._pid = os.getpid()
+        self._on = []  # a forked child may have its parent's
+        self._window = Window(self._limit)
+        self._parts, self._pauses_ns, self._paused_ns = [], [], None
+        try:
+            self._start_sources()
+        except BaseException:
+            self.abandon()
+            raise
+        self._window.restart()
+
+    def stop(self) -> Trace | None:
+        """End the cycle and return its trace; None when there is no cycle."""
+        window = self._window if self.active else None
+        self._window = None
+        if window is None:
+            return None
+        try:
+            self._stop_sources()
+        finally:
+            recorded = window.close()
+        self._end_pause(recorded.end_ns)
+        self._collect()
+        trace = self._built(recorded)
+        self._cycles = [*self._cycles, trace] if self._keep_cycles else [trace]
+        return trace
+
+    def pause(self) -> None:
+        """Leave out what starts from now on; what is already running is kept."""
+        if self.active and self._paused_ns is None:
+            self._paused_ns = _native.now_ns()
+            self._stop_sources()
+            self._collect()
+
+    def resume(self) -> None:
+        """Record again what starts from now on."""
+        if self.active and self._paused_ns is not None:
+            self._start_sources()
+            self._end_pause(_native.now_ns())
+
+    def abandon(self) -> None:
+        """Leave nothing on after a failure."""
+        window, self._window = self._window, None
+        try:
+            self._stop_sources()
+        finally:
+            if window is not None:
+                window.close()
+
+    def note_thread_names(self) -> None:
+        """Remember what the threads that run now are called."""
+        if self._window is not None:
+            self._window.note_thread_names()
+
+    def _start_sources(self) -> None:
+        for source in self._sources:
+            source.start()
+            self._on.append(source)
+
+    def _stop_sources(self) -> None:
+        with ExitStack() as each:  # one that fails does not keep the others running
+            while self._on:
+                each.callback(self._on.pop(0).stop)
+
+    def _collect(self) -> None:
+        self._parts += [part for source in self._sources if (part := source.collect()) is not None]
+
+    def _end_pause(self, now_ns: int) -> None:
+        if self._paused_ns is not None:
+            self._pauses_ns.append((self._paused_ns, now_ns))
+            self._paused_ns = None
+
+    def _built(self, recorded: Recorded) -> Trace:
+        from stepscope.trace.build import build
+        from stepscope.trace.describe import describe_process
+        from stepscope.trace.merge import merge_parts
+        from stepscope.trace.select import started_outside
+
+        captured = merge_parts([recorded.captured, *self._parts])
+        self._parts = []
+        costs = [cost for source in self._sources if (cost := source.overhead_ns())]
+        info = describe_process(
+            start_ns=recorded.start_ns,
+            end_ns=recorded.end_ns,
+            losses=self._losses(recorded.losses),
+            sources=_descriptions(self._sources),
+            overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
+            devices=self._told("devices"),
+            code_folders=self._told("code_folders"),
+        )
+        return build(started_outside(captured, self._pauses_ns), info)
+
+    def _told(self, what: str) -> tuple[Any, ...]:
+        """Return what sources say beside their events; most say nothing."""
+        return tuple(each for source in self._sources for each in getattr(source, what, ()))
+
+    def _losses(self, own: Losses) -> Losses:
+        """Add what was lost elsewhere: in child processes, or by the device's collector."""
+        from stepscope.record.limits import Keep
+        from stepscope.trace.model import Losses
+
+        lost = sum(getattr(source, "lost", 0) for source in self._sources)
+        if not lost:
+            return own
+        if self._limit is None:
+            return replace(own, events=own.events + lost)
+        policy = "oldest" if self._limit.keep is Keep.NEWEST else "newest"
+        return Losses(own.events + lost, policy, self._limit.bytes)
+
+
+def _descriptions(sources: Iterable[Source]) -> dict[str, str]:
+    return {source.name: says for source in sources if (says := source.describe())}

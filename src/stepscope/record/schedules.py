@@ -1,0 +1,123 @@
+"""Schedules: what to do at each step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from stepscope.enums import NamedAlike, is_alike
+
+__all__ = ["ProfilerAction", "Schedule", "always_record", "as_action", "cycles", "schedule"]
+
+
+class ProfilerAction(NamedAlike):
+    """What the profiler does during one step; equal to torch.profiler's member of that name."""
+
+    NONE = 0
+    WARMUP = 1
+    RECORD = 2
+    RECORD_AND_SAVE = 3
+
+
+Schedule = Callable[[int], ProfilerAction]
+
+
+def as_action(state: Any, step: int, states: type[Enum] = ProfilerAction) -> ProfilerAction:
+    """Take what a schedule returned: our members, and the framework's own by their name.
+
+    ``states`` is what the dialect calls the actions; the values are the same.
+    """
+    if isinstance(state, ProfilerAction):
+        return state
+    if isinstance(state, Enum) and is_alike(state, states):
+        if state.name in states.__members__:
+            return ProfilerAction(states[state.name].value)
+        raise ValueError(f"the schedule returned {state!r} for step {step}: it is not known here")
+    raise TypeError(
+        f"the schedule returned {state!r} for step {step}: it must return a {states.__name__}"
+    )
+
+
+def always_record(_step: int) -> ProfilerAction:
+    """Record from start to stop."""
+    return ProfilerAction.RECORD
+
+
+def schedule(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int = 0,
+    skip_first: int = 0,
+    skip_first_wait: int = 0,
+) -> Schedule:
+    """Return cycles of ``wait`` idle, ``warmup`` discarded and ``active`` recorded steps.
+
+    ``repeat`` limits the number of cycles (0: none), ``skip_first`` steps pass before the first,
+    and a ``skip_first_wait`` other than 0 leaves out the first cycle's wait.
+    """
+    counts = {
+        "wait": wait,
+        "warmup": warmup,
+        "repeat": repeat,
+        "skip_first": skip_first,
+        "skip_first_wait": skip_first_wait,
+    }
+    for name, count in counts.items():
+        if count < 0:
+            raise AssertionError(f"Invalid profiler schedule: {name}={count} is negative")
+    if active <= 0:
+        raise AssertionError(
+            f"Invalid profiler schedule: active={active} records nothing; give 1 or more"
+        )
+    if warmup == 0:
+        warnings.warn(
+            "Profiler won't be using a warmup (warmup=0): the first recorded step pays for "
+            "starting to record",
+            stacklevel=2,
+        )
+    return cycles(
+        wait=wait,
+        warmup=warmup,
+        active=active,
+        repeat=repeat,
+        skip_first=skip_first,
+        skip_first_wait=bool(skip_first_wait),
+    )
+
+
+def cycles(
+    *,
+    wait: int,
+    warmup: int,
+    active: int,
+    repeat: int,
+    skip_first: int,
+    skip_first_wait: bool = False,
+) -> Schedule:
+    """Return what ``schedule`` returns, of arguments that were checked."""
+    cycle = wait + warmup + active
+
+    def action_at(step: int) -> ProfilerAction:
+        if step < 0:
+            raise AssertionError(f"a step number cannot be negative: {step}")
+        if step < skip_first:
+            return ProfilerAction.NONE
+        step -= skip_first
+        if skip_first_wait:
+            step += wait
+        if repeat > 0 and step // cycle >= repeat:
+            return ProfilerAction.NONE
+        position = step % cycle
+        if position < wait:
+            return ProfilerAction.NONE
+        if position < wait + warmup:
+            return ProfilerAction.WARMUP
+        if position < cycle - 1:
+            return ProfilerAction.RECORD
+        return ProfilerAction.RECORD_AND_SAVE
+
+    return action_at

@@ -1,0 +1,235 @@
+"""The Session: one state machine for every dialect, over a Recorder that yields Traces."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepscope import _native
+from stepscope.notices import warn_user
+from stepscope.record.interrupts import HeldInterrupts
+from stepscope.record.recorder import Recorder
+from stepscope.record.schedules import ProfilerAction, always_record, as_action
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from enum import Enum
+
+    from stepscope.record.source import Source
+    from stepscope.trace.model import Trace
+
+NONE = ProfilerAction.NONE
+WARMUP = ProfilerAction.WARMUP
+RECORD = ProfilerAction.RECORD
+RECORD_AND_SAVE = ProfilerAction.RECORD_AND_SAVE
+
+# What happens between two steps, by the actions of both; None is the end of the program's run.
+# The words are methods of Session.
+_TRANSITIONS: Mapping[tuple[ProfilerAction, ProfilerAction | None], tuple[str, ...]] = {
+    (NONE, NONE): (),
+    (NONE, WARMUP): ("_prepare",),
+    (NONE, RECORD): ("_prepare", "_record"),
+    (NONE, RECORD_AND_SAVE): ("_prepare", "_record"),
+    (NONE, None): (),
+    (WARMUP, NONE): ("_warn_unrecorded",),
+    (WARMUP, WARMUP): (),
+    (WARMUP, RECORD): ("_record",),
+    (WARMUP, RECORD_AND_SAVE): ("_record",),
+    (WARMUP, None): ("_record", "_save"),
+    (RECORD, NONE): ("_save", "_warn_unsaved"),
+    (RECORD, WARMUP): ("_save", "_warn_unsaved", "_prepare"),
+    (RECORD, RECORD): (),
+    (RECORD, RECORD_AND_SAVE): (),
+    (RECORD, None): ("_save", "_deliver"),
+    (RECORD_AND_SAVE, NONE): ("_save", "_deliver"),
+    (RECORD_AND_SAVE, WARMUP): ("_save", "_deliver", "_prepare"),
+    (RECORD_AND_SAVE, RECORD): ("_save", "_deliver", "_prepare", "_record"),
+    (RECORD_AND_SAVE, RECORD_AND_SAVE): ("_save", "_deliver", "_prepare", "_record"),
+    (RECORD_AND_SAVE, None): ("_save", "_deliver"),
+}
+
+# The same where a cycle that was cut short is delivered, and a warm-up leaves the last trace alone.
+_DELIVERING_TRANSITIONS = {
+    **_TRANSITIONS,
+    (WARMUP, None): ("_warn_unrecorded",),
+    (RECORD, NONE): ("_save", "_deliver", "_warn_delivered"),
+    (RECORD, WARMUP): ("_save", "_deliver", "_warn_delivered", "_prepare"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What a Session calls things, and what it does with a cycle that is cut short."""
+
+    states: type[Enum] = ProfilerAction  # the names of the actions; the values are theirs
+    step_name: str = "ProfilerStep#"
+    cut_cycle: str = "Incorrect schedule: {} is followed by {}"  # how the warning begins
+    delivers_cut_cycles: bool = False
+
+
+TORCH = Dialect()
+
+
+class Session:
+    """Records what its sources see, as a schedule says, one Trace a cycle."""
+
+    def __init__(
+        self,
+        recorder: Recorder | Sequence[Source],
+        *,
+        schedule: Callable[[int], Any] | None = None,
+        on_prepare: Callable[[], object] | None = None,
+        on_trace: Callable[[], object] | None = None,
+        dialect: Dialect = TORCH,
+    ) -> None:
+        """Take a recorder, or the sources for one.
+
+        ``on_prepare`` is called before each cycle, ``on_trace`` when ``trace`` holds one.
+        """
+        self.recorder = recorder if isinstance(recorder, Recorder) else Recorder(recorder)
+        self.schedule: Callable[[int], Any] = schedule or always_record
+        self.on_prepare = on_prepare
+        self.on_trace = on_trace
+        self._dialect = dialect
+        self._transitions = _DELIVERING_TRANSITIONS if dialect.delivers_cut_cycles else _TRANSITIONS
+        self.step_num = 0
+        self.action = self._action_at(0)
+        self.running = False
+        self._mark_steps = schedule is not None
+        self._step_range: _native.record_function | None = None
+        self._undelivered = False
+        self._pid = os.getpid()
+
+    def start(self) -> None:
+        """Begin the first step."""
+        if self.running and self._alive():
+            raise RuntimeError("this profiler is already started: stop() it before start()")
+        self._pid = os.getpid()
+        self._undelivered = False
+        try:
+            with HeldInterrupts():
+                self.running = True
+                self.recorder.open()
+                self._go(NONE, self.action)
+                self._open_step()
+        except BaseException:
+            self._give_up()
+            raise
+
+    def step(self) -> None:
+        """End this step and begin the next."""
+        if self.running and not self._alive():
+            return
+        with HeldInterrupts():
+            self._close_step()
+            before = self.action
+            self.step_num += 1
+            self.action = self._action_at(self.step_num)
+            if self.running:
+                self._go(before, self.action)
+            if self.running:
+                self._open_step()
+
+    def stop(self) -> None:
+        """End the run; what was recorded and not yet delivered is delivered."""
+        with HeldInterrupts():
+            if not self.running:
+                return
+            self.running = False
+            if not self._alive():
+                return
+            self._close_step()
+            try:
+                self._go(self.action, None)
+            finally:
+                self.recorder.close()
+
+    @property
+    def trace(self) -> Trace | None:
+        """Return the last finished cycle, or all of them; None before the first."""
+        return self.recorder.trace
+
+    @property
+    def recording(self) -> bool:
+        """Tell whether events are being recorded now."""
+        return self.recorder.active
+
+    def _alive(self) -> bool:
+        """Tell whether this is the process that started; a forked child is clean."""
+        return os.getpid() == self._pid
+
+    def _action_at(self, step: int) -> ProfilerAction:
+        return as_action(self.schedule(step), step, self._dialect.states)
+
+    def _go(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
+        # A failing callback does not end the run: the moves after it are made, then it is heard.
+        # Anything else that fails does end it, with nothing left on.
+        failure: BaseException | None = None
+        for move in self._transitions[before, after]:
+            try:
+                getattr(self, move)()
+            except BaseException as error:
+                if move != "_deliver":
+                    self._give_up()
+                    raise
+                failure = error
+            if after is not None and not self.running:
+                break  # the callback stopped us
+        if failure is not None:
+            raise failure
+
+    def _give_up(self) -> None:
+        """Leave nothing on after a failure."""
+        self.running = False
+        self.recorder.abandon()
+        self.recorder.close()
+
+    def _open_step(self) -> None:
+        if self._mark_steps and self.recorder.active:
+            self.recorder.note_thread_names()
+            self._step_range = _native.record_function(f"{self._dialect.step_name}{self.step_num}")
+            self._step_range.__enter__()
+
+    def _close_step(self) -> None:
+        if self._step_range is not None:
+            self._step_range.__exit__()
+            self._step_range = None
+
+    # The moves of the transition table.
+
+    def _prepare(self) -> None:
+        if self.on_prepare is not None:
+            self.on_prepare()
+        self.recorder.prepare()
+
+    def _record(self) -> None:
+        self.recorder.start()
+
+    def _save(self) -> None:
+        self._undelivered = self.recorder.stop() is not None or self._undelivered
+
+    def _deliver(self) -> None:
+        if self._undelivered and self.on_trace is not None:
+            self._undelivered = False
+            self.on_trace()
+
+    def _warn_unrecorded(self) -> None:
+        self._warn(WARMUP, "nothing of this cycle was recorded")
+
+    def _warn_unsaved(self) -> None:
+        self._warn(RECORD, "this cycle's trace is kept, but on_trace_ready is not called")
+
+    def _warn_delivered(self) -> None:
+        self._warn(RECORD, "this cycle's trace is handed to on_trace_ready all the same")
+
+    def _warn(self, before: ProfilerAction, consequence: str) -> None:
+        after = self.action if self.running else NONE
+        begin = self._dialect.cut_cycle.format(self._word(before), self._word(after))
+        warn_user(
+            f"{begin} at step {self.step_num}; {consequence}. "
+            f"End a cycle with {self._word(RECORD_AND_SAVE)}."
+        )
+
+    def _word(self, action: ProfilerAction) -> str:
+        return self._dialect.states(action.value).name

@@ -1,0 +1,134 @@
+"""Attributes of other people's modules that are replaced while something records."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from stepscope.record.post_import import PostImport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping
+    from types import ModuleType
+
+_MISSING = object()
+_all: weakref.WeakSet[Patches] = weakref.WeakSet()
+
+
+class Patches:
+    """Replacements that several recordings share: made for the first, undone after the last."""
+
+    def __init__(self, apply: Callable[[Patches], None]) -> None:
+        """Take what makes the replacements, by means of the methods below."""
+        self._apply = apply
+        self._lock = threading.RLock()
+        self._users = 0
+        self._undo: list[Callable[[], None]] = []
+        _all.add(self)
+
+    def acquire(self) -> None:
+        """Make the replacements, unless another recording has."""
+        with self._lock:
+            if not self._users:
+                try:
+                    self._apply(self)
+                except BaseException:
+                    self._undo_all()
+                    raise
+            self._users += 1
+
+    def release(self) -> None:
+        """Undo them when no other recording needs them."""
+        with self._lock:
+            self._users = max(self._users - 1, 0)
+            if not self._users:
+                self._undo_all()
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute until the end.
+
+        Somebody who wraps ours in the meantime keeps it: ours must work after the end, too.
+        """
+        before = vars(owner).get(name, _MISSING)
+        setattr(owner, name, value)
+
+        def undo() -> None:
+            if vars(owner).get(name, _MISSING) is not value:
+                return
+            if before is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)
+
+        self.on_undo(undo)
+
+    def replace_item(self, owner: MutableMapping[str, Any], key: str, value: Any) -> None:
+        """Set an item that is there until the end."""
+        before = owner[key]
+        owner[key] = value
+
+        def undo() -> None:
+            if owner.get(key) is value:
+                owner[key] = before
+
+        self.on_undo(undo)
+
+    def on_undo(self, undo: Callable[[], None]) -> None:
+        """Have something done at the end; what was asked for last is done first."""
+        with self._lock:
+            self._undo.append(undo)
+
+    def forget_in_fork(self) -> None:
+        """Undo all in a forked child: nothing records there."""
+        self._lock = threading.RLock()  # a thread that is not in the child may hold the old one
+        self._users = 0
+        self._undo_all()
+
+    def _undo_all(self) -> None:
+        while self._undo:
+            self._undo.pop()()
+
+
+class PatchesWhenImported:
+    """One recording's share in replacements that wait for a module to be imported."""
+
+    def __init__(self, module: str, patches: Patches) -> None:
+        """Remember both; nothing is imported."""
+        self._module = module
+        self._patches = patches
+        self._on = False
+        self._holds = False
+        self._hook = PostImport(module, self._imported)
+
+    def start(self) -> None:
+        """Make the replacements now, or when the program has imported the module."""
+        self._on = True
+        module = sys.modules.get(self._module)
+        if module is None or getattr(module.__spec__, "_initializing", False):
+            self._hook.install()
+        else:
+            self._imported(module)
+
+    def stop(self) -> None:
+        """Give up the share."""
+        self._on = False
+        self._hook.remove()
+        if self._holds:
+            self._holds = False
+            self._patches.release()
+
+    def _imported(self, _: ModuleType) -> None:
+        if self._on and not self._holds:
+            self._patches.acquire()
+            self._holds = True
+
+
+def _forget_in_fork() -> None:
+    for patches in tuple(_all):
+        patches.forget_in_fork()
+
+
+os.register_at_fork(after_in_child=_forget_in_fork)

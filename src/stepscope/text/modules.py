@@ -1,0 +1,167 @@
+"""The table of modules as text, CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.formats.files import ExportError, output_file
+from stepscope.text.averages import printable, time_text
+from stepscope.text.layout import Column, text_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stepscope.analysis.host.modules import ModuleTable
+    from stepscope.trace.model import Int64
+
+_OUTSIDE = "(outside of modules)"
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_COUNT_UNITS = ("", "k", "M", "G", "T", "P", "E")
+
+
+def module_table_text(
+    rows: ModuleTable,
+    *,
+    sort_by: str | None = None,
+    row_limit: int = -1,
+    max_name_width: int = 55,
+    time_unit: str | None = None,
+) -> str:
+    """Lay the table out as text: a tree in the order of calls, or flat and sorted by a column.
+
+    ``sort_by`` is a number of ModuleTable, such as ``total_ns`` or ``parameters``, the largest
+    first. A column appears only when it holds something.
+    """
+    if not len(rows):
+        return ""
+    order = _order(rows, sort_by)
+    shown = order if row_limit < 0 else order[:row_limit]
+    columns = _columns(rows, shown, time_unit, as_tree=sort_by is None)
+    text = text_lines(columns, max_name_width)
+    if len(shown) < len(order):
+        text.append(f"({len(order) - len(shown)} more rows)")
+    return "\n".join(text) + "\n"
+
+
+def export_module_table(rows: ModuleTable, path: str | os.PathLike[str]) -> None:
+    """Write the table as its name ends: ``.csv``, ``.json``, ``.txt``, each also with ``.gz``."""
+    stem = os.fspath(path).lower().removesuffix(".gz")
+    for suffix, render in _RENDERERS.items():
+        if stem.endswith(suffix):
+            with output_file(path) as file:
+                file.write(render(rows).encode("utf-8", "replace"))
+            return
+    known = ", ".join(_RENDERERS)
+    raise ExportError(f"{os.fspath(path)}: no table can be written so; use one of {known}")
+
+
+def _csv(rows: ModuleTable) -> str:
+    return rows.to_polars().write_csv()
+
+
+def _json(rows: ModuleTable) -> str:
+    return json.dumps(rows.to_dicts(), ensure_ascii=False, indent=1) + "\n"
+
+
+_RENDERERS: dict[str, Callable[[ModuleTable], str]] = {
+    ".csv": _csv,
+    ".json": _json,
+    ".txt": module_table_text,
+}
+
+
+def _order(rows: ModuleTable, sort_by: str | None) -> list[int]:
+    if sort_by is None:
+        return list(range(len(rows)))
+    column = getattr(rows, sort_by, None)
+    if not isinstance(column, np.ndarray):
+        raise AttributeError(
+            f"sort_by {sort_by!r} is no column of numbers; use total_ns, self_ns, forward_ns, "
+            "backward_ns, calls, operators, device_ns, memory_bytes, flops or parameters"
+        )
+    return [int(i) for i in np.argsort(-column, kind="stable")]
+
+
+def _columns(
+    rows: ModuleTable, shown: list[int], time_unit: str | None, *, as_tree: bool
+) -> list[Column]:
+    def texts(header: str, cell: Callable[[int], str]) -> Column:
+        return Column(header, [printable(cell(row)) for row in shown], is_text=True)
+
+    def numbers(header: str, values: Int64, show: Callable[[int], str]) -> list[Column]:
+        return [Column(header, [show(int(values[row])) for row in shown])] if values.any() else []
+
+    def time(ns: int) -> str:
+        return time_text(ns / 1000, time_unit)
+
+    indents = _indents(rows) if as_tree else None
+    whole_ns = int(rows.self_ns.sum())
+
+    def share(ns: int) -> str:
+        return f"{ns * 100 / whole_ns:.1f}%"
+
+    return [
+        texts("Module", lambda row: _label(rows, row, indents)),
+        texts("Class", lambda row: rows.class_name[row]),
+        *numbers("Calls", rows.calls, str),
+        *numbers("Total", rows.total_ns, time),
+        *numbers("Total %", rows.total_ns, share),
+        *numbers("Self", rows.self_ns, time),
+        *numbers("Self %", rows.self_ns, share),
+        *numbers("Forward", rows.forward_ns, time),
+        *numbers("Backward", rows.backward_ns, time),
+        *numbers("Device", rows.device_ns, time),
+        *numbers("Self device", rows.self_device_ns, time),
+        *numbers("Memory", rows.memory_bytes, bytes_text),
+        *numbers("Self memory", rows.self_memory_bytes, bytes_text),
+        *numbers("Device memory", rows.device_memory_bytes, bytes_text),
+        *numbers("FLOPs", rows.flops, count_text),
+        *numbers("Operators", rows.operators, str),
+        *numbers("Parameters", rows.parameters, count_text),
+    ]
+
+
+def _label(rows: ModuleTable, row: int, indents: list[int] | None) -> str:
+    if not rows.model[row]:
+        return _OUTSIDE
+    if indents is not None:
+        return "  " * indents[row] + rows.name[row]
+    if rows.depth[row] == 0:
+        return rows.name[row]
+    return f"{rows.model[row]}: {rows.name[row]}"
+
+
+def _indents(rows: ModuleTable) -> list[int]:
+    """Return below how many other rows each stands; a ModuleList, called by nobody, has no row."""
+    places = set(zip(rows.model, rows.name, strict=True))
+
+    def ancestors(model: str, name: str) -> int:
+        parts = name.split(".")
+        paths = (".".join(parts[:length]) for length in range(1, len(parts)))
+        return 1 + sum((model, path) in places for path in paths)
+
+    return [
+        ancestors(model, name) if depth else 0
+        for model, name, depth in zip(rows.model, rows.name, rows.depth, strict=True)
+    ]
+
+
+def bytes_text(count: int) -> str:
+    """Return a number of bytes with the unit that suits it."""
+    return _scaled(count, 1024, _BYTE_UNITS, " ")
+
+
+def count_text(count: int) -> str:
+    """Return a count in thousands, millions ... as suits it."""
+    return _scaled(count, 1000, _COUNT_UNITS, "")
+
+
+def _scaled(count: int, step: int, units: tuple[str, ...], gap: str) -> str:
+    value, unit = float(count), 0
+    while abs(value) >= step and unit < len(units) - 1:
+        value, unit = value / step, unit + 1
+    return f"{value:.2f}{gap}{units[unit]}" if unit else f"{count}{gap}{units[0]}"

@@ -1,0 +1,43 @@
+"""The dialect of torch.profiler."""
+
+from stepscope._native import record_function
+from stepscope.frameworks.torch.dialect.activity import (
+    ProfilerActivity,
+    kineto_available,
+    supported_activities,
+)
+from stepscope.frameworks.torch.dialect.columns import DeviceType
+from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
+from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+from stepscope.frameworks.torch.dialect.handlers import tensorboard_trace_handler
+from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
+from stepscope.frameworks.torch.dialect.observer import ExecutionTraceObserver
+from stepscope.frameworks.torch.dialect.options import ExperimentalConfig
+from stepscope.frameworks.torch.dialect.profile import profile
+from stepscope.frameworks.torch.dialect.values import Interval, Kernel
+from stepscope.record.schedules import ProfilerAction, schedule
+
+# What code that reaches below torch's public names calls them.
+_KinetoProfile = LowLevelProfile
+_ExperimentalConfig = ExperimentalConfig
+
+__all__ = [
+    "AverageList",
+    "DeviceType",
+    "EventList",
+    "ExecutionTraceObserver",
+    "ExperimentalConfig",
+    "FunctionEvent",
+    "FunctionEventAvg",
+    "Interval",
+    "Kernel",
+    "LowLevelProfile",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "kineto_available",
+    "profile",
+    "record_function",
+    "schedule",
+    "supported_activities",
+    "tensorboard_trace_handler",
+]

@@ -1,0 +1,185 @@
+"""Copies beside kernels, and communication beside compute."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chrome_json import read_text
+from device_reference import (
+    TRACES,
+    Event,
+    busy,
+    length,
+    shared,
+    shared_events,
+    shared_trace,
+    short_name,
+    trace_named,
+    work_of,
+)
+from made_trace import Call, trace_of_calls
+from stepscope.analysis.device.communication import collective_table, communication_overlap
+from stepscope.analysis.device.copies import copy_table
+from stepscope.trace.model import SliceKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
+GPU = ["10", "0", "0", "0"]
+H2D = "Memcpy HtoD (Pinned -> Device)"
+
+
+def is_copy(event: Event) -> bool:
+    return event.kind == SliceKind.MEMCPY or event.name == "dma_request"
+
+
+def communicates(event: Event) -> bool:
+    return event.kind == SliceKind.KERNEL and (
+        event.name.startswith("nccl") or "multimem_all_reduce" in event.name
+    )
+
+
+def test_a_copy_is_hidden_while_a_kernel_runs() -> None:
+    calls = [
+        Call("k", 0, 10, "kernel", 1),
+        Call("k", 20, 30, "kernel", 1),
+        Call(H2D, 5, 25, "gpu_memcpy", 2),
+        Call(H2D, 8, 12, "gpu_memcpy", 3),
+    ]
+    rows = copy_table(trace_of_calls(calls, pids=GPU))
+    assert rows.name == (H2D,)
+    assert rows.total_ns.tolist() == [24_000]
+    assert rows.busy_ns.tolist() == [20_000]
+    assert rows.hidden_ns.tolist() == [10_000]
+    assert rows.exposed_ns.tolist() == [10_000]
+    assert rows.untold.tolist() == [2]
+    assert rows.bytes_per_second.tolist() == [0.0]
+
+
+def test_bytes_and_bandwidth(tmp_path: Path) -> None:
+    copies = [
+        {"ph": "X", "cat": "gpu_memcpy", "name": H2D, "pid": 0, "tid": 7, "ts": at, "dur": 2.0,
+         "args": {"device": 0, "stream": 7, "bytes": 4000}}
+        for at in (10, 20)
+    ]  # fmt: skip
+    rows = copy_table(read_text(tmp_path, json.dumps({"traceEvents": copies})))
+    assert rows.bytes.tolist() == [8000]
+    assert rows.bytes_per_second.tolist() == [2e9]
+
+
+def test_communication_is_exposed_while_nothing_computes() -> None:
+    calls = [
+        Call("volta_sgemm", 0, 10, "kernel", 1),
+        Call("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 5, 25, "kernel", 2),
+        Call("ncclDevKernel_AllGather_RING_LL", 30, 40, "kernel", 2),
+        Call(H2D, 30, 40, "gpu_memcpy", 3),  # a copy computes nothing
+    ]
+    trace = trace_of_calls(calls, pids=GPU)
+    rows = communication_overlap(trace)
+    assert rows.communication_ns.tolist() == [30_000]
+    assert rows.compute_ns.tolist() == [10_000]
+    assert rows.overlap_ns.tolist() == [5_000]
+    assert rows.exposed_ns.tolist() == [25_000]
+    collectives = collective_table(trace)
+    assert collectives.collective == ("AllReduce", "AllGather")
+    assert collectives.exposed_ns.tolist() == [15_000, 10_000]
+    assert collectives.group_size.tolist() == [-1, -1]
+
+
+def test_what_the_trace_tells_of_a_collective(tmp_path: Path) -> None:
+    about = {"Collective name": "allreduce", "dtype": "BFloat16", "Group size": 8,
+             "In msg nelems": 1000, "Out msg nelems": 1000}  # fmt: skip
+    kernel = {"ph": "X", "cat": "kernel", "name": "a kernel", "pid": 0, "tid": 7, "ts": 1, "dur": 2,
+              "args": about}  # fmt: skip
+    rows = collective_table(read_text(tmp_path, json.dumps({"traceEvents": [kernel]})))
+    (row,) = rows.to_polars().rows(named=True)
+    assert row["collective"] == "allreduce"
+    assert (row["dtype"], row["group_size"], row["bytes"]) == ("BFloat16", 8, 2000)
+    assert rows.bytes_per_second.tolist() == [1e9]
+
+
+def test_without_device_work_there_are_no_rows() -> None:
+    trace = trace_of_calls([Call("aten::mm", 0, 5)])
+    tables = copy_table(trace), communication_overlap(trace), collective_table(trace)
+    assert [table.to_polars().height for table in tables] == [0, 0, 0]
+
+
+@needs_traces
+@pytest.mark.parametrize("path", TRACES, ids=short_name)
+def test_as_slow_loops_find_it(path: Path) -> None:
+    trace = shared_trace(path)
+    work = work_of(shared_events(path), trace)
+    kernels = [e for e in work if e.kind == SliceKind.KERNEL and not is_copy(e)]
+    copies: dict[str, list[Event]] = defaultdict(list)
+    for event in work:
+        if is_copy(event):
+            copies[event.name].append(event)
+    rows = copy_table(trace)
+    found = {
+        name: (rows.count[i], rows.busy_ns[i], rows.hidden_ns[i])
+        for i, name in enumerate(rows.name)
+    }
+    assert found == {
+        name: (len(own), length(busy(own)), shared(busy(own), busy(kernels)))
+        for name, own in copies.items()
+    }
+    talk = busy([e for e in kernels if communicates(e)])
+    compute = busy([e for e in kernels if not communicates(e)])
+    overlap = communication_overlap(trace)
+    assert overlap.communication_ns.sum() == length(talk)
+    assert overlap.compute_ns.sum() == length(compute)
+    assert overlap.overlap_ns.sum() == shared(talk, compute)
+    collectives = collective_table(trace)
+    summed = sum(e.end - e.start for e in kernels if communicates(e))
+    assert collectives.total_ns.sum() == summed
+    assert collectives.count.sum() == sum(map(communicates, kernels))
+    for i, collective in enumerate(collectives.collective):
+        if collective in {"SendRecv", "AllReduce"}:  # told by the name only
+            own = busy([e for e in kernels if f"ncclKernel_{collective}" in e.name])
+            assert collectives.exposed_ns[i] == length(own) - shared(own, compute)
+
+
+@needs_traces
+def test_bytes_of_copies_are_those_of_the_file() -> None:
+    trace = trace_named("nccl_data")
+    told = [
+        trace.slices.args.of_row(event.row, trace.strings)["bytes"]
+        for event in work_of(shared_events(_path("nccl_data")), trace)
+        if is_copy(event)
+    ]
+    assert copy_table(trace).bytes.tolist() == [sum(told)]
+
+
+@needs_traces
+def test_collectives_with_their_sizes() -> None:
+    trace = trace_named("nccl_data")
+    expected: dict[tuple[str, str], int] = defaultdict(int)
+    for event in shared_events(_path("nccl_data")):
+        if communicates(event):
+            about = trace.slices.args.of_row(event.row, trace.strings)
+            width = {"Float": 4, "Long": 8}[about["dtype"]]
+            key = (about["Collective name"], about["dtype"])
+            expected[key] += width * max(about["In msg nelems"], about["Out msg nelems"])
+    rows = collective_table(trace)
+    found = zip(rows.collective, rows.dtype, rows.bytes.tolist(), strict=True)
+    assert {(name, dtype): size for name, dtype, size in found} == expected
+    assert set(rows.group_size.tolist()) == {2}
+
+
+@needs_traces
+def test_a_step_of_dlrm_communicates_on_every_rank() -> None:
+    ranks = [path for path in TRACES if path.parent.name == "param_dlrm_8rank"]
+    assert len(ranks) == 8
+    for path in ranks:
+        rows = collective_table(shared_trace(path))
+        assert set(rows.collective) == {"SendRecv", "AllReduce"}
+        assert (rows.exposed_ns <= rows.total_ns).all()
+
+
+def _path(word: str) -> Path:
+    return next(path for path in TRACES if word in path.name)

@@ -1,0 +1,223 @@
+"""Problems of programs with devices: on traces written down by hand, and on real ones."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from made_trace import Call, trace_of_calls
+from sample_traces import SHARED_TRACES
+from stepscope.analysis.findings import Severity, find_problems
+from stepscope.formats import read_trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.analysis.findings import Finding
+    from stepscope.trace.model import Trace
+
+DEVICE = 3  # the track of the device's stream
+LENGTH = 10_000  # of a step, in µs
+V100 = {"id": 0, "name": "Tesla V100", "computeMajor": 7, "totalGlobalMem": 32 * 10**9}
+P100 = {"id": 0, "name": "Tesla P100", "computeMajor": 6, "totalGlobalMem": 16 * 10**9}
+STEPS = 5
+
+
+class Program:
+    """Operators that launch kernels: the launch takes 5 µs, the kernel starts when it is done."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def launch(
+        self, at: int, kernel: str, length: int, delay: int = 5, operator: str = "aten::mm"
+    ) -> int:
+        """Launch a kernel from an operator at a time; returns when the kernel ends."""
+        number, start = len(self.calls), at + delay
+        self.calls += [
+            Call(operator, at, at + 5),
+            Call("cudaLaunchKernel", at, at + 5, "cuda_runtime", correlation=number),
+            Call(kernel, start, start + length, "kernel", DEVICE, correlation=number),
+        ]
+        return start + length
+
+    def read_back(self, at: int, until: int) -> None:
+        """Read a number back, as `.item()` does: the host waits until the device is done."""
+        number = len(self.calls)
+        self.calls += [
+            Call("aten::item", at, until),
+            Call("aten::_local_scalar_dense", at, until),
+            Call("cudaMemcpyAsync", at, at + 2, "cuda_runtime", correlation=number),
+            Call("Memcpy DtoH", until - 3, until - 1, "gpu_memcpy", DEVICE, correlation=number),
+            Call("cudaStreamSynchronize", at + 2, until, "cuda_runtime"),
+        ]
+
+    def trace(self, **info: Any) -> Trace:
+        steps = [
+            Call(f"ProfilerStep#{i}", i * LENGTH, (i + 1) * LENGTH, "user_annotation")
+            for i in range(STEPS)
+        ]
+        return trace_of_calls([*steps, *self.calls], end_ns=STEPS * LENGTH * 1000, **info)
+
+
+def found(trace: Trace, problem: str) -> Finding | None:
+    (finding,) = [each for each in find_problems(trace) if each.id == problem] or [None]
+    return finding
+
+
+def one_after_the_other(kernel_us: int, every_us: int, kernel: str = "sgemm") -> Program:
+    """Launch kernels at even times: where they are shorter than that, the device waits."""
+    program = Program()
+    for at in range(0, STEPS * LENGTH - every_us, every_us):
+        program.launch(at, kernel, kernel_us)
+    return program
+
+
+def test_a_host_that_is_too_slow() -> None:
+    finding = found(one_after_the_other(kernel_us=20, every_us=100).trace(), "host-bound")
+    assert finding is not None
+    assert finding.share == pytest.approx(0.80, abs=0.01)
+    assert finding.title == "The device is idle 80% of the time because the host is too slow"
+    assert finding.evidence["to"] - finding.evidence["from"] == 80_000
+
+
+def test_a_host_that_keeps_up() -> None:
+    assert found(one_after_the_other(kernel_us=98, every_us=100).trace(), "host-bound") is None
+
+
+def test_a_pause_outside_of_steps_is_no_idle_device() -> None:
+    program = one_after_the_other(kernel_us=98, every_us=100)
+    program.launch(50 * STEPS * LENGTH, "sgemm", 98)
+    assert found(program.trace(), "host-bound") is None
+
+
+def with_item(every_step: bool) -> Trace:
+    """Compute for a while, read the loss, and only then go on: nothing is queued meanwhile."""
+    program = Program()
+    for step in range(STEPS):
+        at = step * LENGTH
+        end = program.launch(at, "sgemm", 6_000)
+        if every_step or step == 0:
+            program.read_back(at + 100, end + 10)
+            at = end + 2_000  # what the host does before it launches more
+        program.launch(at + 200, "sgemm", 1_500, delay=max(5, end - at))
+    return program.trace()
+
+
+def test_a_number_that_is_read_back_in_every_step() -> None:
+    trace = with_item(every_step=True)
+    finding = found(trace, "waiting-copies")
+    assert finding is not None
+    assert finding.title.startswith("The host waits for the device ")
+    assert "aten::_local_scalar_dense" in finding.text
+    assert finding.evidence["q"] == "aten::_local_scalar_dense"
+    assert finding.share == pytest.approx(0.22, abs=0.01)  # 2.2 ms of 10 ms a step
+    assert ".item()" in finding.fix
+
+
+def test_a_number_that_is_read_back_now_and_then() -> None:
+    assert found(with_item(every_step=False), "waiting-copies") is None
+
+
+@pytest.mark.parametrize(("length_us", "is_found"), [(3, True), (40, False)])
+def test_masses_of_tiny_kernels(length_us: int, is_found: bool) -> None:
+    trace = one_after_the_other(length_us, every_us=50, kernel="elementwise_kernel").trace()
+    finding = found(trace, "tiny-kernels")
+    assert (finding is not None) == is_found
+    if finding is not None:
+        assert finding.title == "100% of the kernels take less than 5.00 µs"
+        assert "(200 a step)" in finding.text
+        assert "most by aten::mm" in finding.text
+
+
+def test_float32_products_on_a_device_with_tensor_cores() -> None:
+    program = one_after_the_other(98, 100, "volta_sgemm_128x64_nn")
+    finding = found(program.trace(devices=(V100,)), "float32-products")
+    assert finding is not None
+    assert finding.severity is Severity.HIGH
+    assert "float16" in finding.fix  # TF32 came later
+    assert finding.evidence["q"] == "volta_sgemm_128x64_nn"
+
+
+def test_products_on_tensor_cores_and_devices_that_have_none() -> None:
+    plain, fast = "sgemm_128x64_nn", "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
+    of_fast = one_after_the_other(98, 100, fast).trace(devices=(V100,))
+    assert found(of_fast, "float32-products") is None
+    of_old = one_after_the_other(98, 100, plain).trace(devices=(P100,))
+    assert found(of_old, "float32-products") is None
+
+
+def memory_trace(folder: Path, allocated: int, reserved: int) -> Trace:
+    """Write what torch.profiler writes of memory, and read it."""
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::empty", "pid": 1, "tid": 1, "ts": 1, "dur": 9}
+    ]
+    for at, in_use in enumerate((10**9, allocated, 10**9), 2):
+        args = {
+            "Total Allocated": in_use,
+            "Total Reserved": reserved,
+            "Bytes": in_use,
+            "Addr": 4096,
+            "Device Id": 0,
+            "Device Type": 1,
+        }
+        place = {"pid": 1, "tid": 1, "ts": at, "s": "t"}
+        events.append({"ph": "i", "name": "[memory]", "args": args, **place})
+    path = folder / "trace.json"
+    whole = {"schemaVersion": 1, "deviceProperties": [V100], "traceEvents": events}
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    return read_trace(path)
+
+
+def test_memory_close_to_the_limit(tmp_path: Path) -> None:
+    finding = found(memory_trace(tmp_path, 29 * 10**9, 31 * 10**9), "memory-near-limit")
+    assert finding is not None
+    assert finding.title == "cuda:0 is 97% full"
+    assert "31.0 GB of the device's 32.0 GB" in finding.text
+    assert finding.evidence["page"] == "memory"
+    assert finding.evidence["device"] == "cuda:0"
+
+
+def test_memory_that_is_held_and_not_used(tmp_path: Path) -> None:
+    finding = found(memory_trace(tmp_path, 10 * 10**9, 20 * 10**9), "fragmentation")
+    assert finding is not None
+    assert finding.title == "50% of the memory held on cuda:0 was not in use"
+    assert finding.severity is Severity.MEDIUM
+
+
+def test_memory_with_room_and_in_use(tmp_path: Path) -> None:
+    assert find_problems(memory_trace(tmp_path, 19 * 10**9, 20 * 10**9)) == []
+
+
+# What is found in real traces; those who wrote them had these problems.
+REAL = {
+    "kineto__tb_plugin__samples__resnet50_num_workers_0": {
+        *("float32-products", "tiny-kernels", "data-loading"),
+        *("unfused-optimizer", "gradients-filled"),
+    },
+    "hta__df_index_resolver": {
+        *("host-bound", "float32-products", "fragmentation", "gradients-filled"),
+    },
+    "hta__ns_resolution_trace": {"float32-products"},
+    "tracelens__b200__eager_trace": {"host-bound"},
+    "tracelens__h100__Qwen": set(),
+    "tracelens__mi300": {"host-bound", "waiting-copies"},
+}
+
+
+@pytest.mark.parametrize("path", SHARED_TRACES, ids=lambda path: path.name)
+def test_what_is_found_in_real_traces(path: Path) -> None:
+    trace = read_trace(path)
+    findings = find_problems(trace)
+    for start, expected in REAL.items():
+        if path.name.startswith(start):
+            assert {each.id for each in findings} == expected
+    for each in findings:
+        assert each.title and each.text and each.fix
+        assert 0 <= each.share <= 1
+        assert each.evidence["page"] in {"timeline", "memory"}
+        json.dumps(each.to_json())
+        if each.evidence["page"] == "timeline":
+            assert each.evidence["from"] <= each.evidence["to"]

@@ -1,0 +1,183 @@
+"""Memory by slice, and its peak: on hand-made traces, and against the real torch.profiler."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from made_memory import Event, trace_with_memory
+from made_trace import Call, trace_of_calls
+from stepscope import read_trace
+from stepscope.analysis.memory.usage import (
+    default_device,
+    devices,
+    memory_events,
+    memory_of_slices,
+    peak,
+    with_memory,
+)
+from stepscope.trace.model import NO_SLICE, SliceKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.trace.model import Trace
+
+OUTER, INNER = Call("outer", 0, 100), Call("inner", 10, 50)
+
+
+def by_name(trace: Trace) -> dict[str, tuple[int, int]]:
+    memory = memory_of_slices(trace)
+    return {
+        trace.name_of(row): (int(memory.cpu_self[row]), int(memory.device_self[row]))
+        for row in range(len(trace))
+    }
+
+
+def test_bytes_count_for_the_innermost_slice_only() -> None:
+    trace = trace_with_memory([OUTER, INNER], [Event(5, 100), Event(20, 30), Event(60, -90)])
+    assert by_name(trace) == {"outer": (10, 0), "inner": (30, 0)}
+
+
+def test_every_device_but_the_cpu_is_a_device() -> None:
+    events = [
+        Event(20, 8, device="cpu"),
+        Event(21, 64, device="cuda:1"),
+        Event(22, 32, device="xpu"),
+    ]
+    assert by_name(trace_with_memory([INNER], events)) == {"inner": (8, 96)}
+
+
+def test_threads_that_run_at_once_do_not_mix() -> None:
+    calls = [Call("here", 0, 100), Call("there", 0, 100, track=1)]
+    trace = trace_with_memory(calls, [Event(10, 1), Event(11, 2, track=1), Event(12, 4, track=2)])
+    assert by_name(trace) == {"here": (1, 0), "there": (2, 0)}
+    assert memory_of_slices(trace).leftover.tolist() == [2]
+
+
+def test_what_happens_outside_all_slices_is_left_over() -> None:
+    trace = trace_with_memory([INNER], [Event(5, 7), Event(20, 30), Event(70, -30)])
+    memory = memory_of_slices(trace)
+    assert memory.events.size[memory.leftover].tolist() == [7, -30]
+    assert memory.cpu_self.sum() + memory.events.size[memory.leftover].sum() == 7
+
+
+def test_python_frames_pass_memory_on_to_what_is_around_them() -> None:
+    frame = Call("model.py(3): forward", 10, 50, category="python_function")
+    alone = Call("main.py(1): <module>", 200, 300, category="python_function")
+    trace = trace_with_memory([OUTER, frame, alone], [Event(20, 30), Event(250, -30)])
+    assert by_name(trace) == {"outer": (30, 0), frame.name: (0, 0), alone.name: (0, 0)}
+    assert memory_of_slices(trace).leftover.tolist() == [1]
+
+    kept = memory_of_slices(trace, without=())
+    assert kept.cpu_self.tolist() == [0, 30, -30]
+    assert not len(kept.leftover)
+
+
+def test_any_kind_can_be_passed_over() -> None:
+    module = Call("encoder.0", 10, 50, category="module")
+    trace = trace_with_memory([OUTER, module], [Event(20, 30)])
+    assert memory_of_slices(trace).cpu_self.tolist() == [0, 30]
+    passed = memory_of_slices(trace, without=[SliceKind.PYTHON, SliceKind.MODULE])
+    assert passed.cpu_self.tolist() == [30, 0]
+
+
+def test_a_trace_without_memory_has_none() -> None:
+    trace = trace_of_calls([OUTER, INNER])
+    assert by_name(trace) == {"outer": (0, 0), "inner": (0, 0)}
+    assert devices(trace) == []
+    assert peak(trace) is None
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [
+        (["cpu"], "cpu"),
+        (["cpu", "cuda:0"], "cuda:0"),
+        (["cpu", "cuda:1", "cuda:0"], "cuda:0"),
+        (["cpu", "xpu:2"], "xpu:2"),
+    ],
+)
+def test_the_default_device_is_the_first_gpu(recorded: list[str], expected: str) -> None:
+    events = [Event(20, 8, device=device) for device in recorded]
+    assert default_device(trace_with_memory([INNER], events)) == expected
+
+
+def test_the_peak_is_what_the_allocator_said() -> None:
+    events = [
+        Event(5, 10, allocated=110),
+        Event(20, 20, allocated=130),
+        Event(70, -10, allocated=120),
+    ]
+    found = peak(trace_with_memory([OUTER, INNER], events))
+    assert found is not None
+    assert (found.bytes, found.time_ns, found.device) == (130, 20_000, "cpu")
+    assert found.slice == 1
+
+
+def test_without_the_allocators_word_the_peak_is_a_sum() -> None:
+    # 50 bytes that were there before are given back first: the level cannot have been below 0.
+    events = [Event(5, -50, address=1), Event(120, 20, address=2), Event(130, 40, address=3)]
+    found = peak(trace_with_memory([OUTER], events))
+    assert found is not None
+    assert (found.bytes, found.time_ns, found.slice) == (60, 130_000, NO_SLICE)
+
+
+def test_the_peak_is_of_one_device() -> None:
+    events = [Event(5, 10, allocated=10), Event(6, 99, device="cuda:0", allocated=99)]
+    trace = trace_with_memory([OUTER], events)
+    assert [peak(trace, name) and peak(trace, name).bytes for name in ("cpu", "cuda:0")] == [10, 99]
+    assert peak(trace, "cuda:7") is None
+
+
+class TestTorchProfiler:
+    """The instants of torch.profiler's JSON become the same table, and give torch's sums."""
+
+    @pytest.fixture(params=["mlp", "cnn", "transformer"])
+    def run(self, request: pytest.FixtureRequest, tmp_path: Path) -> tuple[object, Trace]:
+        pytest.importorskip("torch")
+        from torch.profiler import ProfilerActivity, profile
+
+        from torch_steps import training_step
+
+        step = training_step(request.param)
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+            step()
+            step()
+        path = tmp_path / "torch.json"
+        profiler.export_chrome_trace(str(path))
+        return profiler, read_trace(path)
+
+    def test_self_memory_by_name_is_torchs(self, run: tuple[object, Trace]) -> None:
+        profiler, trace = run
+        theirs = {
+            event.key: event.self_cpu_memory_usage
+            for event in profiler.key_averages()  # type: ignore[attr-defined]
+            if event.self_cpu_memory_usage
+        }
+        ours: Counter[str] = Counter()
+        memory = memory_of_slices(trace)
+        for row in memory.cpu_self.nonzero()[0]:
+            ours[trace.name_of(row)] += int(memory.cpu_self[row])
+        ours["[memory]"] += int(memory.events.size[memory.leftover].sum())
+        assert theirs
+        assert {name: size for name, size in ours.items() if size} == theirs
+
+    def test_the_table_says_what_the_instants_said(self, run: tuple[object, Trace]) -> None:
+        trace = with_memory(run[1])
+        memory = trace.memory
+        assert devices(trace) == ["cpu"]
+        assert len(memory) == sum(trace.strings[i] == "[memory]" for i in trace.marks.name)
+        assert (memory.allocated[1:] - memory.allocated[:-1]).tolist() == memory.size[1:].tolist()
+        highest = peak(trace)
+        assert highest is not None
+        assert highest.bytes == memory.allocated.max()
+
+    def test_a_filled_table_is_left_as_it_is(self, run: tuple[object, Trace]) -> None:
+        filled = with_memory(run[1])
+        assert with_memory(filled) is filled
+        assert memory_events(filled) is filled.memory
+        assert memory_events(replace(filled, marks=run[1].marks)) is filled.memory

@@ -1,0 +1,396 @@
+"""The report's tables and flame graphs: the numbers are the analyses', and the page shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from device_reference import TRACES, trace_named
+from made_trace import Bytes, Call, trace_of_calls
+from report_data import PageData
+from sample_traces import HOSTILE
+from stepscope.analysis.device.kernels import kernel_table
+from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.host.averages import single_events
+from stepscope.analysis.host.modules import module_table
+from stepscope.analysis.memory.by_event import with_memory
+from stepscope.analysis.tree import call_tree
+from stepscope.report.payload import Payload
+from stepscope.report.sections.tables import add_tables
+from stepscope.report.tables import add_table, known_or_nan
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+
+needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
+DIMS = '"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]'
+LINES = ("model.py(3): forward", "main.py(9): <module>")
+
+
+@pytest.fixture(scope="module")
+def made() -> Trace:
+    """A step with modules, shapes, stacks, memory and device work."""
+    launch: dict[str, Any] = {"category": "cuda_runtime"}
+    return trace_of_calls(
+        [
+            Call("ProfilerStep#1", 0, 100, "user_annotation"),
+            Call("Net", 5, 60, "module", rest='"Class": "Net"'),
+            Call("fc", 10, 40, "module", rest='"Class": "Linear"'),
+            Call("aten::mm", 12, 30, rest=DIMS, stack=LINES),
+            Call("cudaLaunchKernel", 14, 16, correlation=1, **launch),
+            Call("aten::mm", 32, 38, rest=DIMS.replace("4]", "8]"), stack=LINES[1:]),
+            Call("cudaLaunchKernel", 33, 34, correlation=2, **launch),
+            Call("aten::relu", 70, 80),
+            Call("gemm_64", 20, 50, "kernel", track=1, correlation=1),
+            Call("gemm_64", 52, 60, "kernel", track=1, correlation=2),
+            Call("Memcpy HtoD (Pageable -> Device)", 62, 65, "gpu_memcpy", track=1),
+        ],
+        [Bytes(13, 64), Bytes(15, 4096, "cuda:0"), Bytes(75, -64)],
+    )
+
+
+def by_name(table: dict[str, list[Any]], key: str) -> dict[str, Any]:
+    return dict(zip(table["name"], table[key], strict=True))
+
+
+# ---- what the page holds
+
+
+def test_operators_have_the_times_bytes_and_flops_of_the_averages(made: Trace) -> None:
+    page = PageData.of(add_tables, made)
+    table = page.table("operators.name")
+    assert by_name(table, "count")["aten::mm"] == 2
+    assert by_name(table, "self_cpu_ns")["aten::mm"] == 21_000
+    assert by_name(table, "cpu_ns")["aten::mm"] == 24_000
+    assert by_name(table, "mean_ns")["aten::mm"] == 12_000
+    assert by_name(table, "device_ns")["ProfilerStep*"] == 38_000
+    assert by_name(table, "self_device_ns")["aten::mm"] == 38_000
+    assert by_name(table, "flops")["aten::mm"] == 2 * 2 * 3 * (4 + 8)
+    assert by_name(table, "self_cpu_bytes")["aten::mm"] == 64
+    assert by_name(table, "device_bytes")["aten::mm"] == 4096
+    assert by_name(table, "kind")["cudaLaunchKernel"] == "runtime call"
+    assert "gemm_64" not in table["name"]
+
+
+def test_groupings_tell_calls_of_one_name_apart(made: Trace) -> None:
+    page = PageData.of(add_tables, made)
+    assert page.values["operators.groupings"] == ["name", "shapes", "stack", "module"]
+
+    def of_mm(grouping: str) -> dict[str, int]:
+        table = page.table(f"operators.{grouping}")
+        rows = [row for row, name in enumerate(table["name"]) if name == "aten::mm"]
+        return {table[grouping][row]: table["cpu_ns"][row] for row in rows}
+
+    assert of_mm("shapes") == {"[[2, 3], [3, 4]]": 18_000, "[[2, 3], [3, 8]]": 6_000}
+    assert of_mm("stack") == {"\n".join(LINES): 18_000, LINES[1]: 6_000}
+    assert of_mm("module") == {"fc": 24_000}
+
+
+def test_a_trace_that_knows_less_has_fewer_columns_and_groupings() -> None:
+    page = PageData.of(add_tables, trace_of_calls([Call("aten::mm", 0, 10)]))
+    assert page.values["operators.groupings"] == ["name"]
+    assert page.values["flame.views"] == ["calls"]
+    assert set(page.table("operators.name")) == {
+        *("name", "kind", "count", "self_cpu_ns", "cpu_ns", "mean_ns", "share")
+    }
+    assert "kernels.name.rows" not in page.values
+    assert "modules.rows" not in page.values
+
+
+def test_kernels_are_told_apart_by_who_launched_them(made: Trace) -> None:
+    page = PageData.of(add_tables, made)
+    kernels = page.table("kernels.name")
+    assert kernels["name"] == ["gemm_64"]
+    assert kernels["total_ns"] == [38_000]
+    assert kernels["operator"] == ["aten::mm"]
+    shapes = page.table("kernels.shapes")
+    assert shapes["shapes"] == ["[[2, 3], [3, 4]]", "[[2, 3], [3, 8]]"]
+    assert shapes["total_ns"] == [30_000, 8_000]
+    assert page.table("kernels.module")["module"] == ["fc"]
+    assert page.table("copies")["total_ns"] == [3_000]
+    assert "registers" not in kernels, "the trace does not tell them"
+
+
+def test_modules_come_as_a_tree(made: Trace) -> None:
+    table = PageData.of(add_tables, made).table("modules")
+    assert table["label"] == ["Net", "fc", "(outside of modules)"]
+    assert table["depth"] == [0, 1, 0]
+    assert table["total_ns"][:2] == [55_000, 30_000]
+    assert table["device_ns"][:2] == [38_000, 38_000]
+
+
+def test_modules_stand_below_what_their_names_say_whenever_they_were_called() -> None:
+    trace = trace_of_calls(
+        [
+            Call("Net", 0, 100, "module"),
+            Call("b", 1, 5, "module"),
+            Call("a.1.x", 6, 20, "module"),  # nobody calls the list a, nor a.1
+            Call("b.c", 25, 50, "module"),  # a part of b that others use, too
+        ]
+    )
+    table = PageData.of(add_tables, trace).table("modules")
+    assert list(zip(table["label"], table["depth"], strict=True)) == [
+        *(("Net", 0), ("b", 1), ("c", 2), ("a.1.x", 1))
+    ]
+
+
+def check_totals(trace: Trace) -> PageData:
+    """Compare every total of the page with the analysis that it comes from."""
+    page = PageData.of(add_tables, trace)
+    each = single_events(with_memory(call_tree(trace)), with_flops=True)
+    for grouping in page.values["operators.groupings"]:
+        table = page.table(f"operators.{grouping}")
+        assert sum(table["count"]) == np.count_nonzero(~each.is_device)
+        assert sum(table["self_cpu_ns"]) == each.total_self_cpu_ns
+        assert sum(table.get("flops", [])) == flops_of(trace).sum()
+        if each.self_cpu_bytes is not None:
+            assert sum(table.get("self_cpu_bytes", [])) == each.self_cpu_bytes.sum()
+    kernels = kernel_table(trace)
+    for grouping in page.values.get("kernels.groupings", []):
+        table = page.table(f"kernels.{grouping}")
+        assert sum(table["total_ns"]) == kernels.total_ns.sum()
+        assert sum(table["count"]) == kernels.count.sum()
+    if "modules.rows" in page.values:
+        modules = module_table(trace)
+        table = page.table("modules")
+        assert sorted(table["name"]) == sorted(modules.name)
+        assert sum(table["self_ns"]) == modules.self_ns.sum()
+        assert sum(table.get("flops", [])) == modules.flops.sum()
+    for view in page.values["flame.views"]:
+        assert page.column(f"flame.{view}.cpu_ns").sum() == each.total_self_cpu_ns
+        if each.total_self_device_ns:
+            assert page.column(f"flame.{view}.device_ns").sum() == each.total_self_device_ns
+    return page
+
+
+def test_totals_of_a_made_trace(made: Trace) -> None:
+    check_totals(made)
+
+
+def test_totals_of_a_recording() -> None:
+    page = check_totals(recording())
+    assert page.values["operators.groupings"] == ["name", "shapes", "stack", "module"]
+    assert page.values["flame.views"] == ["stacks", "calls"]
+    assert page.values["flame.calls.metrics"] == ["cpu_ns", "cpu_bytes"]
+
+
+@needs_traces
+@pytest.mark.parametrize("word", ["h100", "mi300", "nccl", "cpu_only", "mtia"])
+def test_totals_of_real_traces(word: str) -> None:
+    check_totals(trace_named(word))
+
+
+def recording() -> Trace:
+    """Record a training step of a small model, with all that can be recorded on a CPU."""
+    torch = pytest.importorskip("torch")
+    import stepscope
+    from recording import trace_of
+    from stepscope.frameworks.defaults import default_sources
+    from stepscope.record.options import RecordOptions
+
+    options = RecordOptions(
+        shapes=True, memory=True, modules=True, stacks=stepscope.StackMode.OPERATORS
+    )
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    session = stepscope.Session(default_sources(options=options))
+    session.start()
+    with stepscope.record_function("training"):
+        model(torch.ones(2, 8)).sum().backward()
+    session.stop()
+    return trace_of(session)
+
+
+def test_tables_refuse_columns_of_unequal_length() -> None:
+    with pytest.raises(ValueError, match="'odd' has columns of \\[1, 2\\] rows"):
+        add_table(Payload(), "odd", {"name": ("a",), "ns": np.zeros(2, np.int64)})
+
+
+def test_unknown_numbers_are_no_numbers() -> None:
+    assert np.isnan(known_or_nan(np.array([3, -1]))).tolist() == [False, True]
+    assert known_or_nan(np.array([3, 4])).dtype.kind == "i"
+
+
+def test_half_a_character_does_not_stop_the_page() -> None:
+    payload = Payload()
+    add_table(payload, "texts", {"name": ("\ud800 half", "é")})
+    assert PageData(payload.packed()).table("texts")["name"] == ["? half", "é"]
+
+
+# ---- what the page shows
+
+
+def names(page: Any) -> list[str]:
+    return page.locator(".table tbody th").all_text_contents()
+
+
+def test_a_click_sorts_and_the_url_keeps_it(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "operators?kind=all")
+    heading = page.get_by_role("columnheader", name="Total CPU")
+    heading.get_by_role("button").click()
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert names(page)[0] == "ProfilerStep*"
+    page.keyboard.press("Enter")  # the heading has kept the focus
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert names(page)[-1] == "ProfilerStep*"
+    assert "sort=cpu_ns" in page.url
+    page.reload()
+    assert names(page)[-1] == "ProfilerStep*"
+
+
+def test_the_filter_works_as_one_types(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "operators")
+    assert set(names(page)) == {"aten::mm", "aten::relu"}
+    page.keyboard.press("/")
+    page.keyboard.type("REL")
+    assert names(page) == ["aten::relu"]
+    assert "1 of 2 operators" in page.locator(".table-tools").text_content()
+    assert "filter=REL" in page.url
+    page.keyboard.type("x")
+    assert names(page) == []
+    assert "Nothing matches" in page.locator(".table-more").text_content()
+
+
+def test_groupings_and_kinds_can_be_chosen(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "operators")
+    page.get_by_label("Group by").select_option("shapes")
+    assert names(page).count("aten::mm") == 2
+    page.get_by_label("Show").select_option("all")
+    assert "cudaLaunchKernel" in names(page)
+    assert "by=shapes" in page.url
+    assert "kind=all" in page.url
+
+
+def test_a_row_shows_its_details_by_mouse_and_by_keyboard(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "operators")
+    details = page.get_by_role("complementary", name="Details")
+    page.get_by_role("rowheader", name="aten::mm").click()
+    assert details.get_by_role("heading", level=2).text_content() == "aten::mm"
+    assert "[[2, 3], [3, 8]]" in details.text_content()
+    assert "model.py(3): forward" in details.text_content()
+    page.keyboard.press("Escape")
+    assert not details.is_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert details.get_by_role("heading", level=2).text_content() == "aten::relu"
+    page.reload()
+    assert details.get_by_role("heading", level=2).text_content() == "aten::relu"
+
+
+def test_kernels_have_their_page_and_small_tables(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "kernels")
+    assert names(page)[0] == "gemm_64"
+    headings = page.get_by_role("heading", level=2).all_text_contents()
+    assert headings == ["Devices", "Why devices were idle", "Launch queues", "Copies"]
+
+
+def test_modules_open_and_close(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "modules")
+    model = page.get_by_role("row", name="Net")
+    assert model.get_attribute("aria-expanded") == "true"
+    model.focus()
+    page.keyboard.press("ArrowLeft")
+    assert model.get_attribute("aria-expanded") == "false"
+    assert not page.get_by_role("rowheader", name="fc").is_visible()
+    page.locator(".twisty", has_text="▸").click()
+    assert page.get_by_role("rowheader", name="fc").is_visible()
+    page.get_by_role("searchbox").fill("linear")
+    assert len(names(page)) == 2  # what was found, and the model around it
+
+
+def test_a_big_table_shows_more_on_demand(reports: Any) -> None:
+    trace = trace_of_calls([Call(f"op {i}", 10 * i, 10 * i + 5) for i in range(1000)])
+    page = reports.open(trace, "operators")
+    assert page.locator("tbody tr").count() == 200
+    page.get_by_role("button", name="Show 200 more").click()
+    assert page.locator("tbody tr").count() == 400
+    assert page.evaluate("document.activeElement.dataset.row") == "200"
+
+
+def test_a_flame_graph_zooms_and_goes_back(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "flame?view=calls&metric=cpu_ns")
+    details, crumbs = page.locator(".flame-details"), page.locator(".crumbs button")
+    assert "100 µs CPU time · 100.0 % of all" in details.text_content()
+    page.locator("canvas").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert "Net" in details.text_content()
+    page.keyboard.press("Enter")
+    assert crumbs.all_text_contents() == ["all", "ProfilerStep*", "Net"]
+    assert "at=" in page.url
+    page.reload()
+    assert crumbs.all_text_contents() == ["all", "ProfilerStep*", "Net"]
+    page.locator("canvas").focus()
+    page.keyboard.press("Escape")
+    assert crumbs.all_text_contents() == ["all", "ProfilerStep*"]
+    crumbs.first.click()
+    assert crumbs.all_text_contents() == ["all"]
+
+
+def test_a_click_zooms_to_the_box_under_the_pointer(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "flame?view=calls&metric=cpu_ns")
+    canvas = page.locator("canvas")
+    width = canvas.bounding_box()["width"]
+    # ProfilerStep takes all of the second row; in the third, Net has 55 of 100 µs, then relu 10.
+    canvas.click(position={"x": width * 0.6, "y": 50})
+    assert page.locator(".crumbs button").all_text_contents()[-1] == "aten::relu"
+    page.get_by_role("button", name="Flames up").click()
+    assert "up=1" in page.url
+
+
+def test_a_search_tells_the_share_of_what_it_found(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "flame?view=calls&metric=cpu_ns")
+    page.get_by_role("searchbox").fill("aten")
+    assert "2 found: 34.0 µs, 34.0 %" in page.locator(".choices").text_content()
+    page.get_by_role("searchbox").fill("<no such>")
+    assert "nothing found" in page.locator(".choices").text_content()
+
+
+def test_metrics_and_views_of_a_flame_graph(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "flame")
+    assert "41.0 µs device time" in page.locator(".flame-details").text_content()
+    page.get_by_label("Width").select_option("device_bytes")
+    assert "4.00 KiB allocated device memory" in page.locator(".flame-details").text_content()
+    page.get_by_label("By").select_option("calls")
+    assert "view=calls" in page.url
+
+
+@pytest.mark.parametrize("place", ["operators", "modules", "kernels", "flame"])
+def test_hostile_names_are_shown_as_text(place: str, reports: Any) -> None:
+    marks = [f"{text}<img src=x onerror=alert({i})>" for i, text in enumerate(HOSTILE)]
+    calls = []
+    for i, text in enumerate(marks):
+        start = 100 * i
+        calls += [
+            Call(text, start, start + 90, "module", rest='"Class": "</script>"'),
+            Call(text, start + 10, start + 80, stack=(text,)),
+            Call("cudaLaunchKernel", start + 12, start + 15, "cuda_runtime", correlation=i + 1),
+            Call(text, start + 20, start + 60 + i, "kernel", track=1, correlation=i + 1),
+        ]
+    page = reports.open(trace_of_calls(calls), place)
+    assert page.locator("#page img").count() == 0
+    if place == "flame":
+        page.get_by_role("searchbox").fill("</script>")
+        page.locator("canvas").focus()
+        page.keyboard.press("ArrowDown")
+        return
+    shown = " ".join(names(page))
+    assert all(text[:20] in shown for text in marks)
+    assert "</script><script>alert(1)" in shown
+    if place != "modules":
+        page.locator("tbody th", has_text="alert(1)").first.click()
+        assert marks[1] in page.get_by_role("complementary", name="Details").text_content()
+
+
+def test_every_table_can_be_copied(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "operators?sort=name")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy CSV").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    lines = page.evaluate("navigator.clipboard.readText()").splitlines()
+    assert lines[0].startswith("Name,Calls,Self CPU (ns)")
+    assert [line.split(",")[:3] for line in lines[1:]] == [
+        ["aten::mm", "2", "21000"],
+        ["aten::relu", "1", "10000"],
+    ]

@@ -6,13 +6,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import stepscope
-from stepscope.trace.store import load
-
-if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
+from stepscope.trace.model import Trace
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 ENVIRONMENT = {
@@ -52,4 +48,4 @@ def script(folder: Path, code: str, name: str = "program.py") -> Path:
 def saved_trace(folder: Path) -> Trace:
     """Load the one trace in a folder."""
     (path,) = folder.glob("*.stepscope")
-    return load(path)
+    return Trace.load(path)

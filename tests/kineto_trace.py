@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.trace.build import RawSlices, build_trace
+from stepscope.trace.build import build
 from stepscope.trace.model import Args, SliceFlags, Trace, TraceInfo, Track
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def trace_of(profiler: Any) -> Trace:
     def column(value: Callable[[Any], int], dtype: type[np.generic]) -> np.ndarray[Any, Any]:
         return np.array([value(event) for event in events], dtype)
 
-    raw = RawSlices(
+    raw = Slices.of(
         category=column(lambda event: intern(event.activity_type()), np.uint32),
         name=column(lambda event: intern(event.name()), np.uint32),
         start_ns=column(lambda event: event.start_ns(), np.int64),
@@ -63,6 +64,7 @@ def trace_of(profiler: Any) -> Trace:
         forward_thread=column(lambda event: event.fwd_thread_id(), np.int64),
         args=Args(rest=column(lambda event: intern(shapes_of(event)), np.uint32)),
     )
-    tracks = [Track("1", str(thread), logical_id=thread) for thread in threads]
+    tracks = tuple(Track("1", str(thread), logical_id=thread) for thread in threads)
     start_ns = results.trace_start_ns()
-    return build_trace(raw, tracks, intern.strings(), TraceInfo("torch", start_ns=start_ns))
+    captured = Captured(raw, tracks, intern.strings())
+    return build(captured, TraceInfo("torch", start_ns=start_ns))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.trace.build import Captured, RawSlices, build
+from stepscope.trace.build import build
 from stepscope.trace.model import Args, IntColumn, Memory, Trace, TraceInfo, Track
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class _Table:
         columns = np.array(self.rows, np.int64).reshape(-1, 6).T
         category, name, start_ns, duration_ns, track, correlation = columns
         rows, devices = np.array(self.devices, np.int64).reshape(-1, 2).T
-        raw = RawSlices(
+        raw = Slices.of(
             category=category.astype(np.uint32),
             name=name.astype(np.uint32),
             start_ns=start_ns.copy(),

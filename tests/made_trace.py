@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.trace.build import Captured, RawSlices, build
+from stepscope.trace.build import build
 from stepscope.trace.model import Args, IntColumn, Memory, Stacks, Trace, TraceInfo, Track
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def trace_of_calls(
             row = stacks.setdefault((row, ids.setdefault(frame, len(ids))), len(stacks))
         return row
 
-    raw = RawSlices(
+    raw = Slices.of(
         category=texts([call.category for call in calls]),
         name=texts([call.name for call in calls]),
         start_ns=column([call.start * 1000 for call in calls], np.int64),

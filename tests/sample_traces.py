@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stepscope.trace.build import RawSlices, build_trace
+from stepscope.trace.build import build
 from stepscope.trace.model import Args, Trace, TraceInfo, Track
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 SHARED_TRACES = sorted((Path(__file__).parents[2] / "shared" / "traces").glob("**/*.json.gz"))
@@ -27,7 +27,7 @@ def recording(names: list[str] | None = None, args: Args | None = None, **info: 
     names = ["outer", "inner"] if names is None else names
     strings = Strings.of(["", "cpu_op", *names])
     rows = np.arange(len(names))
-    raw = RawSlices(
+    raw = Slices.of(
         category=np.full(len(names), 1, np.uint32),
         name=(rows + 2).astype(np.uint32),
         start_ns=1_000_000 + 1_500 * rows,
@@ -35,8 +35,9 @@ def recording(names: list[str] | None = None, args: Args | None = None, **info: 
         track=np.zeros(len(names), np.uint32),
         args=args or Args(),
     )
-    tracks = [Track("12", "34", "python", "main", "CPU", 12, 34, logical_id=1)]
-    return build_trace(raw, tracks, strings, TraceInfo(**{"producer": "stepscope", **info}))
+    track = Track("12", "34", "python", "main", "CPU", 12, 34, logical_id=1)
+    told = TraceInfo(**{"producer": "stepscope", **info})
+    return build(Captured(raw, (track,), strings), told)
 
 
 def assert_same(one: Trace, other: Trace) -> None:
@@ -50,6 +51,8 @@ def _told(trace: Trace) -> dict[str, Any]:
     texts, tracks = trace.strings.decode_all(), trace.tracks
 
     def meaning(name: str, column: Any) -> Any:
+        if column is None:
+            return None
         if name in {"category", "name", "overload"}:
             return [texts[i] for i in column]
         return [tracks[i] for i in column] if name == "track" else (column.dtype, column.tolist())
@@ -61,11 +64,9 @@ def _told(trace: Trace) -> dict[str, Any]:
 
     told: dict[str, Any] = {}
     for table in (trace.slices, trace.marks):
-        for field in fields(table):
-            column = getattr(table, field.name)
-            told[f"{type(table).__name__}.{field.name}"] = (
-                pairs(column, len(table))
-                if isinstance(column, Args)
-                else meaning(field.name, column)
+        for name in table.columns():
+            column = getattr(table, name)
+            told[f"{type(table).__name__}.{name}"] = (
+                pairs(column, len(table)) if isinstance(column, Args) else meaning(name, column)
             )
     return told

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from stepscope.trace.build import RawSlices, build_trace
+from stepscope.trace.build import build
 from stepscope.trace.model import Trace, TraceInfo, Track
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 
@@ -47,7 +48,7 @@ def recording_from_torch(document: dict[str, Any]) -> Trace:
     def numbers(key: str) -> Any:
         return np.array([e["args"].get(key, -1) for e in events], np.int64)
 
-    raw = RawSlices(
+    raw = Slices.of(
         category=np.array([ids[e["cat"]] for e in events], np.uint32),
         name=np.array([ids[e["name"]] for e in events], np.uint32),
         start_ns=np.array([ns(e["ts"]) for e in events], np.int64),
@@ -56,10 +57,9 @@ def recording_from_torch(document: dict[str, Any]) -> Trace:
         sequence=numbers("Sequence number"),
         forward_thread=numbers("Fwd thread id"),
     )
-    trace = build_trace(
-        raw,
-        [Track(pid, tid, "python", f"thread {tid} (python)", "CPU") for pid, tid in tracks],
-        Strings.of(texts),
+    named = (Track(pid, tid, "python", f"thread {tid} (python)", "CPU") for pid, tid in tracks)
+    trace = build(
+        Captured(raw, tuple(named), Strings.of(texts)),
         TraceInfo("stepscope", wall_offset_ns=document["baseTimeNanoseconds"]),
     )
     numbered = [

@@ -20,8 +20,8 @@ from stepscope.cli import COMMANDS, main
 from stepscope.cli._options import memory_size
 from stepscope.cli._progress import Progress
 from stepscope.cli._text import count_text, duration_text, size_text
-from stepscope.trace.model import Losses
-from stepscope.trace.store import load, save
+from stepscope.trace.model import Losses, Trace
+from stepscope.trace.model import save_trace as save
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -166,7 +166,7 @@ def test_export_keeps_every_event(
     assert main(["export", str(saved), "-o", name]) == 0
     assert f"stepscope: wrote {name}: 2 events, " in capsys.readouterr().err
     assert main(["export", name, "-o", "again.stepscope"]) == 0
-    assert list(load(tmp_path / "again.stepscope").names()) == ["outer", "inner"]
+    assert list(Trace.load(tmp_path / "again.stepscope").names()) == ["outer", "inner"]
 
 
 @pytest.mark.parametrize("name", ["b.json", "b.stepscope"])
@@ -175,10 +175,10 @@ def test_export_replaces_only_by_force(saved: Path, tmp_path: Path, name: str) -
     assert main(["export", "old.stepscope", "-o", name]) == 0
     assert main(["export", str(saved), "-o", name]) == 2
     assert main(["export", name, "-o", "kept.stepscope"]) == 0
-    assert list(load(tmp_path / "kept.stepscope").names()) == ["old"]
+    assert list(Trace.load(tmp_path / "kept.stepscope").names()) == ["old"]
     assert main(["export", str(saved), "-o", name, "--force"]) == 0
     assert main(["export", name, "-o", "new.stepscope"]) == 0
-    assert list(load(tmp_path / "new.stepscope").names()) == ["outer", "inner"]
+    assert list(Trace.load(tmp_path / "new.stepscope").names()) == ["outer", "inner"]
 
 
 # Bad input.
@@ -246,7 +246,7 @@ def test_bad_input_is_one_clear_line(
     assert complaint in line
     assert shown.out == ""
     assert sorted(tmp_path.rglob("*")) == before
-    assert load(saved).info.host == "a host"
+    assert Trace.load(saved).info.host == "a host"
 
 
 def test_a_reader_of_the_output_may_leave(saved: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from stepscope.errors import StepscopeError
 from stepscope.formats.chrome import write as chrome
 from stepscope.formats.chrome.write import export_chrome
 from stepscope.formats.registry import FORMATS, export_trace, format_to_write
-from stepscope.trace.store import load
+from stepscope.trace.model import Trace
 from torch_json import load_json
 
 
@@ -23,7 +23,7 @@ def test_the_suffix_picks_the_format(tmp_path: Path) -> None:
     export_trace(recording(), tmp_path / "trace.stepscope")
     assert load_json((tmp_path / "trace.json").read_bytes())["schemaVersion"] == 1
     assert load_json(gzip.decompress((tmp_path / "TRACE.JSON.GZ").read_bytes()))
-    assert len(load(tmp_path / "trace.stepscope")) == 2
+    assert len(Trace.load(tmp_path / "trace.stepscope")) == 2
 
 
 def test_every_exporter_can_be_imported() -> None:

@@ -12,7 +12,7 @@ from recording import parents, ranges_recorded, trace_of
 from stepscope import record_function
 from stepscope.analysis.tree import call_tree
 from stepscope.formats.chrome.flows import forward_backward_links
-from stepscope.trace.build import Captured, RawSlices, build
+from stepscope.trace.build import build
 from stepscope.trace.join import join_traces
 from stepscope.trace.model import (
     PRODUCER,
@@ -28,6 +28,7 @@ from stepscope.trace.model import (
     TraceInfo,
     Track,
 )
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def made(
     """Return a trace of one thread; each row is a name, its start and its duration in ns."""
     texts = list(dict.fromkeys(["", category, *(name for name, _, _ in rows)]))
     numbers = np.array([row[1:] for row in rows], np.int64).reshape(-1, 2)
-    raw = RawSlices(
+    raw = Slices.of(
         category=np.full(len(rows), 1, np.uint32),
         name=np.array([texts.index(name) for name, _, _ in rows], np.uint32),
         start_ns=numbers[:, 0],

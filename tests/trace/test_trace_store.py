@@ -22,7 +22,8 @@ from stepscope.trace.model import (
     Trace,
     Track,
 )
-from stepscope.trace.store import is_stored_trace, load, save
+from stepscope.trace.model import save_trace as save
+from stepscope.trace.store import is_stored_trace
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def full_trace() -> Trace:
         user={text: [text, 1.5, None] for text in HOSTILE},
     )
     tracks = (trace.tracks[0], Track("Spans", "", HOSTILE[2], HOSTILE[3]))
-    return Trace(slices, tracks, Strings.of(texts), info, marks)
+    return Trace(slices, tracks, Strings.of(texts), info=info, marks=marks)
 
 
 def test_a_trace_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -81,13 +82,13 @@ def test_a_trace_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_an_empty_trace_comes_back(tmp_path: Path) -> None:
     trace = replace(recording([]), tracks=(), strings=Strings.of([""]))
     save(trace, tmp_path / "t.stepscope")
-    assert_same(load(tmp_path / "t.stepscope"), trace)
+    assert_same(Trace.load(tmp_path / "t.stepscope"), trace)
 
 
 def test_loading_merges_texts_that_stood_twice(tmp_path: Path) -> None:
     trace = recording(["again", "again"])
     save(trace, tmp_path / "t.stepscope")
-    assert sorted(load(tmp_path / "t.stepscope").strings) == ["", "again", "cpu_op"]
+    assert sorted(Trace.load(tmp_path / "t.stepscope").strings) == ["", "again", "cpu_op"]
 
 
 @pytest.mark.skipif(not SHARED_TRACES, reason="the shared traces are not here")
@@ -95,7 +96,7 @@ def test_loading_merges_texts_that_stood_twice(tmp_path: Path) -> None:
 def test_real_traces_come_back(tmp_path: Path, path: Path) -> None:
     trace = read_trace(path)
     save(trace, tmp_path / "t.stepscope")
-    assert_same(load(tmp_path / "t.stepscope"), trace)
+    assert_same(Trace.load(tmp_path / "t.stepscope"), trace)
 
 
 def test_other_tools_read_the_files_as_they_are(tmp_path: Path) -> None:
@@ -122,9 +123,9 @@ def test_a_saved_trace_is_replaced_only_when_asked(tmp_path: Path) -> None:
     save(recording(["old"]), path)
     with pytest.raises(StepscopeError, match="overwrite=True"):
         save(recording(["new"]), path)
-    assert load(path).name_of(0) == "old"
+    assert Trace.load(path).name_of(0) == "old"
     save(recording(["new"]), path, overwrite=True)
-    assert load(path).name_of(0) == "new"
+    assert Trace.load(path).name_of(0) == "new"
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -158,7 +159,7 @@ def test_saving_reports_its_progress(tmp_path: Path) -> None:
 
 def refusal(path: Path) -> str:
     with pytest.raises(TraceReadError) as raised:
-        load(path)
+        Trace.load(path)
     text = str(raised.value)
     assert path.name in text
     assert "\n" not in text
@@ -219,7 +220,15 @@ def test_the_frame_spells_everything_out() -> None:
     frame = slices_frame(replace(trace, slices=slices), args=["stream", "nothing"])
     common = {"category": "cpu_op", "overload": "", "process": "python", "thread": "main"}
     nothing = dict.fromkeys(["sequence", "forward_thread", "correlation", "nothing"])
-    where = {"pid": "12", "tid": "34", "step": 7, "unfinished": False, **common, **nothing}
+    where = {
+        "pid": "12",
+        "tid": "34",
+        "step": 7,
+        "unfinished": False,
+        "async": False,
+        **common,
+        **nothing,
+    }
     outer = {"name": "ProfilerStep#7", "kind": "step", "start_ns": 1_000_000, "stream": None}
     inner = {"name": "aten::mm", "kind": "operator", "start_ns": 1_001_500, "stream": 42}
     times = [

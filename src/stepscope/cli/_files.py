@@ -10,7 +10,7 @@ from stepscope.cli._text import count_text
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
-from stepscope.trace.store import SUFFIX, is_stored_trace, save
+from stepscope.trace.store import SUFFIX, is_stored_trace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +47,7 @@ def write(trace: Trace, path: Path, *, force: bool) -> None:
     """Write a trace in the format that the suffix of ``path`` names."""
     with Progress(f"writing {path}") as progress:
         if path.name.lower().endswith(SUFFIX):
-            save(trace, path, progress, overwrite=force)
+            trace.save(path, progress, overwrite=force)
         else:
             export_trace(trace, path, progress)
 

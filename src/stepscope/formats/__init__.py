@@ -19,15 +19,15 @@ def _is_folder(path: Path, _head: bytes) -> bool:
 
 
 def _folder_reader() -> Reader:
-    from stepscope.trace.store import load
+    from stepscope.trace.model import Trace
 
-    return load
+    return Trace.load
 
 
 def _folder_writer() -> Writer:
-    from stepscope.trace.store import save
+    from stepscope.trace.model import save_trace
 
-    return save
+    return save_trace
 
 
 def _is_json(_path: Path, head: bytes) -> bool:
@@ -53,10 +53,10 @@ def _stacks_writer() -> Writer:
 
 
 FORMATS.register(
-    Format("Stepscope trace", (".stepscope",), _is_folder, _folder_reader, _folder_writer)
+    Format("Chrome trace", (".json", ".json.gz"), _is_json, _chrome_reader, _chrome_writer)
 )
 FORMATS.register(
-    Format("Chrome trace", (".json", ".json.gz"), _is_json, _chrome_reader, _chrome_writer)
+    Format("Stepscope trace", (".stepscope",), _is_folder, _folder_reader, _folder_writer)
 )
 FORMATS.register(
     Format(

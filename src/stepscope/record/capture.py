@@ -12,7 +12,7 @@ from stepscope import _native
 from stepscope.record.details import args_of
 from stepscope.record.inputs import with_inputs
 from stepscope.record.stacks import with_stacks
-from stepscope.trace.build import Captured, RawSlices
+from stepscope.trace.build import Captured
 from stepscope.trace.model import (
     NO_SLICE,
     NO_THREAD,
@@ -23,6 +23,7 @@ from stepscope.trace.model import (
     Stacks,
     Track,
 )
+from stepscope.trace.schema import Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
         strings, stacks, stack = with_stacks(strings, stack)
     strings, memory = _memory(strings, columns["memory"])
     strings, owners = _owners(strings, columns["owners"])
-    slices = RawSlices(
+    slices = Slices.of(
         category=columns["category"],
         name=columns["name"],
         start_ns=columns["start_ns"],

@@ -151,10 +151,9 @@ class Recorder:
             self._paused_ns = None
 
     def _built(self, recorded: Recorded) -> Trace:
-        from stepscope.trace.build import build
+        from stepscope.trace.build import build, started_outside
         from stepscope.trace.describe import describe_process
-        from stepscope.trace.merge import merge_parts
-        from stepscope.trace.select import started_outside
+        from stepscope.trace.join import merge_parts
 
         captured = merge_parts([recorded.captured, *self._parts])
         self._parts = []

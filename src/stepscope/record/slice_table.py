@@ -42,12 +42,13 @@ class SliceTable:
 
         from stepscope.record.capture import thread_track
         from stepscope.record.threads import thread_names
-        from stepscope.trace.build import Captured, RawSlices
+        from stepscope.trace.build import Captured
         from stepscope.trace.model import NO_THREAD, Args, SliceFlags
+        from stepscope.trace.schema import Slices
         from stepscope.trace.strings import Strings
 
         name, start_ns, duration_ns, track, rest, unfinished = np.array(self._rows, np.int64).T
-        slices = RawSlices(
+        slices = Slices.of(
             category=np.full(len(self._rows), 1, np.uint32),
             name=name.astype(np.uint32),
             start_ns=start_ns.copy(),

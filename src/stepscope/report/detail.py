@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.distinct import distinct
-from stepscope.trace.model import NO_PARENT, Args, IntColumn, SliceKind, Trace
+from stepscope.trace.model import NO_PARENT, SliceKind, Trace
+from stepscope.trace.table import Remap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,11 +48,10 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
     if len(trace) <= most:
         return Detail(trace, None, 0)
     kept = _kept(trace.slices, most)
-    rows = np.flatnonzero(kept)
     place = _places(trace.slices.parent, kept)
-    slices = _taken(trace.slices, rows, place)
-    memory = replace(trace.memory, slice=_moved(trace.memory.slice, place))
-    return Detail(replace(trace, slices=slices, memory=memory), place, len(kept) - len(rows))
+    moved = Remap(slice=place)
+    slices, memory = trace.slices.take(kept).remap(moved), trace.memory.remap(moved)
+    return Detail(replace(trace, slices=slices, memory=memory), place, len(kept) - len(slices))
 
 
 def _kept(slices: Slices, most: int) -> Bool:
@@ -97,29 +97,3 @@ def _places(parent: NDArray[np.int32], kept: Bool) -> Int64:
     new_row = np.append(np.where(kept, np.cumsum(kept) - 1, NO_PARENT), NO_PARENT)
     place: Int64 = new_row[holder[:-1]].astype(np.int64)
     return place
-
-
-def _moved(rows: NDArray[np.int32], place: Int64) -> NDArray[np.int32]:
-    moved: NDArray[np.int32] = np.where(rows < 0, rows, place[rows]).astype(np.int32)
-    return moved
-
-
-def _taken(slices: Slices, rows: Int64, place: Int64) -> Slices:
-    columns: dict[str, Any] = {
-        field.name: _args(column, rows, len(slices)) if isinstance(column, Args) else column[rows]
-        for field in fields(slices)
-        for column in (getattr(slices, field.name),)
-    }
-    columns["parent"] = _moved(slices.parent[rows], place)
-    return replace(slices, **columns)
-
-
-def _args(args: Args, rows: Int64, count: int) -> Args:
-    new_row = np.full(count, -1, np.int64)
-    new_row[rows] = np.arange(len(rows))
-    integers = {}
-    for key, column in args.integers.items():
-        stays = new_row[column.rows] >= 0
-        moved = new_row[column.rows[stays]].astype(np.uint32)
-        integers[key] = IntColumn(moved, column.values[stays])
-    return Args(integers, args.rest[rows] if len(args.rest) else args.rest)

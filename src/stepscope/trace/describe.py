@@ -10,12 +10,12 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
-from stepscope.trace.model import PRODUCER, TraceInfo
+from stepscope.trace.schema import PRODUCER, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.trace.model import Losses
+    from stepscope.trace.schema import Losses
 
 _WORTH_NAMING = ("torch", "paddle", "numpy", "jax", "cupy")
 

@@ -1,52 +1,80 @@
-"""Several traces as one: the cycles of a run, the processes of a job."""
+"""Several captures, or several traces, as one: strings, tracks, stacks and clocks put together."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields, replace
-from itertools import chain
+from dataclasses import replace
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from stepscope import _native
-from stepscope.trace.build import step_number
-from stepscope.trace.model import (
-    NO_CORRELATION,
-    NO_PARENT,
-    NO_SEQUENCE,
-    NO_SLICE,
-    NO_STEP,
-    PRODUCER,
-    Args,
-    IntColumn,
-    Losses,
-    Marks,
-    Memory,
-    Owners,
-    SliceKind,
-    Slices,
-    Trace,
-    TraceInfo,
-    Track,
-)
+from stepscope.trace.build import step_at
+from stepscope.trace.kinds import SliceKind, step_number
+from stepscope.trace.model import Trace
+from stepscope.trace.schema import NO_THREAD, PRODUCER, Captured, Losses, TraceInfo, Track
 from stepscope.trace.stack_tree import StackTree
 from stepscope.trace.strings import Strings
+from stepscope.trace.table import Args, Remap, Role, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
+    from stepscope.trace.schema import Slices
+    from stepscope.trace.table import UInt32
 
-    from stepscope.trace.model import Int32, Int64, UInt32
-
-_Table = TypeVar("_Table", Slices, Marks, Memory, Owners)
-_Timed = TypeVar("_Timed", Memory, Owners)
+_Table = TypeVar("_Table", bound=Table)
 _Process = tuple[str, int]  # host and pid
 
 _SAME_CLOCK_NS = 1_000_000_000
-_EXTERNAL_ID = "External id"
-_FLOW_ID = "id"
+
+
+class _Common:
+    """The strings and stacks of several captures, each once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, int] = {"": 0}
+        self._stacks = StackTree()
+
+    def add(self, captured: Captured) -> Remap:
+        """Return the numbers here of the strings and stacks there."""
+        ids = self._texts
+        text = np.array([ids.setdefault(t, len(ids)) for t in captured.strings], np.uint32)
+        return Remap(text=text, stack=self._stacks.add(captured.stacks, text))
+
+    def tables(self) -> dict[str, Any]:
+        """Return them as what a Captured takes."""
+        return {"strings": Strings.of(self._texts), "stacks": self._stacks.table()}
+
+
+def merge_parts(parts: Sequence[Captured]) -> Captured:
+    """Join what the sources of one recording captured; a thread that two of them saw is one track.
+
+    They share the clock and all numbers, so that rows only move below each other.
+    """
+    parts = [part for part in parts if _has_rows(part) or part is parts[0]]
+    if len(parts) == 1:
+        return parts[0]
+    common = _Common()
+    tracks: dict[tuple[str, str], Track] = {}
+    remaps = []
+    for part in parts:
+        for track in part.tracks:
+            known = tracks.setdefault((track.pid, track.tid), track)
+            if known.logical_id == NO_THREAD:
+                tracks[track.pid, track.tid] = replace(known, logical_id=track.logical_id)
+        places = {key: i for i, key in enumerate(tracks)}
+        place = np.array([places[track.pid, track.tid] for track in part.tracks], np.uint32)
+        remaps.append(replace(common.add(part), track=place))
+    return Captured(
+        slices=_joined([part.slices for part in parts], remaps),
+        tracks=tuple(tracks.values()),
+        memory=_joined([part.memory for part in parts], remaps),
+        owners=_joined([part.owners for part in parts], remaps),
+        marks=_joined([part.marks for part in parts], remaps),
+        **common.tables(),
+    )
 
 
 def join_traces(traces: Sequence[Trace]) -> Trace:
@@ -61,105 +89,64 @@ def join_traces(traces: Sequence[Trace]) -> Trace:
         raise ValueError("there are no traces to join: give at least one")
     if len(traces) == 1:
         return traces[0]
-    joiner = _Joiner(traces)
-    slices, new_row = _in_order(_with_steps([joiner.slices(i) for i in range(len(traces))], traces))
-    first_rows = _offsets([len(trace.slices) for trace in traces])
+    common = _Common()
+    tracks, places = _joined_tracks(traces)
+    shifts_ns = [_clock_shift_ns(traces[0].info, trace.info) for trace in traces]
+    offsets = _link_offsets(traces)
+    new_row, order = _order(traces, shifts_ns)
+    firsts = accumulate([0, *(len(trace.slices) for trace in traces)])
+    remaps = [
+        replace(
+            common.add(trace),
+            track=place,
+            slice=new_row[first : first + len(trace.slices)],
+            shift_ns=shift_ns,
+            link_offset=offset,
+        )
+        for trace, place, first, shift_ns, offset in zip(
+            traces, places, firsts, shifts_ns, offsets, strict=False
+        )
+    ]
+    slices = [
+        part.remap(new) for part, new in zip(_with_steps(traces, shifts_ns), remaps, strict=True)
+    ]
     return Trace(
-        slices=slices,
-        tracks=joiner.tracks,
-        strings=joiner.strings,
-        info=_info([trace.info for trace in traces], joiner.shifts_ns),
-        marks=_stacked([joiner.marks(i) for i in range(len(traces))]),
-        stacks=joiner.stacks.table(),
-        memory=_by_time(
-            _stacked([joiner.memory(i, new_row, first_rows[i]) for i in range(len(traces))])
-        ),
-        owners=_by_time(_stacked([joiner.owners(i) for i in range(len(traces))])),
+        slices=type(slices[0]).concat(slices).take(order),
+        tracks=tracks,
+        memory=_by_time(_joined([trace.memory for trace in traces], remaps)),
+        owners=_by_time(_joined([trace.owners for trace in traces], remaps)),
+        marks=_joined([trace.marks for trace in traces], remaps),
+        info=_info([trace.info for trace in traces], shifts_ns),
+        **common.tables(),
     )
 
 
-class _Joiner:
-    """What the tables of all traces have in common: strings, tracks, stacks, clock and ids."""
+def _has_rows(part: Captured) -> bool:
+    return any(map(len, (part.slices, part.memory, part.owners, part.marks)))
 
-    def __init__(self, traces: Sequence[Trace]) -> None:
-        self._traces = traces
-        self.shifts_ns = [_clock_shift_ns(traces[0].info, trace.info) for trace in traces]
-        texts: dict[str, int] = {}
-        self._text = [
-            np.array([texts.setdefault(text, len(texts)) for text in trace.strings], np.uint32)
-            for trace in traces
-        ]
-        self.strings = Strings.of(texts)
-        self.stacks = StackTree()
-        self._stack = [
-            self.stacks.add(trace.stacks, text)
-            for trace, text in zip(traces, self._text, strict=True)
-        ]
-        self.tracks, self._place = _joined_tracks(traces)
-        processes = [_process(trace) for trace in traces]
-        order = {process: n for n, process in enumerate(dict.fromkeys(processes))}
-        self._rank = [order[process] for process in processes]
-        self._stride = 1 + max(map(_largest_id, traces))
 
-    def slices(self, i: int) -> Slices:
-        own, text = self._traces[i].slices, self._text[i]
-        return replace(
-            own,
-            category=text[own.category],
-            name=text[own.name],
-            overload=text[own.overload],
-            start_ns=own.start_ns + self.shifts_ns[i],
-            track=self._placed(i, own.track),
-            sequence=self._apart(i, own.sequence, NO_SEQUENCE),
-            correlation=self._apart(i, own.correlation, NO_CORRELATION),
-            stack=self._stack[i][own.stack],
-            args=self._args(i, own.args, _EXTERNAL_ID),
-            fields=self._args(i, own.fields),
-        )
+def _joined(tables: Sequence[_Table], remaps: Sequence[Remap]) -> _Table:
+    moved = [table.remap(new) for table, new in zip(tables, remaps, strict=True)]
+    return type(tables[0]).concat(moved)
 
-    def marks(self, i: int) -> Marks:
-        own, text = self._traces[i].marks, self._text[i]
-        return replace(
-            own,
-            category=text[own.category],
-            name=text[own.name],
-            time_ns=own.time_ns + self.shifts_ns[i],
-            track=self._placed(i, own.track),
-            args=self._args(i, own.args, _EXTERNAL_ID),
-            fields=self._args(i, own.fields, _FLOW_ID),
-        )
 
-    def memory(self, i: int, new_row: UInt32, first_row: int) -> Memory:
-        own = self._traces[i].memory
-        inside = own.slice != NO_SLICE
-        rows = own.slice.copy()
-        rows[inside] = new_row[own.slice[inside] + first_row]
-        return replace(
-            own,
-            time_ns=own.time_ns + self.shifts_ns[i],
-            device=self._text[i][own.device],
-            track=self._placed(i, own.track),
-            slice=rows,
-        )
+def _by_time(table: _Table) -> _Table:
+    time_ns: Any = table.time_ns
+    return table.take(np.argsort(time_ns, kind="stable"))
 
-    def owners(self, i: int) -> Owners:
-        own = self._traces[i].owners
-        device = self._text[i][own.device]
-        return replace(own, time_ns=own.time_ns + self.shifts_ns[i], device=device)
 
-    def _placed(self, i: int, track: UInt32) -> UInt32:
-        return self._place[i][track] if len(track) else track
-
-    def _apart(self, i: int, ids: Int64, none: int) -> Int64:
-        apart: Int64 = np.where(ids == none, none, ids + self._rank[i] * self._stride)
-        return apart
-
-    def _args(self, i: int, args: Args, id_key: str = "") -> Args:
-        integers = dict(args.integers)
-        if id_key in integers:
-            ids = integers[id_key]
-            integers[id_key] = IntColumn(ids.rows, self._apart(i, ids.values, 0))
-        return Args(integers, self._text[i][args.rest] if len(args.rest) else args.rest)
+def _order(traces: Sequence[Trace], shifts_ns: Sequence[int]) -> tuple[UInt32, UInt32]:
+    """Return the new row of each slice of all traces, and the old row of each new one."""
+    start_ns = np.concatenate(
+        [trace.slices.start_ns + by for trace, by in zip(traces, shifts_ns, strict=True)]
+    )
+    duration_ns = np.concatenate([trace.slices.duration_ns for trace in traces])
+    order = _native.slice_order(start_ns, duration_ns)
+    if order is None:
+        order = np.arange(len(start_ns), dtype=np.uint32)
+    new_row = np.empty(len(order), np.uint32)
+    new_row[order] = np.arange(len(order), dtype=np.uint32)
+    return new_row, order
 
 
 def _clock_shift_ns(first: TraceInfo, other: TraceInfo) -> int:
@@ -177,15 +164,26 @@ def _process(trace: Trace) -> _Process:
     return trace.info.host, trace.info.pid
 
 
-def _largest_id(trace: Trace) -> int:
-    columns = [trace.slices.sequence, trace.slices.correlation]
-    for args, key in (
-        (trace.slices.args, _EXTERNAL_ID),
-        (trace.marks.args, _EXTERNAL_ID),
-        (trace.marks.fields, _FLOW_ID),
-    ):
-        if key in args.integers:
-            columns.append(args.integers[key].values)
+def _link_offsets(traces: Sequence[Trace]) -> list[int]:
+    """Return what moves the numbers of each process out of the way of all others'."""
+    processes = [_process(trace) for trace in traces]
+    rank = {process: n for n, process in enumerate(dict.fromkeys(processes))}
+    stride = 1 + max(
+        _largest_link(table) for trace in traces for table in (trace.slices, trace.marks)
+    )
+    return [rank[process] * stride for process in processes]
+
+
+def _largest_link(table: Table) -> int:
+    columns = []
+    for name, known in table.columns().items():
+        values = getattr(table, name)
+        if isinstance(values, Args):
+            columns += [
+                values.integers[key].values for key in known.links if key in values.integers
+            ]
+        elif known.role is Role.LINK:
+            columns.append(values)
     return max((int(column.max()) for column in columns if len(column)), default=0)
 
 
@@ -219,109 +217,25 @@ def _second_word(pid: str, other: _Process, own: _Process) -> str:
     return f"{pid} of process {own[1]}" if same_host else f"{pid} on {own[0]}"
 
 
-def _offsets(lengths: Sequence[int]) -> list[int]:
-    return [0, *np.cumsum(lengths)[:-1].tolist()]
-
-
-def _with_steps(parts: list[Slices], traces: Sequence[Trace]) -> list[Slices]:
+def _with_steps(traces: Sequence[Trace], shifts_ns: Sequence[int]) -> list[Slices]:
     """Number the slices of traces that have no steps by the steps of the first that has."""
-    have = [bool((part.kind == SliceKind.STEP).any()) for part in parts]
+    have = [bool((trace.slices.kind == SliceKind.STEP).any()) for trace in traces]
+    parts = [trace.slices for trace in traces]
     if all(have) or not any(have):
         return parts
     leading = have.index(True)
-    steps = np.flatnonzero(parts[leading].kind == SliceKind.STEP)
-    names = traces[leading].slices.name[steps]
-    numbers = np.array([step_number(traces[leading].strings[int(n)]) or 0 for n in names], np.int32)
-    start_ns, end_ns = parts[leading].start_ns[steps], parts[leading].end_ns[steps]
+    slices, strings = traces[leading].slices, traces[leading].strings
+    steps = slices.take(slices.kind == SliceKind.STEP)
+    numbers = np.array([step_number(strings[int(name)]) or 0 for name in steps.name], np.int32)
+
+    def numbered(part: Slices, shift_ns: int) -> Slices:
+        time_ns = part.start_ns + (shift_ns - shifts_ns[leading])
+        return replace(part, step=step_at(time_ns, steps.start_ns, steps.end_ns, numbers))
+
     return [
-        part if has else replace(part, step=_step_at(part.start_ns, start_ns, end_ns, numbers))
-        for part, has in zip(parts, have, strict=True)
+        part if has else numbered(part, shift_ns)
+        for part, has, shift_ns in zip(parts, have, shifts_ns, strict=True)
     ]
-
-
-def _step_at(time_ns: Int64, start_ns: Int64, end_ns: Int64, numbers: Int32) -> Int32:
-    at = np.searchsorted(start_ns, time_ns, side="right") - 1
-    inside = (at >= 0) & (time_ns < end_ns[at])
-    return np.where(inside, numbers[at], np.int32(NO_STEP))
-
-
-def _in_order(parts: Sequence[Slices]) -> tuple[Slices, UInt32]:
-    """Return the slices of all parts by start, and the new row of each row of each part."""
-    moved = [
-        replace(part, parent=np.where(part.parent == NO_PARENT, NO_PARENT, part.parent + first))
-        for part, first in zip(parts, _offsets([len(part) for part in parts]), strict=True)
-    ]
-    joined = _stacked(moved)
-    order = _native.slice_order(joined.start_ns, joined.duration_ns)
-    if order is None:
-        return joined, np.arange(len(joined), dtype=np.uint32)
-    new_row = np.empty(len(order), np.uint32)
-    new_row[order] = np.arange(len(order), dtype=np.uint32)
-    ordered = _taken(joined, order, new_row)
-    nested = ordered.parent != NO_PARENT
-    parent = ordered.parent.copy()
-    parent[nested] = new_row[parent[nested]]
-    return replace(ordered, parent=parent), new_row
-
-
-def _by_time(table: _Timed) -> _Timed:
-    order = np.argsort(table.time_ns, kind="stable")
-    return _taken(table, order, order)
-
-
-def _taken(table: _Table, order: NDArray[Any], new_row: NDArray[Any]) -> _Table:
-    def taken(value: Any) -> Any:
-        if not isinstance(value, Args):
-            return value[order]
-        integers = {}
-        for key, column in value.integers.items():
-            rows = new_row[column.rows]
-            ascending = np.argsort(rows, kind="stable")
-            integers[key] = IntColumn(rows[ascending], column.values[ascending])
-        return Args(integers, value.rest[order] if len(value.rest) else value.rest)
-
-    return _built_of(table, taken)
-
-
-def _built_of(table: _Table, column: Callable[[Any], Any]) -> _Table:
-    return type(table)(**{each.name: column(getattr(table, each.name)) for each in fields(table)})
-
-
-def _stacked(tables: Sequence[_Table]) -> _Table:
-    """Put tables of one kind under each other."""
-    lengths = [len(table) for table in tables]
-
-    def stacked(name: str) -> Any:
-        columns = [getattr(table, name) for table in tables]
-        if isinstance(columns[0], Args):
-            return _stacked_args(columns, lengths)
-        return np.concatenate(columns)
-
-    first = tables[0]
-    return type(first)(**{each.name: stacked(each.name) for each in fields(first)})
-
-
-def _stacked_args(parts: Sequence[Args], lengths: Sequence[int]) -> Args:
-    rows: dict[str, list[IntColumn]] = {}
-    for part, first in zip(parts, _offsets(lengths), strict=True):
-        for key, column in part.integers.items():
-            rows.setdefault(key, []).append(
-                IntColumn(column.rows + np.uint32(first), column.values)
-            )
-    integers = {
-        key: IntColumn(
-            np.concatenate([column.rows for column in columns]),
-            np.concatenate([column.values for column in columns]),
-        )
-        for key, columns in rows.items()
-    }
-    if not any(len(part.rest) for part in parts):
-        return Args(integers)
-    rest = [
-        part.rest if len(part.rest) else np.zeros(length, np.uint32)
-        for part, length in zip(parts, lengths, strict=True)
-    ]
-    return Args(integers, np.concatenate(rest))
 
 
 def _info(infos: Sequence[TraceInfo], shifts_ns: Sequence[int]) -> TraceInfo:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.trace.model import Stacks
+from stepscope.trace.schema import Stacks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError, TraceReadError
-from stepscope.trace.model import Losses, TraceInfo
+from stepscope.trace.schema import Captured, Losses, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import polars as pl
-
-    from stepscope.trace.model import Trace
 
     Progress = Callable[[int, int], None]
 
@@ -46,13 +44,14 @@ def is_stored_trace(path: str | os.PathLike[str]) -> bool:
 
 
 def save(
-    trace: Trace,
+    captured: Captured,
+    info: TraceInfo,
     path: str | os.PathLike[str],
     progress: Progress | None = None,
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write ``trace`` as the folder ``path``, whole or not at all.
+    """Write a trace as the folder ``path``, whole or not at all.
 
     An existing folder is replaced only with ``overwrite``, and only when it holds a trace.
     ``progress`` is called with the rows written so far and the rows in all.
@@ -62,7 +61,7 @@ def save(
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         beside.mkdir()
-        _write(trace, beside, progress)
+        _write(captured, info, beside, progress)
         _move(beside, target)
     except OSError as error:
         raise SaveError(f"{os.fspath(path)}: {error.strerror or error}") from error
@@ -70,12 +69,14 @@ def save(
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def load(path: str | os.PathLike[str], progress: Progress | None = None) -> Trace:
+def load(
+    path: str | os.PathLike[str], progress: Progress | None = None
+) -> tuple[Captured, TraceInfo]:
     """Read a folder that ``save`` wrote.
 
     ``progress`` is called with the tables read so far and the tables in all.
     """
-    from stepscope.trace.tables import TABLES, trace_of
+    from stepscope.trace.tables import FILES, captured_of
 
     folder = Path(path)
     meta = _read_meta(folder)
@@ -88,12 +89,12 @@ def load(path: str | os.PathLike[str], progress: Progress | None = None) -> Trac
             "use the Stepscope that wrote it",
         )
     tables = {}
-    for name in TABLES:
+    for name in FILES:
         tables[name] = _read_table(folder, name, meta)
         if progress is not None:
-            progress(len(tables), len(TABLES))
+            progress(len(tables), len(FILES))
     try:
-        return trace_of(tables, _info(meta["info"]))
+        return captured_of(tables), _info(meta["info"])
     except Exception as error:
         # Whatever a file of the right shape and size but the wrong contents breaks.
         raise TraceReadError(folder, f"is damaged: {_one_line(error)}") from error
@@ -124,12 +125,12 @@ def _move(written: Path, target: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _write(trace: Trace, folder: Path, progress: Progress | None) -> None:
+def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress | None) -> None:
     import polars as pl
 
     from stepscope.trace.tables import tables_of
 
-    tables = tables_of(trace)
+    tables = tables_of(captured)
     total = sum(table.height for table in tables.values())
     done = 0
     for name, table in tables.items():
@@ -139,12 +140,12 @@ def _write(trace: Trace, folder: Path, progress: Progress | None) -> None:
         done += table.height
         if progress is not None:
             progress(done, total)
-    info = {f.name: getattr(trace.info, f.name) for f in fields(TraceInfo)}
+    told = {f.name: getattr(info, f.name) for f in fields(TraceInfo)}
     meta = {
         "format": FORMAT,
         "version": VERSION,
         "rows": {name: table.height for name, table in tables.items()},
-        "info": {**info, "losses": asdict(trace.info.losses)},
+        "info": {**told, "losses": asdict(info.losses)},
     }
     (folder / _META).write_text(json.dumps(meta, default=str) + "\n", encoding="utf-8")
 

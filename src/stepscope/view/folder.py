@@ -17,7 +17,7 @@ from stepscope.errors import TraceReadError
 from stepscope.formats.gzip import inflated_head
 from stepscope.formats.registry import format_of
 from stepscope.trace.store import SUFFIX, is_stored_trace
-from stepscope.trace.tables import TABLES
+from stepscope.trace.tables import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -174,7 +174,7 @@ def _stamped(root: Path, path: Path) -> Found | None:
 
 def _has_all_tables(folder: Path) -> bool:
     """Tell whether a folder has what ``save`` writes; it may be on its way here by a slow copy."""
-    return is_stored_trace(folder) and all((folder / f"{name}.arrow").exists() for name in TABLES)
+    return is_stored_trace(folder) and all((folder / f"{name}.arrow").exists() for name in FILES)
 
 
 def _has_its_end(path: Path) -> bool:

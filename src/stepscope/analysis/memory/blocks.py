@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.memory.usage import rows_of_device
-from stepscope.trace.model import Int64, Owners, Trace, UInt8
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Owners, Trace, UInt8
 
 ALWAYS = int(np.iinfo(np.int64).min)  # the start of a block that was there before the recording
 NEVER = int(np.iinfo(np.int64).max)  # the end of a block that was there after it
@@ -92,8 +93,7 @@ def _seen(trace: Trace, device: str) -> Blocks:
 def _statements(trace: Trace, device: str) -> Owners:
     owners = trace.owners
     name = trace.strings.ids_of([device]).get(device, -1)
-    rows = np.flatnonzero(owners.device == name)
-    return Owners(**{f.name: getattr(owners, f.name)[rows] for f in fields(Owners)})
+    return owners.take(owners.device == name)
 
 
 def _only_told(seen: Blocks, told: Owners) -> Blocks:

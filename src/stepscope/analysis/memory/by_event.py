@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.tree import CallTree, EventMemory, levels
 from stepscope.trace.model import (
-    NO_CORRELATION,
     NO_PARENT,
-    NO_SEQUENCE,
-    NO_STACK,
-    NO_STEP,
-    NO_THREAD,
-    Args,
     Memory,
-    SliceKind,
     Slices,
     Trace,
 )
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.trace.model import Int32, Int64
 
 MEMORY_NAME = "[memory]"
@@ -109,43 +100,14 @@ def _with_events(
 
 def _with_slices(trace: Trace, memory: Memory, left: Int64) -> Trace:
     """Append the slices of those events. They stand behind all others, so that rows stay valid."""
-    slices, count = trace.slices, len(left)
     strings, (category, name) = _with_texts(trace.strings, _MEMORY_CATEGORY, MEMORY_NAME)
-    values: dict[str, Any] = {
-        "kind": SliceKind.OTHER,
-        "flags": 0,
-        "category": category,
-        "name": name,
-        "overload": 0,
-        "start_ns": memory.time_ns[left],
-        "duration_ns": 0,
-        "self_ns": 0,
-        "track": memory.track[left],
-        "parent": NO_PARENT,
-        "depth": 0,
-        "step": NO_STEP,
-        "sequence": NO_SEQUENCE,
-        "forward_thread": NO_THREAD,
-        "correlation": NO_CORRELATION,
-        "stack": NO_STACK,
-    }
-
-    def extended(column: NDArray[Any], value: Any) -> NDArray[Any]:
-        return np.concatenate((column, np.broadcast_to(column.dtype.type(value), count)))
-
-    columns = {
-        f.name: extended(getattr(slices, f.name), values[f.name])
-        for f in fields(Slices)
-        if f.name in values
-    }
-    args, beside = _padded(slices.args, count), _padded(slices.fields, count)
-    return replace(trace, slices=Slices(**columns, args=args, fields=beside), strings=strings)
-
-
-def _padded(args: Args, count: int) -> Args:
-    if not len(args.rest):
-        return args
-    return Args(args.integers, np.concatenate((args.rest, np.zeros(count, np.uint32))))
+    added = Slices.of(
+        name=np.full(len(left), name, np.uint32),
+        category=np.full(len(left), category, np.uint32),
+        start_ns=memory.time_ns[left],
+        track=memory.track[left],
+    )
+    return replace(trace, slices=Slices.concat([trace.slices, added]), strings=strings)
 
 
 def _with_texts(strings: Strings, *texts: str) -> tuple[Strings, list[int]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.build import step_number
+from stepscope.trace.kinds import step_number
 from stepscope.trace.model import DEVICE_KINDS, SliceKind
 
 if TYPE_CHECKING:

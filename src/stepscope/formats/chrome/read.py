@@ -13,7 +13,7 @@ from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.chrome import DIALECTS
 from stepscope.formats.gzip import text_chunks
-from stepscope.trace.build import RawSlices, build_trace
+from stepscope.trace.build import build
 from stepscope.trace.model import (
     NO_CORRELATION,
     NO_SEQUENCE,
@@ -25,6 +25,7 @@ from stepscope.trace.model import (
     TraceInfo,
     Track,
 )
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _trace(columns: Columns) -> Trace:
     slices = columns["slices"]
     args = _args(slices["args"])
     rows = len(slices["start_ns"])
-    raw = RawSlices(
+    raw = Slices.of(
         category=slices["category"],
         name=slices["name"],
         start_ns=slices["start_ns"],
@@ -128,7 +129,8 @@ def _trace(columns: Columns) -> Trace:
         fields=_args(columns["marks"]["fields"]),
     )
     tracks = _tracks(columns["tracks"], columns["notes"])
-    return build_trace(raw, tracks, Strings(*columns["strings"]), _info(columns, raw, marks), marks)
+    captured = Captured(raw, tuple(tracks), Strings(*columns["strings"]), marks=marks)
+    return build(captured, _info(columns, raw, marks))
 
 
 def _args(columns: tuple[Mapping[str, tuple[Any, Any]], Any]) -> Args:
@@ -163,7 +165,7 @@ def _tracks(names: Sequence[tuple[str, str]], notes: Sequence[Note]) -> list[Tra
     ]
 
 
-def _info(columns: Columns, raw: RawSlices, marks: Marks) -> TraceInfo:
+def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
     user = {key: json.loads(text, strict=False) for key, text in columns["metadata"]}
     distributed = user.get("distributedInfo")
     if not isinstance(distributed, dict):
@@ -184,7 +186,7 @@ def _info(columns: Columns, raw: RawSlices, marks: Marks) -> TraceInfo:
     )
 
 
-def _window(raw: RawSlices, marks: Marks) -> tuple[int, int]:
+def _window(raw: Slices, marks: Marks) -> tuple[int, int]:
     """Return when the first slice starts and the last one ends; without slices, the marks'."""
     if len(raw.start_ns):
         return int(raw.start_ns[0]), int(np.max(raw.start_ns + raw.duration_ns))

@@ -9,8 +9,9 @@ import numpy as np
 
 from stepscope.frameworks.cuda.devices import occupancy_fragment
 from stepscope.record.capture import thread_track
-from stepscope.trace.build import Captured, RawSlices
+from stepscope.trace.build import Captured
 from stepscope.trace.model import NO_THREAD, Args, IntColumn, Track
+from stepscope.trace.schema import Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def captured(columns: Mapping[str, Any], devices: Sequence[dict[str, Any]] = ())
         [text_id(_shape_fragment(shape, device)) for shape in shapes.tolist()], np.uint32
     )
     tracks, track = _tracks(columns)
-    slices = RawSlices(
+    slices = Slices.of(
         category=categories[kind],
         name=name_ids[columns["name"]] if len(kind) else np.zeros(0, np.uint32),
         start_ns=columns["start_ns"],

@@ -12,8 +12,9 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.frameworks.paddle.memory import MemoryBefore, memory_of
-from stepscope.trace.build import Captured, RawSlices
+from stepscope.trace.build import Captured
 from stepscope.trace.model import Args, IntColumn, Track
+from stepscope.trace.schema import Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def paddle_file(data: bytes, *, shift_ns: int = 0, from_first: bool = False) -> 
         shift_ns = -first_ns
     slices = columns["slices"]
     integers, rest = slices["args"]
-    raw = RawSlices(
+    raw = Slices.of(
         category=slices["category"],
         name=slices["name"],
         start_ns=slices["start_ns"] + shift_ns,

@@ -76,7 +76,7 @@ class PaddleSource:
         share, self._share = self._share, None
         if share is None or not share.segments:
             return None
-        from stepscope.trace.merge import merge_parts
+        from stepscope.trace.join import merge_parts
         from stepscope.trace.model import Memory
 
         parts = _parts_of(_imported())

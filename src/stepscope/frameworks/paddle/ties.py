@@ -12,8 +12,9 @@ from stepscope.trace.strings import Strings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.trace.build import Captured, RawSlices
+    from stepscope.trace.build import Captured
     from stepscope.trace.model import Int64
+    from stepscope.trace.schema import Slices
 
 _EAGER = " dygraph"  # how the slice of an eager operator ends: "matmul dygraph"
 _MADE_OF = {"linear": "matmul"}  # operators that are none themselves, and the first in them
@@ -50,7 +51,7 @@ def with_inputs(captured: Captured, noted: Noted) -> Captured:
     return replace(captured, slices=replace(raw, args=replace(raw.args, rest=rest)), strings=texts)
 
 
-def _first_within(raw: RawSlices, rows: Int64, calls: Int64) -> tuple[Int64, Int64]:
+def _first_within(raw: Slices, rows: Int64, calls: Int64) -> tuple[Int64, Int64]:
     """Return the rows that calls found, and the calls' signatures."""
     if not len(rows):
         return rows, rows

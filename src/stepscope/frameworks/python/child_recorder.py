@@ -186,7 +186,7 @@ class ChildRecording:
             for source in self._sources:
                 each.callback(source.stop)
         recorded = window.close()
-        from stepscope.trace.merge import merge_parts
+        from stepscope.trace.join import merge_parts
 
         parts = [part for source in self._sources if (part := source.collect()) is not None]
         captured = _named(merge_parts([recorded.captured, *parts]))

@@ -139,7 +139,7 @@ class ChildProcesses:
             notify(f"child processes: {self._said}")
         if not captures:
             return None
-        from stepscope.trace.merge import merge_parts
+        from stepscope.trace.join import merge_parts
 
         return merge_parts([_placed(i, each.captured) for i, each in sorted(captures.items())])
 

@@ -10,8 +10,9 @@ from stepscope import _native
 from stepscope.errors import StepscopeError
 from stepscope.record.capture import thread_track
 from stepscope.record.threads import thread_names
-from stepscope.trace.build import Captured, RawSlices
+from stepscope.trace.build import Captured
 from stepscope.trace.model import NO_SEQUENCE, NO_THREAD, SliceFlags
+from stepscope.trace.schema import Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _columns(events: Sequence[Any]) -> Captured:
         flags[i] = (SliceFlags.BACKWARD if event.scope() == _BACKWARD_FUNCTION else 0) | (
             SliceFlags.ASYNC if event.is_async() else 0
         )
-    slices = RawSlices(
+    slices = Slices.of(
         category=names[0],
         name=names[1],
         start_ns=numbers[0] - _native.wall_offset_ns(),  # Kineto's clock is the wall's

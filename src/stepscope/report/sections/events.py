@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepscope.analysis.device.launches import launched_work
 from stepscope.trace.model import SliceKind
+from stepscope.trace.table import Role
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Slices, Trace
+    from stepscope.trace.table import Column
 
 
 def add_events(trace: Trace, payload: Payload) -> None:
@@ -23,18 +27,10 @@ def add_events(trace: Trace, payload: Payload) -> None:
     origin_ns = origin_of(trace)
     payload.add_value("origin_ns", str(origin_ns))
     payload.add_value("kinds", {kind.name: int(kind) for kind in SliceKind})
-    payload.add_column("slices.start", slices.start_ns - origin_ns, ascending=True)
-    payload.add_column("slices.duration", slices.duration_ns)
-    payload.add_column("slices.self", slices.duration_ns - slices.self_ns)  # see decode.js
-    payload.add_column("slices.name", slices.name)
-    payload.add_column("slices.track", slices.track)
-    payload.add_column("slices.kind", slices.kind)
-    payload.add_column("slices.flags", slices.flags)
-    payload.add_column("slices.depth", slices.depth)
-    rows = np.arange(len(slices), dtype=np.int64)
-    payload.add_column("slices.up", np.where(slices.parent < 0, 0, rows - slices.parent))
-    payload.add_column("slices.step", slices.step.astype(np.int64) + 1)
-    payload.add_column("slices.stack", slices.stack)
+    for name, known in slices.columns().items():
+        if known.page:
+            values = _in_page(slices, name, known, origin_ns)
+            payload.add_column(f"slices.{known.page}", values, ascending=known.role is Role.TIME)
     payload.add_column("slices.rest", slices.args.rest)
     work, call = launched_work(trace)
     payload.add_column("launches.work", work, ascending=True)
@@ -44,6 +40,20 @@ def add_events(trace: Trace, payload: Payload) -> None:
     payload.add_column("strings.bytes", np.frombuffer(trace.strings.blob, np.uint8))
     payload.add_column("strings.offsets", trace.strings.offsets, ascending=True)
     payload.add_value("tracks", [_track(trace, row) for row in range(len(trace.tracks))])
+
+
+def _in_page(slices: Slices, name: str, known: Column, origin_ns: int) -> NDArray[Any]:
+    """Return a column as decode.js expects it: small and not negative, 0 where it has no value."""
+    values: NDArray[Any] = getattr(slices, name)
+    if known.page_less:
+        values = getattr(slices, known.page_less) - values
+    elif known.role is Role.TIME:
+        values = values - origin_ns
+    elif known.role is Role.SLICE:
+        values = np.where(values < 0, 0, np.arange(len(values), dtype=np.int64) - values)
+    elif known.absent == -1:
+        values = values.astype(np.int64) + 1
+    return values
 
 
 def origin_of(trace: Trace) -> int:

@@ -18,8 +18,9 @@ from stepscope import _native
 from stepscope.formats.gzip import text_chunks
 from stepscope.frameworks.paddle.columns import PRODUCER
 from stepscope.frameworks.paddle.memory import TracerMemEventType, memory_of
-from stepscope.trace.build import RawSlices, build_trace, tied_to_slices
+from stepscope.trace.build import build
 from stepscope.trace.model import NO_CORRELATION, Args, IntColumn, Marks, Trace, TraceInfo, Track
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _trace(columns: Columns) -> Trace:
         [texts.id_of(place) for place in memory_columns["place"]], np.uint32
     )
     integers = _integers(slices["args"][0])
-    raw = RawSlices(
+    raw = Slices.of(
         category=texts.moved(slices["category"], theirs),
         name=texts.moved(found["name"], plain),
         start_ns=start_ns,
@@ -136,8 +137,7 @@ def _trace(columns: Columns) -> Trace:
     if before:
         said = {device: figures._asdict() for device, figures in before.items()}
         info = replace(info, user={**info.user, "memoryBefore": said})
-    trace = build_trace(raw, tracks, strings, info, kept)
-    return replace(trace, memory=tied_to_slices(memory, trace.slices))
+    return build(Captured(raw, tuple(tracks), strings, memory=memory, marks=kept), info)
 
 
 def _times(slices: Columns, found: Columns) -> tuple[Int64, Int64, int]:
@@ -300,7 +300,7 @@ def _marks(columns: Columns, chosen: NDArray[np.bool_], texts: _Texts, strings: 
     )
 
 
-def _info(columns: Columns, raw: RawSlices, base_ns: int) -> TraceInfo:
+def _info(columns: Columns, raw: Slices, base_ns: int) -> TraceInfo:
     user = {key: json.loads(text, strict=False) for key, text in columns["metadata"]}
     anomalies = dict(columns["anomalies"])
     odd = anomalies.pop("entries that are no events", 0) - 1  # Paddle closes its list with {}

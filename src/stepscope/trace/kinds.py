@@ -1,0 +1,102 @@
+"""What slices and blocks of memory are: the words of every tool, brought to one set of kinds."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum, IntFlag
+
+_STEP_NAME = re.compile(r"Profiler?Step#(\d+)$")
+
+
+class SliceKind(IntEnum):
+    """What a slice is, whatever the tool that wrote the trace called it."""
+
+    OTHER = 0
+    OPERATOR = 1
+    RANGE = 2
+    STEP = 3
+    PYTHON = 4
+    RUNTIME = 5
+    KERNEL = 6
+    MEMCPY = 7
+    MEMSET = 8
+    SYNC = 9
+    DEVICE_RANGE = 10
+    MODULE = 11  # a call of a neural network's module, by its qualified name
+
+
+DEVICE_KINDS = (
+    SliceKind.KERNEL,
+    SliceKind.MEMCPY,
+    SliceKind.MEMSET,
+    SliceKind.SYNC,
+    SliceKind.DEVICE_RANGE,
+)
+
+
+class SliceFlags(IntFlag):
+    """What is special about one slice."""
+
+    UNFINISHED = 1  # still open when recording stopped; its end is the end of the recording
+    ASYNC = 2  # ended on another thread than it started on
+    BACKWARD = 4  # a function of the backward pass
+
+
+class MemoryOwner(IntEnum):
+    """What a block of memory holds, as far as the program told."""
+
+    PARAMETER = 1
+    GRADIENT = 2
+    OPTIMIZER_STATE = 3
+    INPUT = 4
+
+
+_KIND_OF_CATEGORY = {
+    "cpu_op": SliceKind.OPERATOR,
+    "operator": SliceKind.OPERATOR,
+    "user_annotation": SliceKind.RANGE,
+    "python_function": SliceKind.PYTHON,
+    "module": SliceKind.MODULE,
+    "compile": SliceKind.RANGE,
+    "cuda_runtime": SliceKind.RUNTIME,
+    "cuda_driver": SliceKind.RUNTIME,
+    "mtia_runtime": SliceKind.RUNTIME,
+    "xpu_runtime": SliceKind.RUNTIME,
+    "privateuse1_runtime": SliceKind.RUNTIME,
+    "privateuse1_driver": SliceKind.RUNTIME,
+    "runtime": SliceKind.RUNTIME,
+    "kernel": SliceKind.KERNEL,
+    "mtia_ccp_events": SliceKind.KERNEL,
+    "gpu_memcpy": SliceKind.MEMCPY,
+    "memcpy": SliceKind.MEMCPY,
+    "gpu_memset": SliceKind.MEMSET,
+    "memset": SliceKind.MEMSET,
+    "cuda_sync": SliceKind.SYNC,
+    "gpu_user_annotation": SliceKind.DEVICE_RANGE,
+    "mtia_user_annotation": SliceKind.DEVICE_RANGE,
+    # Paddle's: see TracerEventType. Its kernels and copies are called as above.
+    "operatorinner": SliceKind.OPERATOR,
+    "dygraphkernellaunch": SliceKind.OPERATOR,
+    "statickernellaunch": SliceKind.OPERATOR,
+    "pythonop": SliceKind.OPERATOR,
+    "communication": SliceKind.OPERATOR,
+    "userdefined": SliceKind.OPERATOR,  # of C++: the binding around an operator
+    "pythonuserdefined": SliceKind.RANGE,
+    "profilestep": SliceKind.RANGE,
+    "forward": SliceKind.RANGE,
+    "backward": SliceKind.RANGE,
+    "optimization": SliceKind.RANGE,
+    "dataloader": SliceKind.RANGE,
+    "cudaruntime": SliceKind.RUNTIME,
+}
+
+
+def kind_of_category(category: str) -> SliceKind:
+    """Return what a tool's word for an event means."""
+    return _KIND_OF_CATEGORY.get(category.lower(), SliceKind.OTHER)
+
+
+def step_number(name: str) -> int | None:
+    """Return n for ``ProfilerStep#n`` and ``ProfileStep#n``, else None."""
+    match = _STEP_NAME.match(name)
+    return int(match[1]) if match else None

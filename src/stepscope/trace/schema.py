@@ -1,0 +1,264 @@
+"""The schema: every table and column of a Trace, stated once. Everything else is derived from it.
+
+All times are integer nanoseconds on the trace's own clock; ``TraceInfo.wall_offset_ns`` added to
+them gives Unix time. A column is one line here; ``docs/trace.md`` is made from this module.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.trace.kinds import SliceFlags, SliceKind
+from stepscope.trace.table import Args, Role, Table, added_columns, arguments, column
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.strings import Strings
+    from stepscope.trace.table import Int32, Int64, UInt8, UInt32
+
+PRODUCER = "stepscope"  # TraceInfo.producer of our own recordings
+
+NO_PARENT = -1
+NO_STEP = -1
+NO_SEQUENCE = -1
+NO_CORRELATION = -1
+NO_THREAD = -1
+NO_SLICE = -1
+NO_STACK = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Slices(Table):
+    """Everything that has a start and a duration, ordered by start, the longer first."""
+
+    name: UInt32 = column("what ran", np.uint32, Role.TEXT, page="name")
+    kind: UInt8 = column(
+        "what it is, whatever the tool called it", np.uint8, words=SliceKind, derived=True,
+        page="kind",
+    )  # fmt: skip
+    category: UInt32 = column(
+        "the word of the tool that recorded it: `cpu_op` for operators", np.uint32, Role.TEXT
+    )
+    overload: UInt32 = column(
+        "the operator's overload, empty for everything else", np.uint32, Role.TEXT
+    )
+    start_ns: Int64 = column("when it started", np.int64, Role.TIME, unit="ns", page="start")
+    duration_ns: Int64 = column(
+        "how long it took, with all that it enclosed", np.int64, unit="ns", page="duration"
+    )
+    self_ns: Int64 = column(
+        "its duration less that of the slices directly inside it, on the same track", np.int64,
+        unit="ns", derived=True, page="self", page_less="duration_ns",
+    )  # fmt: skip
+    track: UInt32 = column("the thread or stream it ran on", np.uint32, Role.TRACK, page="track")
+    step: Int32 = column(
+        "the number of the step it started in", np.int32, absent=NO_STEP, derived=True, page="step"
+    )
+    parent: Int32 = column(
+        "the innermost slice around it on its track", np.int32, Role.SLICE, absent=NO_PARENT,
+        derived=True, page="up",
+    )  # fmt: skip
+    depth: Int32 = column("how many slices are around it", np.int32, derived=True, page="depth")
+    sequence: Int64 = column(
+        "ties a backward function to its forward operator", np.int64, Role.LINK, absent=NO_SEQUENCE
+    )
+    forward_thread: Int64 = column(
+        "the recording tool's number of the forward operator's thread", np.int64, absent=NO_THREAD
+    )
+    correlation: Int64 = column(
+        "ties device work to the call that launched it", np.int64, Role.LINK, absent=NO_CORRELATION
+    )
+    flags: UInt8 = column("what is special about it", np.uint8, words=SliceFlags, page="flags")
+    stack: UInt32 = column(
+        "the Python frames in which it started", np.uint32, Role.STACK, absent=NO_STACK,
+        in_frame=False, page="stack",
+    )  # fmt: skip
+    context: UInt32 | None = column(
+        "the asyncio task it started in: slices of different ones do not nest", np.uint32,
+        transient=True,
+    )  # fmt: skip
+    args: Args = arguments("its arguments", links=("External id",))
+    fields: Args = arguments("what stood beside the arguments in a foreign trace")
+    added: Mapping[str, NDArray[Any]] = added_columns()
+
+    @property
+    def end_ns(self) -> Int64:
+        """Return start plus duration."""
+        return self.start_ns + self.duration_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Marks(Table):
+    """What has a time and no duration: flow points, instants and counters of foreign traces."""
+
+    phase: UInt8 = column(
+        "Chrome's letter: s, t, f flow; i instant; C counter; b, n, e async", np.uint8, letters=True
+    )
+    category: UInt32 = column("the word of the tool that recorded it", np.uint32, Role.TEXT)
+    name: UInt32 = column("what it is called", np.uint32, Role.TEXT)
+    time_ns: Int64 = column("when it was", np.int64, Role.TIME, unit="ns")
+    track: UInt32 = column("the thread or stream it belongs to", np.uint32, Role.TRACK)
+    args: Args = arguments("its arguments", links=("External id",))
+    fields: Args = arguments("a flow's `id` and `bp`, an instant's scope `s`", links=("id",))
+    added: Mapping[str, NDArray[Any]] = added_columns()
+
+
+@dataclass(frozen=True, slots=True)
+class Stacks(Table):
+    """Call stacks as a tree: each row adds a frame to the row of its callers.
+
+    Row 0 is the empty stack, and its own parent.
+    """
+
+    parent: UInt32 = column("the callers, always a lower row", np.uint32, Role.STACK)
+    frame: UInt32 = column(
+        "`model.py(12): forward`, the line that was being executed", np.uint32, Role.TEXT
+    )
+    added: Mapping[str, NDArray[Any]] = added_columns()
+
+    def frames(self, row: int) -> list[int]:
+        """Return the string ids of a stack's frames, the innermost first."""
+        frames = []
+        while row:
+            frames.append(int(self.frame[row]))
+            row = int(self.parent[row])
+        return frames
+
+    @classmethod
+    def empty(cls) -> Stacks:
+        """Return the table with the empty stack only."""
+        return cls(np.zeros(1, np.uint32), np.zeros(1, np.uint32))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(Table):
+    """Every allocation and release of memory, in the order of time."""
+
+    time_ns: Int64 = column("when it was", np.int64, Role.TIME, unit="ns")
+    address: Int64 = column("the 64 bits of the pointer", np.int64)
+    size: Int64 = column("negative when it is given back", np.int64, unit="bytes")
+    device: UInt32 = column("`cpu`, `cuda:0`", np.uint32, Role.TEXT)
+    track: UInt32 = column("the thread that asked", np.uint32, Role.TRACK)
+    slice: Int32 = column(
+        "the innermost slice then running on that thread", np.int32, Role.SLICE, absent=NO_SLICE,
+        derived=True,
+    )  # fmt: skip
+    allocated: Int64 = column("in use on the device after it", np.int64, unit="bytes")
+    reserved: Int64 = column(
+        "held by the allocator after it, 0 when it does not say", np.int64, unit="bytes"
+    )
+    added: Mapping[str, NDArray[Any]] = added_columns()
+
+
+@dataclass(frozen=True, slots=True)
+class Owners(Table):
+    """What the program said of blocks of memory: at that time, this one held a parameter."""
+
+    time_ns: Int64 = column("when it was said", np.int64, Role.TIME, unit="ns")
+    address: Int64 = column("of the block", np.int64)
+    size: Int64 = column("of the block", np.int64, unit="bytes")
+    device: UInt32 = column("`cpu`, `cuda:0`", np.uint32, Role.TEXT)
+    owner: UInt8 = column("what the block held: `MemoryOwner`", np.uint8)
+    added: Mapping[str, NDArray[Any]] = added_columns()
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One line of the timeline: a thread of a process, or a stream of a device."""
+
+    pid: str  # as the tool wrote it: most are numbers, foreign traces hold words too
+    tid: str
+    process_name: str = ""
+    thread_name: str = ""
+    process_label: str = ""
+    process_sort: int | None = None
+    thread_sort: int | None = None
+    logical_id: int = NO_THREAD  # the framework's own small number for the thread
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What was seen but could not be kept, and why."""
+
+    events: int = 0
+    policy: str = ""  # "newest" or "oldest" were dropped
+    limit_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TraceInfo:
+    """Where a trace comes from and how far its numbers can be trusted."""
+
+    producer: str
+    start_ns: int = 0  # the recorded window, on the trace's clock
+    end_ns: int = 0
+    wall_offset_ns: int = 0
+    host: str = ""
+    pid: int = 0
+    rank: int | None = None
+    world_size: int | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)  # what each says of itself
+    losses: Losses = field(default_factory=Losses)
+    overhead_ns: float = 0.0  # calibrated cost of recording one event
+    devices: Sequence[Mapping[str, Any]] = ()  # in Kineto's words; see Trace.devices()
+    code_folders: Sequence[str] = ()  # where the files that frames name were imported from
+    anomalies: Mapping[str, int] = field(default_factory=dict)  # odd things met, and how many
+    user: Mapping[str, Any] = field(default_factory=dict)  # the user's, or a foreign file's
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The tables of a trace.
+
+    As the recorder, a source or a reader fills them, rows stand in any order and derived columns
+    are absent; ``build`` makes a Trace of that.
+    """
+
+    slices: Slices
+    tracks: tuple[Track, ...]
+    strings: Strings
+    stacks: Stacks = field(default_factory=Stacks.empty)
+    memory: Memory = field(default_factory=Memory.empty)
+    owners: Owners = field(default_factory=Owners.empty)
+    marks: Marks = field(default_factory=Marks.empty)
+
+
+TABLES: Mapping[str, type[Table]] = {
+    "slices": Slices,
+    "marks": Marks,
+    "stacks": Stacks,
+    "memory": Memory,
+    "owners": Owners,
+}
+
+
+def markdown() -> str:
+    """Return the tables of ``docs/trace.md``."""
+    return "\n".join(_described(name, table) for name, table in TABLES.items())
+
+
+def _described(name: str, table: type[Table]) -> str:
+    told = " ".join((table.__doc__ or "").split())
+    rows = [f"## {name}", "", told, "", "| column | type | unit | meaning |", "|---|---|---|---|"]
+    for column_name, known in table.columns().items():
+        if known.transient:
+            continue
+        kind = "key-value pairs" if known.dtype is None else known.dtype.__name__
+        if known.role not in {Role.VALUE, Role.TIME}:
+            kind += f", {known.role.value}"
+        notes = [known.meaning]
+        if known.words is not None:
+            notes.append(", ".join(f"`{each.name.lower()}`" for each in known.words))
+        if known.may_be_absent:
+            notes.append(f"{known.absent} without")
+        if known.derived:
+            notes.append("derived when the trace is built")
+        rows.append(f"| `{column_name}` | {kind} | {known.unit} | {'; '.join(notes)} |")
+    return "\n".join([*rows, ""])

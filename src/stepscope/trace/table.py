@@ -1,0 +1,371 @@
+"""Tables of columns: how a column is stated, and the row operations, which exist once.
+
+A table is a frozen dataclass whose fields are made by ``column`` and ``arguments``. Everything that
+must know the columns (building, joining, storing, data frames, the report's page, the docs) asks
+``Table.columns`` and the roles there, so that a new column is one line.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from stepscope.trace.strings import Strings
+
+Int64 = NDArray[np.int64]
+Int32 = NDArray[np.int32]
+UInt32 = NDArray[np.uint32]
+UInt8 = NDArray[np.uint8]
+
+
+class Role(Enum):
+    """What the numbers of a column refer to, and so what becomes of them when rows move."""
+
+    VALUE = "value"  # nothing: they stay
+    TIME = "time"  # ns on the trace's clock
+    TEXT = "string id"
+    TRACK = "row of tracks"
+    STACK = "row of stacks"
+    SLICE = "row of slices"
+    LINK = "number"  # by which events of one process refer to each other
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What is known of a column, beside its name."""
+
+    meaning: str
+    dtype: type[np.generic] | None = None  # None: key-value pairs, see Args
+    role: Role = Role.VALUE
+    unit: str = ""
+    absent: int = 0  # stands for no value where ``may_be_absent``
+    may_be_absent: bool = False
+    derived: bool = False  # by building the trace: sources and readers leave it out
+    transient: bool = False  # only until the trace is built: None after that
+    words: type[Enum] | None = None  # what its numbers are called
+    letters: bool = False  # its numbers are character codes
+    links: tuple[str, ...] = ()  # of key-value pairs: the integers that are LINKs
+    in_frame: bool = True  # whether data frames show it
+    page: str = ""  # its name in the report's page, where it has one
+    page_less: str = ""  # the page holds how much less than this column it is
+
+
+_KEY = "column"
+
+
+def column(  # the signature is Column's, so that a table reads as a list of columns
+    meaning: str,
+    dtype: type[np.generic],
+    role: Role = Role.VALUE,
+    *,
+    absent: int | None = None,
+    **more: Any,
+) -> Any:
+    """State a column of a table; ``absent`` is what stands for no value, where that may be."""
+    known = Column(meaning, dtype, role, **more)
+    if absent is not None:
+        known = replace(known, absent=absent, may_be_absent=True)
+    if known.transient:
+        return field(default=None, metadata={_KEY: known})
+    return field(metadata={_KEY: known})
+
+
+def added_columns() -> Any:
+    """State the place of columns that are registered from outside; every table ends with it."""
+    return field(default_factory=dict, kw_only=True, repr=False)
+
+
+def arguments(meaning: str, *, links: tuple[str, ...] = ()) -> Any:
+    """State the key-value pairs of a table's rows."""
+    return field(default_factory=Args, metadata={_KEY: Column(meaning, links=links)})
+
+
+@dataclass(frozen=True, slots=True)
+class IntColumn:
+    """A sparse integer column: ``values[i]`` belongs to row ``rows[i]``; rows ascend."""
+
+    rows: UInt32
+    values: Int64
+
+
+@dataclass(frozen=True, slots=True)
+class Args:
+    """The key-value pairs of a table's rows.
+
+    Integers are sparse columns by key. Everything else of a row is one JSON fragment without its
+    braces (``"Input Dims": [[2, 3]], "grid": [1, 1, 1]``), interned: ``rest`` holds its string id,
+    0 (the empty string) when there is none. An empty ``rest`` array stands for all zeros.
+    """
+
+    integers: Mapping[str, IntColumn] = field(default_factory=dict)
+    rest: UInt32 = field(default_factory=lambda: np.zeros(0, np.uint32))
+
+    def dense(self, key: str, rows: int, default: int) -> Int64:
+        """Return one integer column with a value for each of ``rows`` rows."""
+        column = np.full(rows, default, np.int64)
+        if key in self.integers:
+            sparse = self.integers[key]
+            column[sparse.rows] = sparse.values
+        return column
+
+    def of_row(self, row: int, strings: Strings) -> dict[str, Any]:
+        """Return all pairs of one row; slow, for showing a single event."""
+        pairs: dict[str, Any] = {}
+        for key, column in self.integers.items():
+            at = int(np.searchsorted(column.rows, row))
+            if at < len(column.rows) and column.rows[at] == row:
+                pairs[key] = int(column.values[at])
+        if len(self.rest) and self.rest[row]:
+            pairs.update(json.loads("{" + strings[int(self.rest[row])] + "}", strict=False))
+        return pairs
+
+    def take(self, rows: NDArray[np.integer], length: int) -> Args:
+        """Return the pairs of some rows of a table with ``length`` rows, in their order."""
+        new_row = np.full(length, -1, np.int64)
+        new_row[rows] = np.arange(len(rows))
+
+        def moved(column: IntColumn) -> IntColumn:
+            place, values = new_row[column.rows], column.values
+            stays = place >= 0
+            if not stays.all():
+                place, values = place[stays], values[stays]
+            if (place[1:] < place[:-1]).any():
+                order = np.argsort(place, kind="stable")
+                place, values = place[order], values[order]
+            return IntColumn(place.astype(np.uint32), values)
+
+        integers = {key: moved(column) for key, column in self.integers.items()}
+        return Args(integers, self.rest[rows] if len(self.rest) else self.rest)
+
+    @staticmethod
+    def concat(parts: Sequence[Args], lengths: Sequence[int]) -> Args:
+        """Put the pairs of tables with so many rows under each other."""
+        found: dict[str, list[IntColumn]] = {}
+        for part, first in zip(parts, accumulate([0, *lengths]), strict=False):
+            for key, column in part.integers.items():
+                moved = IntColumn(column.rows + np.uint32(first), column.values)
+                found.setdefault(key, []).append(moved)
+        integers = {
+            key: IntColumn(
+                np.concatenate([column.rows for column in columns]),
+                np.concatenate([column.values for column in columns]),
+            )
+            for key, columns in found.items()
+        }
+        if not any(part.rest.any() for part in parts):
+            return Args(integers)
+        rest = [
+            part.rest if len(part.rest) else np.zeros(length, np.uint32)
+            for part, length in zip(parts, lengths, strict=True)
+        ]
+        return Args(integers, np.concatenate(rest))
+
+    def remap(self, new: Remap, links: tuple[str, ...]) -> Args:
+        """Return the pairs with the numbers that ``new`` has for strings and links."""
+        integers = dict(self.integers)
+        for key in integers.keys() & set(links):
+            old = integers[key]
+            integers[key] = IntColumn(old.rows, new.linked(old.values, 0))
+        return Args(integers, new.text[self.rest] if new.text is not None else self.rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Remap:
+    """New numbers for what rows refer to; None leaves them as they are."""
+
+    text: UInt32 | None = None  # of each string id
+    track: UInt32 | None = None  # of each row of tracks
+    stack: UInt32 | None = None  # of each row of stacks
+    slice: NDArray[np.integer] | None = None  # of each row of slices; negative: it is gone
+    shift_ns: int = 0
+    link_offset: int = 0
+
+    def column(self, known: Column, values: NDArray[Any]) -> NDArray[Any]:
+        """Return a column with its new numbers."""
+        match known.role:
+            case Role.TIME:
+                return values + self.shift_ns if self.shift_ns else values
+            case Role.LINK:
+                return self.linked(values, known.absent)
+            case Role.SLICE if self.slice is not None:
+                there = values != known.absent
+                moved = values.copy()
+                moved[there] = self.slice[values[there]]
+                return moved
+        table = {Role.TEXT: self.text, Role.TRACK: self.track, Role.STACK: self.stack}.get(
+            known.role
+        )
+        return values if table is None or not len(values) else table[values]
+
+    def linked(self, values: NDArray[Any], absent: int) -> NDArray[Any]:
+        """Return links that no other process has."""
+        if not self.link_offset:
+            return values
+        return np.where(values == absent, absent, values + self.link_offset)
+
+
+class Table:
+    """Rows as columns of equal length. The operations on rows are here, for every table.
+
+    ``added`` holds the columns that were registered with ``add_column``; they are read like all
+    others (``slices.energy``), and are absent where nobody filled them.
+    """
+
+    __slots__ = ()
+
+    added: Mapping[str, NDArray[Any]]
+
+    @classmethod
+    def columns(cls) -> Mapping[str, Column]:
+        """Return what is known of each column, by its name, in order."""
+        return {**_stated(cls), **_ADDED.get(cls, {})}
+
+    @classmethod
+    def made_of(cls, columns: Mapping[str, Any]) -> Self:
+        """Return a table of columns by their names."""
+        stated = _stated(cls)
+        own = {name: values for name, values in columns.items() if name in stated}
+        added = {name: values for name, values in columns.items() if name in _ADDED.get(cls, {})}
+        if unknown := columns.keys() - own.keys() - added.keys():
+            known = ", ".join(cls.columns())
+            raise TypeError(f"{cls.__name__} has no column {min(unknown)!r}: it has {known}")
+        return cls(**own, added=added)  # type: ignore[call-arg]
+
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Return a table with some columns; those that are left out have no value in any row."""
+        rows = max(
+            len(values)
+            for values in given.values()
+            if values is not None and not isinstance(values, Args)
+        )
+        for name, known in _stated(cls).items():
+            if given.get(name) is None and known.dtype is not None and not known.transient:
+                given[name] = _absent(known, rows)
+        return cls.made_of({name: value for name, value in given.items() if value is not None})
+
+    @classmethod
+    def empty(cls) -> Self:
+        """Return a table without rows."""
+        columns = cls.columns().items()
+        return cls.made_of({n: np.zeros(0, c.dtype) for n, c in columns if c.dtype is not None})
+
+    @classmethod
+    def concat(cls, tables: Sequence[Self]) -> Self:
+        """Put tables under each other."""
+        lengths = [len(table) for table in tables]
+
+        def joined(name: str, known: Column) -> Any:
+            parts = [getattr(table, name) for table in tables]
+            if known.dtype is None:
+                return Args.concat(parts, lengths)
+            if all(part is None for part in parts):
+                return None
+            if all(part is not None and _is_absent(known, part) for part in parts):
+                return _absent(known, sum(lengths))
+            return np.concatenate(
+                [
+                    _absent(known, length) if part is None else part
+                    for part, length in zip(parts, lengths, strict=True)
+                ]
+            )
+
+        return cls.made_of({name: joined(name, known) for name, known in cls.columns().items()})
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(getattr(self, next(iter(_stated(type(self))))))
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        """Return a column that was registered with ``add_column``."""
+        known = _ADDED.get(type(self), {}).get(name)
+        if known is None:
+            raise AttributeError(f"{type(self).__name__} has no column {name!r}")
+        return self.added[name] if name in self.added else _absent(known, len(self))
+
+    def take(self, rows: NDArray[Any]) -> Self:
+        """Return some rows: by number, in that order and each once at most, or by a mask."""
+        if rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
+
+        def taken(known: Column, values: Any) -> Any:
+            if isinstance(values, Args):
+                return values.take(rows, len(self))
+            return _absent(known, len(rows)) if _is_absent(known, values) else values[rows]
+
+        return self._changed(taken)
+
+    def remap(self, new: Remap) -> Self:
+        """Return the same rows with new numbers for what they refer to."""
+
+        def moved(known: Column, values: Any) -> Any:
+            if isinstance(values, Args):
+                return values.remap(new, known.links)
+            return values if _is_absent(known, values) else new.column(known, values)
+
+        return self._changed(moved)
+
+    def solid(self) -> Self:
+        """Return the table with memory of its own for every column that ``of`` left out."""
+        return self._changed(
+            lambda _, values: values if isinstance(values, Args) else np.ascontiguousarray(values)
+        )
+
+    def _changed(self, change: Callable[[Column, Any], Any]) -> Self:
+        return self.made_of(
+            {
+                name: None if (values := getattr(self, name)) is None else change(known, values)
+                for name, known in self.columns().items()
+            }
+        )
+
+
+_ADDED: dict[type[Table], dict[str, Column]] = {}
+
+
+def add_column(table: type[Table], name: str, known: Column) -> None:
+    """Give a table one more column, from outside of the package.
+
+    From then on it is built, joined, saved, loaded and shown in data frames like all others.
+    """
+    if known.dtype is None:
+        raise TypeError(f"the column {name!r} needs a dtype, such as numpy.int64")
+    if name in table.columns() or not name.isidentifier():
+        raise ValueError(f"{table.__name__} cannot have a new column {name!r}: choose another name")
+    _ADDED.setdefault(table, {})[name] = replace(known, may_be_absent=True)
+
+
+def remove_column(table: type[Table], name: str) -> None:
+    """Take back ``add_column``."""
+    del _ADDED[table][name]
+
+
+def _absent(known: Column, rows: int) -> NDArray[Any]:
+    """Return a column without values; it takes no memory."""
+    assert known.dtype is not None
+    return np.broadcast_to(known.dtype(known.absent), rows)
+
+
+def _is_absent(known: Column, values: NDArray[Any]) -> bool:
+    """Tell whether a column is one that ``_absent`` made."""
+    return len(values) > 0 and values.strides == (0,) and bool(values[0] == known.absent)
+
+
+_STATED: dict[type[Table], dict[str, Column]] = {}
+
+
+def _stated(table: Any) -> dict[str, Column]:
+    """Return the columns of a table's class, without those that were added."""
+    if table not in _STATED:
+        columns = ((each.name, each.metadata.get(_KEY)) for each in fields(table))
+        _STATED[table] = {name: known for name, known in columns if known is not None}
+    return _STATED[table]

@@ -139,7 +139,14 @@ demo: $(DONE)/torch $(DONE)/package
 
 # --- make test
 
-test: lint test-native test-js test-python test-paddle test-plain test-sanitized
+TEST_PARTS := lint test-native test-js test-python test-paddle test-plain test-sanitized
+
+# All parts, also after one has failed; what failed is named at the end.
+test:
+	@failed=; for part in $(TEST_PARTS); do \
+		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "--- failed:$$failed"; exit 1; fi
 	@echo '--- all tests passed'
 
 lint: lint-python lint-native lint-js types

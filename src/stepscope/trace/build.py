@@ -35,9 +35,10 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     """Order, classify and nest the slices, number their steps, and tie memory to them."""
     raw = captured.slices
     order = _native.slice_order(raw.start_ns, raw.duration_ns)
-    slices = (raw if order is None else raw.take(order)).solid()
+    slices = raw if order is None else raw.take(order)
+    flags = np.ascontiguousarray(slices.flags)
     parent, depth, self_ns, overlaps = _native.nest(
-        slices.start_ns, slices.duration_ns, slices.track, slices.flags, slices.context
+        slices.start_ns, slices.duration_ns, slices.track, flags, slices.context
     )
     if overlaps:
         info = replace(info, anomalies={**info.anomalies, "overlapping slices": overlaps})
@@ -45,13 +46,14 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     slices = replace(
         slices,
         kind=kind,
+        flags=flags,
         self_ns=self_ns,
         parent=parent,
         depth=depth,
         step=_steps(slices, kind, captured.strings),
         context=None,
         **_engine_ties(slices, parent),
-    )
+    ).solid()
     memory = tied_to_slices(captured.memory, slices)
     return with_info(replace(captured, slices=slices, memory=memory), info)
 

@@ -1,17 +1,11 @@
-"""The same program recorded by torch.profiler and by us at once: the same story.
-
-Times: torch calls its observers one after the other, in the same order at an operator's begin and
-at its end. Both recorders thus see the same stretch, shifted by the other's cost, and both times
-hold the costs of both for every operator inside. So durations are compared, call by call, and not
-self times, in which those costs would fall apart.
-"""
+"""The same program recorded by torch.profiler and by us at once: the same story."""
 
 from __future__ import annotations
 
 from collections import Counter
-from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -26,6 +20,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 STEPS = 15
+CLOCKS_APART_NS = 50_000
 
 
 class Recorded:
@@ -117,28 +112,21 @@ def test_the_same_averages(recorded: Recorded) -> None:
     assert [(a.key, a.count) for a in ours] == [(a.key, a.count) for a in theirs]
 
 
-def test_the_same_times(recorded: Recorded) -> None:
-    """Call by call: 5 % or 2 µs apart at most, in the quieter calls of each name.
+def test_times_interleave(recorded: Recorded) -> None:
+    """However busy the machine is: between two readings of one recorder lies one of the other.
 
-    A bias between the two recorders would be in every call; what a busy machine adds is not.
+    Both observers run on the thread that they observe, one after the other at every begin and end.
+    So neither can be a whole reading ahead, but for what mapping the two clocks to each other may
+    be off. How close the times are is for ``benchmarks/equal_times.py``.
     """
-    pairs: dict[str, list[tuple[int, int]]] = {}
-    durations = recorded.trace.slices.duration_ns.tolist()
-    for name, mine_ns, other in zip(recorded.trace.names(), durations, recorded.raw, strict=True):
-        pairs.setdefault(name, []).append((mine_ns, other.duration_ns()))
-    apart = {}
-    for name, times in pairs.items():
-        quieter, _, _ = quantiles((abs(mine - other) for mine, other in times), n=4)
-        if quieter > max(0.05 * median(other for _, other in times), 2_000):
-            apart[name] = times
-    assert apart == {}
-
-
-def test_nearly_every_single_time_is_the_same(recorded: Recorded) -> None:
-    """The rest are calls between whose two readings of the clock something else ran."""
-    durations = recorded.trace.slices.duration_ns.tolist()
-    close = [
-        abs(mine_ns - other.duration_ns()) <= max(0.05 * other.duration_ns(), 2_000)
-        for mine_ns, other in zip(durations, recorded.raw, strict=True)
-    ]
-    assert sum(close) / len(close) > 0.9
+    slices, raw = recorded.trace.slices, recorded.raw
+    threads = np.array([event.start_thread_id() for event in raw])
+    start_ns = np.array([event.start_ns() for event in raw])
+    end_ns = np.array([event.end_ns() for event in raw])
+    between_clocks_ns = int(np.median(start_ns - slices.start_ns))
+    for thread in np.unique(threads):
+        rows = threads == thread
+        theirs = np.sort(np.concatenate((start_ns[rows], end_ns[rows]))) - between_clocks_ns
+        ours = np.sort(np.concatenate((slices.start_ns[rows], slices.end_ns[rows])))
+        assert (theirs[:-1] <= ours[1:] + CLOCKS_APART_NS).all()
+        assert (ours[:-1] <= theirs[1:] + CLOCKS_APART_NS).all()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.flops.formulas import FORMULAS
+from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.analysis.flops.inputs import Formula
+    from stepscope.record.source import Source
 
 
 @FORMULAS.register
@@ -17,3 +19,38 @@ def _formulas() -> Mapping[str, Formula]:
     from stepscope.frameworks.torch.flops import FORMULAS as FOR_TORCH
 
     return FOR_TORCH
+
+
+@SOURCES.register
+def _operators() -> type[Source]:
+    from stepscope.frameworks.torch.source import WhenImported
+
+    return WhenImported
+
+
+@SOURCES.register
+def _compile() -> type[Source]:
+    from stepscope.frameworks.torch.compile import TorchCompile
+
+    return TorchCompile
+
+
+@SOURCES.register
+def _modules() -> type[Source]:
+    from stepscope.frameworks.torch.modules import TorchModules
+
+    return TorchModules
+
+
+@SOURCES.register
+def _phases() -> type[Source]:
+    from stepscope.frameworks.torch.phases import TorchPhases
+
+    return TorchPhases
+
+
+@SOURCES.register
+def _loader() -> type[Source]:
+    from stepscope.frameworks.torch.loader import LoaderRanges
+
+    return LoaderRanges

@@ -46,4 +46,4 @@ class Prints(Source):
         patches.wrap(builtins, "print", record_function(self._name))
 
 
-SOURCES.register(lambda: Prints)
+SOURCES.register(lambda: [Prints])

@@ -10,7 +10,7 @@ from stepscope.record.options import SHARED_OPTIONS, Option, RecordOptions
 from stepscope.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepscope.record.limits import MemoryLimit
     from stepscope.trace.build import Captured
@@ -78,8 +78,8 @@ class Source(ABC):
         return 0.0
 
 
-# Each entry returns a class, whose module it imports when it is called.
-SOURCES: Registry[Callable[[], type[Source]]] = Registry(early=True)
+# Each entry returns classes, whose modules it imports when it is called.
+SOURCES: Registry[Callable[[], Iterable[type[Source]]]] = Registry(early=True)
 
 
 def known_options() -> dict[str, Option[Any]]:
@@ -112,4 +112,4 @@ def make_sources(
 
 
 def _sources() -> list[type[Source]]:
-    return sorted((load() for load in SOURCES), key=lambda source: source.stage)
+    return sorted((each for load in SOURCES for each in load()), key=lambda each: each.stage)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stepscope.record.source import Source
 
 
 @SOURCES.register
-def _activity() -> type[Source]:
+def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.cuda.source import CudaActivity
 
-    return CudaActivity
+    return (CudaActivity,)

@@ -10,7 +10,7 @@ from stepscope.formats.registry import FORMATS, Format
 from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from stepscope.analysis.flops.inputs import Formula
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 @SOURCES.register
-def _source() -> type[Source]:
+def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.paddle.source import PaddleSource
 
-    return PaddleSource
+    return (PaddleSource,)
 
 
 @FORMULAS.register

@@ -8,7 +8,7 @@ from stepscope.analysis.flops.formulas import FORMULAS
 from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from stepscope.analysis.flops.inputs import Formula
     from stepscope.record.source import Source
@@ -22,35 +22,11 @@ def _formulas() -> Mapping[str, Formula]:
 
 
 @SOURCES.register
-def _operators() -> type[Source]:
+def _sources() -> Sequence[type[Source]]:
+    from stepscope.frameworks.torch.compile import TorchCompile
+    from stepscope.frameworks.torch.loader import LoaderRanges
+    from stepscope.frameworks.torch.modules import TorchModules
+    from stepscope.frameworks.torch.phases import TorchPhases
     from stepscope.frameworks.torch.source import WhenImported
 
-    return WhenImported
-
-
-@SOURCES.register
-def _compile() -> type[Source]:
-    from stepscope.frameworks.torch.compile import TorchCompile
-
-    return TorchCompile
-
-
-@SOURCES.register
-def _modules() -> type[Source]:
-    from stepscope.frameworks.torch.modules import TorchModules
-
-    return TorchModules
-
-
-@SOURCES.register
-def _phases() -> type[Source]:
-    from stepscope.frameworks.torch.phases import TorchPhases
-
-    return TorchPhases
-
-
-@SOURCES.register
-def _loader() -> type[Source]:
-    from stepscope.frameworks.torch.loader import LoaderRanges
-
-    return LoaderRanges
+    return WhenImported, TorchCompile, TorchModules, TorchPhases, LoaderRanges

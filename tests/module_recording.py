@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from recording import trace_of
-from stepscope.frameworks.defaults import default_sources
 from stepscope.frameworks.torch.modules import TorchModules
 from stepscope.record.session import Session
+from stepscope.record.source import make_sources
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ PLAIN_CALL = vars(nn.Module)["__call__"]
 @contextlib.contextmanager
 def modules_recorded() -> Iterator[Session]:
     """Record module calls and operators; torch must be as it was afterwards."""
-    session = Session([*default_sources(), TorchModules()])
+    session = Session([*make_sources(), TorchModules()])
     session.start()
     try:
         yield session

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from stepscope import profile, record_function
+from stepscope.record.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ def in_threads(count: int, work: Callable[[int], None]) -> None:
         raise failures[0]
 
 
-class FailingSource:
+class FailingSource(Source):
     """A source that fails in one of its methods."""
 
     name = "failing"

@@ -342,7 +342,7 @@ void range_dealloc(PyObject* object) {
 }
 
 PyObject* range_call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  PyObject* module = PyImport_ImportModule("stepscope._decorate");
+  PyObject* module = PyImport_ImportModule("stepscope.record.decorate");
   PyObject* decorate = module ? PyObject_GetAttrString(module, "decorate") : nullptr;
   Py_XDECREF(module);
   PyObject* bound = decorate ? PyMethod_New(decorate, self) : nullptr;

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
-from stepscope.registry import before_first_use
+from stepscope.registry import before_first_use, before_recording
 
 if TYPE_CHECKING:
     from stepscope import itt, nvtx, paddle
@@ -32,10 +32,28 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 
+@before_recording
+def _register_frameworks() -> None:
+    from stepscope import frameworks  # noqa: F401
+
+
+@before_recording
+def _register_extensions() -> None:
+    """Import the modules that other packages name as entry points of the group ``stepscope``."""
+    from importlib.metadata import entry_points
+
+    from stepscope.notices import notify
+
+    for extension in entry_points(group="stepscope"):
+        try:
+            extension.load()
+        except Exception as error:  # what somebody else installed must not cost a recording
+            notify(f"the extension {extension.value} is left out: {type(error).__name__}: {error}")
+
+
 @before_first_use
-def _register_all() -> None:
-    """Import what registers formats, sources, formulas and pages."""
-    from stepscope import formats, frameworks, report  # noqa: F401
+def _register_others() -> None:
+    from stepscope import formats, report  # noqa: F401
 
 
 # Everything but the range type is imported when it is first used: a program that only marks its

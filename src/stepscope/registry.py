@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _to_load: list[Callable[[], object]] = []
+_to_load_early: list[Callable[[], object]] = []
 
 
 def before_first_use(load: Callable[[], object]) -> None:
@@ -17,16 +18,25 @@ def before_first_use(load: Callable[[], object]) -> None:
     _to_load.append(load)
 
 
-def _load() -> None:
-    while _to_load:
-        _to_load.pop(0)()
+def before_recording(load: Callable[[], object]) -> None:
+    """Have ``load`` called for any registry, also for one that is needed to record.
+
+    It should import nothing heavy: the program that is to be profiled has not run yet.
+    """
+    _to_load_early.append(load)
+
+
+def _load(waiting: list[Callable[[], object]]) -> None:
+    while waiting:
+        waiting.pop(0)()
 
 
 class Registry(Generic[T]):
     """Entries in the order in which they were registered."""
 
-    def __init__(self) -> None:
-        """Start without entries."""
+    def __init__(self, *, early: bool = False) -> None:
+        """Start without entries; one that is needed to record is ``early``."""
+        self._early = early
         self._entries: list[T] = []
 
     def register(self, entry: T) -> T:
@@ -40,10 +50,14 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """Yield the entries."""
-        _load()
-        return iter(tuple(self._entries))
+        return iter(tuple(self._loaded()))
 
     def __len__(self) -> int:
         """Return the number of entries."""
-        _load()
-        return len(self._entries)
+        return len(self._loaded())
+
+    def _loaded(self) -> list[T]:
+        _load(_to_load_early)
+        if not self._early:
+            _load(_to_load)
+        return self._entries

@@ -17,11 +17,11 @@ from made_trace import Call, trace_of_calls
 from sample_traces import HOSTILE, SHARED_TRACES, recording
 from stepscope import notices
 from stepscope.cli import COMMANDS, main
-from stepscope.cli._options import memory_size
-from stepscope.cli._progress import Progress
-from stepscope.cli._text import count_text, duration_text, size_text
+from stepscope.cli.options import memory_size
+from stepscope.cli.progress import Progress
 from stepscope.trace.model import Losses, Trace
 from stepscope.trace.model import save_trace as save
+from stepscope.units import count_text, duration_text, size_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -329,7 +329,7 @@ class Terminal(io.StringIO):
 def test_progress_shows_itself_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("stepscope.cli._progress._PATIENCE_S", 0.0)
+    monkeypatch.setattr("stepscope.cli.progress._PATIENCE_S", 0.0)
     with Progress("reading") as progress:
         assert progress.timer is not None
         progress.timer.join()
@@ -340,7 +340,7 @@ def test_progress_shows_itself_on_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
 def test_progress_is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr("stepscope.cli._progress._PATIENCE_S", 3600.0)
+    monkeypatch.setattr("stepscope.cli.progress._PATIENCE_S", 3600.0)
     with Progress("reading") as progress:
         progress(1, 2)
     assert terminal.getvalue() == ""
@@ -348,7 +348,7 @@ def test_progress_is_patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_progress_is_silent_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr("stepscope.cli._progress._PATIENCE_S", 0.0)
+    monkeypatch.setattr("stepscope.cli.progress._PATIENCE_S", 0.0)
     with Progress("reading") as progress:
         assert progress.timer is None
         progress(1, 2)

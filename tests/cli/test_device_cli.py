@@ -17,9 +17,9 @@ from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.idle import idle_gaps
 from stepscope.analysis.device.work import device_work
 from stepscope.cli import main
-from stepscope.cli._device import VIEWS, device_text
+from stepscope.cli.device import VIEWS, device_text
 from stepscope.text.device import kernel_name_text
-from stepscope.trace.store import save
+from stepscope.trace.model import save_trace as save
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from command_line import EXAMPLES, script, stepscope_run
 from made_trace import Call, trace_of_calls
 from stepscope.cli import main
-from stepscope.trace.store import save
+from stepscope.trace.model import save_trace as save
 
 if TYPE_CHECKING:
     from pathlib import Path

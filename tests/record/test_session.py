@@ -12,6 +12,7 @@ from recording import nothing_left_on, ranges_recorded, trace_of
 from stepscope import ProfilerAction, Session, record_function
 from stepscope._native import recording
 from stepscope.record.session import _TRANSITIONS
+from stepscope.record.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ def _nothing_left_on() -> Iterator[None]:
         yield
 
 
-class Journal:
+class Journal(Source):
     """A source that writes down what is asked of it."""
 
     name = "journal"
@@ -56,9 +57,6 @@ class Journal:
 
     def describe(self) -> str:
         return "writes down what is asked of it"
-
-    def overhead_ns(self) -> float:
-        return 0.0
 
 
 class Run:

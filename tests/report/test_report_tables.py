@@ -187,14 +187,14 @@ def recording() -> Trace:
     torch = pytest.importorskip("torch")
     import stepscope
     from recording import trace_of
-    from stepscope.frameworks.defaults import default_sources
     from stepscope.record.options import RecordOptions
+    from stepscope.record.source import make_sources
 
     options = RecordOptions(
         shapes=True, memory=True, modules=True, stacks=stepscope.StackMode.OPERATORS
     )
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
-    session = stepscope.Session(default_sources(options=options))
+    session = stepscope.Session(make_sources(options))
     session.start()
     with stepscope.record_function("training"):
         model(torch.ones(2, 8)).sum().backward()

@@ -1,32 +1,21 @@
-"""The command line: one file a verb, one line of the registry each."""
+"""The command line: a registry of verbs, and what they share."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.cli._command import Parser, ShowVersion, add_verbs
-from stepscope.cli._text import discard_stdout
-from stepscope.cli.export import Export
-from stepscope.cli.info import Info
-from stepscope.cli.migrate import Migrate
-from stepscope.cli.report import MakeReport
-from stepscope.cli.run import Run
-from stepscope.cli.summary import Summary
-from stepscope.cli.view import View
+from stepscope.cli import verbs
+from stepscope.cli.command import COMMANDS, Command, Parser, ShowVersion, add_verbs
+from stepscope.cli.terminal import discard_stdout
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.cli._command import Command, ExitCode
+    from stepscope.cli.command import ExitCode
 
-__all__ = ["COMMANDS", "main"]
-
-COMMANDS: tuple[Command, ...] = (
-    *(Run(), Summary(), MakeReport(), View()),
-    *(Export(), Info(), Migrate()),
-)
+__all__ = ["COMMANDS", "Command", "Parser", "main", "verbs"]
 
 _BAD_INPUT = 2
 _INTERRUPTED = 130  # as a shell numbers a death by SIGINT

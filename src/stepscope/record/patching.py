@@ -1,63 +1,159 @@
-"""Functions of others, replaced while somebody wants that and then exactly restored."""
+"""Attributes of other people's modules that are replaced while something records."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import weakref
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from stepscope.record.post_import import PostImport
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
+    from types import ModuleType
+
+_MISSING = object()
+_all: weakref.WeakSet[Patches] = weakref.WeakSet()
 
 
-class Patch:
-    """One function of somebody else's, replaced from the first ``install`` to the last ``remove``.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Replaced:
+    owner: Any
+    name: str
+    before: Any
+    value: Any
 
-    The replacement must do nothing of its own while ``is_wanted`` is false: whoever wrapped it
-    keeps it in their chain when it can no longer be taken out.
+
+class Patches:
+    """Replacements that several recordings share: made for the first, undone after the last.
+
+    Somebody who wraps ours in the meantime keeps it in their chain: it must work after the end,
+    too, and do nothing of its own where ``in_use`` is false.
     """
 
-    def __init__(self, owner: Any, name: str, replacement: Callable[[Any, Patch], Any]) -> None:
-        """Take where the function is, and what makes its replacement from the plain one.
-
-        A patch lives as long as the process: make one for each function, once.
-        """
-        self.is_wanted = False
-        self._owner = owner
-        self._name = name
-        self._replacement = replacement
+    def __init__(self, apply: Callable[[Patches], None]) -> None:
+        """Take what makes the replacements, by means of the methods below."""
+        self.in_use = False
+        self._apply = apply
+        self._lock = threading.RLock()
         self._users = 0
-        self._plain: Any = None
-        self._replaced: Any = None  # None: it is in nobody's chain
-        self._lock = threading.Lock()
-        os.register_at_fork(after_in_child=self._reset_in_child)
+        self._undo: list[Callable[[], None]] = []
+        self._left: dict[tuple[int, str], _Replaced] = {}  # in the chains of others
+        _all.add(self)
 
-    def install(self) -> None:
-        """Replace the function, if it is not replaced yet."""
+    def acquire(self) -> None:
+        """Make the replacements, unless another recording has."""
         with self._lock:
-            self._users += 1
-            current = vars(self._owner)[self._name]
-            if self._replaced is None or current is self._plain:
-                self._plain = current
-                self._replaced = self._replacement(current, self)
-                setattr(self._owner, self._name, self._replaced)
-            self.is_wanted = True
-
-    def remove(self) -> None:
-        """Put the plain function back, if nobody else wants the other."""
-        with self._lock:
-            self._users -= 1
             if not self._users:
-                self._restore()
+                try:
+                    self._apply(self)
+                except BaseException:
+                    self._undo_all()
+                    raise
+                self.in_use = True
+            self._users += 1
 
-    def _restore(self) -> None:
-        self.is_wanted = False
-        if vars(self._owner).get(self._name) is self._replaced:
-            setattr(self._owner, self._name, self._plain)
-            self._replaced = None
+    def release(self) -> None:
+        """Undo them when no other recording needs them."""
+        with self._lock:
+            self._users = max(self._users - 1, 0)
+            if not self._users:
+                self._undo_all()
 
-    def _reset_in_child(self) -> None:
-        self._lock = threading.Lock()  # a thread that does not exist here may have held it
-        if self._users:
-            self._users = 0
-            self._restore()
+    def wrap(self, owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+        """Set an attribute to what ``wrapper`` makes of it, until the end.
+
+        One of ours that is still in somebody's chain is not wrapped again.
+        """
+        left = self._left.pop((id(owner), name), None)
+        if left is None or vars(owner).get(name, _MISSING) is left.before:
+            self.replace(owner, name, wrapper(getattr(owner, name)))
+        else:
+            self.on_undo(partial(self._put_back, left))
+
+    def replace(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute until the end."""
+        replaced = _Replaced(owner, name, vars(owner).get(name, _MISSING), value)
+        setattr(owner, name, value)
+        self.on_undo(partial(self._put_back, replaced))
+
+    def _put_back(self, it: _Replaced) -> None:
+        if vars(it.owner).get(it.name, _MISSING) is not it.value:
+            self._left[id(it.owner), it.name] = it
+        elif it.before is _MISSING:
+            delattr(it.owner, it.name)
+        else:
+            setattr(it.owner, it.name, it.before)
+
+    def replace_item(self, owner: MutableMapping[str, Any], key: str, value: Any) -> None:
+        """Set an item that is there until the end."""
+        before = owner[key]
+        owner[key] = value
+
+        def undo() -> None:
+            if owner.get(key) is value:
+                owner[key] = before
+
+        self.on_undo(undo)
+
+    def on_undo(self, undo: Callable[[], None]) -> None:
+        """Have something done at the end; what was asked for last is done first."""
+        with self._lock:
+            self._undo.append(undo)
+
+    def forget_in_fork(self) -> None:
+        """Undo all in a forked child: nothing records there."""
+        self._lock = threading.RLock()  # a thread that is not in the child may hold the old one
+        self._users = 0
+        self._undo_all()
+
+    def _undo_all(self) -> None:
+        self.in_use = False
+        while self._undo:
+            self._undo.pop()()
+
+
+class PatchesWhenImported:
+    """One recording's share in replacements that wait for a module to be imported."""
+
+    def __init__(self, module: str, patches: Patches) -> None:
+        """Remember both; nothing is imported."""
+        self._module = module
+        self._patches = patches
+        self._on = False
+        self._holds = False
+        self._hook = PostImport(module, self._imported)
+
+    def start(self) -> None:
+        """Make the replacements now, or when the program has imported the module."""
+        self._on = True
+        module = sys.modules.get(self._module)
+        if module is None or getattr(module.__spec__, "_initializing", False):
+            self._hook.install()
+        else:
+            self._imported(module)
+
+    def stop(self) -> None:
+        """Give up the share."""
+        self._on = False
+        self._hook.remove()
+        if self._holds:
+            self._holds = False
+            self._patches.release()
+
+    def _imported(self, _: ModuleType) -> None:
+        if self._on and not self._holds:
+            self._patches.acquire()
+            self._holds = True
+
+
+def _forget_in_fork() -> None:
+    for patches in tuple(_all):
+        patches.forget_in_fork()
+
+
+os.register_at_fork(after_in_child=_forget_in_fork)

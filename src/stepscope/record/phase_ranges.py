@@ -28,23 +28,29 @@ def never() -> bool:
     return False
 
 
-def method_by_class(plain: _Function, fragment: str, marked: Callable[[], bool]) -> _Function:
-    """Return a method whose calls are ranges with the name of the object's class.
+class ByClass:
+    """Makes methods whose calls are ranges with the name of the object's class."""
 
-    While ``marked()`` somebody else marks them, and we do not.
-    """
+    def __init__(self, fragment: str, marked: Callable[[], bool]) -> None:
+        """Take who tells that somebody else marks them: then we do not."""
+        self._fragment = fragment
+        self._marked = marked
 
-    @functools.wraps(plain)
-    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if marked():
-            return plain(self, *args, **kwargs)
-        handle = begin_slice(RANGE_KIND, type(self).__name__, fragment)
-        try:
-            return plain(self, *args, **kwargs)
-        finally:
-            end_slice(handle)
+    def __call__(self, plain: _Function) -> _Function:
+        """Return a method that is a range around the plain one."""
+        fragment, marked = self._fragment, self._marked
 
-    return method
+        @functools.wraps(plain)
+        def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if marked():
+                return plain(self, *args, **kwargs)
+            handle = begin_slice(RANGE_KIND, type(self).__name__, fragment)
+            try:
+                return plain(self, *args, **kwargs)
+            finally:
+                end_slice(handle)
+
+        return method
 
 
 class Outermost:

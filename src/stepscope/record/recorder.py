@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope import _native
-from stepscope.record.source import Watcher
 from stepscope.record.window import Window, range_overhead_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from stepscope.record import MemoryLimit
     from stepscope.record.capture import Recorded
@@ -60,14 +59,12 @@ class Recorder:
     def open(self) -> None:
         """Let sources know that a run begins, and with it steps that may not be recorded."""
         for source in self._sources:
-            if isinstance(source, Watcher):
-                source.open()
+            source.open()
 
     def close(self) -> None:
         """Let them know that it has ended."""
         for source in self._sources:
-            if isinstance(source, Watcher):
-                source.close()
+            source.close()
 
     def prepare(self) -> None:
         """Do everything slow, so that ``start`` is quick."""
@@ -162,30 +159,22 @@ class Recorder:
             start_ns=recorded.start_ns,
             end_ns=recorded.end_ns,
             losses=self._losses(recorded.losses),
-            sources=_descriptions(self._sources),
+            sources={each.name: says for each in self._sources if (says := each.describe())},
             overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
-            devices=self._told("devices"),
-            code_folders=self._told("code_folders"),
+            devices=[device for source in self._sources for device in source.devices],
+            code_folders=[folder for source in self._sources for folder in source.code_folders],
         )
         return build(started_outside(captured, self._pauses_ns), info)
-
-    def _told(self, what: str) -> tuple[Any, ...]:
-        """Return what sources say beside their events; most say nothing."""
-        return tuple(each for source in self._sources for each in getattr(source, what, ()))
 
     def _losses(self, own: Losses) -> Losses:
         """Add what was lost elsewhere: in child processes, or by the device's collector."""
         from stepscope.record.limits import Keep
         from stepscope.trace.model import Losses
 
-        lost = sum(getattr(source, "lost", 0) for source in self._sources)
+        lost = sum(source.lost for source in self._sources)
         if not lost:
             return own
         if self._limit is None:
             return replace(own, events=own.events + lost)
         policy = "oldest" if self._limit.keep is Keep.NEWEST else "newest"
         return Losses(own.events + lost, policy, self._limit.bytes)
-
-
-def _descriptions(sources: Iterable[Source]) -> dict[str, str]:
-    return {source.name: says for source in sources if (says := source.describe())}

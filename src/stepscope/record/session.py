@@ -19,43 +19,14 @@ if TYPE_CHECKING:
     from stepscope.record.source import Source
     from stepscope.trace.model import Trace
 
+    _Transitions = Mapping[
+        tuple[ProfilerAction, ProfilerAction | None], tuple[Callable[["Session"], None], ...]
+    ]
+
 NONE = ProfilerAction.NONE
 WARMUP = ProfilerAction.WARMUP
 RECORD = ProfilerAction.RECORD
 RECORD_AND_SAVE = ProfilerAction.RECORD_AND_SAVE
-
-# What happens between two steps, by the actions of both; None is the end of the program's run.
-# The words are methods of Session.
-_TRANSITIONS: Mapping[tuple[ProfilerAction, ProfilerAction | None], tuple[str, ...]] = {
-    (NONE, NONE): (),
-    (NONE, WARMUP): ("_prepare",),
-    (NONE, RECORD): ("_prepare", "_record"),
-    (NONE, RECORD_AND_SAVE): ("_prepare", "_record"),
-    (NONE, None): (),
-    (WARMUP, NONE): ("_warn_unrecorded",),
-    (WARMUP, WARMUP): (),
-    (WARMUP, RECORD): ("_record",),
-    (WARMUP, RECORD_AND_SAVE): ("_record",),
-    (WARMUP, None): ("_record", "_save"),
-    (RECORD, NONE): ("_save", "_warn_unsaved"),
-    (RECORD, WARMUP): ("_save", "_warn_unsaved", "_prepare"),
-    (RECORD, RECORD): (),
-    (RECORD, RECORD_AND_SAVE): (),
-    (RECORD, None): ("_save", "_deliver"),
-    (RECORD_AND_SAVE, NONE): ("_save", "_deliver"),
-    (RECORD_AND_SAVE, WARMUP): ("_save", "_deliver", "_prepare"),
-    (RECORD_AND_SAVE, RECORD): ("_save", "_deliver", "_prepare", "_record"),
-    (RECORD_AND_SAVE, RECORD_AND_SAVE): ("_save", "_deliver", "_prepare", "_record"),
-    (RECORD_AND_SAVE, None): ("_save", "_deliver"),
-}
-
-# The same where a cycle that was cut short is delivered, and a warm-up leaves the last trace alone.
-_DELIVERING_TRANSITIONS = {
-    **_TRANSITIONS,
-    (WARMUP, None): ("_warn_unrecorded",),
-    (RECORD, NONE): ("_save", "_deliver", "_warn_delivered"),
-    (RECORD, WARMUP): ("_save", "_deliver", "_warn_delivered", "_prepare"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +139,9 @@ class Session:
         failure: BaseException | None = None
         for move in self._transitions[before, after]:
             try:
-                getattr(self, move)()
+                move(self)
             except BaseException as error:
-                if move != "_deliver":
+                if move is not Session._deliver:
                     self._give_up()
                     raise
                 failure = error
@@ -233,3 +204,45 @@ class Session:
 
     def _word(self, action: ProfilerAction) -> str:
         return self._dialect.states(action.value).name
+
+
+# The moves, as the tables call them.
+_prepare = Session._prepare
+_record = Session._record
+_save = Session._save
+_deliver = Session._deliver
+_warn_unrecorded = Session._warn_unrecorded
+_warn_unsaved = Session._warn_unsaved
+_warn_delivered = Session._warn_delivered
+
+# What happens between two steps, by the actions of both; None is the end of the program's run.
+_TRANSITIONS: _Transitions = {
+    (NONE, NONE): (),
+    (NONE, WARMUP): (_prepare,),
+    (NONE, RECORD): (_prepare, _record),
+    (NONE, RECORD_AND_SAVE): (_prepare, _record),
+    (NONE, None): (),
+    (WARMUP, NONE): (_warn_unrecorded,),
+    (WARMUP, WARMUP): (),
+    (WARMUP, RECORD): (_record,),
+    (WARMUP, RECORD_AND_SAVE): (_record,),
+    (WARMUP, None): (_record, _save),
+    (RECORD, NONE): (_save, _warn_unsaved),
+    (RECORD, WARMUP): (_save, _warn_unsaved, _prepare),
+    (RECORD, RECORD): (),
+    (RECORD, RECORD_AND_SAVE): (),
+    (RECORD, None): (_save, _deliver),
+    (RECORD_AND_SAVE, NONE): (_save, _deliver),
+    (RECORD_AND_SAVE, WARMUP): (_save, _deliver, _prepare),
+    (RECORD_AND_SAVE, RECORD): (_save, _deliver, _prepare, _record),
+    (RECORD_AND_SAVE, RECORD_AND_SAVE): (_save, _deliver, _prepare, _record),
+    (RECORD_AND_SAVE, None): (_save, _deliver),
+}
+
+# The same where a cycle that was cut short is delivered, and a warm-up leaves the last trace alone.
+_DELIVERING_TRANSITIONS: _Transitions = {
+    **_TRANSITIONS,
+    (WARMUP, None): (_warn_unrecorded,),
+    (RECORD, NONE): (_save, _deliver, _warn_delivered),
+    (RECORD, WARMUP): (_save, _deliver, _warn_delivered, _prepare),
+}

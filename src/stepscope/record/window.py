@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 from stepscope import _native
 from stepscope.record.limits import Keep, MemoryLimit
-from stepscope.record.threads import (
-    forget_started_threads,
-    remember_started_threads,
-    thread_names,
-)
+from stepscope.record.threads import STARTED_THREADS, thread_names
 
 if TYPE_CHECKING:
     from stepscope.record.capture import Recorded
@@ -27,7 +23,7 @@ class Window:
 
     def __init__(self, limit: MemoryLimit | None = None) -> None:
         """Open it: recording starts now."""
-        remember_started_threads()
+        STARTED_THREADS.acquire()
         keep_newest = limit is not None and limit.keep is Keep.NEWEST
         self._id = _native.open_window(limit.bytes if limit else 0, keep_newest)
         self._names: dict[int, str] = {}
@@ -45,7 +41,7 @@ class Window:
         """Close it and take what it saw."""
         self.note_thread_names()
         columns = _native.close_window(self._id)
-        forget_started_threads()
+        STARTED_THREADS.release()
         from stepscope.record.capture import recorded
 
         result = recorded(columns, self._names)

@@ -13,10 +13,10 @@ import pytest
 from event_clock import on_event_clock
 from stepscope import profile, schedule
 from stepscope.analysis.findings import DETECTORS, Finding, Severity, find_problems
-from stepscope.frameworks.defaults import default_sources
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
 from stepscope.record.session import Session
+from stepscope.record.source import make_sources
 from stepscope.trace.build import empty_trace
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def test_a_function_that_is_compiled_once_and_whole() -> None:
 def collecting(in_steps: bool) -> Trace:
     """Record what `stepscope run` does: there, pauses for the collector are recorded, too."""
     kept = [[i] for i in range(200_000)]  # a collection looks at each of these
-    sources = default_sources(options=RecordOptions(gc_pauses=True))
+    sources = make_sources(RecordOptions(gc_pauses=True))
     session = Session(Recorder(sources), schedule=every_step())
     gc.disable()
     try:

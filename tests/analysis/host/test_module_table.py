@@ -27,9 +27,9 @@ from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.tree import call_tree
 from stepscope.formats import export_trace, read_trace
 from stepscope.formats.files import ExportError
-from stepscope.frameworks.defaults import default_sources
 from stepscope.record.options import RecordOptions
 from stepscope.record.session import Session
+from stepscope.record.source import make_sources
 from stepscope.text.modules import export_module_table, module_table_text
 from stepscope.trace.model import SliceKind
 
@@ -216,7 +216,7 @@ def test_flops_and_device_time_go_to_the_module_that_asked() -> None:
 
 def test_recorded_flops_and_memory_add_up_over_modules() -> None:
     options = RecordOptions(shapes=True, memory=True, modules=True)
-    session = Session(default_sources(options=options))
+    session = Session(make_sources(options))
     model = nn.Sequential(nn.Linear(8, 16, bias=False), nn.Sequential(nn.Linear(16, 4)))
     session.start()
     kept = model(torch.ones(2, 8))

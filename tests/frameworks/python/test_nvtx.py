@@ -9,7 +9,7 @@ import pytest
 
 from recording import parents, ranges_recorded, run_python, trace_of
 from stepscope import nvtx as ours
-from stepscope.frameworks.python.annotations import forward_annotations
+from stepscope.frameworks.python.annotations import Annotations
 from stepscope.record.session import Session
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def annotations_recorded() -> Iterator[Session]:
-    session = Session([forward_annotations()])
+    session = Session([Annotations()])
     session.start()
     try:
         yield session
@@ -157,8 +157,8 @@ def test_a_package_that_is_imported_later_is_heard(package: Any) -> None:
         """
         import sys
         from stepscope.record.session import Session
-        from stepscope.frameworks.python.annotations import forward_annotations
-        session = Session([forward_annotations()])
+        from stepscope.frameworks.python.annotations import Annotations
+        session = Session([Annotations()])
         session.start()
         assert "nvtx" not in sys.modules
         import nvtx

@@ -9,10 +9,10 @@ import pytest
 
 from recording import chain_of, row_of
 from stepscope.analysis.host.event_types import event_types
-from stepscope.frameworks.defaults import default_sources
 from stepscope.frameworks.torch.phases import TorchPhases
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
+from stepscope.record.source import make_sources
 from stepscope.trace.event_types import TracerEventType
 
 torch = pytest.importorskip("torch")
@@ -26,7 +26,7 @@ PHASES = ("Forward", "Backward", "Optimization", "Dataloader")
 
 
 def recorded(work: Callable[[], Any], **options: Any) -> Trace:
-    recorder = Recorder(default_sources(options=RecordOptions(phases=True, **options)))
+    recorder = Recorder(make_sources(RecordOptions(phases=True, **options)))
     recorder.start()
     try:
         work()
@@ -70,7 +70,7 @@ def test_a_training_step_has_all_phases() -> None:
 
 
 def test_the_phases_come_only_when_asked_for() -> None:
-    recorder = Recorder(default_sources())
+    recorder = Recorder(make_sources())
     recorder.start()
     training()()
     trace = recorder.stop()
@@ -87,7 +87,7 @@ def test_backward_through_the_module_counts_as_the_tensors_does() -> None:
 def test_module_names_and_phases_go_together_and_torch_is_restored() -> None:
     plain = torch.nn.Module.__call__, torch.nn.Module._call_impl, torch.autograd.backward
     first, second = (
-        Recorder(default_sources(options=options))
+        Recorder(make_sources(options))
         for options in (RecordOptions(modules=True), RecordOptions(phases=True))
     )
     linear, x = torch.nn.Linear(2, 2), torch.ones(1, 2)

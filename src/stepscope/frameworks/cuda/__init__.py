@@ -1,1 +1,19 @@
 """CUDA devices, through CUPTI: kernels, copies and the calls behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.record.source import SOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.record.source import Source
+
+
+@SOURCES.register
+def _sources() -> Sequence[type[Source]]:
+    from stepscope.frameworks.cuda.source import CudaActivity
+
+    return (CudaActivity,)

@@ -10,9 +10,12 @@ from stepscope import _native
 from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
 from stepscope.notices import notify
 from stepscope.record.limits import Keep
+from stepscope.record.options import DEVICE
+from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
-    from stepscope.record import MemoryLimit
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.options import RecordOptions
     from stepscope.trace.build import Captured
 
 # What NVIDIA's own tools set in the processes that they watch.
@@ -55,10 +58,12 @@ def load_cupti() -> str:
     return _loaded
 
 
-class CudaActivity:
+class CudaActivity(Source):
     """The source. It is for a machine with a driver; elsewhere it does nothing."""
 
     name = "cuda"
+    stage = Stage.DEVICE
+    when = DEVICE
     used_by: ClassVar[int] = 0  # the process in which CUPTI has recorded: this, or an ancestor
 
     def __init__(self, limit: MemoryLimit | None = None) -> None:
@@ -68,8 +73,12 @@ class CudaActivity:
         self._since: int | None = None
         self._pid = 0
         self._columns: dict[str, Any] | None = None
-        self.lost = 0  # events that CUPTI, or the limit, did not keep
         self.devices: list[dict[str, Any]] = []
+
+    @classmethod
+    def made_for(cls, _options: RecordOptions, limit: MemoryLimit | None) -> Source:
+        """Make one that keeps no more than the limit."""
+        return cls(limit)
 
     def prepare(self) -> None:
         """Find and load CUPTI."""
@@ -119,10 +128,6 @@ class CudaActivity:
     def describe(self) -> str:
         """Say which CUPTI is used."""
         return self._says
-
-    def overhead_ns(self) -> float:
-        """Return 0: what a call costs more is not known."""
-        return 0.0
 
 
 def _obstacle() -> str:

@@ -7,13 +7,22 @@ from typing import TYPE_CHECKING
 from stepscope.analysis.flops.formulas import FORMULAS
 from stepscope.formats.chrome import DIALECTS, ChromeDialect
 from stepscope.formats.registry import FORMATS, Format
+from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from stepscope.analysis.flops.inputs import Formula
     from stepscope.formats.registry import Reader, Writer
+    from stepscope.record.source import Source
+
+
+@SOURCES.register
+def _sources() -> Sequence[type[Source]]:
+    from stepscope.frameworks.paddle.source import PaddleSource
+
+    return (PaddleSource,)
 
 
 @FORMULAS.register

@@ -16,7 +16,7 @@ from types import BuiltinFunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import CallNotes, now_ns
-from stepscope.record.shared_patches import Patches
+from stepscope.record.patching import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
+from stepscope.record.patching import Patches
 from stepscope.record.phase_ranges import (
     BACKWARD,
     BACKWARD_NAME,
@@ -21,10 +22,9 @@ from stepscope.record.phase_ranges import (
     OPTIMIZATION,
     OPTIMIZATION_NAME,
     RANGE_KIND,
+    ByClass,
     Outermost,
-    method_by_class,
 )
-from stepscope.record.shared_patches import Patches
 from stepscope.trace.event_types import TracerEventType, event_type_fragment
 
 if TYPE_CHECKING:
@@ -53,16 +53,14 @@ def _patch(holds_slot: Callable[[], bool], patches: Patches) -> None:
         return bool(utils._is_profiler_used)
 
     layer, tensor = paddle.nn.Layer, paddle.Tensor
-    patches.replace(layer, "__call__", method_by_class(layer.__call__, FORWARD, paddle_marks))
+    patches.wrap(layer, "__call__", ByClass(FORWARD, paddle_marks))
     backward = Outermost(BACKWARD_NAME, BACKWARD, paddle_marks)
-    patches.replace(tensor, "backward", backward(tensor.backward))
-    # Paddle does not mark this one.
-    patches.replace(paddle.autograd, "backward", backward(paddle.autograd.backward))
+    patches.wrap(tensor, "backward", backward)
+    patches.wrap(paddle.autograd, "backward", backward)  # Paddle does not mark this one
     loaders = sys.modules.get("paddle.io.dataloader.dataloader_iter")
     for name in _LOADERS:
         if (loader := getattr(loaders, name, None)) is not None:
-            ranged = method_by_class(loader.__next__, DATALOADER, paddle_marks)
-            patches.replace(loader, "__next__", ranged)
+            patches.wrap(loader, "__next__", ByClass(DATALOADER, paddle_marks))
     _patch_optimizers(patches, paddle.optimizer.Optimizer, paddle_marks)
     _patch_record_event(patches, utils.RecordEvent, holds_slot)
 
@@ -73,7 +71,7 @@ def _patch_optimizers(patches: Patches, base: Any, paddle_marks: Callable[[], bo
 
     def wrap(optimizer: Any) -> None:
         if "step" in vars(optimizer):
-            patches.replace(optimizer, "step", ranged(vars(optimizer)["step"]))
+            patches.wrap(optimizer, "step", ranged)
 
     for optimizer in _family(base):
         wrap(optimizer)

@@ -13,11 +13,14 @@ from stepscope.frameworks.paddle.collector import Collector, Share
 from stepscope.frameworks.paddle.inputs import OpInputs
 from stepscope.frameworks.paddle.phases import phases
 from stepscope.notices import notify
+from stepscope.record.options import HOST, MEMORY, SHAPES
 from stepscope.record.post_import import PostImport
+from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
+    from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
-    from stepscope.record.shared_patches import Patches
+    from stepscope.record.patching import Patches
     from stepscope.trace.build import Captured
     from stepscope.trace.model import Track
 
@@ -27,13 +30,15 @@ _SLOT_TAKEN = (
 )
 
 
-class PaddleSource:
+class PaddleSource(Source):
     """Paddle through its own collector: at once, or as soon as the program imports it.
 
     A Paddle profiler that is already alive keeps the collector; all else is recorded then.
     """
 
     name = "paddle"
+    stage = Stage.OPERATORS
+    when = HOST
 
     def __init__(self, options: RecordOptions) -> None:
         """Remember the choice; nothing is imported or touched yet."""
@@ -45,11 +50,16 @@ class PaddleSource:
         self._held: list[Patches] = []
         self._hook = PostImport("paddle", self._on_import)
 
+    @classmethod
+    def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
+        """Make one for Paddle, whether it is imported yet or not."""
+        return cls(options)
+
     def prepare(self) -> None:
         """Find Paddle, or wait for it."""
         if (paddle := _imported()) is None:
             self._hook.install()
-        elif self._options.shapes:
+        elif self._options[SHAPES]:
             _parts_of(paddle).inputs.prepare()
 
     def start(self) -> None:
@@ -81,10 +91,10 @@ class PaddleSource:
 
         parts = _parts_of(_imported())
         pieces = [segment.captured(parts.collector.core) for segment in share.segments]
-        if not self._options.memory:  # another recording at the same time may have asked for it
+        if not self._options[MEMORY]:  # another recording at the same time may have asked for it
             pieces = [replace(piece, memory=Memory.empty()) for piece in pieces]
         captured = _with_own_threads(merge_parts(pieces))
-        return parts.inputs.tie_to(captured) if self._options.shapes else captured
+        return parts.inputs.tie_to(captured) if self._options[SHAPES] else captured
 
     def describe(self) -> str:
         """Say what is used; nothing for a program without Paddle."""
@@ -95,27 +105,23 @@ class PaddleSource:
             return _SLOT_TAKEN
         return f"operators of paddle {paddle.__version__}, through Paddle's own collector"
 
-    def overhead_ns(self) -> float:
-        """Return 0: Paddle's collector is not calibrated."""
-        return 0.0
-
     def _on_import(self, paddle: Any) -> None:
         if not _is_paddle(paddle):
             return
         with record_function("stepscope: prepare to record paddle"):
-            if self._options.shapes:
+            if self._options[SHAPES]:
                 _parts_of(paddle).inputs.prepare()
         if self._started:
             self._begin(paddle)
 
     def _begin(self, paddle: Any) -> None:
         parts = _parts_of(paddle)
-        self._share = Share(self._options.memory, [])
+        self._share = Share(self._options[MEMORY], [])
         self._is_open = parts.collector.open(self._share)
         self._was_refused = not self._is_open
         if self._was_refused:
             notify(_SLOT_TAKEN)
-        wanted = [parts.phases, *([parts.inputs.patches] if self._options.shapes else [])]
+        wanted = [parts.phases, *([parts.inputs.patches] if self._options[SHAPES] else [])]
         try:
             for patches in wanted:
                 patches.acquire()

@@ -10,73 +10,52 @@ from __future__ import annotations
 
 import functools
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stepscope.record import push_pop
-from stepscope.record.patching import Patch
-from stepscope.record.post_import import PostImport
+from stepscope.record.options import Option
+from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.push_pop import RangeStack
+from stepscope.record.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stepscope.trace.build import Captured
+    from collections.abc import Callable
 
     _Function = Callable[..., Any]
 
 _TORCH_FACES = ("cuda.nvtx", "profiler.itt")  # below torch; both have the same functions
 
 
-def forward_annotations() -> Annotations:
-    """Return the source that records the program's NVTX and ITT ranges."""
-    return Annotations()
+ANNOTATIONS = Option(
+    "annotations", False, "--annotations", "record the program's own NVTX and ITT ranges"
+)
 
 
-class Annotations:
+class Annotations(Source):
     """NVTX and ITT ranges as a source, of packages that are imported now or later."""
 
     name = "annotations"
+    when = ANNOTATIONS
 
     def __init__(self) -> None:
         """Touch nothing yet."""
-        self._installed: list[Patch] = []
-        self._hooks = (PostImport("torch", self._install), PostImport("nvtx", self._install))
-
-    def prepare(self) -> None:
-        """Nothing here is slow."""
+        self._patches = (PatchesWhenImported("torch", _torch), PatchesWhenImported("nvtx", _nvtx))
 
     def start(self) -> None:
         """Record ranges of every package from now on, or from its import on."""
         _open_ranges.forget()
-        for name, hook in zip(("torch", "nvtx"), self._hooks, strict=True):
-            if (module := sys.modules.get(name)) is None:
-                hook.install()
-            else:
-                self._install(module)
+        for patches in self._patches:
+            patches.start()
 
     def stop(self) -> None:
         """Leave all packages as they were."""
-        for hook in self._hooks:
-            hook.remove()
-        while self._installed:
-            self._installed.pop().remove()
-
-    def collect(self) -> Captured | None:
-        """Return None: the recorder has it all."""
-        return None
+        for patches in self._patches:
+            patches.stop()
 
     def describe(self) -> str:
         """Say what is used."""
         return "the program's NVTX and ITT ranges"
-
-    def overhead_ns(self) -> float:
-        """Return 0: the recorder knows the cost of a range."""
-        return 0.0
-
-    def _install(self, module: Any) -> None:
-        for patch in _patches_of(module):
-            patch.install()
-            self._installed.append(patch)
 
 
 class _OpenRanges:
@@ -92,76 +71,74 @@ class _OpenRanges:
 _open_ranges = _OpenRanges()
 
 
-@functools.cache
-def _patches_of(module: Any) -> tuple[Patch, ...]:
-    return tuple(_torch_patches(module) if module.__name__ == "torch" else _nvtx_patches(module))
-
-
-def _torch_patches(torch: Any) -> Iterator[Patch]:
+def _patch_torch(patches: Patches) -> None:
     for path in _TORCH_FACES:
-        face = sys.modules.get(f"{torch.__name__}.{path}")
-        if face is not None:
-            yield Patch(face, "range_push", _pushing)
-            yield Patch(face, "range_pop", _popping)
-            yield Patch(face, "mark", _marking)
+        if (face := sys.modules.get(f"torch.{path}")) is not None:
+            patches.wrap(face, "range_push", partial(_pushing, patches))
+            patches.wrap(face, "range_pop", partial(_popping, patches))
+            patches.wrap(face, "mark", partial(_marking, patches))
 
 
-def _nvtx_patches(nvtx: Any) -> Iterator[Patch]:
-    yield Patch(nvtx, "push_range", _pushing)
-    yield Patch(nvtx, "pop_range", _popping)
-    yield Patch(nvtx, "mark", _marking)
-    yield Patch(nvtx.annotate, "__enter__", _entering)
-    yield Patch(nvtx.annotate, "__exit__", _popping)
-    yield Patch(nvtx.annotate, "__call__", _decorating)
+def _patch_nvtx(patches: Patches) -> None:
+    nvtx = sys.modules["nvtx"]
+    patches.wrap(nvtx, "push_range", partial(_pushing, patches))
+    patches.wrap(nvtx, "pop_range", partial(_popping, patches))
+    patches.wrap(nvtx, "mark", partial(_marking, patches))
+    patches.wrap(nvtx.annotate, "__enter__", partial(_entering, patches))
+    patches.wrap(nvtx.annotate, "__exit__", partial(_popping, patches))
+    patches.wrap(nvtx.annotate, "__call__", partial(_decorating, patches))
+
+
+_torch, _nvtx = Patches(_patch_torch), Patches(_patch_nvtx)
 
 
 # What the package does comes first, and what it raises is raised: then there is no range.
 
 
-def _pushing(plain: _Function, patch: Patch) -> _Function:
+def _pushing(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def push(*args: Any, **kwargs: Any) -> Any:
         result = plain(*args, **kwargs)
-        if _is_heard(patch):
+        if _is_heard(patches):
             _open_ranges.stack.push(_message(args, kwargs))
         return result
 
     return push
 
 
-def _popping(plain: _Function, patch: Patch) -> _Function:
+def _popping(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def pop(*args: Any, **kwargs: Any) -> Any:
-        if _is_heard(patch):
+        if _is_heard(patches):
             _open_ranges.stack.pop()
         return plain(*args, **kwargs)
 
     return pop
 
 
-def _marking(plain: _Function, patch: Patch) -> _Function:
+def _marking(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def mark(*args: Any, **kwargs: Any) -> Any:
         result = plain(*args, **kwargs)
-        if _is_heard(patch):
+        if _is_heard(patches):
             push_pop.mark(_message(args, kwargs))
         return result
 
     return mark
 
 
-def _entering(plain: _Function, patch: Patch) -> _Function:
+def _entering(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def enter(self: Any) -> Any:
         result = plain(self)
-        if _is_heard(patch):
+        if _is_heard(patches):
             _open_ranges.stack.push(_message_of(self))
         return result
 
     return enter
 
 
-def _decorating(plain: _Function, patch: Patch) -> _Function:
+def _decorating(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def decorate(self: Any, function: _Function) -> _Function:
         inner = plain(self, function)
@@ -169,7 +146,7 @@ def _decorating(plain: _Function, patch: Patch) -> _Function:
 
         @functools.wraps(inner)
         def annotated(*args: Any, **kwargs: Any) -> Any:
-            if not patch.is_wanted:
+            if not patches.in_use:
                 return inner(*args, **kwargs)
             _open_ranges.stack.push(message)
             try:
@@ -182,9 +159,9 @@ def _decorating(plain: _Function, patch: Patch) -> _Function:
     return decorate
 
 
-def _is_heard(patch: Patch) -> bool:
+def _is_heard(patches: Patches) -> bool:
     """Tell whether to record: not what stepscope.nvtx and stepscope.itt recorded themselves."""
-    return patch.is_wanted and not push_pop.is_telling()
+    return patches.in_use and not push_pop.is_telling()
 
 
 def _message_of(annotation: Any) -> str:

@@ -13,16 +13,27 @@ from typing import TYPE_CHECKING
 
 from stepscope import _native
 from stepscope.notices import notify
-from stepscope.record.options import StackMode
+from stepscope.record.options import Option, StackMode
+from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.options import RecordOptions
     from stepscope.trace.build import Captured
+
+STACKS = Option(
+    "stacks",
+    StackMode.NONE,
+    "--stacks",
+    "record Python's stack at operators, or all calls of Python functions, too; all-calls has "
+    "those of functions in C that libraries make, besides (default: none)",
+)
 
 _CALIBRATION_ROUNDS = 2_000
 _OWN_FOLDER = str(Path(__file__).parents[2]) + os.sep
 
 
-class PythonCalls:
+class PythonCalls(Source):
     """Python as a source: while it is started, operators note their stack.
 
     With ``StackMode.CALLS`` every call of a Python function is a slice besides, and every call of
@@ -31,13 +42,19 @@ class PythonCalls:
     """
 
     name = "python"
+    stage = Stage.PYTHON
+    when = STACKS
 
     def __init__(self, mode: StackMode = StackMode.CALLS) -> None:
         """Take how much of Python's stack is wanted."""
         self._mode = mode
         self._calls_started = False
         self._obstacle = ""
-        self.code_folders: tuple[str, ...] = ()  # for who looks for the files that frames name
+
+    @classmethod
+    def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
+        """Make one of the mode that is asked for."""
+        return cls(options[STACKS])
 
     def prepare(self) -> None:
         """Learn which beginnings of file names say nothing."""

@@ -165,7 +165,7 @@ class ChildRecording:
         self._limit = limit
         self._window: Window | None = None
         for source in self._sources:
-            getattr(source, "open", _nothing)()
+            source.open()
 
     def start(self) -> None:
         """Record from now on."""
@@ -190,13 +190,13 @@ class ChildRecording:
 
         parts = [part for source in self._sources if (part := source.collect()) is not None]
         captured = _named(merge_parts([recorded.captured, *parts]))
-        lost = sum(getattr(source, "lost", 0) for source in self._sources)
+        lost = sum(source.lost for source in self._sources)
         return ChildCapture(captured, recorded.losses.events + lost)
 
     def close(self) -> None:
         """Let go of what the sources hold for as long as the process is watched."""
         for source in self._sources:
-            getattr(source, "close", _nothing)()
+            source.close()
 
 
 def _named(captured: Captured) -> Captured:
@@ -214,7 +214,3 @@ def _named(captured: Captured) -> Captured:
 
 def _complain(error: Exception) -> None:
     notify(f"process {os.getpid()} is not recorded: {type(error).__name__}: {error}")
-
-
-def _nothing() -> None:
-    pass

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stepscope.trace.build import Captured
+from stepscope.record.source import Source
 
 _MACHINE = Path("/proc/stat")
 _IDLE_FIELDS = slice(3, 5)  # idle, iowait
 _COUNTED_FIELDS = 8  # up to steal: time of guests is in the user's already
 
 
-class CpuUse:
+class CpuUse(Source):
     """The source: two readings of the CPU's clocks a cycle, and no events."""
 
     name = "CPU use"
@@ -26,9 +24,6 @@ class CpuUse:
         self.of_process: float | None = None  # of one core: above 1 with several busy threads
         self.of_machine: float | None = None  # of all cores, all processes
 
-    def prepare(self) -> None:
-        """Nothing here is slow."""
-
     def start(self) -> None:
         """Read the clocks."""
         self._start = time.perf_counter(), time.process_time()
@@ -39,18 +34,6 @@ class CpuUse:
         elapsed_s = time.perf_counter() - self._start[0]
         self.of_process = (time.process_time() - self._start[1]) / elapsed_s if elapsed_s else None
         self.of_machine = _busy_part(self._machine_start, _machine_ticks())
-
-    def collect(self) -> Captured | None:
-        """Return None: there are no events."""
-        return None
-
-    def describe(self) -> str:
-        """Say nothing: the numbers speak."""
-        return ""
-
-    def overhead_ns(self) -> float:
-        """Return 0: there are no events."""
-        return 0.0
 
 
 def _machine_ticks() -> tuple[int, int] | None:

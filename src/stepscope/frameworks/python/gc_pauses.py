@@ -7,10 +7,15 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import now_ns
+from stepscope.record.options import Option
 from stepscope.record.slice_table import SliceTable
+from stepscope.record.source import Source
 
 if TYPE_CHECKING:
     from stepscope.trace.build import Captured
+
+# torch.profiler does not show them.
+GC_PAUSES = Option("gc_pauses", False, run_default=True)
 
 NAME = "Python garbage collection"
 MIN_PAUSE_NS = 1_000_000
@@ -21,19 +26,17 @@ _YOUNGEST = 0  # these objects are collected all the time, in some ten µs: that
 _CATEGORY = "user_annotation"
 
 
-class GcPauses:
+class GcPauses(Source):
     """The source: Python calls it before and after every collection."""
 
     name = "gc"
+    when = GC_PAUSES
 
     def __init__(self, min_pause_ns: int = MIN_PAUSE_NS) -> None:
         """Touch nothing yet."""
         self._min_pause_ns = min_pause_ns
         self._start_ns = 0  # of the collection under way; there is never more than one
         self._pauses: list[tuple[int, int, int, int]] = []
-
-    def prepare(self) -> None:
-        """Nothing here is slow."""
 
     def start(self) -> None:
         """Be called from now on."""
@@ -56,14 +59,6 @@ class GcPauses:
         for thread, start_ns, end_ns, generation in pauses:
             table.add(thread, NAME, start_ns, end_ns, {"Generation": generation})
         return table.captured()
-
-    def describe(self) -> str:
-        """Say nothing: a pause shows where it happens."""
-        return ""
-
-    def overhead_ns(self) -> float:
-        """Return 0: next to a collection, two readings of the clock are nothing."""
-        return 0.0
 
     def _collected(self, phase: str, about: dict[str, Any]) -> None:
         if about["generation"] == _YOUNGEST:

@@ -35,7 +35,9 @@ from stepscope.frameworks.python.child_recorder import (
     Saved,
 )
 from stepscope.notices import notify
-from stepscope.record.shared_patches import Patches
+from stepscope.record.options import WORKERS
+from stepscope.record.patching import Patches
+from stepscope.record.source import Source, Stage, make_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +45,8 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
     from stepscope.frameworks.python.child_recorder import MakeSources
-    from stepscope.record import MemoryLimit
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.options import RecordOptions
     from stepscope.trace.build import Captured
 
 _START_TIMEOUT_S = 5.0  # a child that is busy for longer is recorded from when it is free
@@ -65,7 +68,7 @@ class _Link:
     is_gone: bool = False
 
 
-class ChildProcesses:
+class ChildProcesses(Source):
     """The source: while it is open, children are given a line; between start and stop they record.
 
     ``open`` and ``close`` are for a Session that knows them: workers may well be started before the
@@ -73,10 +76,11 @@ class ChildProcesses:
     """
 
     name = "child processes"
+    stage = Stage.PROCESSES
+    when = WORKERS
 
     def __init__(self, make_sources: MakeSources, limit: MemoryLimit | None = None) -> None:
         """Take what makes a child's sources there; it must be picklable."""
-        self.lost = 0  # events, in all children
         self._make_sources = make_sources
         self._limit = limit
         self._links: list[_Link] = []
@@ -89,6 +93,11 @@ class ChildProcesses:
         self._said = "none were recorded"
         self._lock = threading.RLock()  # children come and go on any thread
 
+    @classmethod
+    def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
+        """Have each child make the same sources, but for the device's: that one is the parent's."""
+        return cls(partial(make_sources, options.but(device=False), limit), limit)
+
     # The life of a source.
 
     def open(self) -> None:
@@ -96,9 +105,6 @@ class ChildProcesses:
         if self not in _watching:
             _patches.acquire()
             _watching.append(self)
-
-    def prepare(self) -> None:
-        """Nothing here is slow."""
 
     def start(self) -> None:
         """Let the children record, those that run and those to come."""
@@ -159,10 +165,6 @@ class ChildProcesses:
     def describe(self) -> str:
         """Say how many children delivered."""
         return self._said
-
-    def overhead_ns(self) -> float:
-        """Return 0: what a child does costs the parent nothing."""
-        return 0.0
 
     # What multiprocessing tells.
 
@@ -280,12 +282,12 @@ def _placed(serial: int, captured: Captured) -> Captured:
 def _patch_multiprocessing(patches: Patches) -> None:
     base: Any = multiprocessing.process.BaseProcess
     for name, around in (("start", _start), ("terminate", _end), ("kill", _end)):
-        patches.replace(base, name, _method(partial(around, getattr(base, name))))
+        patches.wrap(base, name, partial(_method, around))
 
 
-def _method(function: Callable[..., Any]) -> Callable[[BaseProcess], Any]:
+def _method(around: Callable[..., Any], plain: Callable[..., Any]) -> Callable[[BaseProcess], Any]:
     def call(process: BaseProcess) -> Any:
-        return function(process)
+        return around(plain, process)
 
     return call
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.flops.formulas import FORMULAS
+from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from stepscope.analysis.flops.inputs import Formula
+    from stepscope.record.source import Source
 
 
 @FORMULAS.register
@@ -17,3 +19,14 @@ def _formulas() -> Mapping[str, Formula]:
     from stepscope.frameworks.torch.flops import FORMULAS as FOR_TORCH
 
     return FOR_TORCH
+
+
+@SOURCES.register
+def _sources() -> Sequence[type[Source]]:
+    from stepscope.frameworks.torch.compile import TorchCompile
+    from stepscope.frameworks.torch.loader import LoaderRanges
+    from stepscope.frameworks.torch.modules import TorchModules
+    from stepscope.frameworks.torch.phases import TorchPhases
+    from stepscope.frameworks.torch.source import WhenImported
+
+    return WhenImported, TorchCompile, TorchModules, TorchPhases, LoaderRanges

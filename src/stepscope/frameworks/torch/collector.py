@@ -9,6 +9,7 @@ import numpy as np
 from stepscope import _native
 from stepscope.errors import StepscopeError
 from stepscope.record.capture import thread_track
+from stepscope.record.source import Source
 from stepscope.record.threads import thread_names
 from stepscope.trace.build import Captured
 from stepscope.trace.model import NO_SEQUENCE, NO_THREAD, SliceFlags
@@ -22,7 +23,7 @@ _BACKWARD_FUNCTION = 1  # at::RecordScope
 _USER_SCOPE = 7
 
 
-class Kineto:
+class Kineto(Source):
     """torch's collector, driven through its low-level interface."""
 
     name = "torch"
@@ -66,10 +67,6 @@ class Kineto:
             f"operators of torch {self._torch.__version__} on the starting thread, "
             f"through torch's own collector: {self._why}"
         )
-
-    def overhead_ns(self) -> float:
-        """Return 0: torch's collector is not calibrated."""
-        return 0.0
 
     def _options(self) -> tuple[Any, set[Any]]:
         autograd = self._torch.autograd

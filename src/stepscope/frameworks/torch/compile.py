@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from stepscope import _native
 from stepscope._native import record_function
 from stepscope.frameworks.torch.compile_log import CompileLog, Span
-from stepscope.record.shared_patches import Patches, PatchesWhenImported
+from stepscope.record.options import HOST
+from stepscope.record.patching import Patches, PatchesWhenImported
+from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
     from stepscope.trace.build import Captured
@@ -26,10 +28,12 @@ _KERNEL_PREFIX = "cpp_"  # how inductor names the kernels that it writes in C++
 _logs: list[CompileLog] = []  # of all that record now
 
 
-class TorchCompile:
+class TorchCompile(Source):
     """The source: slices of category ``compile``, and ranges for what runs in compiled regions."""
 
     name = "torch.compile"
+    stage = Stage.OPERATORS
+    when = HOST
 
     def __init__(self) -> None:
         """Touch nothing yet."""
@@ -38,9 +42,6 @@ class TorchCompile:
             PatchesWhenImported("torch._dynamo", _dynamo),
             PatchesWhenImported("torch._inductor.async_compile", _inductor),
         )
-
-    def prepare(self) -> None:
-        """Nothing here is slow."""
 
     def start(self) -> None:
         """Listen to the compiler, from now or from its import on."""
@@ -64,10 +65,6 @@ class TorchCompile:
     def describe(self) -> str:
         """Say how much was compiled, and what the regions are."""
         return self._log.describe()
-
-    def overhead_ns(self) -> float:
-        """Return 0: a range costs what every range costs."""
-        return 0.0
 
 
 # ---- dynamo

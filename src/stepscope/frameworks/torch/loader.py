@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
-from stepscope.record.shared_patches import Patches, PatchesWhenImported
+from stepscope.record.options import WORKERS
+from stepscope.record.patching import Patches, PatchesWhenImported
+from stepscope.record.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.trace.build import Captured
-
 _MODULE = "torch.utils.data._utils.fetch"
 
 
-class LoaderRanges:
+class LoaderRanges(Source):
     """The source: a range around every fetch, and in it around each item and the collation."""
 
     name = "DataLoader"
+    when = WORKERS
 
     def __init__(self) -> None:
         """Touch nothing yet."""
         self._patches = PatchesWhenImported(_MODULE, _fetchers)
-
-    def prepare(self) -> None:
-        """Nothing here is slow."""
 
     def start(self) -> None:
         """Mark fetches from now on."""
@@ -36,17 +35,9 @@ class LoaderRanges:
         """Mark them no longer."""
         self._patches.stop()
 
-    def collect(self) -> Captured | None:
-        """Return None: the recorder has the ranges."""
-        return None
-
     def describe(self) -> str:
         """Say what is recorded."""
         return "fetches, items and collations of data loaders"
-
-    def overhead_ns(self) -> float:
-        """Return 0: a range costs what every range costs."""
-        return 0.0
 
 
 def _patch_fetchers(patches: Patches) -> None:
@@ -57,10 +48,10 @@ def _patch_fetchers(patches: Patches) -> None:
     ):
         fetcher = getattr(fetch, name, None)
         if fetcher is not None:
-            patches.replace(fetcher, "fetch", _ranged_fetch(fetcher.fetch, *of_items))
+            patches.wrap(fetcher, "fetch", partial(_ranged_fetch, *of_items))
 
 
-def _ranged_fetch(plain: Callable[..., Any], attribute: str, wrapper: Any) -> Callable[..., Any]:
+def _ranged_fetch(attribute: str, wrapper: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
     def fetch(self: Any, indices: Any) -> Any:
         items, collate = getattr(self, attribute), self.collate_fn
         name = type(self.dataset).__name__

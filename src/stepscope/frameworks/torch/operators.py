@@ -11,10 +11,11 @@ from stepscope import _native
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError, load_library
 from stepscope.frameworks.torch.cuda_memory import CudaMemory
 from stepscope.frameworks.torch.owners import TorchOwners
+from stepscope.record.options import DEVICE, MEMORY, SHAPES
+from stepscope.record.source import Source
 
 if TYPE_CHECKING:
     from stepscope.record.options import RecordOptions
-    from stepscope.trace.build import Captured
 
 _CALIBRATION_ROUNDS = 2_000
 
@@ -46,7 +47,7 @@ def _calibrated_ns(bridge: ctypes.CDLL) -> float:
         _native.close_window(window)
 
 
-class TorchOps:
+class TorchOps(Source):
     """The bridge as a source: while it is started, torch's callbacks fill the recorder."""
 
     name = "torch"
@@ -55,9 +56,10 @@ class TorchOps:
         """Take an imported torch whose bridge loads."""
         self._torch = torch
         self._bridge = load_bridge(torch)
-        self._wishes = (options.shapes, options.memory)
-        self._owners = TorchOwners() if options.memory else None
-        self._cuda_memory = CudaMemory(torch) if options.memory and options.device else None
+        memory = options[MEMORY]
+        self._wishes = (options[SHAPES], memory)
+        self._owners = TorchOwners() if memory else None
+        self._cuda_memory = CudaMemory(torch) if memory and options[DEVICE] else None
 
     def prepare(self) -> None:
         """Build what the CUDA allocator needs; the bridge itself is loaded."""
@@ -79,10 +81,6 @@ class TorchOps:
         if self._cuda_memory is not None:
             self._cuda_memory.stop()
         self._bridge.stepscope_bridge_stop(*self._wishes)
-
-    def collect(self) -> Captured | None:
-        """Return None: the recorder has it all."""
-        return None
 
     def describe(self) -> str:
         """Say what is used."""

@@ -11,6 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
+from stepscope.record.options import Option
+from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.phase_ranges import (
     BACKWARD,
     BACKWARD_NAME,
@@ -19,27 +21,25 @@ from stepscope.record.phase_ranges import (
     Outermost,
     never,
 )
-from stepscope.record.shared_patches import Patches, PatchesWhenImported
+from stepscope.record.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.trace.build import Captured
-
     _Function = Callable[..., Any]
 
+PHASES = Option("phases", False)
 
-class TorchPhases:
+
+class TorchPhases(Source):
     """The phases as a source: at once, or as soon as the program imports torch."""
 
     name = "torch phases"
+    when = PHASES
 
     def __init__(self) -> None:
         """Touch nothing yet."""
         self._patches = PatchesWhenImported("torch", _phases)
-
-    def prepare(self) -> None:
-        """Nothing here is slow."""
 
     def start(self) -> None:
         """Mark phases from now on, or from torch's import on."""
@@ -49,17 +49,9 @@ class TorchPhases:
         """Leave torch as it was."""
         self._patches.stop()
 
-    def collect(self) -> Captured | None:
-        """Return None: the recorder has the ranges."""
-        return None
-
     def describe(self) -> str:
         """Say what is recorded."""
         return "forward and backward phases" if "torch" in sys.modules else ""
-
-    def overhead_ns(self) -> float:
-        """Return 0: a range costs what every range costs."""
-        return 0.0
 
 
 # Globals, not a closure: Dynamo would guard its cells, and compile again when they are gone.
@@ -68,14 +60,18 @@ _is_dynamo_compiling: Callable[[], bool]
 
 
 def _patch(patches: Patches) -> None:
-    global _plain_call, _is_dynamo_compiling  # noqa: PLW0603 - torch is one for the process, too
+    global _is_dynamo_compiling  # noqa: PLW0603 - torch is one for the process, too
     torch = sys.modules["torch"]
     _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
-    _plain_call = torch.nn.Module._call_impl
-    patches.replace(torch.nn.Module, "_call_impl", functools.wraps(_plain_call)(_forward))
-    backward = Outermost(BACKWARD_NAME, BACKWARD, never)
+    patches.wrap(torch.nn.Module, "_call_impl", _forward_instead_of)
     # Tensor.backward calls it through the module, so both are seen.
-    patches.replace(torch.autograd, "backward", backward(torch.autograd.backward))
+    patches.wrap(torch.autograd, "backward", Outermost(BACKWARD_NAME, BACKWARD, never))
+
+
+def _forward_instead_of(plain: _Function) -> _Function:
+    global _plain_call  # noqa: PLW0603
+    _plain_call = plain
+    return functools.wraps(plain)(_forward)
 
 
 def _forward(self: Any, /, *args: Any, **kwargs: Any) -> Any:

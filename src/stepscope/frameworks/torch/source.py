@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from stepscope._native import record_function
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 from stepscope.notices import notify
+from stepscope.record.options import HOST, Option
 from stepscope.record.post_import import PostImport
+from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
+    from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
-    from stepscope.record.source import Source
     from stepscope.trace.build import Captured
 
 _ENVIRONMENT = "STEPSCOPE_TORCH_COLLECTOR"
@@ -28,15 +30,24 @@ class TorchCollector(Enum):
     KINETO = "kineto"
 
 
-def torch_source(collector: TorchCollector, options: RecordOptions) -> Source:
-    """Return the source for PyTorch, whether it is imported yet or not."""
+TORCH_COLLECTOR = Option(
+    "torch_collector",
+    TorchCollector.AUTO,
+    "--torch-collector",
+    "how PyTorch is recorded: by the bridge, which is compiled once, by torch's own collector "
+    "(kineto), or by the first of them that works here (default: auto)",
+)
+
+
+def _chosen(collector: TorchCollector) -> TorchCollector:
+    """Return the collector that was asked for, in the program or by the environment."""
     if collector is TorchCollector.AUTO and (wish := os.environ.get(_ENVIRONMENT)):
         try:
             collector = TorchCollector(wish.lower())
         except ValueError:
             choices = ", ".join(choice.value for choice in TorchCollector)
             raise ValueError(f"{_ENVIRONMENT}={wish!r} is none of {choices}") from None
-    return WhenImported(collector, options)
+    return collector
 
 
 def _source_for(torch: Any, collector: TorchCollector, options: RecordOptions) -> Source:
@@ -54,18 +65,26 @@ def _source_for(torch: Any, collector: TorchCollector, options: RecordOptions) -
         return Kineto(torch, str(error))
 
 
-class WhenImported:
+class WhenImported(Source):
     """PyTorch's source as soon as there is a torch: at once, or when the program imports it."""
 
     name = "torch"
+    stage = Stage.OPERATORS
+    when = HOST
+    options = (TORCH_COLLECTOR,)
 
-    def __init__(self, collector: TorchCollector, options: RecordOptions) -> None:
+    def __init__(self, options: RecordOptions) -> None:
         """Remember the choice; nothing is imported or built yet."""
-        self._collector = collector
+        self._collector = _chosen(options[TORCH_COLLECTOR])
         self._options = options
         self._source: Source | None = None
         self._started = False
         self._hook = PostImport("torch", self._on_import)
+
+    @classmethod
+    def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
+        """Make one for PyTorch, whether it is imported yet or not."""
+        return cls(options)
 
     def prepare(self) -> None:
         """Find torch, or wait for it."""

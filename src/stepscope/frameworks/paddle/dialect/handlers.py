@@ -6,16 +6,23 @@ import os
 import socket
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from stepscope.formats.file_names import file_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.frameworks.paddle.dialect.profiler import Profiler
+    Handler = Callable[["Exporting"], None]
 
-    Handler = Callable[[Profiler], None]
+
+class Exporting(Protocol):
+    """What a handler needs of a profiler: it writes its last trace into a file."""
+
+    def export(
+        self, path: str | os.PathLike[str] = "", format: Literal["json", "pb"] = "json"
+    ) -> None:
+        """Write it."""
 
 
 def export_chrome_tracing(
@@ -42,7 +49,7 @@ def _exporter(
 ) -> Handler:
     folder = Path(dir_name)
 
-    def write(profiler: Profiler) -> None:
+    def write(profiler: Exporting) -> None:
         # Made only now: a run that records nothing leaves no folder behind.
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.paddle.dialect.timer import running_timers
-from stepscope.record.shared_patches import Patches, PatchesWhenImported
+from stepscope.record.patching import Patches, PatchesWhenImported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,9 +54,8 @@ def _timed(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _patch(module: str, patches: Patches) -> None:
     for name in _ITERATORS[module]:
         iterator = getattr(sys.modules[module], name, None)
-        plain = None if iterator is None else vars(iterator).get("__next__")
-        if plain is not None:
-            patches.replace(iterator, "__next__", _timed(plain))
+        if "__next__" in vars(iterator or object):
+            patches.wrap(iterator, "__next__", _timed)
 
 
 _patches = {module: Patches(functools.partial(_patch, module)) for module in _ITERATORS}

@@ -8,8 +8,8 @@ from stepscope._native import record_function
 from stepscope.frameworks.paddle.dialect.record_event import RecordEvent
 from stepscope.notices import warn_user
 from stepscope.nvtx import find_tool
+from stepscope.record.patching import Patches
 from stepscope.record.push_pop import tell, valid_text
-from stepscope.record.shared_patches import Patches
 
 if TYPE_CHECKING:
     from stepscope.record.push_pop import Tool

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from stepscope.enums import member_of
-from stepscope.frameworks.defaults import default_sources
 from stepscope.frameworks.paddle.dialect.handlers import export_chrome_tracing
 from stepscope.frameworks.paddle.dialect.loader_waits import LoaderWaits
 from stepscope.frameworks.paddle.dialect.nvtx_ranges import NvtxRanges
@@ -20,6 +19,7 @@ from stepscope.notices import warn_user
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
 from stepscope.record.session import Dialect, Session
+from stepscope.record.source import make_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -87,7 +87,7 @@ class Profiler:
             device=ProfilerTarget.GPU in self.targets,
         )
         self._session = Session(
-            Recorder([*default_sources(options=options), self._cpu_use]),
+            Recorder([*make_sources(options), self._cpu_use]),
             schedule=as_scheduler(scheduler),
             on_trace=lambda: self.on_trace_ready(self),
             dialect=_DIALECT,

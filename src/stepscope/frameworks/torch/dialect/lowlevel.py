@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.frameworks.defaults import TorchCollector, default_sources
 from stepscope.frameworks.torch.dialect.activity import (
     ProfilerActivity,
     chosen_activities,
@@ -13,7 +12,9 @@ from stepscope.frameworks.torch.dialect.activity import (
 from stepscope.frameworks.torch.dialect.observer import ObserverSource
 from stepscope.frameworks.torch.dialect.options import record_options, warn_of_ignored
 from stepscope.frameworks.torch.dialect.results import ProfileResults
+from stepscope.frameworks.torch.source import TorchCollector
 from stepscope.record.recorder import Recorder
+from stepscope.record.source import make_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,6 +32,7 @@ class LowLevelProfile(ProfileResults):
 
     The arguments are torch's; ``with_stack`` may be a StackMode, too. ``memory_limit`` and
     ``torch_collector`` are ours: a bound on the buffers, and how PyTorch is recorded.
+    ``source_options`` are those that sources have declared, by their names.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class LowLevelProfile(ProfileResults):
         record_workers: bool = False,
         memory_limit: MemoryLimit | None = None,
         torch_collector: TorchCollector = TorchCollector.AUTO,
+        **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded before start()."""
         self.activities: set[ProfilerActivity] = chosen_activities(activities, use_cuda)
@@ -75,8 +78,8 @@ class LowLevelProfile(ProfileResults):
             record_annotations=record_annotations,
             record_workers=record_workers,
             activities=self.activities,
-        )
-        sources = default_sources(torch_collector, options, memory_limit)
+        ).but(torch_collector=torch_collector, **source_options)
+        sources = make_sources(options, memory_limit)
         if execution_trace_observer is not None:
             sources.insert(0, ObserverSource(execution_trace_observer))
         recorder = Recorder(sources, memory_limit, keep_cycles=acc_events)

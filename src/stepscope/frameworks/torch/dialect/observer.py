@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from stepscope.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from stepscope.trace.build import Captured
+from stepscope.record.source import Source
 
 _ENVIRONMENT = "ENABLE_PYTORCH_EXECUTION_TRACE"
 
@@ -48,7 +46,7 @@ def observer_of_environment() -> TraceObserver | None:
     return observer
 
 
-class ObserverSource:
+class ObserverSource(Source):
     """An observer as a source: it sees what is recorded, and keeps it for itself."""
 
     name = "observer"
@@ -56,9 +54,6 @@ class ObserverSource:
     def __init__(self, observer: TraceObserver) -> None:
         """Take an observer that is ready to start."""
         self._observer = observer
-
-    def prepare(self) -> None:
-        """Nothing is slow here."""
 
     def start(self) -> None:
         """Start it."""
@@ -68,14 +63,6 @@ class ObserverSource:
         """Stop it."""
         self._observer.stop()
 
-    def collect(self) -> Captured | None:
-        """Return None: it writes a file of its own."""
-        return None
-
     def describe(self) -> str:
         """Say what it is."""
         return type(self._observer).__name__
-
-    def overhead_ns(self) -> float:
-        """Return 0: its cost is not known."""
-        return 0.0

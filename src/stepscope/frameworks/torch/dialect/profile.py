@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from stepscope.frameworks.defaults import TorchCollector
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.frameworks.torch.dialect.observer import observer_of_environment
+from stepscope.frameworks.torch.source import TorchCollector
 from stepscope.record.session import Session
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     The arguments are torch.profiler's; ``with_stack`` may be a StackMode, too. The last four are
     ours: the program's own NVTX and ITT ranges, DataLoader workers and other child processes, a
-    bound on the buffers, and how PyTorch is recorded.
+    bound on the buffers, and how PyTorch is recorded. ``source_options`` are those that sources
+    have declared, by their names.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         record_workers: bool = False,
         memory_limit: MemoryLimit | None = None,
         torch_collector: TorchCollector = TorchCollector.AUTO,
+        **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded before start()."""
         super().__init__(
@@ -70,6 +72,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
             record_workers=record_workers,
             memory_limit=memory_limit,
             torch_collector=torch_collector,
+            **source_options,
         )
         self.on_trace_ready = on_trace_ready
         self._session = Session(

@@ -6,13 +6,13 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli._text import count_text
+from stepscope.units import count_text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from stepscope.cli._command import ExitCode, Parser
+    from stepscope.cli.command import ExitCode, Parser
     from stepscope.trace.model import Trace
 
 _EARLIEST_UNIX_NS = 10**18  # 2001: a smaller clock counts from something else
@@ -35,8 +35,8 @@ class Info:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Print what is known of the trace."""
-        from stepscope.cli._files import read
-        from stepscope.cli._show import facts, headline, print_title, show_facts
+        from stepscope.cli.files import read
+        from stepscope.cli.show import facts, headline, print_title, show_facts
 
         trace = read(args.trace)
         print_title(f"{args.trace}: {headline(trace)}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import CodeType, TracebackType
 
-    from stepscope.cli._command import ExitCode
+    from stepscope.cli.command import ExitCode
 
     _Handler = Callable[[int, Any], Any] | int | None
 

@@ -10,10 +10,10 @@ import numpy as np
 from stepscope.analysis.memory.usage import devices, peak
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY, phase_table, without_compilation
 from stepscope.analysis.steps.steps import step_table
-from stepscope.cli._device import device_facts
-from stepscope.cli._text import count_text, duration_text, size_text
+from stepscope.cli.device import device_facts
 from stepscope.text.averages import printable
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
+from stepscope.units import count_text, duration_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,10 +9,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli._files import check_output, write, write_report
-from stepscope.cli._program import how_it_ended
-from stepscope.cli._progress import Progress
-from stepscope.cli._show import (
+from stepscope.cli.files import check_output, write, write_report
+from stepscope.cli.program import how_it_ended
+from stepscope.cli.progress import Progress
+from stepscope.cli.show import (
     facts,
     headline,
     print_title,
@@ -20,12 +20,13 @@ from stepscope.cli._show import (
     show_facts,
     show_findings,
 )
-from stepscope.cli._tables import table_text
-from stepscope.cli._text import discard_stdout, own_command, size_on_disk, size_text
-from stepscope.cli.report import report_beside
+from stepscope.cli.tables import table_text
+from stepscope.cli.terminal import discard_stdout, own_command, size_on_disk
+from stepscope.cli.verbs.report import report_beside
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.trace.store import SUFFIX
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
     import argparse

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from stepscope.record.options import RecordOptions
+from stepscope.record.source import known_options
 
 if TYPE_CHECKING:
-    from stepscope.cli._command import Parser
+    from stepscope.cli.command import Parser
+    from stepscope.record.options import Option
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_RECORD = "record_"  # before the names of sources' options: they may be called as ours are
 _POWER_OF_1024 = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -31,6 +37,35 @@ def add_table_options(parser: Parser, row_limit: int) -> list[argparse.Action]:
             help=f"rows to show, -1 for all (default: {row_limit})",
         ),
     ]
+
+
+def add_source_options(parser: Parser) -> list[argparse.Action]:
+    """Declare a flag for each thing that a source records when it is asked to."""
+    return [_add(parser, option) for option in known_options().values() if option.flag]
+
+
+def _add(parser: Parser, option: Option[Any]) -> argparse.Action:
+    words: dict[str, Any] = {"dest": f"{_RECORD}{option.name}", "help": option.help}
+    if isinstance(option.default, bool):
+        return parser.add_argument(option.flag, action="store_true", **words)
+    if isinstance(option.default, Enum):
+        words["choices"] = [each.value for each in type(option.default)]
+        return parser.add_argument(option.flag, default=option.default.value, **words)
+    kind, metavar = type(option.default), option.name.upper()
+    return parser.add_argument(
+        option.flag, type=kind, metavar=metavar, default=option.default, **words
+    )
+
+
+def record_options(args: argparse.Namespace) -> RecordOptions:
+    """Return what the flags ask for; what has none is as ``stepscope run`` wants it."""
+    values: dict[str, object] = {}
+    for name, option in known_options().items():
+        if option.flag:
+            values[name] = type(option.default)(getattr(args, f"{_RECORD}{name}"))
+        elif option.run_default is not None:
+            values[name] = option.run_default
+    return RecordOptions(**values)
 
 
 def memory_size(text: str) -> int | None:

@@ -20,10 +20,10 @@ from stepscope.analysis.device.math import (
 )
 from stepscope.analysis.device.queue import launch_delays, launch_queues
 from stepscope.analysis.device.work import device_work
-from stepscope.cli._text import count_text, duration_text
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
 from stepscope.text import device as text
+from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

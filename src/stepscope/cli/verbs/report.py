@@ -11,7 +11,7 @@ from stepscope.notices import notify
 if TYPE_CHECKING:
     import argparse
 
-    from stepscope.cli._command import ExitCode, Parser
+    from stepscope.cli.command import ExitCode, Parser
 
 SUFFIX = ".html"
 
@@ -42,8 +42,9 @@ class MakeReport:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Read, write, and say what was written."""
-        from stepscope.cli._files import check_output, read, write_report
-        from stepscope.cli._text import size_on_disk, size_text
+        from stepscope.cli.files import check_output, read, write_report
+        from stepscope.cli.terminal import size_on_disk
+        from stepscope.units import size_text
 
         output = args.output or report_beside(Path(args.trace))
         if output.suffix.lower() != SUFFIX:

@@ -1,4 +1,4 @@
-"""Numbers and commands as people read them."""
+"""The terminal and the shell that we were called from."""
 
 from __future__ import annotations
 
@@ -7,17 +7,6 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-
-from stepscope.units import count_text, duration_text, size_text
-
-__all__ = [
-    "count_text",
-    "discard_stdout",
-    "duration_text",
-    "own_command",
-    "size_on_disk",
-    "size_text",
-]
 
 
 def size_on_disk(path: Path) -> int:

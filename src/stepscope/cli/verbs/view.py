@@ -15,7 +15,7 @@ from stepscope.errors import StepscopeError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.cli._command import ExitCode, Parser
+    from stepscope.cli.command import ExitCode, Parser
     from stepscope.view.library import Library
     from stepscope.view.server import ViewServer
 

@@ -10,7 +10,7 @@ from stepscope.notices import notify
 if TYPE_CHECKING:
     import argparse
 
-    from stepscope.cli._command import ExitCode, Parser
+    from stepscope.cli.command import ExitCode, Parser
 
 
 class Export:
@@ -31,8 +31,9 @@ class Export:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Read, write, and say what was written."""
-        from stepscope.cli._files import check_output, read, write
-        from stepscope.cli._text import count_text, size_on_disk, size_text
+        from stepscope.cli.files import check_output, read, write
+        from stepscope.cli.terminal import size_on_disk
+        from stepscope.units import count_text, size_text
 
         check_output(args.output, force=args.force)
         trace = read(args.trace)

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli._options import add_table_options, finding_limit
+from stepscope.cli.options import add_table_options, finding_limit
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
     import argparse
 
-    from stepscope.cli._command import ExitCode, Parser
+    from stepscope.cli.command import ExitCode, Parser
     from stepscope.trace.model import Trace
 
 _ROWS = 30
@@ -83,10 +83,10 @@ class Summary:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Print facts and table."""
-        from stepscope.cli._device import check_view, device_text
-        from stepscope.cli._files import read
-        from stepscope.cli._show import facts, headline, print_title, show_facts, show_findings
-        from stepscope.cli._tables import (
+        from stepscope.cli.device import check_view, device_text
+        from stepscope.cli.files import read
+        from stepscope.cli.show import facts, headline, print_title, show_facts, show_findings
+        from stepscope.cli.tables import (
             Grouping,
             check_sort_by,
             check_table_file,

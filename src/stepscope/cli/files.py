@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from stepscope.cli._progress import Progress
-from stepscope.cli._text import count_text
+from stepscope.cli.progress import Progress
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
 from stepscope.trace.store import SUFFIX, is_stored_trace
+from stepscope.units import count_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from stepscope.notices import notify
 if TYPE_CHECKING:
     import argparse
 
-    from stepscope.cli._command import ExitCode, Parser
+    from stepscope.cli.command import ExitCode, Parser
     from stepscope.migrate.rewrite import Migration
     from stepscope.migrate.source_file import SourceFile
 
@@ -109,7 +109,7 @@ def _print(text: str) -> None:
 
 
 def _outcome(file: SourceFile, migration: Migration, to: str) -> str:
-    from stepscope.cli._text import count_text
+    from stepscope.units import count_text
 
     if not migration.sources:
         return f"{file.path}: no profiler code, left as it is"

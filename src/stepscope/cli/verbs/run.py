@@ -9,14 +9,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli._options import add_table_options, memory_size
-from stepscope.cli._program import ExitOnTerminate, Program, honoured
+from stepscope.cli.options import (
+    add_source_options,
+    add_table_options,
+    memory_size,
+    record_options,
+)
+from stepscope.cli.program import ExitOnTerminate, Program, honoured
 from stepscope.errors import StepscopeError
-from stepscope.frameworks.defaults import TorchCollector
-from stepscope.record.options import RecordOptions, StackMode
 
 if TYPE_CHECKING:
-    from stepscope.cli._command import ExitCode, Parser
+    from stepscope.cli.command import ExitCode, Parser
     from stepscope.record.session import Session
 
 _ROWS = 10
@@ -63,14 +66,7 @@ class Run:
                 default="oldest",
                 help="which events stay when the limit is reached (default: oldest)",
             ),
-            parser.add_argument(
-                "--torch-collector",
-                choices=[collector.value for collector in TorchCollector],
-                default=TorchCollector.AUTO.value,
-                help="how PyTorch is recorded: by the bridge, which is compiled once, by torch's "
-                "own collector (kineto), or by the first of them that works here (default: auto)",
-            ),
-            *_add_recording_options(parser),
+            *add_source_options(parser),
             parser.add_argument(
                 "--patch-torch",
                 action="store_true",
@@ -90,9 +86,9 @@ class Run:
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Run the program, save its trace, show what was recorded, and exit as it did."""
         from stepscope import patch_torch
-        from stepscope.cli._files import check_output
-        from stepscope.cli._report import Report
-        from stepscope.cli._tables import check_sort_by
+        from stepscope.cli.after_run import Report
+        from stepscope.cli.files import check_output
+        from stepscope.cli.tables import check_sort_by
 
         program = Program.of(args.program)
         program.check()
@@ -113,52 +109,15 @@ class Run:
         return honoured(ended)
 
 
-def _add_recording_options(parser: Parser) -> list[argparse.Action]:
-    """Declare what is recorded besides names and times."""
-    return [
-        parser.add_argument("--shapes", action="store_true", help="record operators' inputs, too"),
-        parser.add_argument("--memory", action="store_true", help="record allocations, too"),
-        parser.add_argument("--modules", action="store_true", help="record calls of modules, too"),
-        parser.add_argument(
-            "--annotations",
-            action="store_true",
-            help="record the program's own NVTX and ITT ranges",
-        ),
-        parser.add_argument(
-            "--workers",
-            action="store_true",
-            help="record DataLoader workers and other children, too",
-        ),
-        parser.add_argument(
-            "--stacks",
-            choices=[mode.value for mode in StackMode],
-            default=StackMode.NONE.value,
-            help="record Python's stack at operators, or all calls of Python functions, too; "
-            "all-calls has those of functions in C that libraries make, besides (default: none)",
-        ),
-    ]
-
-
 def _session(args: argparse.Namespace) -> Session:
-    from stepscope.frameworks.defaults import default_sources
     from stepscope.record import Keep, MemoryLimit
     from stepscope.record.recorder import Recorder
     from stepscope.record.session import Session
+    from stepscope.record.source import make_sources
 
     try:
         limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))
-        options = RecordOptions(
-            shapes=args.shapes,
-            memory=args.memory,
-            stacks=StackMode(args.stacks),
-            modules=args.modules,
-            annotations=args.annotations,
-            workers=args.workers,
-            device=True,
-            gc_pauses=True,
-        )
-        sources = default_sources(TorchCollector(args.torch_collector), options, limit)
-        return Session(Recorder(sources, limit))
+        return Session(Recorder(make_sources(record_options(args), limit), limit))
     except ValueError as error:
         raise StepscopeError(str(error)) from None
 

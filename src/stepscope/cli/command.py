@@ -8,9 +8,10 @@ import sys
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from stepscope.errors import StepscopeError
+from stepscope.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 ExitCode = Any  # what sys.exit takes: a program that is run may end with any object
 
@@ -27,6 +28,9 @@ class Command(Protocol):
         """Do it; bad input is a StepscopeError."""
 
 
+COMMANDS: Registry[Command] = Registry(early=True)
+
+
 class ShowVersion(argparse.Action):
     """Prints the version; it is looked up only when it is asked for."""
 
@@ -41,8 +45,12 @@ class ShowVersion(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """An argument parser that says what is wrong in one line."""
 
-    def __init__(self, **options: Any) -> None:
-        """Take argparse's options; an abbreviated option is an error."""
+    def __init__(self, declare: Callable[[Parser], None] | None = None, **options: Any) -> None:
+        """Take what declares the arguments when they are needed, and argparse's options.
+
+        An abbreviated option is an error.
+        """
+        self._declare = declare
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
         self._program_dest: str | None = None
@@ -62,6 +70,9 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse the options, after the words that are not for us are set aside."""
+        declare, self._declare = self._declare, None
+        if declare is not None:
+            declare(self)
         words = list(sys.argv[1:] if args is None else args)
         end = self._start_of_rest(words) if self._program_dest else len(words)
         parsed = namespace or argparse.Namespace()
@@ -93,8 +104,9 @@ def add_verbs(parser: Parser, commands: Iterable[Command]) -> None:
     )
     for command in commands:
         text = inspect.getdoc(command) or ""
-        verb = verbs.add_parser(command.name, help=_first_line(text), description=text)
-        command.add_arguments(verb)
+        verb = verbs.add_parser(
+            command.name, help=_first_line(text), description=text, declare=command.add_arguments
+        )
         verb.set_defaults(run=command.run)
 
 

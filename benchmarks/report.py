@@ -31,11 +31,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), 
 
 # From the navigation's start; "decoded" and "painted" are marks that main.js sets.
 MARK = "name => performance.getEntriesByName(name)[0].startTime"
-# The timeline measures its own frames, from one to the next, while it is moved in each of them.
-PAN = """async ({ frames, pixels }) => {
-  await window.stepscopeTimeline.run(frames, pixels);
-  return window.stepscopeTimeline.frameTimes();
-}"""
+PAN = Path(__file__).with_name("pan.js").read_text()
 
 
 def rows(quick: bool = False) -> list[Row]:
@@ -88,7 +84,7 @@ def _opened(browser: Any, path: Path) -> tuple[float, float]:
 
 def _panned(browser: Any, path: Path) -> float:
     """Return the median ms of a frame, over a tenth of the timeline."""
-    page = _page(browser, path, "timeline?bench=1")
+    page = _page(browser, path, "timeline")
     for _ in range(4):
         page.keyboard.press("w")
     frames: list[float] = page.evaluate(PAN, PANS)

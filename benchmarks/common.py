@@ -1,14 +1,14 @@
-"""What the benchmarks share: a row of the result table, and fair timing on a noisy machine."""
+"""What the benchmarks share: timing one call, and processes of their own."""
 
 from __future__ import annotations
 
 import gc
 import json
 import os
+import random
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,44 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table: what was measured, ours, the peer's, the ratio and its bar."""
-
-    what: str
-    ours: str
-    peer: str
-    ratio: str
-    bar: str
-    holds: bool | None  # None: shown for information
-
-
-def interleaved_ns(
-    variants: Mapping[str, Callable[[], int]],
-    rounds: int,
-    summary: Callable[[list[int]], float] = min,
-) -> dict[str, float]:
-    """Run the variants in turn and return the best time of each, or another summary of its times.
-
-    A variant returns its own time in ns. Taking turns lets all of them see the same machine.
-    """
-    times: dict[str, list[int]] = {name: [] for name in variants}
-    for _ in range(rounds):
-        for name, run in variants.items():
-            gc.collect()
-            gc.disable()
-            try:
-                times[name].append(run())
-            finally:
-                gc.enable()
-    return {name: summary(taken) for name, taken in times.items()}
-
-
-def timed_ns(work: Callable[[], object]) -> int:
+def timed_s(work: Callable[[], object]) -> float:
     """Return how long one call takes."""
-    began = time.perf_counter_ns()
+    began = time.perf_counter()
     work()
-    return time.perf_counter_ns() - began
+    return time.perf_counter() - began
+
+
+def in_turn_s(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:
+    """Time some works in random turns; each is run once before, for what it imports."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        work()
+    for _ in range(rounds):
+        for name in random.sample(list(works), len(works)):
+            gc.collect()
+            times[name].append(timed_s(works[name]))
+    return times
 
 
 def in_child(module: str, *args: str) -> Any:
@@ -69,15 +48,22 @@ def in_child(module: str, *args: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def in_children(processes: int, module: str, *args: str) -> list[Any]:
+    """Run it in some processes, one after the other."""
+    found = []
+    for number in range(1, processes + 1):
+        print(f"\r  process {number} of {processes}", end="", file=sys.stderr, flush=True)
+        found.append(in_child(module, *args))
+    print("\r\033[K", end="", file=sys.stderr, flush=True)
+    return found
+
+
+def column_s(runs: list[dict[str, float]], name: str) -> list[float]:
+    """Return one figure of every process, given in ns, in seconds."""
+    return [run[name] * 1e-9 for run in runs]
+
+
 def peak_bytes() -> int:
     """Return the most memory this program has had; in ru_maxrss its parent's would count, too."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
-
-
-def seconds(value: float) -> str:
-    """Return a time with the unit that suits it."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value * 1e9:.0f} ns"

@@ -1,26 +1,32 @@
-"""A training step of small kernels on a CUDA device, beside torch.profiler in the same process.
+"""A training step of small kernels on a CUDA device, beside torch.profiler in the same processes.
 
 Needs a GPU: ``make bench-gpu``.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import json
+import sys
 import time
 from collections import Counter
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from common import Row, interleaved_ns, seconds, timed_ns
+from blocks import block_ns
+from common import column_s, in_children
+from rows import Row, exact_row, faster_row, share_row
 
 import stepscope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROUNDS = 60
-STEPS = 20
+PROCESSES = 10
+TURNS = 12
+STEPS = 4  # a block
 EVENTS = 300_000
 
 
@@ -48,42 +54,43 @@ def profiler_of(who: str) -> Any:
     return stepscope.profile(activities=activities)
 
 
-def step_rows(step: Callable[[], None]) -> list[Row]:
-    """Compare the time of a step."""
+def measure(turns: int) -> dict[str, float]:
+    """Return the ns of a step under each profiler, in this process."""
+    step = training_step()
 
     def steps() -> None:
         for _ in range(STEPS):
             step()
         torch.cuda.synchronize()
 
-    def under(who: str) -> Callable[[], int]:
-        def run() -> int:
-            with profiler_of(who):
-                return timed_ns(steps)
+    observers = {"bare": contextlib.nullcontext} | {
+        who: functools.partial(profiler_of, who) for who in ("ours", "torch")
+    }
+    times = block_ns(observers, steps, turns, time.perf_counter_ns)
+    return {name: taken / STEPS for name, taken in times.items()}
 
-        return run
 
-    steps()
-    variants = {"bare": lambda: timed_ns(steps), "ours": under("ours"), "torch": under("torch")}
-    typical = interleaved_ns(variants, ROUNDS, median)
-    bare, ours, theirs = (typical[who] / STEPS for who in ("bare", "ours", "torch"))
-    slower, added = ours / bare, (ours - bare) / (theirs - bare)
-    shown = (seconds(ours / 1e9), seconds(theirs / 1e9))
+def step_rows(processes: int, turns: int) -> list[Row]:
+    """Compare the time of a step, and what of it each has added."""
+    runs = in_children(processes, "cuda", str(turns))
+    bare, ours, theirs = (column_s(runs, who) for who in ("bare", "ours", "torch"))
+    ours_added, theirs_added = (
+        [time_s - bare_s for time_s, bare_s in zip(times, bare, strict=True)]
+        for times in (ours, theirs)
+    )
     return [
-        Row(
-            "step, operators + CUDA, over bare", *shown, f"{slower:.2f}×", "≤ 1.25×", slower <= 1.25
-        ),
-        Row("the same, time added", *shown, f"{added:.2f}×", "≤ 0.5×", added <= 0.5),
+        share_row("step, operators + CUDA", ours, bare, "bare", 1.25),
+        share_row("the same, time added", ours_added, theirs_added, "torch.profiler", 0.5),
     ]
 
 
-def table_row(step: Callable[[], None]) -> Row:
+def table_row(step: Callable[[], None], events: int) -> Row:
     """Compare the time from stop() to the first table."""
 
     def until_table(who: str) -> tuple[float, int]:
         prof = profiler_of(who)
         prof.start()
-        for _ in range(EVENTS // 950):
+        for _ in range(events // 950):
             step()
         torch.cuda.synchronize()
         began = time.perf_counter()
@@ -91,12 +98,10 @@ def table_row(step: Callable[[], None]) -> Row:
         prof.key_averages().table(sort_by="self_cuda_time_total", row_limit=10)
         return time.perf_counter() - began, len(prof.events())
 
-    ours = [until_table("ours") for _ in range(3)]
-    theirs = until_table("torch")
-    best = min(taken for taken, _ in ours)
-    ratio = theirs[0] / best
-    what = f"stop() + table, {ours[0][1] // 1000}k events"
-    return Row(what, seconds(best), seconds(theirs[0]), f"{ratio:.0f}×", "≥ 100×", ratio >= 100)
+    turns = [(until_table("ours"), until_table("torch")) for _ in range(2)]
+    what = f"stop() + table, {turns[0][0][1] // 1000}k events"
+    ours, theirs = ([turn[who][0] for turn in turns] for who in (0, 1))
+    return faster_row(what, ours, theirs, "torch.profiler", 100)
 
 
 def equal_row(step: Callable[[], None]) -> Row:
@@ -110,8 +115,8 @@ def equal_row(step: Callable[[], None]) -> Row:
         # torch shows the user's ranges on the device as events, too.
         counts[who] = Counter(e.name for e in on_device if not e.is_user_annotation)
     same = counts["ours"] == counts["torch"]
-    shown = [str(counts[who].total()) for who in ("ours", "torch")]
-    return Row("kernels, names and counts", *shown, "equal" if same else "differ", "equal", same)
+    ours, theirs = (str(counts[who].total()) for who in ("ours", "torch"))
+    return exact_row("kernels, names and counts", ours, theirs, "equal", same)
 
 
 def million_row() -> Row:
@@ -126,14 +131,23 @@ def million_row() -> Row:
             x.add_(1)
     kept, lost = len(prof.trace.slices), prof.trace.losses.events
     whole = np.isclose(kept + lost, 2_000_000, atol=4)
-    return Row(
-        "1M kernels: events kept + lost", f"{kept} + {lost}", "", "", "2,000,000", bool(whole)
-    )
+    what = "1M kernels: events kept + lost"
+    return exact_row(what, f"{kept} + {lost}", "", "2,000,000", bool(whole))
 
 
-def rows() -> list[Row]:
+def rows(quick: bool = False) -> list[Row]:
     """Compare everything."""
+    processes, turns, events = (3, 3, EVENTS // 10) if quick else (PROCESSES, TURNS, EVENTS)
     step = training_step()
     for _ in range(20):
         step()
-    return [*step_rows(step), table_row(step), equal_row(step), million_row()]
+    return [
+        *step_rows(processes, turns),
+        table_row(step, events),
+        equal_row(step),
+        million_row(),
+    ]
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(int(sys.argv[1]))))

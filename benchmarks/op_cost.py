@@ -1,43 +1,46 @@
 """What recording adds to an operator: nothing, an empty callback, Stepscope, torch.profiler.
 
-Where the loader happens to put the libraries moves every figure by a factor, the empty callback's
-too, and stays for the life of a process. So each loop runs in several processes; a row shows the
-median of their ratios, with the lowest and the highest.
+Each process times short blocks under each of them in random turns (``blocks``), and a row's
+interval comes from the processes (``estimate``). The loop of adds needs the most of them: within a
+process its ratio is known to some percent, from one to the next it differs by a factor of three.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import sys
-from statistics import median
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from common import Row, in_child, interleaved_ns, seconds, timed_ns
+from blocks import Observers, added_ns
+from common import column_s, in_children
+from rows import Row, share_row
 
 import stepscope
-from stepscope.frameworks.torch.operators import load_bridge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-ROUNDS = 11
-PROCESSES = 9
+PROCESSES = 40
+TURNS = 10
 
 
-def adds() -> tuple[Callable[[], object], int]:
-    """Return a loop of additions of four numbers, and its number of operators."""
-    a, b, count = torch.ones(4), torch.ones(4), 4_000
+def adds() -> Callable[[], object]:
+    """Return a loop of additions of four numbers."""
+    a, b = torch.ones(4), torch.ones(4)
 
     def work() -> None:
-        for _ in range(count):
+        for _ in range(300):
             torch.add(a, b)
 
-    return work, count
+    return work
 
 
-def mlp(optimizer: type[torch.optim.Optimizer]) -> tuple[Callable[[], object], int]:
-    """Return training steps of a small perceptron, and their number of operators."""
+def mlp(optimizer: type[torch.optim.Optimizer]) -> Callable[[], object]:
+    """Return a training step of a small perceptron."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(
         torch.nn.Linear(32, 32),
@@ -47,18 +50,16 @@ def mlp(optimizer: type[torch.optim.Optimizer]) -> tuple[Callable[[], object], i
         torch.nn.Linear(32, 10),
     )
     loss_of = torch.nn.CrossEntropyLoss()
-    stepper = optimizer(model.parameters(), lr=1e-3)  # type: ignore[call-arg]
+    stepper = optimizer(model.parameters(), lr=1e-3)
     inputs, targets = torch.randn(16, 32), torch.randint(0, 10, (16,))
 
     def work() -> None:
-        for _ in range(40):
-            stepper.zero_grad()
-            loss_of(model(inputs), targets).backward()
-            stepper.step()
+        stepper.zero_grad()
+        loss_of(model(inputs), targets).backward()
+        stepper.step()
 
-    with stepscope.profile() as prof:
-        work()
-    return work, len(prof.trace)
+    work()  # optimizers allocate their state in their first step
+    return work
 
 
 LOOPS = {
@@ -68,63 +69,66 @@ LOOPS = {
 }
 
 
-def added_ns(loop: str) -> dict[str, float]:
-    """Return what each observer adds to an operator of the loop, in this process."""
-    torch.set_num_threads(1)
-    work, operators = LOOPS[loop][0]()
-    bridge = load_bridge(torch)
-    work()
+def operators_of(work: Callable[[], object]) -> int:
+    """Return how many operators the work has."""
+    with stepscope.profile() as prof:
+        work()
+    return len(prof.trace)
 
-    def empty() -> int:
+
+def loaded_bridge() -> ctypes.CDLL:
+    """Return the library by which Stepscope listens to torch: it can listen and do nothing, too."""
+    operators_of(lambda: torch.ones(1))
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    mapped = {line.split(maxsplit=5)[-1] for line in maps}
+    for path in sorted(path for path in mapped if "stepscope" in path and path.endswith(".so")):
+        library = ctypes.CDLL(path)
+        if hasattr(library, "stepscope_bridge_start_empty"):
+            return library
+    raise SystemExit("Stepscope recorded without its bridge to torch: nothing to compare")
+
+
+def measure(turns: int) -> dict[str, dict[str, float]]:
+    """Return what each observer adds to an operator of each loop, in this process."""
+    torch.set_num_threads(1)
+    bridge = loaded_bridge()
+
+    @contextlib.contextmanager
+    def empty() -> Iterator[None]:
         bridge.stepscope_bridge_start_empty()
         try:
-            return timed_ns(work)
+            yield
         finally:
             bridge.stepscope_bridge_stop_empty()
 
-    def ours() -> int:
-        with stepscope.profile():
-            return timed_ns(work)
-
-    def theirs() -> int:
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-            return timed_ns(work)
-
-    variants = {"bare": lambda: timed_ns(work), "empty": empty, "ours": ours, "torch": theirs}
-    typical = interleaved_ns(variants, ROUNDS, median)
-    return {key: (value - typical["bare"]) / operators for key, value in typical.items()}
-
-
-def compare(runs: list[dict[str, float]], peer: str) -> tuple[float, str]:
-    """Return the median ratio of ours to the peer over the processes, and how it reads."""
-    ratios = sorted(run["ours"] / run[peer] for run in runs)
-    return median(ratios), f"{median(ratios):.2f} × ({ratios[0]:.2f}-{ratios[-1]:.2f})"
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    observers: Observers = {
+        "bare": contextlib.nullcontext,
+        "empty": empty,
+        "ours": stepscope.profile,
+        "torch": lambda: torch.profiler.profile(activities=cpu),
+    }
+    works = {loop: make() for loop, (make, _) in LOOPS.items()}
+    return {
+        loop: added_ns(observers, work, operators_of(work), turns) for loop, work in works.items()
+    }
 
 
-def rows() -> list[Row]:
+def rows(quick: bool = False) -> list[Row]:
     """Compare the added cost of an operator on every loop."""
+    processes, turns = (6, 3) if quick else (PROCESSES, TURNS)
+    runs = in_children(processes, "op_cost", str(turns))
     result = []
     for loop, (_, bar) in LOOPS.items():
-        runs = [in_child("op_cost", loop) for _ in range(PROCESSES)]
-        cost = {key: seconds(median(run[key] for run in runs) * 1e-9) for key in runs[0]}
-        ratio, text = compare(runs, "torch")
-        result.append(
-            Row(
-                f"added to an operator, {loop}",
-                cost["ours"],
-                f"torch.profiler {cost['torch']}",
-                text,
-                f"≤ {bar} ×",
-                ratio <= bar,
-            )
-        )
-        floor = f"empty callback {cost['empty']}"
-        over_floor = compare(runs, "empty")[1]
-        result.append(
-            Row("the same over the floor", cost["ours"], floor, over_floor, "aim 1.5 ×", None)
-        )
+        of_loop = [run[loop] for run in runs]
+        ours, theirs, floor = (column_s(of_loop, name) for name in ("ours", "torch", "empty"))
+        what = f"added to an operator, {loop}"
+        result += [
+            share_row(what, ours, theirs, "torch.profiler", bar),
+            share_row("the same over the floor", ours, floor, "empty callback", None),
+        ]
     return result
 
 
 if __name__ == "__main__":
-    print(json.dumps(added_ns(sys.argv[1])))
+    print(json.dumps(measure(int(sys.argv[1]))))

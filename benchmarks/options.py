@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from common import Row, in_child, interleaved_ns, seconds, timed_ns
-from op_cost import compare, mlp
+from blocks import Observers, added_ns
+from common import column_s, in_child, in_children
+from op_cost import mlp, operators_of
+from rows import Row, faster_row, share_row
 
 import stepscope
 from stepscope import StackMode
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-PROCESSES = 3
-ROUNDS = 9
+PROCESSES = 12
+TURNS = 6
+PAIRS = 2  # torch.profiler takes more than a minute
 EVENTS = 100_000
 OPTIONS: dict[str, Any] = {"record_shapes": True, "profile_memory": True, "with_stack": True}
 # Besides with_stack=True, which leaves out only the functions in C that libraries call.
@@ -41,33 +42,24 @@ def profiler_of(who: str) -> Any:
     return stepscope.profile(**{**OPTIONS, "with_stack": OTHER_STACKS.get(who, True)})
 
 
-def added_ns() -> dict[str, float]:
+def measure(turns: int) -> dict[str, float]:
     """Return what each adds to an operator of an MLP's training step, in this process."""
     torch.set_num_threads(1)
-    work, operators = mlp(torch.optim.Adam)
-    work()
-
-    def under(who: str) -> Callable[[], int]:
-        def run() -> int:
-            with profiler_of(who):
-                return timed_ns(work)
-
-        return run
-
-    variants = {"bare": lambda: timed_ns(work)}
-    variants |= {who: under(who) for who in ("ours", *OTHER_STACKS, "torch")}
-    typical = interleaved_ns(variants, ROUNDS, median)
-    return {key: (value - typical["bare"]) / operators for key, value in typical.items()}
+    work = mlp(torch.optim.Adam)
+    observers: Observers = {"bare": contextlib.nullcontext} | {
+        who: functools.partial(profiler_of, who) for who in ("ours", *OTHER_STACKS, "torch")
+    }
+    return added_ns(observers, work, operators_of(work), turns)
 
 
 def to_the_files(who: str, events: int) -> dict[str, float]:
     """Return the seconds from the first step to the table, and those of two exports."""
     torch.set_num_threads(1)
-    work, operators = mlp(torch.optim.Adam)
-    work()
+    work = mlp(torch.optim.Adam)
+    steps = events // operators_of(work)
     if who == "bare":
         began = time.perf_counter()
-        for _ in range(events // operators):
+        for _ in range(steps):
             work()
         return {"table": time.perf_counter() - began}
     with profiler_of(who) as warm_up:  # imports and lazy parts are not what is compared
@@ -76,7 +68,7 @@ def to_the_files(who: str, events: int) -> dict[str, float]:
     began = time.perf_counter()
     profiler = profiler_of(who)
     profiler.start()
-    for _ in range(events // operators):
+    for _ in range(steps):
         work()
     profiler.stop()
     assert "Self CPU time total" in profiler.key_averages().table(row_limit=20)
@@ -94,52 +86,53 @@ def to_the_files(who: str, events: int) -> dict[str, float]:
     return result
 
 
-def rows(events: int = EVENTS) -> list[Row]:
-    """Compare the cost of an operator, the time to the table, and that of the two files."""
-    runs = [in_child("options") for _ in range(PROCESSES)]
-    cost = {key: seconds(median(run[key] for run in runs) * 1e-9) for key in runs[0]}
-    ratio, text = compare(runs, "torch")
-    theirs = f"torch.profiler {cost['torch']}"
-    result = [
-        Row(
-            "added to an operator with shapes, memory and stacks",
-            cost["ours"],
-            theirs,
-            text,
-            "≤ 0.5 ×",
-            ratio <= 0.5,
-        ),
-    ]
-    for which in OTHER_STACKS:
-        ratios = compare([{**run, "ours": run[which]} for run in runs], "torch")[1]
-        result.append(Row(f"the same, {which}", cost[which], theirs, ratios, "", None))
-    bare, mine, torchs = (
-        in_child("options", who, str(events)) for who in ("bare", "ours", "torch")
-    )
-    for each in (mine, torchs):
-        each["table"] -= bare["table"]
-    steps = (
-        ("table", "added to the run, with stop() and the table", 20),
-        ("export_stacks", "export_stacks", 20),
-        ("export_memory_timeline", "export_memory_timeline", 50),
-    )
-    for key, name, bar in steps:
-        ratio = torchs[key] / mine[key]
-        result.append(
-            Row(
-                f"{name}, {events // 1000}k events",
-                seconds(mine[key]),
-                f"torch.profiler {seconds(torchs[key])}",
-                f"{ratio:.0f} × faster",
-                f"≥ {bar} ×",
-                ratio >= bar,
-            )
+def cost_rows(processes: int, turns: int) -> list[Row]:
+    """Compare the added cost of an operator."""
+    runs = in_children(processes, "options", str(turns))
+    theirs = column_s(runs, "torch")
+    whats = {"ours": "added to an operator with shapes, memory and stacks"}
+    whats |= {which: f"the same, {which}" for which in OTHER_STACKS}
+    return [
+        share_row(
+            what, column_s(runs, who), theirs, "torch.profiler", 0.5 if who == "ours" else None
         )
-    return result
+        for who, what in whats.items()
+    ]
+
+
+def file_rows(events: int) -> list[Row]:
+    """Compare the time to the table, and that of the two files."""
+    runs = [
+        [in_child("options", who, str(events)) for who in ("bare", "ours", "torch")]
+        for _ in range(PAIRS)
+    ]
+    for bare, *both in runs:
+        for each in both:
+            each["table"] -= bare["table"]
+    return [
+        faster_row(
+            f"{name}, {events // 1000}k events",
+            [mine[key] for _, mine, _ in runs],
+            [torchs[key] for *_, torchs in runs],
+            "torch.profiler",
+            bar,
+        )
+        for key, name, bar in (
+            ("table", "added to the run, with stop() and the table", 20),
+            ("export_stacks", "export_stacks", 20),
+            ("export_memory_timeline", "export_memory_timeline", 50),
+        )
+    ]
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """Compare all."""
+    processes, turns, events = (4, 2, 10_000) if quick else (PROCESSES, TURNS, EVENTS)
+    return [*cost_rows(processes, turns), *file_rows(events)]
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 3:
         print(json.dumps(to_the_files(sys.argv[1], int(sys.argv[2]))))
     else:
-        print(json.dumps(added_ns()))
+        print(json.dumps(measure(int(sys.argv[1]))))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import paddle
-from common import Row, interleaved_ns, seconds, timed_ns
+from common import in_turn_s
 from paddle.base import core
+from rows import Row, faster_row
 
-from stepscope import _native
-from stepscope.formats import read_trace
-from stepscope.frameworks.paddle.files.write_json import export_paddle_json
-from stepscope.frameworks.paddle.files.write_pb import export_paddle_pb, paddle_pb
+import stepscope
 
 if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
+    from stepscope import Trace
 
 EVENTS = 100_000
 EVENTS_A_STEP = 33
@@ -52,24 +49,17 @@ def training_result(events: int) -> Any:
 
 def export_row(format: str, bar: float, result: Any, trace: Trace, folder: Path) -> Row:
     """Time both exports of the same events in turn."""
-    export = {"json": export_paddle_json, "pb": export_paddle_pb}[format]
-    theirs, ours = folder / f"theirs.{format}", folder / f"ours.{format}"
-    best = interleaved_ns(
+    suffix = {"json": "paddle_trace.json", "pb": "pb"}[format]
+    theirs, ours = folder / f"theirs.{suffix}", folder / f"ours.{suffix}"
+    times = in_turn_s(
         {
-            "paddle": lambda: timed_ns(lambda: result.save(str(theirs), format)),
-            "ours": lambda: timed_ns(lambda: export(trace, ours)),
+            "paddle": lambda: result.save(str(theirs), format),
+            "ours": lambda: stepscope.export_trace(trace, ours),
         },
-        rounds=5,
+        rounds=8,
     )
-    ratio = best["paddle"] / best["ours"]
-    return Row(
-        f"Paddle's {format}, {len(trace) // 1000}k events",
-        seconds(best["ours"] * 1e-9),
-        f"paddle.profiler {seconds(best['paddle'] * 1e-9)}",
-        f"{ratio:.1f} × faster",
-        f"≥ {bar:g} ×",
-        ratio >= bar,
-    )
+    what = f"Paddle's {format}, {len(trace) // 1000}k events"
+    return faster_row(what, times["ours"], times["paddle"], "paddle.profiler", bar)
 
 
 def message_class() -> Any:
@@ -112,46 +102,44 @@ def write_with_protobuf(events: list[tuple[Any, ...]]) -> bytes:
     return data
 
 
-def protobuf_rows(trace: Trace, data: bytes) -> list[Row]:
-    """Show why the protobuf package is not used: an object an event is what it costs."""
-    events = read_with_protobuf(data)
-    best = interleaved_ns(
+def protobuf_rows(trace: Trace, source: Path, folder: Path) -> list[Row]:
+    """Show why the protobuf package is not used: an object an event is what it costs.
+
+    Ours makes the whole Trace or takes it apart, protobuf only its own objects.
+    """
+    events = read_with_protobuf(source.read_bytes())
+    target = folder / "written.pb"
+    times = in_turn_s(
         {
-            "read": lambda: timed_ns(lambda: _native.read_paddle_trees(data)),
-            "protobuf reads": lambda: timed_ns(lambda: read_with_protobuf(data)),
-            "write": lambda: timed_ns(lambda: paddle_pb(trace)),
-            "protobuf writes": lambda: timed_ns(lambda: write_with_protobuf(events)),
+            "read": lambda: stepscope.read_trace(source),
+            "protobuf reads": lambda: read_with_protobuf(source.read_bytes()),
+            "write": lambda: stepscope.export_trace(trace, target),
+            "protobuf writes": lambda: target.write_bytes(write_with_protobuf(events)),
         },
         rounds=3,
     )
     return [
-        Row(
+        faster_row(
             f"{verb} Paddle's pb, {len(trace) // 1000}k events",
-            seconds(best[verb] * 1e-9),
-            f"google.protobuf {seconds(best[f'protobuf {verb}s'] * 1e-9)}",
-            f"{best[f'protobuf {verb}s'] / best[verb]:.1f} × faster",
-            "shown",
+            times[verb],
+            times[f"protobuf {verb}s"],
+            "google.protobuf",
             None,
         )
         for verb in ("read", "write")
     ]
 
 
-def rows(events: int = EVENTS) -> list[Row]:
+def rows(quick: bool = False) -> list[Row]:
     """Measure both formats."""
-    result = training_result(events)
+    result = training_result(EVENTS // 10 if quick else EVENTS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = folder / "run.pb"
-        result.save(os.fspath(source), "pb")
-        trace = read_trace(source)
+        result.save(str(source), "pb")
+        trace = stepscope.read_trace(source)
         return [
             export_row("json", 3, result, trace, folder),
             export_row("pb", 1, result, trace, folder),
-            *protobuf_rows(trace, source.read_bytes()),
+            *protobuf_rows(trace, source, folder),
         ]
-
-
-if __name__ == "__main__":
-    for row in rows():
-        print(row)

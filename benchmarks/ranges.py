@@ -2,59 +2,75 @@
 
 from __future__ import annotations
 
-import timeit
+import contextlib
+import json
+import sys
+from typing import TYPE_CHECKING
 
 import torch
-from common import Row, seconds
+from blocks import block_ns
+from common import column_s, in_children
+from estimate import mean_of, ratio_of
+from rows import Row, limit_row, seconds
 
 import stepscope
 
-BLOCKS = 50_000
-_SETUPS = {
-    "made once": "with scope: pass",
-    "made anew": "with make('x'): pass",
-}
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROCESSES = 12
+TURNS = 10
+RANGES = 5_000  # a block's
+BARS_NS = {"off": 150, "on": 300}
 
 
-def best_ns(statement: str, make: object) -> float:
-    """Return the best time of one block in ns."""
-    scope = make("x")  # type: ignore[operator]
-    timer = timeit.Timer(statement, globals={"make": make, "scope": scope})
-    return min(timer.repeat(repeat=15, number=BLOCKS)) / BLOCKS * 1e9
+def made_once(make: Callable[[str], contextlib.AbstractContextManager[object]]) -> None:
+    """Enter the same object again and again."""
+    scope = make("x")
+    for _ in range(RANGES):
+        with scope:
+            pass
 
 
-def recorded_ns(statement: str) -> float:
-    """Return the same while Stepscope records; each repeat is a recording of its own."""
-    scope = stepscope.record_function("x")
-    space = {"make": stepscope.record_function, "scope": scope}
-    timer = timeit.Timer(statement, globals=space)
-    best = float("inf")
-    for _ in range(15):
-        with stepscope.profile():
-            best = min(best, timer.timeit(BLOCKS) / BLOCKS * 1e9)
-    return best
+def made_anew(make: Callable[[str], contextlib.AbstractContextManager[object]]) -> None:
+    """Enter a new object each time."""
+    for _ in range(RANGES):
+        with make("x"):
+            pass
 
 
-def rows() -> list[Row]:
-    """Measure both ways to write a block, off and on, beside torch's record_function."""
-    theirs = best_ns(_SETUPS["made anew"], torch.profiler.record_function)
+WAYS = {"made once": made_once, "made anew": made_anew}
+
+
+def measure(turns: int) -> dict[str, float]:
+    """Return the ns of a range in each way, off and on, and of torch's, in this process."""
+    recorded = {"off": contextlib.nullcontext, "on": stepscope.profile}
+    found = {}
+    for how, ranges in WAYS.items():
+        work = lambda ranges=ranges: ranges(stepscope.record_function)  # noqa: E731
+        for state, taken in block_ns(recorded, work, turns).items():
+            found[f"{how}, {state}"] = taken / RANGES
+    theirs = block_ns(
+        {"off": contextlib.nullcontext}, lambda: made_anew(torch.profiler.record_function), turns=1
+    )
+    return {**found, "torch": theirs["off"] / RANGES}
+
+
+def rows(quick: bool = False) -> list[Row]:
+    """Measure both ways to write a range, off and on, beside torch's record_function."""
+    runs = in_children(*((4, "ranges", "3") if quick else (PROCESSES, "ranges", str(TURNS))))
+    theirs = column_s(runs, "torch")
     result = []
-    for how, statement in _SETUPS.items():
-        off, on = best_ns(statement, stepscope.record_function), recorded_ns(statement)
-        for state, ours, bar in (("off", off, 150), ("on", on, 300)):
-            result.append(
-                Row(
-                    f"a record_function block, {how}, {state}",
-                    seconds(ours * 1e-9),
-                    f"torch's, off {seconds(theirs * 1e-9)}",
-                    f"{theirs / ours:.0f} × faster",
-                    f"≤ {bar} ns",
-                    ours <= bar,
-                )
-            )
+    for how in WAYS:
+        for state, bar_ns in BARS_NS.items():
+            ours = column_s(runs, f"{how}, {state}")
+            ratio = ratio_of(theirs, ours)
+            shown = f"{ratio.value:.0f} × faster ({ratio.low:.0f} to {ratio.high:.0f})"
+            what = f"a record_function block, {how}, {state}"
+            peer = f"torch's, off {seconds(mean_of(theirs).value)}"
+            result.append(limit_row(what, ours, bar_ns * 1e-9, peer=peer, ratio=shown))
     return result
 
 
 if __name__ == "__main__":
-    for row in rows():
-        print(row)
+    print(json.dumps(measure(int(sys.argv[1]))))

@@ -1,6 +1,6 @@
 """The report of a million events: how long it takes to write, to open and to pan, and its size.
 
-The trace is the sample of ``read_trace`` eight times over. The page is opened from disk in a
+The trace is the sample of ``read_trace`` some times over. The page is opened from disk in a
 headless Chromium with the network off; where there is none, only the writing is measured.
 """
 
@@ -12,94 +12,84 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import read_trace
-from common import Row, seconds, timed_ns
+from common import timed_s
+from rows import Row, limit_row, megabytes, note_row
+from sample import repeat, sample
+
+import stepscope
 
 COPIES = 8  # of 123,379 events
-ROUNDS = 3
+ROUNDS = 5
 BUILD_BAR_S = 3.0
 SIZE_BAR_BYTES = 15e6
 DECODE_BAR_S = 1.0
 PAINT_BAR_S = 2.0
 FRAME_BAR_S = 0.033
-PANS = 60
+PANS = {"frames": 60, "pixels": 25}
 TIMEOUT_MS = 120_000
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 
 # From the navigation's start; "decoded" and "painted" are marks that main.js sets.
 MARK = "name => performance.getEntriesByName(name)[0].startTime"
-# The timeline measures its own frames, from one to the next, while it is moved in each of them.
-PAN = """async (frames) => {
-  await window.stepscopeTimeline.run(frames, 25);
-  return window.stepscopeTimeline.frameTimes();
-}"""
+PAN = Path(__file__).with_name("pan.js").read_text()
 
 
-def rows() -> list[Row]:
+def rows(quick: bool = False) -> list[Row]:
     """Return the lines of the table."""
-    if not read_trace.SOURCE.exists():
-        return [Row("report of 1M events", "not measured", "no sample trace", "", "", None)]
-    from stepscope import read_trace as read
-    from stepscope.report.build import export_html
-
-    with tempfile.TemporaryDirectory() as folder:
-        page, copies = Path(folder) / "report.html", Path(folder) / "million.json.gz"
-        read_trace.make_input(read_trace.SOURCE, copies, COPIES)
-        trace = read(copies)
-        build_s = min(timed_ns(lambda: export_html(trace, page)) for _ in range(ROUNDS)) / 1e9
-        size = page.stat().st_size
-        what = f"report of {len(trace):,} events"
+    copies, rounds = (1, 2) if quick else (COPIES, ROUNDS)
+    with tempfile.TemporaryDirectory() as name:
+        page, large = Path(name) / "report.html", Path(name) / "large.json.gz"
+        source, called = sample(Path(name))
+        repeat(source, large, copies)
+        trace = stepscope.read_trace(large)
+        stepscope.export_trace(trace, page)  # imports are not what is measured
+        written = [timed_s(lambda: stepscope.export_trace(trace, page)) for _ in range(rounds)]
+        size = float(page.stat().st_size)
+        what = f"report of {len(trace):,} events, {called} × {copies}"
         return [
-            _row(f"{what}: write", build_s, BUILD_BAR_S),
-            Row(
-                f"{what}: size",
-                f"{size / 1e6:.1f} MB",
-                "",
-                "",
-                f"≤ {SIZE_BAR_BYTES / 1e6:.0f} MB",
-                size <= SIZE_BAR_BYTES,
-            ),
-            *_in_browser(what, page),
+            limit_row(f"{what}: write", written, BUILD_BAR_S),
+            limit_row("size", [size], SIZE_BAR_BYTES, megabytes),
+            *_in_browser(page, rounds),
         ]
 
 
-def _in_browser(what: str, page: Path) -> list[Row]:
+def _in_browser(page: Path, rounds: int) -> list[Row]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        return [Row(f"{what}: open", "not measured", "playwright is missing", "", "", None)]
+        return [note_row("open the report", "no Playwright: pip install --group test")]
     if CHROMIUM is None:
-        return [Row(f"{what}: open", "not measured", "Chromium is missing", "", "", None)]
+        return [note_row("open the report", "no Chromium: apt-get install chromium")]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        opened = [_opened(browser, page) for _ in range(ROUNDS)]
-        frames = _panned(browser, page)
+        opened = [_opened(browser, page) for _ in range(rounds)]
+        frames = [_panned(browser, page) for _ in range(rounds)]
         browser.close()
-    decode_ms, paint_ms = (min(column) for column in zip(*opened, strict=True))
+    decoded, painted = ([ms / 1e3 for ms in column] for column in zip(*opened, strict=True))
     return [
-        _row(f"{what}: decode", decode_ms / 1e3, DECODE_BAR_S),
-        _row(f"{what}: first paint, from opening the file", paint_ms / 1e3, PAINT_BAR_S),
-        _row(f"{what}: a frame of panning, median", statistics.median(frames) / 1e3, FRAME_BAR_S),
+        limit_row("decode", decoded, DECODE_BAR_S),
+        limit_row("first paint, from opening the file", painted, PAINT_BAR_S),
+        limit_row("a frame of panning, median", [ms / 1e3 for ms in frames], FRAME_BAR_S),
     ]
 
 
-def _opened(browser: Any, path: Path, at: str = "") -> tuple[float, float]:
+def _opened(browser: Any, path: Path) -> tuple[float, float]:
     """Return the ms that decoding took, and those from opening the file to the first paint."""
-    page = _page(browser, path, at)
+    page = _page(browser, path, "")
     decode = page.evaluate(MARK, "decoded") - page.evaluate(MARK, "started")
     paint = page.evaluate(MARK, "painted")
     page.close()
     return decode, paint
 
 
-def _panned(browser: Any, path: Path) -> list[float]:
-    """Return the ms of each frame, over a tenth of the timeline."""
-    page = _page(browser, path, "timeline?bench=1")
+def _panned(browser: Any, path: Path) -> float:
+    """Return the median ms of a frame, over a tenth of the timeline."""
+    page = _page(browser, path, "timeline")
     for _ in range(4):
         page.keyboard.press("w")
     frames: list[float] = page.evaluate(PAN, PANS)
     page.close()
-    return frames
+    return statistics.median(frames)
 
 
 def _page(browser: Any, path: Path, at: str) -> Any:
@@ -108,7 +98,3 @@ def _page(browser: Any, path: Path, at: str) -> Any:
     page.goto(f"{path.as_uri()}#{at}")
     page.wait_for_function("() => performance.getEntriesByName('painted').length > 0")
     return page
-
-
-def _row(what: str, value_s: float, bar_s: float) -> Row:
-    return Row(what, seconds(value_s), "", "", f"≤ {seconds(bar_s)}", value_s <= bar_s)

@@ -1,7 +1,6 @@
 // All threads and streams over time.
 
 import { h } from "stepscope/dom.js";
-import { expose } from "stepscope/timeline/bench.js";
 import { listen } from "stepscope/timeline/input.js";
 import { Timeline } from "stepscope/timeline/timeline.js";
 
@@ -33,9 +32,7 @@ export const timeline = {
     const stop = listen(shown);
     const takeTheme = () => shown.takeTheme();
     window.addEventListener("themechange", takeTheme);
-    const hide = state.bench === "1" ? expose(shown) : () => {};
     return () => {
-      hide();
       window.removeEventListener("themechange", takeTheme);
       stop();
       shown.close();

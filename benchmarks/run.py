@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 GROUPS = {
-    "torch": ("op_cost", "options", "ranges", "results", "export_chrome", "read_trace"),
+    "torch": (
+        *("op_cost", "options", "ranges", "results", "export_chrome", "read_trace"),
+        "equal_times",
+    ),
     "paddle": ("paddle_op_cost", "paddle_summary", "paddle_files"),
     "cuda": ("cuda",),
     "report": ("report",),

@@ -34,7 +34,7 @@ PIP := $(call pip_of,$(VENV))
 # Where a step is done is written down as an empty file, so that it is not done again.
 DONE := $(VENV)/done
 
-NATIVE := $(shell find native src/stepscope/bridge -name '*.cpp' -o -name '*.h')
+NATIVE := $(shell find native src/stepscope -name '*.cpp' -o -name '*.h')
 PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/tests/%,$(NATIVE)) \
 	$(shell find src -name '*.py' -o -name '*.pyi' -o -name py.typed -o -path '*/static/*')
 # Built once, installed into each environment.
@@ -222,6 +222,7 @@ PRELOAD = $(shell $${CXX:-c++} -print-file-name=libasan.so) \
 test-sanitized: build-sanitized $(DONE)/torch $(DONE)/package
 	rm -rf $(SANITIZED)/package && mkdir $(SANITIZED)/package
 	cp -r src/stepscope $(SANITIZED)/package/
+	cp -r native/include $(SANITIZED)/package/stepscope/
 	rm -f $(SANITIZED)/package/stepscope/_native*.so
 	cp $(SANITIZED)/_native*.so $(SANITIZED)/package/stepscope/
 	LD_PRELOAD="$(strip $(PRELOAD))" ASAN_OPTIONS=detect_leaks=0 \

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "lane.h"
+#include "stepscope/lane.h"
 
 namespace stepscope {
 

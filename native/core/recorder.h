@@ -16,7 +16,7 @@
 #include "core/recording.h"
 #include "core/snapshot.h"
 #include "core/thread_state.h"
-#include "core_api.h"
+#include "stepscope/core_api.h"
 
 namespace stepscope {
 

@@ -1,7 +1,7 @@
 // The process-wide state of recording.
 #pragma once
 
-#include "lane.h"
+#include "stepscope/lane.h"
 
 namespace stepscope {
 

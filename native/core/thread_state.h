@@ -9,7 +9,7 @@
 #include "core/interner.h"
 #include "core/recording.h"
 #include "core/shared_state.h"
-#include "lane.h"
+#include "stepscope/lane.h"
 
 namespace stepscope {
 

@@ -3,7 +3,7 @@
 
 #include "check.h"
 #include "core/nesting.h"
-#include "lane.h"
+#include "stepscope/lane.h"
 
 using namespace stepscope;
 

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "core_api.h"
+#include "stepscope/core_api.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "core_api.h"
-#include "lane.h"
+#include "stepscope/core_api.h"
+#include "stepscope/lane.h"
 
 namespace {
 

@@ -262,7 +262,7 @@ class OwnerHooks {
     if (is_whole_on_cpu) {
       const bool is_made = !is(tensor, names().grad_fn, Py_None);
       const int64_t address = is_made ? 0 : called(tensor, names().data_ptr);
-      if (address > 0) note(address, number(attribute(tensor, names().nbytes)), Device{}, kInput);
+      if (address > 0) note(address, number(attribute(tensor, names().nbytes)), kCpuDevice, kInput);
       PyErr_Clear();
     } else {
       PyErr_Clear();

@@ -61,7 +61,7 @@ OpenSlice* take_own(Range* self) {
   const uint32_t context = current_context();
   const uint32_t thread = Recorder::thread();
   const auto is_own = [&](const OpenSlice* slice) {
-    return slice->thread == thread && slice->context == context;
+    return slice->record.thread == thread && slice->record.slice.context == context;
   };
   OpenSlice* own = self->open;
   std::vector<OpenSlice*>* const earlier = self->also_open;

@@ -1,9 +1,9 @@
-// What a thread records into, and the short way to record there: for the core and for the bridges,
-// inline in both.
+// What a thread records into, and the fast path to it: for the core and for the bridges, inline in
+// both.
 //
 // An operator of a real program finds little of this in the cache, and each line of code or data
 // that has to be fetched costs it tens of ns. So what it touches stands together, one number tells
-// whether the short way may be gone, and whatever is out of the ordinary goes through the core.
+// whether the fast path is open, and whatever is out of the ordinary goes through the core.
 //
 // Plain layouts only: the two sides may be built by different compilers and C++ libraries.
 #pragma once
@@ -15,6 +15,8 @@
 #include <cstring>
 
 #include "stepscope/core_api.h"
+#include "stepscope/ordering.h"
+#include "stepscope/record.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -24,74 +26,50 @@ namespace stepscope {
 
 class Recording;
 
-// As in stepscope.trace.model.SliceKind; only what the recorder itself can produce.
-enum class Kind : uint8_t {
-  kOther = 0,
-  kOperator = 1,
-  kRange = 2,
-  kStep = 3,
-  kPython = 4,
-  kModule = 11,
-  // These are no slices: see Record.
-  kMemory = 14,
-  kOwner = 15,
-  kBlock = 16,
-};
-
-// As in stepscope.trace.model.SliceFlags.
-enum Flag : uint8_t { kUnfinished = 1, kAsync = 2, kBackward = 4 };
-
-// The fixed-size record that recording writes. Without initial values: a chunk of them costs
-// nothing to make.
+// A slice that has begun and not ended: the record that it becomes. They are pooled and never
+// freed.
 //
-// A kMemory record is an allocation or a release: `end_ticks` holds its bytes (signed), `sequence`
-// the address, `order` what is in use on the device after it, `detail` the device, `label` and
-// `forward_thread` the two halves of what the allocator has reserved there. A kOwner record
-// says what the block at `sequence` holds: `flags` is a MemoryOwner, the rest as in kMemory. A
-// kBlock record is an allocation or (of 0 bytes) a release as it came; who reads makes a kMemory of
-// it.
-struct alignas(64) Record {
-  uint64_t end_ticks;
-  uint64_t start_ticks;     // of Clock
-  int64_t sequence;         // -1: none
-  uint64_t order;           // counts the begins of one thread
-  uint32_t label;           // interned name and overload
-  uint32_t thread;          // the recording's number of it
-  uint32_t context;         // the asyncio context, 0 outside of any
-  uint32_t forward_thread;  // the framework's number of it, 0: none
-  uint32_t detail;          // an operator's encoded inputs, else a text that goes with it; 0: none
-  uint32_t stack;           // as the stack source numbers it, 0: none
-  uint32_t generation;      // of the recording
-  Kind kind;
-  uint8_t flags;
-};
-static_assert(sizeof(Record) == 64, "one cache line; the documentation says so");
+// Its first word, where the end will stand, is the bridge's own until then.
+struct OpenSlice {
+  Record record;  // the order is 0 while it is not open
 
-// A slice that has begun and not ended, laid out as the record that it becomes. They are pooled and
-// never freed.
-struct alignas(64) OpenSlice : stepscope_open_slice {  // which stands where the end will
-  uint64_t start_ticks = 0;
-  union {
-    int64_t sequence = -1;
-    OpenSlice* next_free;  // while it is in a pool
-  };
-  std::atomic<uint64_t> order{0};  // 0 while it is not open
-  uint32_t label = 0;
-  uint32_t thread = 0;
-  uint32_t context = 0;
-  uint32_t forward_thread = 0;
-  uint32_t detail = 0;
-  uint32_t stack = 0;
-  uint32_t generation = 0;
-  Kind kind = Kind::kOther;
-  uint8_t flags = 0;
+  static OpenSlice* of(stepscope_open_slice* handle) {
+    return reinterpret_cast<OpenSlice*>(handle);
+  }
+  stepscope_open_slice* handle() { return reinterpret_cast<stepscope_open_slice*>(this); }
 
-  void write(Record& record, uint64_t end_ticks) const {
-    static_assert(sizeof(OpenSlice) == sizeof(Record) && sizeof(order) == sizeof(record.order));
-    std::memcpy(&record, static_cast<const void*>(this), sizeof(record));
-    record.end_ticks = end_ticks;
+  // While it is in a pool: the next one, in the place of the sequence.
+  OpenSlice* next() const { return reinterpret_cast<OpenSlice*>(record.slice.sequence); }
+  void set_next(OpenSlice* slice) {
+    racing_store(record.slice.sequence, reinterpret_cast<int64_t>(slice));
+  }
+
+  // Fill in all but the end. Others may look at it from here on.
+  [[gnu::always_inline]] void open(const SliceFacts& facts, uint64_t order, uint64_t start_ticks,
+                                   uint32_t generation, uint32_t thread) {
+    Slice& slice = record.slice;
+    racing_store(slice.sequence, facts.sequence);
+    racing_store(slice.label, facts.label);
+    racing_store(slice.context, facts.context);
+    racing_store(slice.forward_thread, facts.forward_thread);
+    racing_store(slice.detail, facts.detail);
+    racing_store(slice.stack, facts.stack);
+    racing_store(slice.generation, generation);
+    racing_store(record.start_ticks, start_ticks);
+    racing_store(record.thread, thread);
+    racing_store(record.kind, facts.kind);
+    racing_store(record.flags, facts.flags);
+    std::atomic_signal_fence(std::memory_order_release);
+    publish(slice.order, order);
+  }
+
+  // Its thread's own copy, as ended.
+  void write(Record& to, uint64_t end_ticks) const {
+    std::memcpy(static_cast<void*>(&to), &record, sizeof(record));
+    to.slice.end_ticks = end_ticks;
   }
 };
+static_assert(offsetof(Record, slice.end_ticks) == 0);
 
 enum class ClockSource : uint8_t { kCounter, kMonotonic, kManual };
 
@@ -100,7 +78,7 @@ struct alignas(64) SharedState {
   // The one being recorded, null when nothing records. A thread may use it only while Inside.
   std::atomic<Recording*> active{nullptr};
   std::atomic<uint32_t> generation{0};  // always read with it
-  // Changes whenever a lane may have to look again whether it may go the short way.
+  // Changes whenever a lane has to look again whether its fast path is open.
   std::atomic<uint32_t> epoch{1};
   // The asyncio context of the calling thread; asked only where tasks were seen.
   std::atomic<uint32_t (*)()> context_source{nullptr};
@@ -112,8 +90,12 @@ struct alignas(64) SharedState {
   // Whether each thread has to order its own steps; see Inside.
   std::atomic<bool> needs_fence{true};
 
-  uint32_t stack() const {
-    uint32_t (*const ask)() = stack_source.load(std::memory_order_relaxed);
+  uint32_t context() const { return asked(context_source); }
+  uint32_t stack() const { return asked(stack_source); }
+
+ private:
+  static uint32_t asked(const std::atomic<uint32_t (*)()>& source) {
+    uint32_t (*const ask)() = source.load(std::memory_order_relaxed);
     return ask ? ask() : 0;
   }
 };
@@ -145,15 +127,14 @@ inline uint64_t counter_ticks() {
 #endif
 }
 
-// What is a thread's own. Loads and stores are relaxed, on purpose: acquire and release make an ARM
-// core wait for its stores to drain, hundreds of ns an operator. Whoever reads what another thread
-// wrote orders it from that side (see Inside).
+// What a thread owns of the recorder. Its loads and stores are ordered by whoever reads them on
+// another thread (see ordering.h).
 struct alignas(64) Lane {
   explicit Lane(const SharedState& its_shared) : shared(its_shared) {}
 
   // What every operator needs stands first, on one cache line.
   std::atomic<uint32_t> inside{0};
-  uint32_t epoch = 0;       // as of when the short way was found open; 0: it is closed
+  uint32_t epoch = 0;       // as of when the fast path was found open; 0: it is closed
   uint32_t generation = 0;  // of the recording that the fields below belong to
   uint32_t thread = 0;
   Cursor cursor;
@@ -164,7 +145,7 @@ struct alignas(64) Lane {
   alignas(64) std::array<LastingName, 512> names;  // few: one more page to touch costs time, too
 
   // Whether the thread is part of the recording, and nothing out of the ordinary is asked for.
-  bool is_open() const { return epoch == shared.epoch.load(std::memory_order_relaxed); }
+  bool is_open() const { return epoch == shared.epoch.load(kHandshake); }
 
   LastingName& name_at(const char* address) {
     constexpr unsigned kBits = 9;
@@ -173,22 +154,18 @@ struct alignas(64) Lane {
     return names[mixed >> (64 - kBits)];
   }
 
-  // Begin a slice. `fill` says what it is, may use what the recording owns, and may refuse. Null
-  // then, and where the core has to be asked.
-  template <typename Fill>
-  [[gnu::always_inline]] OpenSlice* begin(const Fill& fill) {
+  // Begin a slice. `describe` completes its facts, may use what the recording owns, and may refuse.
+  // Null then, and where the core has to be asked.
+  template <typename Describe>
+  [[gnu::always_inline]] OpenSlice* begin(const Describe& describe) {
     enter();
     OpenSlice* const slice = free_slices;
     OpenSlice* begun_slice = nullptr;
-    if (is_open() && slice) {
-      OpenSlice* const rest = slice->next_free;
-      if (fill(*slice)) {
-        free_slices = rest;
-        open(*slice, counter_ticks());
-        begun_slice = slice;
-      } else {
-        slice->next_free = rest;
-      }
+    SliceFacts facts;
+    if (is_open() && slice && describe(facts)) {
+      free_slices = slice->next();
+      open(*slice, facts, counter_ticks());
+      begun_slice = slice;
     }
     leave();
     return begun_slice;
@@ -198,8 +175,8 @@ struct alignas(64) Lane {
   [[gnu::always_inline]] bool end(OpenSlice& slice) {
     const uint64_t now = counter_ticks();
     enter();
-    const bool may =
-        is_open() && slice.generation == generation && slice.thread == thread && has_room();
+    const bool may = is_open() && slice.record.slice.generation == generation &&
+                     slice.record.thread == thread && has_room();
     if (may) {
       slice.write(*cursor.next.load(std::memory_order_relaxed), now);
       advance();
@@ -209,20 +186,14 @@ struct alignas(64) Lane {
     return may;
   }
 
-  // Append a record that is no slice; false where the core has to be asked.
-  [[gnu::always_inline]] bool note(Kind kind, uintptr_t address, uint64_t bytes, uint32_t device,
-                                   uint8_t flags) {
+  // Append an event, a record that is not a slice: `fill` writes what its kind holds. False where
+  // the core has to be asked.
+  template <typename Fill>
+  [[gnu::always_inline]] bool append(Kind kind, const Fill& fill) {
     enter();
     const bool may = is_open() && has_room();
     if (may) {
-      Record& record = *cursor.next.load(std::memory_order_relaxed);
-      record.end_ticks = bytes;
-      record.start_ticks = counter_ticks();
-      record.sequence = static_cast<int64_t>(address);
-      record.thread = thread;
-      record.detail = device;
-      record.kind = kind;
-      record.flags = flags;
+      write_event(*cursor.next.load(std::memory_order_relaxed), kind, counter_ticks(), fill);
       advance();
     }
     leave();
@@ -232,20 +203,26 @@ struct alignas(64) Lane {
   // ---- the steps of it
 
   void enter() {
-    inside.store(1, std::memory_order_relaxed);
+    inside.store(1, kHandshake);
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }
   void leave() {
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    inside.store(0, std::memory_order_relaxed);
+    inside.store(0, kPublish);
   }
 
-  void open(OpenSlice& slice, uint64_t start_ticks) {
-    slice.generation = generation;
-    slice.thread = thread;
-    slice.start_ticks = start_ticks;
-    std::atomic_signal_fence(std::memory_order_release);
-    slice.order.store(++begun, std::memory_order_relaxed);
+  [[gnu::always_inline]] void open(OpenSlice& slice, const SliceFacts& facts,
+                                   uint64_t start_ticks) {
+    slice.open(facts, ++begun, start_ticks, generation, thread);
+  }
+
+  template <typename Fill>
+  [[gnu::always_inline]] void write_event(Record& record, Kind kind, uint64_t ticks,
+                                          const Fill& fill) const {
+    fill(record);
+    record.start_ticks = ticks;
+    record.thread = thread;
+    record.kind = kind;
   }
 
   bool has_room() const { return cursor.next.load(std::memory_order_relaxed) != cursor.end; }
@@ -254,13 +231,13 @@ struct alignas(64) Lane {
   void advance() {
     std::atomic_signal_fence(std::memory_order_release);  // the compiler, too, keeps this order
     Record* const written = cursor.next.load(std::memory_order_relaxed);
-    cursor.next.store(written + 1, std::memory_order_relaxed);
+    cursor.next.store(written + 1, kPublish);
     __builtin_prefetch(written + 2, 1);  // the next records come in while the program goes on
   }
 
   void give(OpenSlice& slice) {
-    slice.order.store(0, std::memory_order_relaxed);
-    slice.next_free = free_slices;
+    publish(slice.record.slice.order, 0);
+    slice.set_next(free_slices);
     free_slices = &slice;
   }
 };

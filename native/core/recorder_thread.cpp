@@ -1,4 +1,4 @@
-// The part of the recorder that runs on the threads which are recorded.
+// The part of the recorder that runs on the threads being recorded.
 #include <utility>
 
 #include "core/clock.h"

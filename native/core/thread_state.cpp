@@ -61,16 +61,15 @@ thread_local bool exited = false;
 }  // namespace
 
 [[maybe_unused]] const bool asked_the_kernel = [] {
-  shared_state.needs_fence = !kOrdersItself && !register_membarrier();
+  shared_state.needs_fence = !register_membarrier() && !kOrdersItself;
   return true;
 }();
 
 void Inside::order_with_others() {
-  if constexpr (!kOrdersItself) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!shared_state.needs_fence) membarrier_others();
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  if constexpr (kOrdersItself) return membarrier_others();  // a fence for this thread, too
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!shared_state.needs_fence) membarrier_others();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 thread_local ThreadState* ThreadState::mine_ = nullptr;
@@ -202,7 +201,7 @@ std::vector<Record> ThreadState::open_slices(uint32_t generation, uint64_t end_t
   const std::lock_guard lock(all.mutex);
   for (const auto& slab : all.slabs) {
     for (const OpenSlice& slice : *slab) {
-      const uint64_t order = observe(slice.record.slice.order);
+      const uint64_t order = relaxed_load(slice.record.slice.order);
       if (order) candidates.emplace_back(&slice, order);
     }
   }

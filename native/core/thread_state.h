@@ -1,4 +1,4 @@
-// What a thread owns while it records, and how others know that it is not inside the recorder.
+// What a thread owns while it records, and how other threads know that it is outside the recorder.
 #pragma once
 
 #include <atomic>
@@ -59,7 +59,7 @@ struct ThreadState : Lane {
 
   Recording* recording = nullptr;  // that it is part of; may be gone unless the lane is inside
   uint32_t looked = 0;             // the epoch in which it last did
-  Lane** bridge_slot = nullptr;    // where a bridge keeps its way to this lane
+  Lane** bridge_slot = nullptr;    // where a bridge keeps its pointer to this lane
   uint32_t names_changed = 0;      // what the names know of
   bool full = false;               // the limit was met: only ranges are still kept
   bool in_tasks = false;           // a range began inside an asyncio task

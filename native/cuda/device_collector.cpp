@@ -45,7 +45,7 @@ constexpr std::string_view kDriverCalls[] = {
     "cuMemAlloc",       "cuMemFree",           "cuMemHostAlloc",     "cuMemCreate",
     "cuMemMap",         "cuMemUnmap",          "cuMemRelease"};
 
-// Buffers go round: making a new one costs page faults on the thread that launches.
+// Buffers are used again: making a new one costs page faults on the thread that launches.
 class BufferPool {
  public:
   uint8_t* take() {
@@ -268,7 +268,7 @@ std::string DeviceCollector::function_name(DeviceRecordKind kind, uint32_t funct
 }
 
 void DeviceCollector::forget_after_fork() {
-  // The mutexes may be held by threads that are no more: leave all of it behind.
+  // The mutexes may be held by threads that no longer exist: leave all of it behind.
   State& s = state();
   new (&s.mutex) std::mutex;
   s.users = 0;

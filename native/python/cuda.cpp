@@ -1,4 +1,4 @@
-// Device activity's Python face: CUPTI on and off, and what it told as columns.
+// Device activity for Python: CUPTI on and off, and what it recorded as columns.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 

@@ -128,7 +128,7 @@ TEST_CASE("a function without an overload to give is not recorded") {
   CHECK_EQ(window.close().records.size(), 0U);
 }
 
-// A bridge's own way to the lane ends with it.
+// A bridge's pointer to the lane must not outlive it.
 TEST_CASE("a thread that ends clears the bridges slot") {
   Lane* slot = nullptr;
   std::thread([&slot] {

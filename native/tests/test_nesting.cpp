@@ -1,4 +1,4 @@
-// Order, parents, depth and self time, beside a slow and obvious way to the same.
+// Order, parents, depth and self time, compared with a slow and obvious computation of the same.
 #include <doctest/doctest.h>
 
 #include <random>

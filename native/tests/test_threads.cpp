@@ -1,4 +1,4 @@
-// The recorder under many threads, stops in their midst, and forks.
+// The recorder under many threads, with stops while they record, and forks.
 #include <doctest/doctest.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

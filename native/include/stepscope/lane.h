@@ -60,7 +60,7 @@ struct OpenSlice {
     racing_store(record.kind, facts.kind);
     racing_store(record.flags, facts.flags);
     std::atomic_signal_fence(std::memory_order_release);
-    publish(slice.order, order);
+    relaxed_store(slice.order, order);
   }
 
   // Its thread's own copy, as ended.
@@ -236,7 +236,7 @@ struct alignas(64) Lane {
   }
 
   void give(OpenSlice& slice) {
-    publish(slice.record.slice.order, 0);
+    relaxed_store(slice.record.slice.order, 0);
     slice.set_next(free_slices);
     free_slices = &slice;
   }

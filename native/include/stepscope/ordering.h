@@ -4,8 +4,8 @@
 // ARM core wait for its stores to drain, hundreds of ns an operator. Whoever reads what another
 // thread wrote pays instead: Inside::order_with_others() makes every thread pass a full barrier.
 //
-// ThreadSanitizer knows no such barriers. Under it (STEPSCOPE_TSAN) the same accesses are atomic,
-// with the order that the barriers give them otherwise; so it sees whether any is missing.
+// ThreadSanitizer knows no such barriers. Under it (STEPSCOPE_TSAN) the accesses that the barriers
+// order have that order themselves, so it sees where one is missing.
 #pragma once
 
 #include <atomic>
@@ -28,26 +28,27 @@ inline constexpr std::memory_order kObserve = std::memory_order_relaxed;
 inline constexpr std::memory_order kHandshake = std::memory_order_relaxed;
 #endif
 
-// An atomic word inside of a plain struct.
-inline uint64_t observe(const uint64_t& word) {
-  return __atomic_load_n(&word, static_cast<int>(kObserve));
+// ---- an open slice, which others copy while it may change: a sequence lock. Its order tells
+// afterwards whether it did; the copy is discarded then. The barriers order this in every build: an
+// acquire here would hide from ThreadSanitizer what is missing elsewhere.
+
+inline uint64_t relaxed_load(const uint64_t& word) {
+  return __atomic_load_n(&word, __ATOMIC_RELAXED);
 }
-inline void publish(uint64_t& word, uint64_t value) {
-  __atomic_store_n(&word, value, static_cast<int>(kPublish));
+inline void relaxed_store(uint64_t& word, uint64_t value) {
+  __atomic_store_n(&word, value, __ATOMIC_RELAXED);
 }
 
-// Others may read the field just now; they find out afterwards that it changed, and discard it.
-template <typename T, typename Value>
-[[gnu::always_inline]] inline void racing_store(T& field, Value value) {
+// Plain, but for ThreadSanitizer.
+template <typename T>
+[[gnu::always_inline]] inline void racing_store(T& field, T value) {
 #if defined(STEPSCOPE_TSAN)
-  T typed = value;
-  __atomic_store(&field, &typed, __ATOMIC_RELEASE);
+  __atomic_store(&field, &value, __ATOMIC_RELAXED);
 #else
   field = value;
 #endif
 }
 
-// The other side of it: copy what may change meanwhile.
 template <typename T>
 inline void racing_copy(T& to, const T& from) {
 #if defined(STEPSCOPE_TSAN)
@@ -55,7 +56,7 @@ inline void racing_copy(T& to, const T& from) {
   static_assert(sizeof(T) % sizeof(Word) == 0 && alignof(T) >= alignof(Word));
   for (size_t i = 0; i < sizeof(T) / sizeof(Word); ++i) {
     reinterpret_cast<Word*>(&to)[i] =
-        __atomic_load_n(reinterpret_cast<const Word*>(&from) + i, __ATOMIC_ACQUIRE);
+        __atomic_load_n(reinterpret_cast<const Word*>(&from) + i, __ATOMIC_RELAXED);
   }
 #else
   std::memcpy(static_cast<void*>(&to), &from, sizeof(T));

@@ -2,9 +2,9 @@
 #
 #   make demo    profile two small programs and show where their time went
 #   make test    everything that must hold before a change goes in
-#   make test-python, test-paddle, test-plain, test-js, test-native, test-sanitized
+#   make test-python, test-paddle, test-plain, test-js, test-native, test-sanitized, test-tsan
 #                parts of it: with PyTorch, with Paddle, with neither; the report's JavaScript; C++
-#                under sanitizers
+#                under sanitizers, and its threads under ThreadSanitizer
 #   make test-gpu, bench-gpu
 #                where there is an NVIDIA GPU, with the python3 that is on the path
 #   make lint    style and types only
@@ -34,7 +34,7 @@ PIP := $(call pip_of,$(VENV))
 # Where a step is done is written down as an empty file, so that it is not done again.
 DONE := $(VENV)/done
 
-NATIVE := $(shell find native src/stepscope/bridge -name '*.cpp' -o -name '*.h')
+NATIVE := $(shell find native src/stepscope -name '*.cpp' -o -name '*.h')
 PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/tests/%,$(NATIVE)) \
 	$(shell find src -name '*.py' -o -name '*.pyi' -o -name py.typed -o -path '*/static/*')
 # Built once, installed into each environment.
@@ -43,7 +43,7 @@ WHEEL := build/wheel
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench bench-paddle bench-report bench-gpu clean lint-python \
 	lint-native lint-js types test-js test-python test-paddle test-plain test-gpu build-sanitized \
-	test-native test-sanitized
+	test-native test-sanitized test-tsan
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -61,7 +61,7 @@ $(VENVS:%=%/done/venv): %/done/venv:
 $(WHEEL)/done: $(DONE)/venv $(PACKAGE)
 	@echo '--- building stepscope; this takes a minute'
 	rm -rf $(WHEEL)
-	$(PIP) wheel --no-deps --wheel-dir $(WHEEL) .
+	$(PIP) wheel --no-deps --config-settings cmake.define.STEPSCOPE_WERROR=ON --wheel-dir $(WHEEL) .
 	touch $@
 
 # Twice: a wheel of the same version as before is installed only by force, and what it depends on
@@ -139,7 +139,7 @@ demo: $(DONE)/torch $(DONE)/package
 
 # --- make test
 
-TEST_PARTS := lint test-native test-js test-python test-paddle test-plain test-sanitized
+TEST_PARTS := lint test-native test-tsan test-js test-python test-paddle test-plain test-sanitized
 
 # All parts, also after one has failed; what failed is named at the end.
 test:
@@ -199,20 +199,40 @@ test-plain: $(VENV)-plain/done/test $(VENV)-plain/done/package
 test-gpu:
 	python3 -m pytest tests/frameworks/cuda
 
+# The C++ tests are written with doctest, of which Debian has a package for all processors. Where it
+# is not installed and cannot be fetched, they are left out, and cmake says so.
+DOCTEST := build/doctest/done
+
+$(DOCTEST):
+	@mkdir -p $(@D)
+	@[ -e /usr/include/doctest/doctest.h ] || ! command -v apt-get >/dev/null || { \
+		echo '--- fetching doctest-dev'; cd $(@D) && \
+		{ apt-get download -qq doctest-dev || { apt-get update -qq && apt-get download -qq doctest-dev; } } \
+		&& dpkg -x doctest-dev_*.deb . ; } 2>/dev/null || true
+	@[ ! -e /usr/include/doctest/doctest.h ] && [ ! -e $(@D)/usr/include/doctest/doctest.h ] || touch $@
+
 # The C++ core on its own, and then the extension module, under the address and
 # undefined-behaviour sanitizers.
 
 SANITIZED := build/sanitized
 TOOLS = PATH="$(CURDIR)/$(BIN):$$PATH"
 
-build-sanitized: $(DONE)/test
-	$(TOOLS) cmake -S . -B $(SANITIZED) -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Debug \
-		-DSTEPSCOPE_NATIVE_TESTS=ON -DSTEPSCOPE_SANITIZE=ON \
-		-DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+CMAKE = $(TOOLS) cmake -S . -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Debug \
+	-DCMAKE_INCLUDE_PATH="$(CURDIR)/build/doctest/usr/include" -DSTEPSCOPE_NATIVE_TESTS=ON \
+	-DSTEPSCOPE_WERROR=ON
+
+build-sanitized: $(DONE)/test $(DOCTEST)
+	$(CMAKE) -B $(SANITIZED) -DSTEPSCOPE_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
 	$(TOOLS) cmake --build $(SANITIZED) -j $(JOBS)
 
 test-native: build-sanitized
 	$(TOOLS) ctest --test-dir $(SANITIZED) --output-on-failure -j $(JOBS)
+
+# The lock-free core with acquire and release in the place of the kernel's barriers.
+test-tsan: $(DONE)/test $(DOCTEST)
+	$(CMAKE) -B build/tsan -DSTEPSCOPE_TSAN=ON
+	$(TOOLS) cmake --build build/tsan -j $(JOBS)
+	$(TOOLS) ctest --test-dir build/tsan --output-on-failure -j $(JOBS)
 
 SANITIZED_TESTS := $(addprefix tests/record/test_, endings.py ranges.py record_memory.py \
 	record_shapes.py record_stacks.py recorder.py robustness.py threads_and_forks.py) \
@@ -229,6 +249,7 @@ PRELOAD = $(shell $${CXX:-c++} -print-file-name=libasan.so) \
 test-sanitized: build-sanitized $(DONE)/torch $(DONE)/package
 	rm -rf $(SANITIZED)/package && mkdir $(SANITIZED)/package
 	cp -r src/stepscope $(SANITIZED)/package/
+	cp -r native/include $(SANITIZED)/package/stepscope/
 	rm -f $(SANITIZED)/package/stepscope/_native*.so
 	cp $(SANITIZED)/_native*.so $(SANITIZED)/package/stepscope/
 	LD_PRELOAD="$(strip $(PRELOAD))" ASAN_OPTIONS=detect_leaks=0 \

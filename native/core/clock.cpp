@@ -20,7 +20,7 @@ int64_t read_ns(clockid_t id) {
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
-// The counter serves where the kernel itself trusts it as its clock.
+// The counter is used where the kernel itself trusts it as its clock.
 ClockSource best_source() {
 #if defined(__aarch64__)
   return ClockSource::kCounter;

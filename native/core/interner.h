@@ -35,8 +35,8 @@ class Interner {
 
 uint64_t text_hash(std::string_view text);
 
-// A thread's own way to the ids of texts it has seen, so that no lock is taken for them. Each text
-// has two places: of those that meet there, the two latest are known.
+// A thread's cache of the ids of texts it has seen, so that no lock is taken for them. Each text
+// has two places: of the texts that share them, the latest two are cached.
 template <unsigned kBits>
 class TextCache {
  public:

@@ -76,9 +76,9 @@ MemoryBlocks::Change MemoryBlocks::remove(uintptr_t address) {
 // A release may come before its allocation, when another thread made that: it is kept to outdate
 // it.
 void ForgottenBlocks::note(const Record& event) {
-  LastEvent& last = last_[static_cast<uintptr_t>(event.sequence)];
+  LastEvent& last = last_[event.block.address];
   if (event.start_ticks < last.ticks) return;
-  last = {event.start_ticks, static_cast<int64_t>(event.end_ticks), Device::of(event.detail)};
+  last = {event.start_ticks, event.block.bytes, event.block.device};
   if (last_.size() <= room_) return;
   std::erase_if(last_, [](const auto& entry) { return entry.second.bytes == 0; });
   room_ = std::max(room_, 2 * last_.size());

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "lane.h"
+#include "stepscope/lane.h"
 
 namespace stepscope {
 namespace {

@@ -16,7 +16,7 @@
 #include "core/recording.h"
 #include "core/snapshot.h"
 #include "core/thread_state.h"
-#include "core_api.h"
+#include "stepscope/core_api.h"
 
 namespace stepscope {
 
@@ -33,7 +33,7 @@ class Recorder {
 
   static bool recording() { return shared_state.active.load(std::memory_order_relaxed) != nullptr; }
 
-  // The hot path. Null when nothing records.
+  // Begin and end slices. Null when nothing records.
   static OpenSlice* begin(const stepscope_begin& what);
   static OpenSlice* begin(Kind kind, std::string_view name, std::string_view detail,
                           uint32_t context);

@@ -20,7 +20,7 @@ constexpr uint64_t kLimitShare = 16;
 constexpr size_t kSmallestChunkRecords = 16;
 
 // Records of chunks that are gone, for the next recording: memory that the kernel has handed out
-// before needs no page fault, which is dearer than the record that runs into it. Without a lock, so
+// before needs no page fault, which costs more than the record that causes it. Without a lock, so
 // that a fork cannot leave it taken.
 constinit std::array<std::atomic<Record*>, 32> spare_records{};
 
@@ -129,7 +129,7 @@ void Recording::retire_all() {
   }
 }
 
-// Searched from the newest, where it is.
+// Searched from the newest: it is usually that.
 Chunk* Recording::retire_locked(Cursor& cursor) {
   const auto found = std::find_if(chunks_.rbegin(), chunks_.rend(),
                                   [&](const auto& chunk) { return chunk->cursor == &cursor; });

@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "core/interner.h"
 #include "core/memory_blocks.h"
-#include "lane.h"
+#include "stepscope/lane.h"
 
 namespace stepscope {
 

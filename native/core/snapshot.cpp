@@ -16,16 +16,18 @@ using Run = std::vector<const Record*>;
 // was lost: placing each at its number is a sort in linear time.
 Run in_begin_order(Run records) {
   if (records.empty()) return records;
-  const auto by_order = [](const Record* a, const Record* b) { return a->order < b->order; };
+  const auto by_order = [](const Record* a, const Record* b) {
+    return a->slice.order < b->slice.order;
+  };
   const auto [first, last] = std::minmax_element(records.begin(), records.end(), by_order);
-  const uint64_t lowest = (*first)->order;
-  const uint64_t places = (*last)->order - lowest + 1;
+  const uint64_t lowest = (*first)->slice.order;
+  const uint64_t places = (*last)->slice.order - lowest + 1;
   if (places > 4 * records.size()) {
     std::sort(records.begin(), records.end(), by_order);
     return records;
   }
   Run placed(places, nullptr);
-  for (const Record* record : records) placed[record->order - lowest] = record;
+  for (const Record* record : records) placed[record->slice.order - lowest] = record;
   std::erase(placed, nullptr);
   return placed;
 }
@@ -58,25 +60,19 @@ Run merge_by_start(std::vector<Run> runs) {
   return merged;
 }
 
-// Make changes of kBlock records, which are in order of time: what a release gave back, and what
-// was in use after each. The blocks that were there before the window count, too; a release of one
-// that was there before the recording is no change.
+// Work out the changes from kBlock records, which are in order of time: what a release gave back,
+// and what was in use after each. Blocks that were there before the window count, too; the release
+// of one that was there before the recording is not a change.
 std::vector<Record> changes_of(const Run& events, MemoryBlocks blocks, uint64_t start_ticks) {
   std::vector<Record> changes;
   for (const Record* event : events) {
-    const auto address = static_cast<uintptr_t>(event->sequence);
-    const auto bytes = static_cast<int64_t>(event->end_ticks);
+    const auto [address, bytes, device] = event->block;
     const MemoryBlocks::Change change =
-        bytes ? blocks.add(address, bytes, Device::of(event->detail)) : blocks.remove(address);
+        bytes ? blocks.add(address, bytes, device) : blocks.remove(address);
     if (!change.bytes || event->start_ticks < start_ticks) continue;
-    Record& made = changes.emplace_back(Record{});
-    made.kind = Kind::kMemory;
-    made.start_ticks = event->start_ticks;
-    made.thread = event->thread;
-    made.sequence = event->sequence;
-    made.end_ticks = static_cast<uint64_t>(change.bytes);
-    made.order = static_cast<uint64_t>(change.in_use);
-    made.detail = change.device.word();
+    Record& made = changes.emplace_back(*event);
+    made.kind = Kind::kMemoryChange;
+    made.change = {address, change.bytes, change.device, change.in_use, 0};
   }
   return changes;
 }
@@ -97,7 +93,7 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
   Inside::order_with_others();
   out.threads = recording.threads();
   std::set<std::pair<uint32_t, uint64_t>> open;
-  for (const Record& record : out.unfinished) open.emplace(record.thread, record.order);
+  for (const Record& record : out.unfinished) open.emplace(record.thread, record.slice.order);
 
   std::vector<Run> runs(out.threads.size());
   std::vector<Run> blocks(out.threads.size());
@@ -108,7 +104,7 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
   // A Python call that was in progress when the window began begins with it.
   const auto reaches_in = [&](const Record& record) {
     return record.kind == Kind::kPython && record.start_ticks < out.start_ticks &&
-           record.end_ticks > out.start_ticks && record.thread < runs.size();
+           record.slice.end_ticks > out.start_ticks && record.thread < runs.size();
   };
   for (const auto& [chunk, size] : out.chunks) {
     for (size_t i = 0; i < size; ++i) {
@@ -120,24 +116,24 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
         continue;
       }
       if (reaches_in(record)) [[unlikely]] {
-        if (!open.empty()) open.erase({record.thread, record.order});
+        if (!open.empty()) open.erase({record.thread, record.slice.order});
         Record& cut = out.entered_before.emplace_back(record);
         cut.start_ticks = out.start_ticks;
         runs[record.thread].push_back(&cut);
         continue;
       }
       if (!in_window(record)) continue;
-      if (record.kind == Kind::kMemory || record.kind == Kind::kOwner) {
-        (record.kind == Kind::kMemory ? out.memory : out.owners).push_back(&record);
+      if (record.kind == Kind::kMemoryChange || record.kind == Kind::kOwner) {
+        (record.kind == Kind::kOwner ? out.owners : out.memory).push_back(&record);
         continue;
       }
-      if (!open.empty()) open.erase({record.thread, record.order});
+      if (!open.empty()) open.erase({record.thread, record.slice.order});
       runs[record.thread].push_back(&record);
     }
   }
   for (Record& record : out.unfinished) {
     if (reaches_in(record)) record.start_ticks = out.start_ticks;
-    if (!in_window(record) || !open.contains({record.thread, record.order})) continue;
+    if (!in_window(record) || !open.contains({record.thread, record.slice.order})) continue;
     record.flags |= kUnfinished;
     runs[record.thread].push_back(&record);
   }

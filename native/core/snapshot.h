@@ -21,11 +21,11 @@ struct Snapshot {
   std::vector<std::string> texts;      // by label; an operator's overload behind kOverloadMark
   std::vector<std::string> inputs;     // of operators, encoded, by their number
   std::vector<const Record*> records;  // slices by start; into what stands at the end
-  std::vector<const Record*> memory;   // kMemory
+  std::vector<const Record*> memory;   // kMemoryChange
   std::vector<const Record*> owners;   // kOwner
 
   std::vector<ChunkView> chunks;
-  std::vector<Record> block_changes;  // kMemory, by time: made of kBlock
+  std::vector<Record> block_changes;  // kMemoryChange, by time: worked out from kBlock
   std::vector<Record> unfinished;
   std::deque<Record> entered_before;  // Python calls that were in progress when the window began
 };

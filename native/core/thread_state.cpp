@@ -48,8 +48,12 @@ ThreadInfo describe_this_thread() {
 }
 
 void push_free(OpenSlice*& list, OpenSlice* slice) {
-  slice->next_free = list;
+  slice->set_next(list);
   list = slice;
+}
+
+std::string with_overload(const char* name, const char* overload) {
+  return *overload ? std::string(name).append(1, kOverloadMark).append(overload) : name;
 }
 
 thread_local bool exited = false;
@@ -57,11 +61,12 @@ thread_local bool exited = false;
 }  // namespace
 
 [[maybe_unused]] const bool asked_the_kernel = [] {
-  shared_state.needs_fence = !register_membarrier();
+  shared_state.needs_fence = !register_membarrier() && !kOrdersItself;
   return true;
 }();
 
 void Inside::order_with_others() {
+  if constexpr (kOrdersItself) return membarrier_others();  // a fence for this thread, too
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!shared_state.needs_fence) membarrier_others();
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -102,8 +107,8 @@ void ThreadState::detach(ThreadState* state) {
   const std::lock_guard lock(all.mutex);
   std::erase(all.threads, state);
   while (state->free_slices) {
-    OpenSlice* slice = state->free_slices;
-    state->free_slices = slice->next_free;
+    OpenSlice* const slice = state->free_slices;
+    state->free_slices = slice->next();
     push_free(all.orphans, slice);
   }
   delete state;
@@ -116,7 +121,7 @@ void ThreadState::grow() {
   // where threads come and go there would be no end to it.
   for (size_t taken = 0; all.orphans && taken < kSlabSlices; ++taken) {
     OpenSlice* const slice = all.orphans;
-    all.orphans = slice->next_free;
+    all.orphans = slice->next();
     push_free(free_slices, slice);
   }
   if (free_slices) return;
@@ -133,11 +138,30 @@ void ThreadState::join(Recording& wanted) {
   in_tasks = false;
   cursor.next = cursor.end = nullptr;
   begun = 0;
-  close_short_way();
+  close_fast_path();
   looked = 0;
   names.fill({});
   texts.clear();
   inputs.clear();
+}
+
+uint32_t ThreadState::label_of(const stepscope_begin& what) {
+  const uint32_t changed = shared_state.names_changed.load(std::memory_order_relaxed);
+  if (names_changed != changed) [[unlikely]] {
+    names.fill({});
+    names_changed = changed;
+  }
+  if (!what.name_kind) return texts.find(recording->interner, what.name);
+  LastingName& lasting = name_at(what.name);
+  if (lasting.address == what.name) return lasting.label;
+  const uint8_t kind = what.name_kind(what.function);
+  if (kind == STEPSCOPE_NAME_PASSES) return texts.find(recording->interner, what.name);
+  const char* const overload = what.overload(what.function);
+  const uint32_t label = overload
+                             ? recording->interner.intern(with_overload(what.name, overload)).first
+                             : kIgnoredLabel;
+  if (kind == STEPSCOPE_NAME_LASTS) lasting = {what.name, label};
+  return label;
 }
 
 // The epoch is read first: where it is the newest, so is what is read after it.
@@ -165,7 +189,7 @@ void ThreadState::end_recording(Recording& recording) {
   Inside::order_with_others();
   for (const ThreadState* state : all.threads) {
     if (state == self) continue;
-    while (state->inside.load(std::memory_order_relaxed)) std::this_thread::yield();
+    while (state->inside.load(kHandshake)) std::this_thread::yield();
   }
   Inside::order_with_others();
   recording.retire_all();
@@ -177,13 +201,16 @@ std::vector<Record> ThreadState::open_slices(uint32_t generation, uint64_t end_t
   const std::lock_guard lock(all.mutex);
   for (const auto& slab : all.slabs) {
     for (const OpenSlice& slice : *slab) {
-      const uint64_t order = slice.order.load(std::memory_order_relaxed);
+      const uint64_t order = relaxed_load(slice.record.slice.order);
       if (order) candidates.emplace_back(&slice, order);
     }
   }
   Inside::order_with_others();
   std::vector<Record> copies(candidates.size());
-  for (size_t i = 0; i < candidates.size(); ++i) candidates[i].first->write(copies[i], end_ticks);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    racing_copy(copies[i], candidates[i].first->record);
+    copies[i].slice.end_ticks = end_ticks;
+  }
   // A slice that was used again before it was copied shows so after this: the one seen first has
   // ended and stands in a chunk.
   Inside::order_with_others();
@@ -191,9 +218,11 @@ std::vector<Record> ThreadState::open_slices(uint32_t generation, uint64_t end_t
   for (size_t i = 0; i < candidates.size(); ++i) {
     const auto& [slice, order] = candidates[i];
     const Record& copy = copies[i];
-    const bool same = slice->order.load(std::memory_order_relaxed) == order &&
-                      slice->thread == copy.thread && copy.order == order;
-    if (copy.generation == generation && same) open.push_back(copy);
+    Record now;
+    racing_copy(now, slice->record);
+    const bool same =
+        now.slice.order == order && copy.slice.order == order && now.thread == copy.thread;
+    if (copy.slice.generation == generation && same) open.push_back(copy);
   }
   return open;
 }

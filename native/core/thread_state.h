@@ -1,15 +1,16 @@
-// What a thread owns while it records, and how others know that it is not inside the recorder.
+// What a thread owns while it records, and how other threads know that it is outside the recorder.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "core/interner.h"
 #include "core/recording.h"
 #include "core/shared_state.h"
-#include "lane.h"
+#include "stepscope/lane.h"
 
 namespace stepscope {
 
@@ -36,24 +37,29 @@ struct ThreadState : Lane {
   OpenSlice* take_slice() {
     if (!free_slices) [[unlikely]]
       grow();
-    OpenSlice* slice = free_slices;
-    free_slices = slice->next_free;
+    OpenSlice* const slice = free_slices;
+    free_slices = slice->next();
     return slice;
   }
 
   // Become part of a recording: nothing of an earlier one is kept.
   void join(Recording& recording);
 
-  // See whether the short way is open, if that may have changed. The thread is part of the
+  // See whether the fast path is open, if that may have changed. The thread is part of the
   // recording.
   void look_again() {
-    if (looked != shared_state.epoch.load(std::memory_order_relaxed)) look();
+    if (looked != shared_state.epoch.load(kObserve)) look();
   }
-  void close_short_way() { epoch = 0; }
+  void close_fast_path() { epoch = 0; }
+
+  // The label of a name, and the number of an operator's encoded inputs. The thread is part of the
+  // recording, and inside.
+  uint32_t label_of(const stepscope_begin& what);
+  uint32_t inputs_of(std::string_view encoded) { return inputs.find(recording->inputs, encoded); }
 
   Recording* recording = nullptr;  // that it is part of; may be gone unless the lane is inside
   uint32_t looked = 0;             // the epoch in which it last did
-  Lane** bridge_slot = nullptr;    // where a bridge keeps its way to this lane
+  Lane** bridge_slot = nullptr;    // where a bridge keeps its pointer to this lane
   uint32_t names_changed = 0;      // what the names know of
   bool full = false;               // the limit was met: only ranges are still kept
   bool in_tasks = false;           // a range began inside an asyncio task
@@ -75,7 +81,7 @@ struct ThreadState : Lane {
 
 // Held while a thread uses what a recording owns. The thread that stops or reads a recording pays
 // for the ordering: order_with_others() makes every other thread pass a full barrier, so that what
-// was seen of it before stands after all that it did before. Where the kernel cannot do that, each
+// was seen of it before comes after all that it did before. Where the kernel cannot do that, each
 // entry and exit pays with a fence.
 class Inside {
  public:
@@ -94,8 +100,9 @@ class Inside {
 
  private:
   static void fence() {
-    if (shared_state.needs_fence.load(std::memory_order_relaxed)) [[unlikely]] {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
+    if constexpr (!kOrdersItself) {
+      if (shared_state.needs_fence.load(std::memory_order_relaxed)) [[unlikely]]
+        std::atomic_thread_fence(std::memory_order_seq_cst);
     }
   }
 

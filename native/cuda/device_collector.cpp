@@ -45,7 +45,7 @@ constexpr std::string_view kDriverCalls[] = {
     "cuMemAlloc",       "cuMemFree",           "cuMemHostAlloc",     "cuMemCreate",
     "cuMemMap",         "cuMemUnmap",          "cuMemRelease"};
 
-// Buffers go round: making a new one costs page faults on the thread that launches.
+// Buffers are used again: making a new one costs page faults on the thread that launches.
 class BufferPool {
  public:
   uint8_t* take() {
@@ -146,7 +146,7 @@ void turn_off(State& s) {
   }
 }
 
-void turn_on(State& s, bool all_calls) {
+void turn_on(State& s) {
   const cupti::Library& library = *s.library;
   if (library.get_thread_id_type) library.get_thread_id_type(&s.thread_id_type);
   if (library.set_thread_id_type) library.set_thread_id_type(cupti::kSystemThreadIds);
@@ -160,7 +160,6 @@ void turn_on(State& s, bool all_calls) {
     turn_off(s);
     throw;
   }
-  if (all_calls) return;
   s.silenced_runtime =
       silence(library, cupti::kRuntimeDomain, library.enable_runtime_function, kRuntimeCalls);
   s.silenced_driver =
@@ -230,13 +229,13 @@ uint32_t DeviceCollector::load(const std::string& path) {
   return version;
 }
 
-uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, bool all_calls) {
+uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (!s.library) throw std::runtime_error("CUPTI is not loaded");
   if (s.users == 0) {
     s.records.reset(limit_bytes, keep_newest);
-    turn_on(s, all_calls);
+    turn_on(s);
   }
   ++s.users;
   return Clock::ticks();
@@ -269,7 +268,7 @@ std::string DeviceCollector::function_name(DeviceRecordKind kind, uint32_t funct
 }
 
 void DeviceCollector::forget_after_fork() {
-  // The mutexes may be held by threads that are no more: leave all of it behind.
+  // The mutexes may be held by threads that no longer exist: leave all of it behind.
   State& s = state();
   new (&s.mutex) std::mutex;
   s.users = 0;

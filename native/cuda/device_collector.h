@@ -13,9 +13,9 @@ class DeviceCollector {
   // Use the CUPTI at `path`, once for the process; returns its version. Throws std::runtime_error.
   static uint32_t load(const std::string& path);
 
-  // Record from now on; returns the moment, for stop(). `all_calls` keeps the ones that neither
-  // launch, copy, wait nor allocate, too. Throws std::runtime_error when CUPTI refuses.
-  static uint64_t start(uint64_t limit_bytes, bool keep_newest, bool all_calls);
+  // Record from now on, but for calls that neither launch, copy, wait nor allocate; returns the
+  // moment, for stop(). Throws std::runtime_error when CUPTI refuses.
+  static uint64_t start(uint64_t limit_bytes, bool keep_newest);
 
   // Wait for the devices, and return what started since. CUPTI is left alone when nobody else
   // records.

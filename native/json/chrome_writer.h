@@ -36,7 +36,7 @@ struct EventTable {
   std::span<const uint32_t> track;
   Pairs args;
   Pairs fields;  // what stands beside args
-  // Paddle's way: names end with the duration, args begin with the times since this one.
+  // As Paddle writes it: names end with the duration, args begin with the times since this one.
   std::optional<int64_t> origin_ns;
 };
 

@@ -26,7 +26,7 @@ inline bool take_eight_digits(const char* p, uint64_t& value) {
 }
 
 // Adds the digits at p to the value; more than kMaxShortDigits may overflow it. The text must be
-// followed by eight bytes that can be read, the first of which is no digit.
+// followed by eight bytes that can be read, the first of which is not a digit.
 inline constexpr int kMaxShortDigits = 18;
 inline const char* scan_digits(const char* p, uint64_t& value) {
   if constexpr (std::endian::native == std::endian::little) {
@@ -47,7 +47,7 @@ inline constexpr int kMaxShortTimeDigits = 16;  // of whole microseconds; as ns 
 struct Time {
   int64_t ns = 0;     // rounded down
   int32_t rest = 0;   // what is left, in millionths of a ns
-  bool valid = true;  // false: the text is no number; ns is 0
+  bool valid = true;  // false: the text is not a number; ns is 0
   bool clamped = false;
 };
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "core/nesting.h"
-#include "lane.h"
+#include "stepscope/lane.h"
 
 namespace stepscope::json {
 namespace {

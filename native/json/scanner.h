@@ -43,7 +43,7 @@ inline uint64_t nibble_mask(uint8x16_t hits) {
 }
 #endif
 
-// The first character that is no white space; control characters count as white space. Runs are
+// The first character that is not white space; control characters count as white space. Runs are
 // short: eight bytes in a general register take less time than sixteen in a vector.
 inline const char* skip_space(const char* p) {
   if (static_cast<unsigned char>(p[0]) > ' ') return p;

@@ -12,7 +12,7 @@ void append_utf8(std::string& out, uint32_t code);
 
 bool is_utf8(std::string_view text);
 
-// Each part that is no UTF-8 becomes one U+FFFD, as Unicode recommends.
+// Each part that is not UTF-8 becomes one U+FFFD, as Unicode recommends.
 std::string replace_invalid_utf8(std::string_view text);
 
 }  // namespace stepscope::json

@@ -72,7 +72,7 @@ struct NodeTrees {
 
   bool has_version = false;
   bool ends_early = false;
-  bool is_broken = false;  // from broken_at on it is no protobuf
+  bool is_broken = false;  // from broken_at on it is not protobuf
   uint64_t broken_at = 0;
 };
 

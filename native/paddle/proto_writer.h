@@ -44,7 +44,7 @@ struct DeviceNodes {
   Ids name;
   std::span<const uint8_t> type;
   Numbers start_ns, duration_ns, device, context, stream, correlation;
-  Ids info;  // a number of Texts::encoded: the details that are no integers
+  Ids info;  // a number of Texts::encoded: the details that are not integers
   // Of kernels: registers, static and dynamic shared memory, local memory per thread and in all,
   // queued, submitted, completed. Of copies: bytes. Of memory that is set: bytes, value.
   std::vector<Numbers> details;

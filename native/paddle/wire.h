@@ -21,7 +21,7 @@ enum class Got : uint8_t {
   kField,
   kEnd,
   kCut,     // the field reaches beyond the end of the message
-  kBroken,  // what follows is no field
+  kBroken,  // what follows is not a field
 };
 
 class WireReader {

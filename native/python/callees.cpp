@@ -9,7 +9,7 @@
 namespace stepscope {
 namespace {
 
-// pybind11 binds its functions to an object that holds the PyMethodDef, too: it is no self.
+// pybind11 binds its functions to an object that holds the PyMethodDef, too: that is not a `self`.
 bool is_holder(PyObject* self) {
   return PyCapsule_CheckExact(self) ||
          std::string_view(Py_TYPE(self)->tp_name).find("pybind11_detail_function_record") !=

@@ -1,11 +1,13 @@
-// Native vectors as NumPy arrays, without a copy.
+// Native vectors as NumPy arrays, without a copy, and tables of them.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,58 @@ Column<T> to_column(std::vector<T>&& values) {
                           [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return Column<T>(data, {size}, owner);
 }
+
+template <typename T>
+constexpr const char* dtype_name() {
+  if constexpr (std::is_same_v<T, int64_t>) return "int64";
+  if constexpr (std::is_same_v<T, int32_t>) return "int32";
+  if constexpr (std::is_same_v<T, uint32_t>) return "uint32";
+  if constexpr (std::is_same_v<T, uint8_t>) return "uint8";
+}
+
+// Columns over rows, each with its name and type, so that whoever reads them can check both.
+template <typename Row>
+class Table {
+ public:
+  explicit Table(const std::vector<Row>& rows) : rows_(rows) {}
+
+  template <typename T, typename Field>
+  void column(const char* name, const Field& field) {
+    std::vector<T> values;
+    values.reserve(rows_.size());
+    for (const Row& row : rows_) values.push_back(static_cast<T>(field(record_of(row))));
+    add<T>(name, nanobind::cast(to_column(std::move(values))));
+  }
+
+  // A column that most recordings do not need: None when all of it is 0.
+  template <typename T, typename Field>
+  void column_if_any(const char* name, const Field& field) {
+    for (const Row& row : rows_) {
+      if (field(record_of(row))) return column<T>(name, field);
+    }
+    add<T>(name, nanobind::none());
+  }
+
+  nanobind::dict columns;
+  nanobind::list types;  // (name, dtype), in order
+
+ private:
+  static const auto& record_of(const Row& row) {
+    if constexpr (std::is_pointer_v<Row>) {
+      return *row;
+    } else {
+      return row;
+    }
+  }
+
+  template <typename T>
+  void add(const char* name, nanobind::object values) {
+    columns[name] = std::move(values);
+    types.append(nanobind::make_tuple(name, dtype_name<T>()));
+  }
+
+  const std::vector<Row>& rows_;
+};
 
 template <typename T>
 std::span<const T> as_span(const ColumnView<T>& view) {

@@ -1,4 +1,4 @@
-// Device activity's Python face: CUPTI on and off, and what it told as columns.
+// Device activity for Python: CUPTI on and off, and what it recorded as columns.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,21 +9,12 @@
 #include "cuda/device_collector.h"
 #include "python/columns.h"
 #include "python/module.h"
+#include "python/recorded_tables.h"
 
 namespace nb = nanobind;
 
 namespace stepscope {
 namespace {
-
-using Records = std::vector<DeviceRecord>;
-
-template <typename T, typename Field>
-Column<T> column(const Records& records, Field field) {
-  std::vector<T> values;
-  values.reserve(records.size());
-  for (const DeviceRecord& record : records) values.push_back(static_cast<T>(field(record)));
-  return to_column(std::move(values));
-}
 
 // Calls are numbered by CUPTI: give their names a place behind those of the device's work.
 void name_calls(DeviceColumns* columns) {
@@ -54,6 +45,25 @@ nb::list names_of(const std::vector<std::string>& names) {
   return list;
 }
 
+Table<DeviceRecord> table_of(const std::vector<DeviceRecord>& records, const TickMap& map) {
+  using R = DeviceRecord;
+  Table<R> table(records);
+  table.column<int64_t>("start_ns", [&](const R& r) { return map.ns(r.start_ticks); });
+  table.column<int64_t>("duration_ns",
+                        [&](const R& r) { return map.ns(r.end_ticks) - map.ns(r.start_ticks); });
+  table.column<uint8_t>("kind", [](const R& r) { return r.kind; });
+  table.column<uint32_t>("name", [](const R& r) { return r.name; });
+  table.column<int64_t>("correlation", [](const R& r) { return r.correlation; });
+  table.column<int64_t>("device", [](const R& r) { return r.device; });
+  table.column<int64_t>("context", [](const R& r) { return r.context; });
+  table.column<int64_t>("stream", [](const R& r) { return r.stream; });
+  table.column<uint32_t>("shape", [](const R& r) { return r.shape; });
+  table.column<int64_t>("bytes", [](const R& r) { return r.bytes; });
+  table.column<int64_t>("graph", [](const R& r) { return r.graph; });
+  table.column<int64_t>("graph_node", [](const R& r) { return r.graph_node; });
+  return table;
+}
+
 nb::dict stop(uint64_t since_ticks) {
   DeviceColumns columns;
   TickMap map;
@@ -63,22 +73,7 @@ nb::dict stop(uint64_t since_ticks) {
     name_calls(&columns);
     map = TickMap().closed();
   }
-  const Records& records = columns.records;
-  using R = DeviceRecord;
-  nb::dict out;
-  out["start_ns"] = column<int64_t>(records, [&map](const R& r) { return map.ns(r.start_ticks); });
-  out["duration_ns"] = column<int64_t>(
-      records, [&map](const R& r) { return map.ns(r.end_ticks) - map.ns(r.start_ticks); });
-  out["kind"] = column<uint8_t>(records, [](const R& r) { return r.kind; });
-  out["name"] = column<uint32_t>(records, [](const R& r) { return r.name; });
-  out["correlation"] = column<int64_t>(records, [](const R& r) { return r.correlation; });
-  out["device"] = column<int64_t>(records, [](const R& r) { return r.device; });
-  out["context"] = column<int64_t>(records, [](const R& r) { return r.context; });
-  out["stream"] = column<int64_t>(records, [](const R& r) { return r.stream; });
-  out["shape"] = column<uint32_t>(records, [](const R& r) { return r.shape; });
-  out["bytes"] = column<int64_t>(records, [](const R& r) { return r.bytes; });
-  out["graph"] = column<int64_t>(records, [](const R& r) { return r.graph; });
-  out["graph_node"] = column<int64_t>(records, [](const R& r) { return r.graph_node; });
+  nb::dict out = table_of(columns.records, map).columns;
   out["names"] = names_of(columns.names);
   out["shapes"] = shape_column(columns.shapes);
   out["lost"] = columns.lost;
@@ -87,10 +82,12 @@ nb::dict stop(uint64_t since_ticks) {
 
 }  // namespace
 
+nb::list device_column_types() { return table_of({}, TickMap()).types; }
+
 void bind_cuda(nb::module_& m) {
   m.def("load_cupti", &DeviceCollector::load, nb::arg("path"));
   m.def("start_cuda", &DeviceCollector::start, nb::arg("limit_bytes"), nb::arg("keep_newest"),
-        nb::arg("all_calls"), nb::call_guard<nb::gil_scoped_release>());
+        nb::call_guard<nb::gil_scoped_release>());
   m.def("stop_cuda", &stop, nb::arg("since_ticks"));
   m.def("forget_cuda_after_fork", &DeviceCollector::forget_after_fork);
 }

@@ -41,7 +41,7 @@ thread_local uintptr_t stack_begin __attribute__((tls_model("initial-exec"))) = 
 thread_local uintptr_t stack_reserve __attribute__((tls_model("initial-exec"))) = 0;
 
 [[gnu::noinline]] void find_stack() {
-  stack_begin = 1;  // of a size of 0: where it is not known, all goes on
+  stack_begin = 1;  // where it is not known, the stack never counts as short
   pthread_attr_t attributes;
   if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
   void* begin = nullptr;

@@ -1,5 +1,5 @@
-// Python 3.11: Python calls seen by evaluating their frames (PEP 523), which costs a fifth of a
-// profile function: while a thread has one, the interpreter runs every instruction the slow way.
+// Python 3.11: Python calls seen by evaluating their frames (PEP 523), at a fifth of the cost of a
+// profile function: while a thread has one, the interpreter runs every instruction slowly.
 //
 // The profile function stays, for functions written in C, but is asleep while the code of a library
 // runs. All needs the GIL.

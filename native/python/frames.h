@@ -1,8 +1,8 @@
 // The Python frames of the calling thread: where each of them stands.
 //
-// Two ways lead to them. The interpreter's own structures can be read without the GIL (the thread
+// They are read in one of two ways. The interpreter's own structures need no GIL (the thread
 // that asks is the one whose frames they are: nothing changes them meanwhile) in a few ns a frame;
-// they change with each release of CPython, so this way is there only for those it was tested with.
+// they change with each release of CPython, so they are read only in those that were tested.
 // The public API serves everywhere, needs the GIL and makes an object a frame.
 #pragma once
 
@@ -68,7 +68,8 @@ struct Frame {
 // same frames as the public API. Needs the GIL.
 bool internal_frames_work();
 
-// By the public API from now on, or by the better way that works (which needs the GIL to be found).
+// Use the public API from now on, or the internal structures where they work (finding that out
+// needs the GIL).
 void use_public_frames(bool only_public);
 bool uses_public_frames();
 

@@ -1,7 +1,12 @@
 #include "python/module.h"
 
 NB_MODULE(_native, m) {
-  // What a program still records with as it exits is no leak of ours to report to its user.
+#if defined(Py_GIL_DISABLED)
+  // Python's lock guards much of what follows.
+  throw nanobind::import_error(
+      "Stepscope does not work with free-threaded builds of Python yet: use the default build");
+#endif
+  // What a program still records with as it exits is not a leak to report to its user.
   nanobind::set_leak_warnings(false);
   stepscope::bind_call_notes(m);
   stepscope::bind_calls(m);

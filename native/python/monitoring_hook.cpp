@@ -1,5 +1,5 @@
-// Python 3.12 and later: callbacks for sys.monitoring. They see all threads, also new ones, and
-// need not be taken away from another profiler.
+// Python 3.12 and later: callbacks for sys.monitoring. They see all threads, new ones as well,
+// and several tools may use it at once.
 #include "python/calls.h"
 
 #if PY_VERSION_HEX >= 0x030C0000

@@ -1,5 +1,5 @@
-// What blocks of memory hold, as the program's own objects tell: they are asked in every step of a
-// training, so it is done here and not in Python.
+// What blocks of memory hold, as the program's own objects say. They are asked in every step of a
+// training, so this is done here and not in Python.
 #include <Python.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
@@ -180,7 +180,7 @@ class OwnerHooks {
       const nb::object gradient = attribute(parameter, names().grad);
       if (gradient && !gradient.is_none())
         note(called(gradient, names().data_ptr), bytes, device, kGradient);
-      PyErr_Clear();  // a statement less is no reason to break a training
+      PyErr_Clear();  // a missing statement is no reason to break a training
     }
     if (known->others.size()) listener_.attr("tell_gradients")(known->others);
   }
@@ -262,7 +262,7 @@ class OwnerHooks {
     if (is_whole_on_cpu) {
       const bool is_made = !is(tensor, names().grad_fn, Py_None);
       const int64_t address = is_made ? 0 : called(tensor, names().data_ptr);
-      if (address > 0) note(address, number(attribute(tensor, names().nbytes)), Device{}, kInput);
+      if (address > 0) note(address, number(attribute(tensor, names().nbytes)), kCpuDevice, kInput);
       PyErr_Clear();
     } else {
       PyErr_Clear();

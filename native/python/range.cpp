@@ -1,11 +1,9 @@
 // record_function: the user's range, as a C type whose `with` block costs tens of nanoseconds.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "python/range.h"
+
 #include <structmember.h>
 
-#include <memory>
-#include <string_view>
-#include <vector>
+#include <iterator>
 
 #include "core/recorder.h"
 #include "python/context.h"
@@ -15,43 +13,11 @@
 namespace stepscope {
 namespace {
 
-struct Range {
-  PyObject_HEAD PyObject* name;
-  PyObject* args;              // null: None
-  std::string_view name_utf8;  // both filled when first recorded
-  std::string_view args_utf8;
-  OpenSlice* open;                     // the latest entry that has not left
-  std::vector<OpenSlice*>* also_open;  // earlier ones, when it is entered again before it left
-  uint32_t unrecorded;                 // entries made while nothing recorded, not yet left
-};
-
 PyTypeObject* range_type = nullptr;
-
-// ---- entering and leaving
 
 bool encode_texts(Range* self) {
   return utf8_of(&self->name, &self->name_utf8) &&
          (!self->args || utf8_of(&self->args, &self->args_utf8));
-}
-
-bool enter(Range* self) {
-  if (!Recorder::recording()) {
-    ++self->unrecorded;
-    return true;
-  }
-  if (!self->name_utf8.data() && !encode_texts(self)) return false;
-  OpenSlice* const slice =
-      Recorder::begin(Kind::kRange, self->name_utf8, self->args_utf8, current_context());
-  if (!slice) {
-    ++self->unrecorded;
-    return true;
-  }
-  if (self->open) {
-    if (!self->also_open) self->also_open = new std::vector<OpenSlice*>;
-    self->also_open->push_back(self->open);
-  }
-  self->open = slice;
-  return true;
 }
 
 // One object may be entered by several threads and tasks at once: the entry that leaves is the
@@ -61,7 +27,7 @@ OpenSlice* take_own(Range* self) {
   const uint32_t context = current_context();
   const uint32_t thread = Recorder::thread();
   const auto is_own = [&](const OpenSlice* slice) {
-    return slice->thread == thread && slice->context == context;
+    return slice->record.thread == thread && slice->record.slice.context == context;
   };
   OpenSlice* own = self->open;
   std::vector<OpenSlice*>* const earlier = self->also_open;
@@ -85,134 +51,6 @@ OpenSlice* take_own(Range* self) {
   }
   return own;
 }
-
-void leave(Range* self) {
-  OpenSlice* slice = self->open;
-  if (!slice) {
-    if (self->unrecorded) --self->unrecorded;
-    return;
-  }
-  if (self->unrecorded || (self->also_open && !self->also_open->empty())) [[unlikely]] {
-    slice = take_own(self);
-    if (!slice) return;
-  } else {
-    self->open = nullptr;
-  }
-  Recorder::end(slice);
-}
-
-// ---- bound methods: what `with` looks up. A C function bound by CPython is an allocation that the
-// garbage collector tracks; these come from a free list, where they keep the reference to their
-// type.
-
-struct BoundMethod {
-  PyObject_HEAD vectorcallfunc call;
-  Range* range;
-};
-
-PyTypeObject* bound_type = nullptr;
-BoundMethod* spare_methods[8];
-int spare_count = 0;
-
-PyObject* bind(Range* range, vectorcallfunc call) {
-  BoundMethod* method = nullptr;
-  if (spare_count) {
-    method = spare_methods[--spare_count];
-    Py_SET_REFCNT(reinterpret_cast<PyObject*>(method), 1);
-  } else {
-    method = PyObject_New(BoundMethod, bound_type);
-    if (!method) return nullptr;
-  }
-  method->call = call;
-  Py_INCREF(range);
-  method->range = range;
-  return reinterpret_cast<PyObject*>(method);
-}
-
-void bound_dealloc(PyObject* object) {
-  auto* method = reinterpret_cast<BoundMethod*>(object);
-  Py_DECREF(method->range);
-  if (spare_count < static_cast<int>(std::size(spare_methods))) {
-    spare_methods[spare_count++] = method;
-    return;
-  }
-  PyTypeObject* type = Py_TYPE(object);
-  PyObject_Free(object);
-  Py_DECREF(type);
-}
-
-PyObject* call_enter(PyObject* callable, PyObject* const*, size_t, PyObject*) {
-  Range* range = reinterpret_cast<BoundMethod*>(callable)->range;
-  if (!enter(range)) return nullptr;
-  Py_INCREF(range);
-  return reinterpret_cast<PyObject*>(range);
-}
-
-// Returns None: an exception inside the block goes on.
-PyObject* call_exit(PyObject* callable, PyObject* const*, size_t, PyObject*) {
-  leave(reinterpret_cast<BoundMethod*>(callable)->range);
-  Py_RETURN_NONE;
-}
-
-PyMemberDef bound_members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(BoundMethod, call), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr}};
-PyType_Slot bound_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&bound_dealloc)},
-                             {Py_tp_call, reinterpret_cast<void*>(&PyVectorcall_Call)},
-                             {Py_tp_members, bound_members},
-                             {0, nullptr}};
-PyType_Spec bound_spec = {
-    "stepscope._native._BoundMethod", sizeof(BoundMethod), 0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    bound_slots};
-
-// ---- the descriptors that bind them
-
-struct MethodDescriptor {
-  PyObject_HEAD vectorcallfunc call;
-};
-
-PyObject* descriptor_get(PyObject* descriptor, PyObject* instance, PyObject*) {
-  if (!instance || !PyObject_TypeCheck(instance, range_type)) {
-    Py_INCREF(descriptor);
-    return descriptor;
-  }
-  return bind(reinterpret_cast<Range*>(instance),
-              reinterpret_cast<MethodDescriptor*>(descriptor)->call);
-}
-
-// type.__enter__(range), as contextlib.ExitStack calls it.
-PyObject* descriptor_call(PyObject* descriptor, PyObject* args, PyObject*) {
-  PyObject* instance = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : nullptr;
-  if (!instance || !PyObject_TypeCheck(instance, range_type)) {
-    PyErr_SetString(PyExc_TypeError, "this method needs a record_function object");
-    return nullptr;
-  }
-  PyObject* bound = descriptor_get(descriptor, instance, nullptr);
-  if (!bound) return nullptr;
-  PyObject* result = PyObject_CallNoArgs(bound);
-  Py_DECREF(bound);
-  return result;
-}
-
-PyType_Slot descriptor_slots[] = {{Py_tp_descr_get, reinterpret_cast<void*>(&descriptor_get)},
-                                  {Py_tp_call, reinterpret_cast<void*>(&descriptor_call)},
-                                  {0, nullptr}};
-PyType_Spec descriptor_spec = {"stepscope._native._RangeMethod", sizeof(MethodDescriptor), 0,
-                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-                               descriptor_slots};
-
-bool add_method(PyTypeObject* descriptor_type, const char* name, vectorcallfunc call) {
-  auto* descriptor = PyObject_New(MethodDescriptor, descriptor_type);
-  if (!descriptor) return false;
-  descriptor->call = call;
-  PyObject* object = reinterpret_cast<PyObject*>(descriptor);
-  const int failed = PyObject_SetAttrString(reinterpret_cast<PyObject*>(range_type), name, object);
-  Py_DECREF(object);
-  return !failed;
-}
-
-// ---- the type
 
 // Most ranges are made, entered once and dropped. They, too, keep the reference to their type.
 Range* spare_ranges[16];
@@ -300,7 +138,7 @@ PyObject* call_slowly(SlowCall call, PyObject* type, PyObject* const* args, Py_s
   return result;
 }
 
-// record_function("name"), without the tuple that the slow way builds.
+// record_function("name"), without building the tuple that tp_new takes.
 PyObject* range_vectorcall(PyObject* type, PyObject* const* args, size_t nargsf,
                            PyObject* keywords) {
   const Py_ssize_t count = PyVectorcall_NARGS(nargsf);
@@ -399,16 +237,45 @@ PyType_Spec range_spec = {"stepscope.record_function", sizeof(Range), 0,
 
 }  // namespace
 
-void bind_range(nanobind::module_& m) {
-  bound_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&bound_spec));
-  auto* descriptor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&descriptor_spec));
-  range_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&range_spec));
-  if (!bound_type || !descriptor_type || !range_type) throw nanobind::python_error();
-  range_type->tp_vectorcall = &range_vectorcall;
-  if (!add_method(descriptor_type, "__enter__", &call_enter) ||
-      !add_method(descriptor_type, "__exit__", &call_exit)) {
-    throw nanobind::python_error();
+bool enter(Range* self) {
+  if (!Recorder::recording()) {
+    ++self->unrecorded;
+    return true;
   }
+  if (!self->name_utf8.data() && !encode_texts(self)) return false;
+  OpenSlice* const slice =
+      Recorder::begin(Kind::kRange, self->name_utf8, self->args_utf8, current_context());
+  if (!slice) {
+    ++self->unrecorded;
+    return true;
+  }
+  if (self->open) {
+    if (!self->also_open) self->also_open = new std::vector<OpenSlice*>;
+    self->also_open->push_back(self->open);
+  }
+  self->open = slice;
+  return true;
+}
+
+void leave(Range* self) {
+  OpenSlice* slice = self->open;
+  if (!slice) {
+    if (self->unrecorded) --self->unrecorded;
+    return;
+  }
+  if (self->unrecorded || (self->also_open && !self->also_open->empty())) [[unlikely]] {
+    slice = take_own(self);
+    if (!slice) return;
+  } else {
+    self->open = nullptr;
+  }
+  Recorder::end(slice);
+}
+
+void bind_range(nanobind::module_& m) {
+  range_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&range_spec));
+  if (!range_type || !add_range_methods(range_type)) throw nanobind::python_error();
+  range_type->tp_vectorcall = &range_vectorcall;
   if (PyModule_AddFunctions(m.ptr(), range_functions) < 0) throw nanobind::python_error();
   m.attr("record_function") = nanobind::handle(reinterpret_cast<PyObject*>(range_type));
   Recorder::set_context_source(&current_context_without_gil);

@@ -15,7 +15,7 @@
 #include "core/recorder.h"
 #include "python/code_names.h"
 #include "python/columns.h"
-#include "python/frames.h"  // first: it wants Python.h in its own way
+#include "python/frames.h"  // needs Python.h with its own macros
 #include "python/module.h"
 
 namespace nb = nanobind;

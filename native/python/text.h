@@ -12,7 +12,7 @@ namespace stepscope {
 // set.
 bool utf8_of(PyObject** holder, std::string_view* text);
 
-// Text of a file may be anything; nanobind's own conversion raises on what is no UTF-8.
+// Text of a file may be anything; nanobind's own conversion raises on what is not UTF-8.
 nanobind::str to_str(std::string_view text);
 
 }  // namespace stepscope

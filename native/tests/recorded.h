@@ -23,7 +23,7 @@ inline OpenSlice* enter(std::string_view name, std::string_view detail = {}) {
   return Recorder::begin(Kind::kRange, name, detail, 0);
 }
 
-// As a bridge does it: the short way, else the long one. The overload plays the part of the
+// As a bridge does it: the fast path, else the slow one. The overload plays the part of the
 // framework's function object.
 inline OpenSlice* enter_operator(const char* name, const char* overload = "") {
   stepscope_begin what{};
@@ -31,21 +31,18 @@ inline OpenSlice* enter_operator(const char* name, const char* overload = "") {
   what.function = overload;
   what.name_kind = [](const void*) { return uint8_t{STEPSCOPE_NAME_UNKNOWN}; };
   what.overload = [](const void* function) { return static_cast<const char*>(function); };
-  what.sequence = 7;
   what.thread = 3;
-  what.kind = STEPSCOPE_OPERATOR;
+  what.facts.sequence = 7;
+  what.facts.kind = Kind::kOperator;
   const stepscope_core_api& core = Recorder::core_api();
   thread_local Lane* lane = nullptr;
   if (!lane) lane = core.lane(&lane);
-  OpenSlice* const slice = !lane ? nullptr : lane->begin([&](OpenSlice& begun) {
-    begun.label = core.label(lane, &what);
-    begun.sequence = what.sequence;
-    begun.context = begun.forward_thread = begun.detail = begun.stack = 0;
-    begun.kind = Kind::kOperator;
-    begun.flags = 0;
-    return begun.label != kIgnoredLabel;
+  OpenSlice* const slice = !lane ? nullptr : lane->begin([&](SliceFacts& facts) {
+    facts = what.facts;
+    facts.label = core.label(lane, &what);
+    return facts.label != kIgnoredLabel;
   });
-  return slice ? slice : static_cast<OpenSlice*>(core.begin(&what));
+  return slice ? slice : OpenSlice::of(core.begin(&what));
 }
 
 inline void leave(OpenSlice* slice) {
@@ -55,7 +52,8 @@ inline void leave(OpenSlice* slice) {
 
 inline std::vector<std::string> names(const Snapshot& snapshot) {
   std::vector<std::string> found;
-  for (const Record* record : snapshot.records) found.push_back(snapshot.texts[record->label]);
+  for (const Record* record : snapshot.records)
+    found.push_back(snapshot.texts[record->slice.label]);
   return found;
 }
 

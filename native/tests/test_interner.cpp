@@ -1,9 +1,10 @@
 // Names to numbers: equal texts have equal numbers, whatever address they come from.
+#include <doctest/doctest.h>
+
 #include <memory>
 #include <string>
 #include <thread>
 
-#include "check.h"
 #include "core/interner.h"
 
 using namespace stepscope;
@@ -11,7 +12,7 @@ using std::string_literals::operator""s;
 
 namespace {
 
-void the_empty_text_is_number_0() {
+TEST_CASE("the empty text is number 0") {
   Interner interner;
   TextCache<7> cache;
   CHECK_EQ(interner.intern("").first, 0U);
@@ -19,7 +20,7 @@ void the_empty_text_is_number_0() {
   CHECK_EQ(interner.texts().size(), 1U);
 }
 
-void equal_texts_have_equal_numbers() {
+TEST_CASE("equal texts have equal numbers") {
   Interner interner;
   TextCache<7> cache;
   TextCache<7> other;
@@ -31,7 +32,7 @@ void equal_texts_have_equal_numbers() {
   CHECK_EQ(interner.texts()[first], "aten::add");
 }
 
-void more_names_than_slots_and_names_that_look_alike() {
+TEST_CASE("more names than slots and names that look alike") {
   Interner interner;
   TextCache<7> cache;
   std::vector<std::string> names;
@@ -49,7 +50,7 @@ void more_names_than_slots_and_names_that_look_alike() {
   CHECK_EQ(interner.texts().size(), names.size() + 1);
 }
 
-void a_cleared_cache_forgets_the_other_recordings_numbers() {
+TEST_CASE("a cleared cache forgets the other recordings numbers") {
   TextCache<7> cache;
   const std::string name = "aten::add";
   const auto old = std::make_unique<Interner>();
@@ -60,7 +61,7 @@ void a_cleared_cache_forgets_the_other_recordings_numbers() {
   CHECK_EQ(cache.find(fresh, name), 1U);
 }
 
-void threads_agree() {
+TEST_CASE("threads agree") {
   Interner interner;
   std::vector<std::thread> threads;
   std::vector<std::vector<uint32_t>> seen(8);
@@ -76,12 +77,3 @@ void threads_agree() {
 }
 
 }  // namespace
-
-int main() {
-  the_empty_text_is_number_0();
-  equal_texts_have_equal_numbers();
-  more_names_than_slots_and_names_that_look_alike();
-  a_cleared_cache_forgets_the_other_recordings_numbers();
-  threads_agree();
-  return testing::result("interner");
-}

@@ -1,10 +1,11 @@
-// The short way of recording: when it is open, and that it records what the long one does.
+// The fast path of recording: when it is open, and that it records what the slow one does.
+#include <doctest/doctest.h>
+
 #include <array>
 #include <set>
 #include <string>
 #include <thread>
 
-#include "check.h"
 #include "core/clock.h"
 #include "recorded.h"
 
@@ -23,30 +24,31 @@ OpenSlice* enter_lasting(const char* name, const char* overload) {
   what.function = overload;
   what.name_kind = [](const void*) { return uint8_t{STEPSCOPE_NAME_LASTS}; };
   what.overload = [](const void* function) { return static_cast<const char*>(function); };
-  what.sequence = -1;
-  what.kind = STEPSCOPE_OPERATOR;
+  what.facts.kind = Kind::kOperator;
   return Recorder::begin(what);
 }
 
-void it_opens_with_the_first_slice_and_closes_with_the_window() {
+TEST_CASE("it opens with the first slice and closes with the window") {
   Window window;
   CHECK(!is_open());
-  leave(enter_operator("long"));
+  leave(enter_operator("slow"));
   CHECK(is_open());
-  leave(enter_operator("short"));
+  leave(enter_operator("fast"));
   const Snapshot snapshot = window.close();
   CHECK(!is_open());
-  CHECK((names(snapshot) == std::vector{"long"s, "short"s}));
+  CHECK((names(snapshot) == std::vector{"slow"s, "fast"s}));
   const Record& first = *snapshot.records[0];
   const Record& second = *snapshot.records[1];
-  CHECK_EQ(first.sequence, second.sequence);
+  CHECK_EQ(first.slice.sequence, second.slice.sequence);
   CHECK_EQ(first.thread, second.thread);
-  CHECK_EQ(first.order + 1, second.order);
-  CHECK(first.kind == second.kind && first.flags == second.flags);
-  CHECK(second.start_ticks >= first.end_ticks && second.end_ticks >= second.start_ticks);
+  CHECK_EQ(first.slice.order + 1, second.slice.order);
+  CHECK(first.kind == second.kind);
+  CHECK_EQ(first.flags, second.flags);
+  CHECK(second.start_ticks >= first.slice.end_ticks);
+  CHECK(second.slice.end_ticks >= second.start_ticks);
 }
 
-void it_is_closed_to_a_manual_clock() {
+TEST_CASE("it is closed to a manual clock") {
   Window window;
   leave(enter_operator("one"));
   Clock::use_manual(0, 10);
@@ -59,7 +61,7 @@ void it_is_closed_to_a_manual_clock() {
   window.close();
 }
 
-void it_is_closed_inside_asyncio_tasks() {
+TEST_CASE("it is closed inside asyncio tasks") {
   Window window;
   leave(enter_operator("one"));
   leave(Recorder::begin(Kind::kRange, "in a task", {}, 7));
@@ -69,7 +71,7 @@ void it_is_closed_inside_asyncio_tasks() {
   window.close();
 }
 
-void it_is_closed_when_the_limit_is_met_and_opens_when_that_is_widened() {
+TEST_CASE("it is closed when the limit is met and opens when that is widened") {
   Window window({16 * 1024, Keep::kOldest});
   for (int i = 0; i < 1'000; ++i) leave(enter_operator("op"));
   CHECK(!is_open());
@@ -82,7 +84,7 @@ void it_is_closed_when_the_limit_is_met_and_opens_when_that_is_widened() {
   CHECK_EQ(snapshot.records.size() + snapshot.lost, 1'002U);
 }
 
-void a_slice_of_the_recording_before_ends_in_none() {
+TEST_CASE("a slice of the recording before ends in none") {
   Window first;
   OpenSlice* const old = enter_operator("old");
   first.close();
@@ -92,7 +94,7 @@ void a_slice_of_the_recording_before_ends_in_none() {
   CHECK_EQ(second.close().records.size(), 1U);
 }
 
-void a_name_that_lasts_is_read_once_until_names_change() {
+TEST_CASE("a name that lasts is read once until names change") {
   Window window;
   std::string buffer = "first!";
   leave(enter_lasting(buffer.c_str(), "overload"));
@@ -107,7 +109,7 @@ void a_name_that_lasts_is_read_once_until_names_change() {
 }
 
 // More addresses than places: those of two overloads meet in one, and are still told apart.
-void overloads_that_share_a_place_stay_apart() {
+TEST_CASE("overloads that share a place stay apart") {
   Window window;
   const std::vector<std::array<char, 16>> addresses(5'000, {'o', 'p', '\0'});
   for (size_t i = 0; i < addresses.size(); ++i) {
@@ -119,15 +121,15 @@ void overloads_that_share_a_place_stay_apart() {
   CHECK_EQ(right, addresses.size());
 }
 
-void a_function_without_an_overload_to_give_is_not_recorded() {
+TEST_CASE("a function without an overload to give is not recorded") {
   Window window;
   CHECK(enter_lasting("plumbing", nullptr) == nullptr);
   CHECK(enter_lasting("plumbing", nullptr) == nullptr);
   CHECK_EQ(window.close().records.size(), 0U);
 }
 
-// A bridge's own way to the lane ends with it.
-void a_thread_that_ends_clears_the_bridges_slot() {
+// A bridge's pointer to the lane must not outlive it.
+TEST_CASE("a thread that ends clears the bridges slot") {
   Lane* slot = nullptr;
   std::thread([&slot] {
     slot = Recorder::core_api().lane(&slot);
@@ -137,16 +139,3 @@ void a_thread_that_ends_clears_the_bridges_slot() {
 }
 
 }  // namespace
-
-int main() {
-  it_opens_with_the_first_slice_and_closes_with_the_window();
-  it_is_closed_to_a_manual_clock();
-  it_is_closed_inside_asyncio_tasks();
-  it_is_closed_when_the_limit_is_met_and_opens_when_that_is_widened();
-  a_slice_of_the_recording_before_ends_in_none();
-  a_name_that_lasts_is_read_once_until_names_change();
-  overloads_that_share_a_place_stay_apart();
-  a_function_without_an_overload_to_give_is_not_recorded();
-  a_thread_that_ends_clears_the_bridges_slot();
-  return testing::result("lane");
-}

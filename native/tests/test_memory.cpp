@@ -1,10 +1,11 @@
 // Blocks of memory: a release gives back what the block had, whatever else happened.
+#include <doctest/doctest.h>
+
 #include <random>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
-#include "check.h"
 #include "core/memory_blocks.h"
 #include "recorded.h"
 
@@ -13,10 +14,10 @@ using namespace stepscope::testing;
 
 namespace {
 
-constexpr Device kCpu{};
+constexpr Device kCpu = kCpuDevice;
 constexpr Device kSecondGpu{1, 1};
 
-void a_release_gives_back_what_the_block_had() {
+TEST_CASE("a release gives back what the block had") {
   MemoryBlocks blocks;
   CHECK_EQ(blocks.add(64, 100, kCpu).in_use, 100);
   CHECK_EQ(blocks.add(128, 20, kCpu).in_use, 120);
@@ -25,7 +26,7 @@ void a_release_gives_back_what_the_block_had() {
   CHECK_EQ(change.in_use, 20);
 }
 
-void an_unknown_block_is_no_change() {
+TEST_CASE("an unknown block is no change") {
   MemoryBlocks blocks;
   CHECK_EQ(blocks.remove(64).bytes, 0);
   blocks.add(64, 100, kCpu);
@@ -34,7 +35,7 @@ void an_unknown_block_is_no_change() {
   CHECK_EQ(blocks.remove(64).bytes, 0);
 }
 
-void devices_are_counted_apart() {
+TEST_CASE("devices are counted apart") {
   MemoryBlocks blocks;
   blocks.add(64, 100, kCpu);
   CHECK_EQ(blocks.add(128, 7, kSecondGpu).in_use, 7);
@@ -42,14 +43,14 @@ void devices_are_counted_apart() {
   CHECK_EQ(blocks.remove(128).device.word(), kSecondGpu.word());
 }
 
-void an_address_that_comes_again_replaces_its_block() {
+TEST_CASE("an address that comes again replaces its block") {
   MemoryBlocks blocks;
   blocks.add(64, 100, kCpu);
   CHECK_EQ(blocks.add(64, 30, kCpu).in_use, 30);
   CHECK_EQ(blocks.remove(64).in_use, 0);
 }
 
-void many_blocks_come_and_go() {
+TEST_CASE("many blocks come and go") {
   MemoryBlocks blocks;
   std::unordered_map<uintptr_t, int64_t> expected;
   int64_t in_use = 0;
@@ -72,7 +73,7 @@ void many_blocks_come_and_go() {
   }
 }
 
-void a_window_sees_the_blocks_of_its_time() {
+TEST_CASE("a window sees the blocks of its time") {
   Recorder::allocated(64, 1, kCpu);  // nobody records
   Window window;
   Recorder::released(64);  // not known
@@ -83,14 +84,14 @@ void a_window_sees_the_blocks_of_its_time() {
   const Snapshot seen = window.close();
   CHECK_EQ(names(seen).size(), 1U);
   CHECK_EQ(seen.memory.size(), 2U);
-  CHECK_EQ(static_cast<int64_t>(seen.memory[0]->end_ticks), 20);
-  CHECK_EQ(static_cast<int64_t>(seen.memory[1]->end_ticks), -20);
-  CHECK_EQ(seen.memory[1]->sequence, 128);
+  CHECK_EQ(seen.memory[0]->change.bytes, 20);
+  CHECK_EQ(seen.memory[1]->change.bytes, -20);
+  CHECK_EQ(seen.memory[1]->change.address, 128U);
   CHECK_EQ(seen.owners.size(), 1U);
-  CHECK_EQ(seen.owners[0]->flags, 3U);
+  CHECK_EQ(seen.owners[0]->owner.owner, 3U);
 }
 
-void a_block_may_be_released_by_another_thread() {
+TEST_CASE("a block may be released by another thread") {
   Window window;
   Recorder::allocated(64, 100, kCpu);
   std::thread([] {
@@ -100,11 +101,11 @@ void a_block_may_be_released_by_another_thread() {
   Recorder::released(64);
   const Snapshot seen = window.close();
   std::vector<int64_t> in_use;
-  for (const Record* change : seen.memory) in_use.push_back(static_cast<int64_t>(change->order));
+  for (const Record* change : seen.memory) in_use.push_back(change->change.allocated);
   CHECK((in_use == std::vector<int64_t>{100, 0, 7, 0}));
 }
 
-void a_window_counts_what_was_there_before_it() {
+TEST_CASE("a window counts what was there before it") {
   Window outer;
   Recorder::allocated(64, 100, kCpu);
   Window inner;
@@ -112,12 +113,12 @@ void a_window_counts_what_was_there_before_it() {
   Recorder::released(64);
   const Snapshot seen = inner.close();
   CHECK_EQ(seen.memory.size(), 2U);
-  CHECK_EQ(static_cast<int64_t>(seen.memory[0]->order), 120);
-  CHECK_EQ(static_cast<int64_t>(seen.memory[1]->end_ticks), -100);
+  CHECK_EQ(seen.memory[0]->change.allocated, 120);
+  CHECK_EQ(seen.memory[1]->change.bytes, -100);
   CHECK_EQ(outer.close().memory.size(), 3U);
 }
 
-void a_block_outlives_its_record() {
+TEST_CASE("a block outlives its record") {
   Window window({32 * 1024, Keep::kNewest});
   Recorder::allocated(64, 100, kCpu);
   Recorder::allocated(128, 5, kCpu);
@@ -128,20 +129,19 @@ void a_block_outlives_its_record() {
   const Snapshot seen = window.close();
   CHECK(seen.lost > 0);
   CHECK_EQ(seen.memory.size(), 1U);
-  CHECK_EQ(static_cast<int64_t>(seen.memory[0]->end_ticks), -100);
-  CHECK_EQ(static_cast<int64_t>(seen.memory[0]->order), 0);
+  CHECK_EQ(seen.memory[0]->change.bytes, -100);
+  CHECK_EQ(seen.memory[0]->change.allocated, 0);
 }
 
 Record block_event(uintptr_t address, int64_t bytes, uint64_t ticks) {
   Record event{};
   event.kind = Kind::kBlock;
-  event.sequence = static_cast<int64_t>(address);
-  event.end_ticks = static_cast<uint64_t>(bytes);
+  event.block = {address, bytes, kCpu};
   event.start_ticks = ticks;
   return event;
 }
 
-void forgotten_events_may_come_in_any_order() {
+TEST_CASE("forgotten events may come in any order") {
   ForgottenBlocks forgotten;
   forgotten.note(block_event(64, 0, 20));
   forgotten.note(block_event(64, 100, 10));  // another thread's, forgotten later
@@ -159,17 +159,3 @@ void forgotten_events_may_come_in_any_order() {
 }
 
 }  // namespace
-
-int main() {
-  a_release_gives_back_what_the_block_had();
-  an_unknown_block_is_no_change();
-  devices_are_counted_apart();
-  an_address_that_comes_again_replaces_its_block();
-  many_blocks_come_and_go();
-  a_window_sees_the_blocks_of_its_time();
-  a_block_may_be_released_by_another_thread();
-  a_window_counts_what_was_there_before_it();
-  a_block_outlives_its_record();
-  forgotten_events_may_come_in_any_order();
-  return testing::result("memory");
-}

@@ -1,9 +1,10 @@
-// Order, parents, depth and self time, beside a slow and obvious way to the same.
+// Order, parents, depth and self time, compared with a slow and obvious computation of the same.
+#include <doctest/doctest.h>
+
 #include <random>
 
-#include "check.h"
 #include "core/nesting.h"
-#include "lane.h"
+#include "stepscope/record.h"
 
 using namespace stepscope;
 
@@ -29,7 +30,7 @@ struct Slices {
 using Parents = std::vector<int32_t>;
 using Times = std::vector<int64_t>;
 
-void children_lie_inside_and_self_time_is_the_rest() {
+TEST_CASE("children lie inside and self time is the rest") {
   Slices slices;
   slices.add(0, 100);
   slices.add(10, 40);
@@ -43,14 +44,14 @@ void children_lie_inside_and_self_time_is_the_rest() {
   CHECK_EQ(nesting.overlaps, 0U);
 }
 
-void tracks_do_not_mix() {
+TEST_CASE("tracks do not mix") {
   Slices slices;
   slices.add(0, 100, 3);
   slices.add(10, 20, 7);
   CHECK((slices.nested().parent == Parents{-1, -1}));
 }
 
-void what_overlaps_without_enclosing_is_counted_and_no_child() {
+TEST_CASE("what overlaps without enclosing is counted and no child") {
   Slices slices;
   slices.add(0, 10);
   slices.add(5, 20);
@@ -60,7 +61,7 @@ void what_overlaps_without_enclosing_is_counted_and_no_child() {
   CHECK_EQ(nesting.overlaps, 1U);
 }
 
-void tasks_enclose_their_own_and_the_outside_encloses_all() {
+TEST_CASE("tasks enclose their own and the outside encloses all") {
   Slices slices;
   slices.add(0, 100);
   slices.add(10, 50, 0, 1);
@@ -70,7 +71,7 @@ void tasks_enclose_their_own_and_the_outside_encloses_all() {
   CHECK((slices.nested().parent == Parents{-1, 0, 0, 1, 2}));
 }
 
-void a_slice_that_ended_elsewhere_stands_alone() {
+TEST_CASE("a slice that ended elsewhere stands alone") {
   Slices slices;
   slices.add(0, 100);
   slices.add(10, 50, 0, 0, kAsync);
@@ -80,12 +81,13 @@ void a_slice_that_ended_elsewhere_stands_alone() {
   CHECK((nesting.self_ns == Times{90, 40, 10}));
 }
 
-void nothing_gives_nothing() {
+TEST_CASE("nothing gives nothing") {
   const Nesting nesting = Slices{}.nested();
-  CHECK(nesting.parent.empty() && nesting.self_ns.empty());
+  CHECK(nesting.parent.empty());
+  CHECK(nesting.self_ns.empty());
 }
 
-void sorted_slices_need_no_order_and_others_get_a_stable_one() {
+TEST_CASE("sorted slices need no order and others get a stable one") {
   CHECK(!slice_order(Times{0, 0, 5}, Times{9, 3, 1}));
   CHECK(!slice_order(Times{1, 1, 1}, Times{2, 2, 2}));
   CHECK(!slice_order(Times{}, Times{}));
@@ -94,7 +96,7 @@ void sorted_slices_need_no_order_and_others_get_a_stable_one() {
 }
 
 // Deep and wide on one track, one inside the other: the last that lasts long enough is the parent.
-void random_trees_are_found_again() {
+TEST_CASE("random trees are found again") {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
     Slices slices;
@@ -122,7 +124,7 @@ void random_trees_are_found_again() {
   }
 }
 
-void a_hundred_thousand_deep_is_no_recursion() {
+TEST_CASE("a hundred thousand deep is no recursion") {
   Slices slices;
   constexpr int64_t kDeep = 100'000;
   for (int64_t i = 0; i < kDeep; ++i) slices.add(i, 2 * kDeep - i);
@@ -130,16 +132,3 @@ void a_hundred_thousand_deep_is_no_recursion() {
 }
 
 }  // namespace
-
-int main() {
-  children_lie_inside_and_self_time_is_the_rest();
-  tracks_do_not_mix();
-  what_overlaps_without_enclosing_is_counted_and_no_child();
-  tasks_enclose_their_own_and_the_outside_encloses_all();
-  a_slice_that_ended_elsewhere_stands_alone();
-  nothing_gives_nothing();
-  sorted_slices_need_no_order_and_others_get_a_stable_one();
-  random_trees_are_found_again();
-  a_hundred_thousand_deep_is_no_recursion();
-  return testing::result("nesting");
-}

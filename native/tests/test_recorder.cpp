@@ -1,5 +1,6 @@
 // The recorder on one thread: windows, limits, and what a snapshot holds.
-#include "check.h"
+#include <doctest/doctest.h>
+
 #include "core/clock.h"
 #include "recorded.h"
 
@@ -9,13 +10,13 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-void nothing_is_recorded_while_nothing_records() {
+TEST_CASE("nothing is recorded while nothing records") {
   CHECK(!Recorder::recording());
   CHECK(enter("a") == nullptr);
   CHECK(enter_operator("a") == nullptr);
 }
 
-void a_snapshot_holds_what_was_recorded() {
+TEST_CASE("a snapshot holds what was recorded") {
   Clock::use_manual(0, 10);
   Window window;
   OpenSlice* const range = enter("range", "detail");
@@ -25,20 +26,21 @@ void a_snapshot_holds_what_was_recorded() {
   CHECK((names(snapshot) == Names{"range", std::string("operator\0overload", 17)}));
   const Record& first = *snapshot.records[0];
   const Record& second = *snapshot.records[1];
-  CHECK_EQ(snapshot.texts[first.detail], "detail");
-  CHECK(first.kind == Kind::kRange && second.kind == Kind::kOperator);
-  CHECK_EQ(first.sequence, -1);
-  CHECK_EQ(second.sequence, 7);
+  CHECK_EQ(snapshot.texts[first.slice.detail], "detail");
+  CHECK(first.kind == Kind::kRange);
+  CHECK(second.kind == Kind::kOperator);
+  CHECK_EQ(first.slice.sequence, -1);
+  CHECK_EQ(second.slice.sequence, 7);
   CHECK_EQ(first.start_ticks + 10, second.start_ticks);
-  CHECK_EQ(second.end_ticks - second.start_ticks, 10U);
-  CHECK_EQ(first.end_ticks - first.start_ticks, 30U);
+  CHECK_EQ(second.slice.end_ticks - second.start_ticks, 10U);
+  CHECK_EQ(first.slice.end_ticks - first.start_ticks, 30U);
   CHECK_EQ(snapshot.threads.size(), 1U);
   CHECK_EQ(snapshot.threads[0].logical_id, 3U);
   CHECK_EQ(snapshot.lost, 0U);
   Clock::use_system();
 }
 
-void windows_share_a_recording() {
+TEST_CASE("windows share a recording") {
   Window first;
   leave(enter("one"));
   Window second;
@@ -50,7 +52,7 @@ void windows_share_a_recording() {
   CHECK(!Recorder::recording());
 }
 
-void a_restarted_window_begins_anew() {
+TEST_CASE("a restarted window begins anew") {
   Window window;
   leave(enter("before"));
   window.restart();
@@ -58,21 +60,21 @@ void a_restarted_window_begins_anew() {
   CHECK((names(window.close()) == Names{"after"}));
 }
 
-void a_window_closed_twice_is_empty() {
+TEST_CASE("a window closed twice is empty") {
   Window window;
   leave(enter("a"));
   window.close();
   CHECK(window.close().records.empty());
 }
 
-void an_open_slice_is_unfinished_and_its_end_is_the_windows() {
+TEST_CASE("an open slice is unfinished and its end is the windows") {
   Clock::use_manual(0, 1);
   Window window;
   OpenSlice* const open = enter("open");
   const Snapshot snapshot = window.close();
   CHECK((names(snapshot) == Names{"open"}));
   CHECK_EQ(int{snapshot.records[0]->flags}, int{kUnfinished});
-  CHECK_EQ(snapshot.records[0]->end_ticks, snapshot.end_ticks);
+  CHECK_EQ(snapshot.records[0]->slice.end_ticks, snapshot.end_ticks);
   Clock::use_system();
 
   Window next;
@@ -80,7 +82,7 @@ void an_open_slice_is_unfinished_and_its_end_is_the_windows() {
   CHECK(next.close().records.empty());
 }
 
-void slices_may_end_in_any_order() {
+TEST_CASE("slices may end in any order") {
   Window window;
   OpenSlice* const a = enter("a");
   OpenSlice* const b = enter("b");
@@ -89,7 +91,7 @@ void slices_may_end_in_any_order() {
   CHECK((names(window.close()) == Names{"a", "b", "c"}));
 }
 
-void many_open_slices_are_all_there() {
+TEST_CASE("many open slices are all there") {
   Window window;
   std::vector<OpenSlice*> open;
   for (int i = 0; i < 10'000; ++i) open.push_back(enter(std::to_string(i)));
@@ -103,7 +105,7 @@ OpenSlice* enter_call(Recorder::Label label, uint64_t start_ticks = 0) {
   return Recorder::begin(Kind::kPython, label, start_ticks);
 }
 
-void a_label_serves_its_own_recording_only() {
+TEST_CASE("a label serves its own recording only") {
   CHECK_EQ(Recorder::label("nobody records").generation, 0U);
   CHECK(enter_call({}) == nullptr);
   Recorder::Label label;
@@ -119,7 +121,7 @@ void a_label_serves_its_own_recording_only() {
   CHECK(window.close().records.empty());
 }
 
-void a_call_in_progress_begins_with_the_window() {
+TEST_CASE("a call in progress begins with the window") {
   Clock::use_manual(0, 1);
   Window first;
   const Recorder::Label label = Recorder::label("call");
@@ -156,7 +158,7 @@ uint64_t record_operators(int count, Limit limit, Snapshot* snapshot) {
   return snapshot->records.size() + snapshot->lost;
 }
 
-void what_is_kept_and_lost_is_what_was_made() {
+TEST_CASE("what is kept and lost is what was made") {
   for (const Keep keep : {Keep::kOldest, Keep::kNewest}) {
     for (const uint64_t kib : {64U, 256U, 1'024U, 4'096U}) {
       Snapshot snapshot;
@@ -173,7 +175,7 @@ void what_is_kept_and_lost_is_what_was_made() {
   }
 }
 
-void a_wider_window_gives_room_again() {
+TEST_CASE("a wider window gives room again") {
   Window narrow({64 * 1024, Keep::kOldest});
   for (int i = 0; i < 5'000; ++i) leave(enter_operator("before"));
   Window wide;
@@ -186,19 +188,3 @@ void a_wider_window_gives_room_again() {
 }
 
 }  // namespace
-
-int main() {
-  nothing_is_recorded_while_nothing_records();
-  a_snapshot_holds_what_was_recorded();
-  windows_share_a_recording();
-  a_restarted_window_begins_anew();
-  a_window_closed_twice_is_empty();
-  an_open_slice_is_unfinished_and_its_end_is_the_windows();
-  slices_may_end_in_any_order();
-  many_open_slices_are_all_there();
-  a_label_serves_its_own_recording_only();
-  a_call_in_progress_begins_with_the_window();
-  what_is_kept_and_lost_is_what_was_made();
-  a_wider_window_gives_room_again();
-  return testing::result("recorder");
-}

@@ -101,7 +101,7 @@ class CudaActivity(Source):
         limit_bytes = self._limit.bytes if self._limit else 0
         keep_newest = self._limit is not None and self._limit.keep is Keep.NEWEST
         try:
-            self._since = _native.start_cuda(limit_bytes, keep_newest, False)
+            self._since = _native.start_cuda(limit_bytes, keep_newest)
         except RuntimeError as error:
             notify(f"the device is not recorded: {error}")
         self._pid = CudaActivity.used_by = os.getpid()

@@ -23,8 +23,12 @@ from stepscope.notices import notify
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_SOURCE_DIR = Path(__file__).parents[3] / "bridge"
-_HEADERS = ("core_api.h", "lane.h")
+_SOURCE_DIR = Path(__file__).parent
+# The headers that bridge and core share: in the package where it is installed, else in the
+# repository.
+_PACKAGE = Path(__file__).parents[3]
+_INSTALLED, _REPOSITORY = _PACKAGE / "include", _PACKAGE.parents[1] / "native" / "include"
+_INCLUDE = _INSTALLED if _INSTALLED.exists() else _REPOSITORY
 _STANDARDS = ("c++17", "c++20")  # what torch's headers ask for depends on its version
 _TIMEOUT_S = 300
 
@@ -63,8 +67,9 @@ class TorchBuild:
     def key(self, bridge: Bridge) -> str:
         """Name the build: another version, ABI, processor or source is another file."""
         digest = hashlib.sha256()
-        for name in (bridge.source, *_HEADERS):
-            digest.update((_SOURCE_DIR / name).read_bytes())
+        headers = [*_SOURCE_DIR.glob("*.h"), *_INCLUDE.glob("stepscope/*.h")]
+        for path in (_SOURCE_DIR / bridge.source, *sorted(headers)):
+            digest.update(path.read_bytes())
         abi = "abi1" if self.cxx11_abi else "abi0"
         return f"torch-{self.version}-{abi}-{platform.machine()}-{digest.hexdigest()[:16]}"
 
@@ -195,7 +200,7 @@ def _command(
         str(build.root / "include"),
         *(word for folder in bridge.includes for word in ("-isystem", str(folder))),
         "-I",
-        str(_SOURCE_DIR),
+        str(_INCLUDE),
         str(_SOURCE_DIR / bridge.source),
         f"-L{build.root / 'lib'}",
         *(f"-l{library}" for library in bridge.libraries),

@@ -1,15 +1,14 @@
-/* The interface between the native core and a bridge that is compiled on the user's machine.
- * Plain C types only: the two sides may be built by different compilers and C++ libraries. */
-#ifndef STEPSCOPE_CORE_API_H
-#define STEPSCOPE_CORE_API_H
+// The interface between the native core and a bridge that is compiled on the user's machine.
+//
+// Plain layouts only: the two sides may be built by different compilers and C++ libraries.
+#pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include <cstddef>
+#include <cstdint>
 
-#define STEPSCOPE_CORE_API_VERSION 4
+#include "stepscope/record.h"
 
-enum stepscope_kind { STEPSCOPE_OPERATOR = 1, STEPSCOPE_RANGE = 2 };
-enum stepscope_flag { STEPSCOPE_BACKWARD = 4 };
+#define STEPSCOPE_CORE_API_VERSION 5
 
 /* Whether the text at a name's address is always the same. */
 enum stepscope_name_kind {
@@ -46,13 +45,11 @@ struct stepscope_begin {
      was made for this call. An overload of NULL: do not record this function. */
   uint8_t (*name_kind)(const void* function);
   const char* (*overload)(const void* function);
-  const char* inputs;      /* encoded */
-  size_t inputs_size;      /* 0: not asked for */
-  int64_t sequence;        /* -1: none */
-  uint32_t thread;         /* the framework's own number of this thread */
-  uint32_t forward_thread; /* 0: none */
-  uint8_t kind;
-  uint8_t flags;
+  const char* inputs; /* encoded */
+  size_t inputs_size; /* 0: not asked for */
+  uint32_t thread;    /* the framework's own number of this thread */
+  /* All but the label, detail, context and stack, which the core finds. */
+  stepscope::SliceFacts facts;
 };
 
 namespace stepscope {
@@ -61,7 +58,7 @@ struct Lane;
 
 struct stepscope_core_api {
   uint32_t version;
-  /* For the short way, see lane.h. The lane of the calling thread, NULL when it is already shutting
+  /* For the fast path, see lane.h. The lane of the calling thread, NULL when it is already shutting
      down; the slot is cleared when it does. */
   stepscope::Lane* (*lane)(stepscope::Lane** slot);
   /* The label of a name that is not known to last at its address, and the number of an operator's
@@ -83,5 +80,3 @@ struct stepscope_core_api {
   /* What the type of a tensor is called; tells the encoded number's meaning. */
   void (*name_type)(uint8_t type, const char* name);
 };
-
-#endif

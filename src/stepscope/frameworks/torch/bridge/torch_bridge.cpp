@@ -1,5 +1,5 @@
 // The torch bridge: every operator, backward function and user scope of every thread, handed to the
-// core. Compiled on the user's machine against the installed torch; two headers, no Python.
+// core. Compiled on the user's machine against the installed torch; no Python.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
@@ -14,15 +14,18 @@
 #include <utility>
 #include <vector>
 
-#include "core_api.h"
-#include "lane.h"
+#include "operator_inputs.h"
+#include "stepscope/core_api.h"
+#include "stepscope/lane.h"
 
 namespace {
 
+using stepscope::Inputs;
 using stepscope::Kind;
 using stepscope::Lane;
 using stepscope::LastingName;
 using stepscope::OpenSlice;
+using stepscope::SliceFacts;
 
 stepscope_core_api core;
 
@@ -77,92 +80,6 @@ const char* overload_unless_plumbing(const void* function) {
   return is_plumbing(fn.name()) ? nullptr : overload_of(fn, 0);
 }
 
-// The inputs of an operator as stepscope_input describes them, in memory that is used again. Lists
-// are looked at where they are: a copy of one counts its references, which makes the processor
-// wait.
-class Inputs {
- public:
-  void encode(c10::ArrayRef<const c10::IValue> values) {
-    at_ = 0;
-    for (const c10::IValue& value : values) put_value(value);
-  }
-  const char* data() const { return bytes_.data(); }
-  size_t size() const { return at_; }
-
- private:
-  // Where to write so many bytes.
-  char* room(size_t bytes) {
-    if (at_ + bytes > bytes_.size()) bytes_.resize(2 * (at_ + bytes));
-    return bytes_.data() + std::exchange(at_, at_ + bytes);
-  }
-  template <typename T>
-  static char* write(char* to, const T& value) {
-    std::memcpy(to, &value, sizeof(T));
-    return to + sizeof(T);
-  }
-  static char* write_numbers(char* to, c10::IntArrayRef numbers) {
-    for (const int64_t number : numbers) to = write(to, number);
-    return to;
-  }
-  static char* write_mark(char* to, stepscope_input kind) {
-    return write(to, static_cast<uint8_t>(kind));
-  }
-
-  void put_mark(stepscope_input kind) { write_mark(room(1), kind); }
-
-  template <typename T>
-  void put(stepscope_input kind, T value) {
-    write(write_mark(room(1 + sizeof(T)), kind), value);
-  }
-
-  void put_tensor(const at::Tensor& tensor) {
-    const auto* const impl = tensor.unsafeGetTensorImpl();
-    // A nested tensor has no sizes, and one with symbolic sizes no numbers.
-    if (!tensor.defined() || tensor.is_nested() || impl->has_symbolic_sizes_strides() ||
-        impl->dim() > 255) {
-      return put_mark(STEPSCOPE_INPUT_OTHER);
-    }
-    const bool has_strides = tensor.layout() == c10::kStrided;
-    const c10::IntArrayRef sizes = impl->sizes();
-    char* to = room(3 + (has_strides ? 2 : 1) * sizes.size() * sizeof(int64_t));
-    to = write_mark(to, has_strides ? STEPSCOPE_INPUT_TENSOR : STEPSCOPE_INPUT_SIZED);
-    to = write(to, static_cast<uint8_t>(tensor.scalar_type()));
-    to = write(to, static_cast<uint8_t>(sizes.size()));
-    to = write_numbers(to, sizes);
-    if (has_strides) write_numbers(to, impl->strides());
-  }
-
-  template <typename Number>
-  void put_list(stepscope_input kind, const c10::IValue& list, const Number& number) {
-    const c10::ArrayRef<c10::IValue> values = list.toListRef();
-    using T = decltype(number(values[0]));
-    char* to = room(1 + sizeof(uint32_t) + values.size() * sizeof(T));
-    to = write(write_mark(to, kind), static_cast<uint32_t>(values.size()));
-    for (const c10::IValue& value : values) to = write(to, number(value));
-  }
-
-  void put_value(const c10::IValue& value) {
-    const auto as_int = [](const c10::IValue& each) { return each.toInt(); };
-    const auto as_double = [](const c10::IValue& each) { return each.toDouble(); };
-    const auto as_bool = [](const c10::IValue& each) { return each.toBool(); };
-    if (value.isTensor()) return put_tensor(value.toTensor());
-    if (value.isInt()) return put(STEPSCOPE_INPUT_INT, value.toInt());
-    if (value.isDouble()) return put(STEPSCOPE_INPUT_DOUBLE, value.toDouble());
-    if (value.isBool()) return put(STEPSCOPE_INPUT_BOOL, value.toBool());
-    if (!value.isList()) return put_mark(STEPSCOPE_INPUT_OTHER);
-    if (value.isIntList()) return put_list(STEPSCOPE_INPUT_INT_LIST, value, as_int);
-    if (value.isDoubleList()) return put_list(STEPSCOPE_INPUT_DOUBLE_LIST, value, as_double);
-    if (value.isBoolList()) return put_list(STEPSCOPE_INPUT_BOOL_LIST, value, as_bool);
-    if (!value.isTensorList()) return put_mark(STEPSCOPE_INPUT_OTHER);
-    const c10::ArrayRef<c10::IValue> tensors = value.toListRef();
-    put(STEPSCOPE_INPUT_TENSOR_LIST, static_cast<uint32_t>(tensors.size()));
-    for (const c10::IValue& tensor : tensors) put_tensor(tensor.toTensor());
-  }
-
-  std::vector<char> bytes_ = std::vector<char>(512);
-  size_t at_ = 0;
-};
-
 // A thread's own; null before its first operator, and when it is shutting down.
 thread_local Inputs* my_inputs __attribute__((tls_model("initial-exec"))) = nullptr;
 
@@ -200,21 +117,20 @@ void describe_name(const at::RecordFunction& fn, stepscope_begin& what) {
   return core.label(&lane, &what);
 }
 
-// As torch.profiler has it: without a sequence number there is no forward operator to tie to.
-uint32_t forward_thread_of(const at::RecordFunction& fn) {
-  return fn.seqNr() < 0 ? 0 : static_cast<uint32_t>(fn.forwardThreadId());
-}
-
 Kind kind_of(const at::RecordFunction& fn) {
   return fn.scope() == at::RecordScope::USER_SCOPE ? Kind::kRange : Kind::kOperator;
 }
 
-uint8_t flags_of(const at::RecordFunction& fn) {
-  return fn.scope() == at::RecordScope::BACKWARD_FUNCTION ? stepscope::kBackward : 0;
+[[gnu::always_inline]] inline void describe(const at::RecordFunction& fn, SliceFacts& facts) {
+  facts.sequence = fn.seqNr();
+  // As torch.profiler has it: without a sequence number there is no forward operator to tie to.
+  facts.forward_thread = facts.sequence < 0 ? 0 : static_cast<uint32_t>(fn.forwardThreadId());
+  facts.kind = kind_of(fn);
+  facts.flags = fn.scope() == at::RecordScope::BACKWARD_FUNCTION ? stepscope::kBackward : 0;
 }
 
 template <bool kWithInputs>
-[[gnu::noinline, gnu::cold]] OpenSlice* begin_long(const at::RecordFunction& fn) {
+[[gnu::noinline, gnu::cold]] OpenSlice* begin_slow(const at::RecordFunction& fn) {
   if (!my_lane) my_lane = core.lane(&my_lane);
   stepscope_begin what{};
   describe_name(fn, what);
@@ -224,12 +140,9 @@ template <bool kWithInputs>
       what.inputs_size = inputs->size();
     }
   }
-  what.sequence = fn.seqNr();
   what.thread = static_cast<uint32_t>(fn.threadId());
-  what.forward_thread = forward_thread_of(fn);
-  what.kind = static_cast<uint8_t>(kind_of(fn));
-  what.flags = flags_of(fn);
-  return static_cast<OpenSlice*>(core.begin(&what));
+  describe(fn, what.facts);
+  return OpenSlice::of(core.begin(&what));
 }
 
 template <bool kWithInputs>
@@ -240,35 +153,28 @@ template <bool kWithInputs>
     const Inputs* inputs = nullptr;
     if constexpr (kWithInputs) inputs = encoded_inputs(fn);
     const uint32_t stack = lane->shared.stack();
-    slice = lane->begin([&](OpenSlice& begun) {
+    slice = lane->begin([&](SliceFacts& facts) {
       const char* const name = fn.name();
       const LastingName& lasting = lane->name_at(name);
-      begun.label = lasting.label;
-      if (lasting.address != name) begun.label = ask_for_label(*lane, fn);
-      begun.sequence = fn.seqNr();
-      begun.context = 0;
-      begun.forward_thread = forward_thread_of(fn);
-      begun.kind = kind_of(fn);
-      begun.flags = flags_of(fn);
-      begun.stack = stack;
-      begun.detail = 0;
-      if (inputs && inputs->size() && begun.kind == Kind::kOperator) {
-        begun.detail = core.inputs(lane, inputs->data(), inputs->size());
+      facts.label = lasting.address == name ? lasting.label : ask_for_label(*lane, fn);
+      facts.stack = stack;
+      if (inputs && inputs->size() && kind_of(fn) == Kind::kOperator) {
+        facts.detail = core.inputs(lane, inputs->data(), inputs->size());
       }
-      return begun.label != stepscope::kIgnoredLabel;
+      describe(fn, facts);  // after the calls: the compiler need not keep it across them
+      return facts.label != stepscope::kIgnoredLabel;
     });
   }
-  if (!slice) slice = begin_long<kWithInputs>(fn);
+  if (!slice) slice = begin_slow<kWithInputs>(fn);
   if (!slice) return nullptr;
-  return std::unique_ptr<at::ObserverContext>(new (slice) Context);
+  return std::unique_ptr<at::ObserverContext>(new (slice->handle()) Context);
 }
 
 [[gnu::hot]] void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   if (!context) return;
-  auto* const slice = static_cast<OpenSlice*>(
-      reinterpret_cast<stepscope_open_slice*>(static_cast<Context*>(context)));
+  auto* const handle = reinterpret_cast<stepscope_open_slice*>(static_cast<Context*>(context));
   Lane* const lane = my_lane;
-  if (!lane || !lane->end(*slice)) core.end(slice);
+  if (!lane || !lane->end(*OpenSlice::of(handle))) core.end(handle);
 }
 
 std::unique_ptr<at::ObserverContext> on_start_empty(const at::RecordFunction&) { return nullptr; }
@@ -318,13 +224,15 @@ class CpuAllocator final : public c10::Allocator {
 
  private:
   static constexpr uint8_t kPriority = 100;
-  static constexpr uint32_t kCpuDevice = 0xFF;  // as the core writes it: without an index
 
   // Handed out, or (0 bytes) about to be given back.
   static void note(const void* data, size_t bytes) {
     Lane* const lane = my_lane;
-    const auto address = reinterpret_cast<uintptr_t>(data);
-    if (lane && lane->note(Kind::kBlock, address, bytes, kCpuDevice, 0)) return;
+    const auto fill = [&](stepscope::Record& record) {
+      record.block = {reinterpret_cast<uintptr_t>(data), static_cast<int64_t>(bytes),
+                      stepscope::kCpuDevice};
+    };
+    if (lane && lane->append(Kind::kBlock, fill)) return;
     if (!bytes) return core.released(data);
     core.allocated(data, bytes, static_cast<uint8_t>(c10::DeviceType::CPU), -1);
   }

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "core_api.h"
+#include "stepscope/core_api.h"
 
 namespace {
 

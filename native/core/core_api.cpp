@@ -1,0 +1,85 @@
+// The functions that a bridge calls.
+#include "stepscope/core_api.h"
+
+#include <array>
+#include <mutex>
+#include <string>
+
+#include "core/recorder.h"
+
+namespace stepscope {
+namespace {
+
+stepscope_open_slice* api_begin(const stepscope_begin* what) {
+  OpenSlice* const slice = Recorder::begin(*what);
+  return slice ? slice->handle() : nullptr;
+}
+
+void api_end(stepscope_open_slice* slice) { Recorder::end(OpenSlice::of(slice)); }
+
+Lane* api_lane(Lane** slot) {
+  ThreadState* const state = ThreadState::current();
+  if (state) state->bridge_slot = slot;
+  return state;
+}
+
+// These are asked while the lane is inside and open: its recording lasts as long as it is inside.
+uint32_t api_label(Lane* lane, const stepscope_begin* what) {
+  return static_cast<ThreadState*>(lane)->label_of(*what);
+}
+
+uint32_t api_inputs(Lane* lane, const char* encoded, size_t size) {
+  return static_cast<ThreadState*>(lane)->inputs_of({encoded, size});
+}
+
+void api_names_changed() {
+  shared_state.names_changed.fetch_add(1);
+  change_epoch();
+}
+
+void api_allocated(const void* address, size_t bytes, uint8_t device_type, int8_t device_index) {
+  Recorder::allocated(reinterpret_cast<uintptr_t>(address), static_cast<int64_t>(bytes),
+                      {device_type, device_index});
+}
+
+void api_memory_changed(const void* address, int64_t bytes, int64_t allocated, int64_t reserved,
+                        uint8_t device_type, int8_t device_index) {
+  Recorder::memory_changed(reinterpret_cast<uintptr_t>(address), bytes, allocated, reserved,
+                           {device_type, device_index});
+}
+
+void api_released(const void* address) { Recorder::released(reinterpret_cast<uintptr_t>(address)); }
+
+std::mutex type_names_mutex;
+std::array<std::string, 256> type_names;
+
+void api_name_type(uint8_t type, const char* name) {
+  const std::lock_guard lock(type_names_mutex);
+  type_names[type] = name;
+}
+
+}  // namespace
+
+std::vector<std::string> Recorder::type_names() {
+  const std::lock_guard lock(type_names_mutex);
+  return {stepscope::type_names.begin(), stepscope::type_names.end()};
+}
+
+const stepscope_core_api& Recorder::core_api() {
+  static const stepscope_core_api api{
+      .version = STEPSCOPE_CORE_API_VERSION,
+      .lane = &api_lane,
+      .label = &api_label,
+      .inputs = &api_inputs,
+      .begin = &api_begin,
+      .end = &api_end,
+      .names_changed = &api_names_changed,
+      .allocated = &api_allocated,
+      .released = &api_released,
+      .memory_changed = &api_memory_changed,
+      .name_type = &api_name_type,
+  };
+  return api;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,32 @@
+// A range of the program, and what `with` does to it. All needs the GIL.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace stepscope {
+
+struct OpenSlice;
+
+struct Range {
+  PyObject_HEAD PyObject* name;
+  PyObject* args;              // null: None
+  std::string_view name_utf8;  // both filled when first recorded
+  std::string_view args_utf8;
+  OpenSlice* open;                     // the latest entry that has not left
+  std::vector<OpenSlice*>* also_open;  // earlier ones, when it is entered again before it left
+  uint32_t unrecorded;                 // entries made while nothing recorded, not yet left
+};
+
+// False with an exception set.
+bool enter(Range* range);
+void leave(Range* range);
+
+// Give the type its __enter__ and __exit__; false with an exception set.
+bool add_range_methods(PyTypeObject* range_type);
+
+}  // namespace stepscope

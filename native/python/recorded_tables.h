@@ -1,0 +1,18 @@
+// What a window saw, and what the devices did, as tables for Python.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "core/snapshot.h"
+
+namespace stepscope {
+
+// The columns of the slices, of the memory's changes and of the statements about owners, and the
+// texts that they refer to.
+nanobind::dict tables_of(const Snapshot& snapshot);
+
+// The names and types of the columns of each table, for whoever reads them to check.
+nanobind::dict recorded_column_types();
+nanobind::list device_column_types();
+
+}  // namespace stepscope

@@ -1,0 +1,101 @@
+// The inputs of an operator, encoded as stepscope_input describes.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "stepscope/core_api.h"
+
+namespace stepscope {
+namespace {  // for the compiler to inline: one file includes this
+
+// In memory that is used again. Lists are looked at where they are: a copy of one counts its
+// references, which makes the processor wait.
+class Inputs {
+ public:
+  void encode(c10::ArrayRef<const c10::IValue> values) {
+    at_ = 0;
+    for (const c10::IValue& value : values) put_value(value);
+  }
+  const char* data() const { return bytes_.data(); }
+  size_t size() const { return at_; }
+
+ private:
+  // Where to write so many bytes.
+  char* room(size_t bytes) {
+    if (at_ + bytes > bytes_.size()) bytes_.resize(2 * (at_ + bytes));
+    return bytes_.data() + std::exchange(at_, at_ + bytes);
+  }
+  template <typename T>
+  static char* write(char* to, const T& value) {
+    std::memcpy(to, &value, sizeof(T));
+    return to + sizeof(T);
+  }
+  static char* write_numbers(char* to, c10::IntArrayRef numbers) {
+    for (const int64_t number : numbers) to = write(to, number);
+    return to;
+  }
+  static char* write_mark(char* to, stepscope_input kind) {
+    return write(to, static_cast<uint8_t>(kind));
+  }
+
+  void put_mark(stepscope_input kind) { write_mark(room(1), kind); }
+
+  template <typename T>
+  void put(stepscope_input kind, T value) {
+    write(write_mark(room(1 + sizeof(T)), kind), value);
+  }
+
+  void put_tensor(const at::Tensor& tensor) {
+    const auto* const impl = tensor.unsafeGetTensorImpl();
+    // A nested tensor has no sizes, and one with symbolic sizes no numbers.
+    if (!tensor.defined() || tensor.is_nested() || impl->has_symbolic_sizes_strides() ||
+        impl->dim() > 255) {
+      return put_mark(STEPSCOPE_INPUT_OTHER);
+    }
+    const bool has_strides = tensor.layout() == c10::kStrided;
+    const c10::IntArrayRef sizes = impl->sizes();
+    char* to = room(3 + (has_strides ? 2 : 1) * sizes.size() * sizeof(int64_t));
+    to = write_mark(to, has_strides ? STEPSCOPE_INPUT_TENSOR : STEPSCOPE_INPUT_SIZED);
+    to = write(to, static_cast<uint8_t>(tensor.scalar_type()));
+    to = write(to, static_cast<uint8_t>(sizes.size()));
+    to = write_numbers(to, sizes);
+    if (has_strides) write_numbers(to, impl->strides());
+  }
+
+  template <typename Number>
+  void put_list(stepscope_input kind, const c10::IValue& list, const Number& number) {
+    const c10::ArrayRef<c10::IValue> values = list.toListRef();
+    using T = decltype(number(values[0]));
+    char* to = room(1 + sizeof(uint32_t) + values.size() * sizeof(T));
+    to = write(write_mark(to, kind), static_cast<uint32_t>(values.size()));
+    for (const c10::IValue& value : values) to = write(to, number(value));
+  }
+
+  void put_value(const c10::IValue& value) {
+    const auto as_int = [](const c10::IValue& each) { return each.toInt(); };
+    const auto as_double = [](const c10::IValue& each) { return each.toDouble(); };
+    const auto as_bool = [](const c10::IValue& each) { return each.toBool(); };
+    if (value.isTensor()) return put_tensor(value.toTensor());
+    if (value.isInt()) return put(STEPSCOPE_INPUT_INT, value.toInt());
+    if (value.isDouble()) return put(STEPSCOPE_INPUT_DOUBLE, value.toDouble());
+    if (value.isBool()) return put(STEPSCOPE_INPUT_BOOL, value.toBool());
+    if (!value.isList()) return put_mark(STEPSCOPE_INPUT_OTHER);
+    if (value.isIntList()) return put_list(STEPSCOPE_INPUT_INT_LIST, value, as_int);
+    if (value.isDoubleList()) return put_list(STEPSCOPE_INPUT_DOUBLE_LIST, value, as_double);
+    if (value.isBoolList()) return put_list(STEPSCOPE_INPUT_BOOL_LIST, value, as_bool);
+    if (!value.isTensorList()) return put_mark(STEPSCOPE_INPUT_OTHER);
+    const c10::ArrayRef<c10::IValue> tensors = value.toListRef();
+    put(STEPSCOPE_INPUT_TENSOR_LIST, static_cast<uint32_t>(tensors.size()));
+    for (const c10::IValue& tensor : tensors) put_tensor(tensor.toTensor());
+  }
+
+  std::vector<char> bytes_ = std::vector<char>(512);
+  size_t at_ = 0;
+};
+
+}  // namespace
+}  // namespace stepscope

@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.kernels import kernel_table
+from stepscope.analysis.device.properties import devices_of
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.averages import averages
 from stepscope.analysis.memory.usage import devices as memory_devices
@@ -172,17 +173,10 @@ def _recorded(trace: Trace) -> Iterator[str]:
 
 
 def _device_names(trace: Trace) -> Iterator[str]:
-    names = [str(device.get("name", "")) for device in trace.info.devices] or [
-        str(device.get("name", "")) for device in _kineto_devices(trace.info.user)
-    ]
+    names = [str(device.get("name", "")) for device in devices_of(trace)]
     for name in dict.fromkeys(filter(None, names)):
         times = names.count(name)
         yield f"{times} x {name}" if times > 1 else name
-
-
-def _kineto_devices(user: Any) -> list[dict[str, Any]]:
-    said = user.get("deviceProperties")
-    return [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []
 
 
 def _rank(rank: int, world_size: int | None) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.device.launches import launches
+from stepscope.analysis.device.properties import devices_of
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.flops.count import flops_of, flops_per_second
@@ -119,13 +120,10 @@ def device_model(trace: Trace, device: str) -> str:
     ROCm numbers devices otherwise in events than in their description: where all that are
     described are of one model, that is it.
     """
-    described = trace.info.user.get("deviceProperties")
-    if not isinstance(described, list):
-        return ""
     models: dict[str, str] = {
         str(about.get("id")): about["name"]
-        for about in described
-        if isinstance(about, dict) and isinstance(about.get("name"), str)
+        for about in devices_of(trace)
+        if isinstance(about.get("name"), str)
     }
     only = next(iter(models.values())) if len(set(models.values())) == 1 else ""
     return models.get(device, only)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, waiting_calls
+from stepscope.analysis.device.properties import devices_of
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import moment
@@ -165,7 +166,10 @@ def _is_float32_product(name: str) -> bool:
 
 def _precision_fix(generation: int) -> str:
     if generation and generation < _FIRST_WITH_TF32:
-        return 'torch.autocast("cuda", dtype=torch.float16) with a GradScaler, if the model bears.'
+        return (
+            'torch.autocast("cuda", dtype=torch.float16) with a GradScaler, where the accuracy of '
+            "the model allows it."
+        )
     return (
         'torch.set_float32_matmul_precision("high") (TF32; for convolutions '
         "torch.backends.cudnn.allow_tf32), or "
@@ -175,10 +179,8 @@ def _precision_fix(generation: int) -> str:
 
 def _generation(facts: Facts) -> int:
     """Return the major number of the devices' compute capability, 0 where the trace is silent."""
-    info = facts.trace.info
-    described: Any = info.devices or info.user.get("deviceProperties")
-    for about in described if isinstance(described, list | tuple) else ():
-        if isinstance(about, dict) and isinstance(about.get("computeMajor"), int):
+    for about in devices_of(facts.trace):
+        if isinstance(about.get("computeMajor"), int):
             return int(about["computeMajor"])
     return 0
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.device.properties import devices_of
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.memory.usage import CPU, devices, in_use, rows_of_device, with_memory
 from stepscope.units import size_text
@@ -94,9 +95,8 @@ def _held(trace: Trace, rows: Int64) -> Int64:
 def _total_bytes(trace: Trace, device: str) -> int:
     """Return the memory of a device as the trace describes it, 0 where it does not."""
     number = device.partition(":")[2] or "0"
-    described: Any = trace.info.devices or trace.info.user.get("deviceProperties")
-    for about in described if isinstance(described, list | tuple) else ():
-        if isinstance(about, dict) and str(about.get("id")) == number:
+    for about in devices_of(trace):
+        if str(about.get("id")) == number:
             total = about.get("totalGlobalMem", 0)
             return int(total) if isinstance(total, int | float) else 0
     return 0

@@ -18,7 +18,10 @@ from stepscope.analysis.host.modules import module_table
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.tree import call_tree
 from stepscope.report.payload import Payload
-from stepscope.report.sections.tables import add_tables
+from stepscope.report.sections.flame import add_flame
+from stepscope.report.sections.kernels import add_kernels
+from stepscope.report.sections.modules import add_modules
+from stepscope.report.sections.operators import add_operators
 from stepscope.report.tables import add_table, known_or_nan
 
 if TYPE_CHECKING:
@@ -27,6 +30,11 @@ if TYPE_CHECKING:
 needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
 DIMS = '"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]'
 LINES = ("model.py(3): forward", "main.py(9): <module>")
+
+
+def add_tables(trace: Trace, payload: Payload) -> None:
+    for section in (add_operators, add_kernels, add_modules, add_flame):
+        section(trace, payload)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.memory.usage import devices, peak
+from stepscope.analysis.memory.usage import devices, memory_peak
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY, phase_table, without_compilation
 from stepscope.analysis.steps.steps import step_table
 from stepscope.cli._device import device_facts
@@ -159,7 +159,7 @@ def _steps(trace: Trace) -> str:
 def _peaks(trace: Trace) -> Iterator[Fact]:
     """Yield a line a device whose memory was recorded."""
     for device in devices(trace):
-        found = peak(trace, device)
+        found = memory_peak(trace, device)
         if found is not None:
             who = f" in {trace.name_of(found.slice)}" if found.slice != NO_SLICE else ""
             yield "memory", f"{device}: {size_text(found.bytes)} in use at the peak{who}"

@@ -14,7 +14,7 @@ from stepscope.analysis.device.properties import devices_of
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.averages import averages
 from stepscope.analysis.memory.usage import devices as memory_devices
-from stepscope.analysis.memory.usage import peak, with_memory
+from stepscope.analysis.memory.usage import memory_peak, with_memory
 from stepscope.analysis.steps.phases import phase_table
 from stepscope.analysis.tree import call_tree, ids_where
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
@@ -152,7 +152,7 @@ def _kernels(trace: Trace, work: DeviceWork) -> Iterator[TopRow]:
 def _peaks(trace: Trace) -> Iterator[MemoryPeak]:
     trace = with_memory(trace)
     for device in memory_devices(trace):
-        found = peak(trace, device)
+        found = memory_peak(trace, device)
         if found is not None:
             where = "" if found.slice == NO_SLICE else trace.name_of(found.slice)
             yield MemoryPeak(device, found.bytes, found.time_ns, where)

@@ -12,7 +12,7 @@ from stepscope.analysis.device.properties import devices_of
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import moment
-from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE, SliceKind
@@ -43,6 +43,7 @@ _FLOAT32_PRODUCT = re.compile(
 _FIRST_WITH_TENSOR_CORES, _FIRST_WITH_TF32 = 7, 8  # compute capability, its major number
 
 
+@DETECTORS.register
 def host_too_slow(facts: Facts) -> Finding | None:
     """Find a device that waits for the host to launch something."""
     if not len(facts.work):
@@ -70,6 +71,7 @@ def host_too_slow(facts: Facts) -> Finding | None:
     )
 
 
+@DETECTORS.register
 def waiting_copies(facts: Facts) -> Finding | None:
     """Find operators inside the steps that make the host wait for the device."""
     if not len(facts.work) or not facts.steps:
@@ -101,6 +103,7 @@ def waiting_copies(facts: Facts) -> Finding | None:
     )
 
 
+@DETECTORS.register
 def tiny_kernels(facts: Facts) -> Finding | None:
     """Find a program that launches masses of kernels too short to be worth their launch."""
     kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
@@ -127,6 +130,7 @@ def tiny_kernels(facts: Facts) -> Finding | None:
     )
 
 
+@DETECTORS.register
 def float32_products(facts: Facts) -> Finding | None:
     """Find matrix products and convolutions in float32 on a device with tensor cores."""
     kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)

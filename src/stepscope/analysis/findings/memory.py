@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.properties import devices_of
-from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.memory.usage import CPU, devices, in_use, rows_of_device, with_memory
 from stepscope.units import size_text
 
@@ -30,6 +30,7 @@ SCARCE = 0.50
 """Of the device's memory: from here on what is held in vain may be missed."""
 
 
+@DETECTORS.register
 def memory_near_limit(facts: Facts) -> Finding | None:
     """Find a device whose memory is almost all taken."""
     trace = with_memory(facts.trace)
@@ -55,6 +56,7 @@ def memory_near_limit(facts: Facts) -> Finding | None:
     return None
 
 
+@DETECTORS.register
 def fragmentation(facts: Facts) -> Finding | None:
     """Find an allocator that holds much more than was ever in use."""
     trace = with_memory(facts.trace)

@@ -12,7 +12,7 @@ from stepscope.analysis.steps.phases import COMPILE_CATEGORY, phase_table, witho
 from stepscope.analysis.steps.steps import step_table
 from stepscope.cli._device import device_facts
 from stepscope.cli._text import count_text, duration_text, size_text
-from stepscope.text.averages import printable
+from stepscope.text.layout import printable
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Section = Callable[[Trace, Payload], None]
 
-STATIC: Traversable = files("stepscope.report") / "static"
+STATIC: Traversable = files(__package__) / "static"
 
 
 @dataclass(frozen=True, slots=True)

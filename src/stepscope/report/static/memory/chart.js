@@ -1,9 +1,9 @@
 // Stacked areas over time on a canvas, with the peak and a cursor; the mouse moves and zooms it.
 
 import { fitted, themed } from "stepscope/dom.js";
-import { bytes } from "stepscope/format.js";
+import { bytes, tickText } from "stepscope/format.js";
 import { greatest, highest, placeAt } from "stepscope/memory/levels.js";
-import { byteTicks, held, panned, tickText, timeTicks, zoomed } from "stepscope/memory/span.js";
+import { byteTicks, held, panned, timeTicks, zoomed } from "stepscope/memory/span.js";
 
 /** @typedef {import("./levels.js").Levels} Levels */
 /** @typedef {import("./span.js").Span} Span */

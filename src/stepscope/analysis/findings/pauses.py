@@ -49,7 +49,7 @@ def garbage_collection(facts: Facts) -> Finding | None:
         share=share,
         evidence=facts.on_timeline(row, _COLLECTION),
         fix="Before the loop call gc.collect() and gc.freeze(), so that what is there already is "
-        "not searched again; or gc.disable(), and gc.collect() every some hundred steps.",
+        "not searched again; or gc.disable(), and gc.collect() every few hundred steps.",
         severity=Severity.of_share(share),
     )
 

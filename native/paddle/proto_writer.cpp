@@ -3,45 +3,11 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "json/utf8.h"
 #include "paddle/node_trees.h"
-#include "paddle/wire.h"
+#include "paddle/wire_writer.h"
 
 namespace stepscope::paddle {
 namespace {
-
-class WireWriter {
- public:
-  void varint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) out_.push_back(static_cast<char>(value | 0x80));
-    out_.push_back(static_cast<char>(value));
-  }
-  void number(uint32_t field, uint64_t value) {
-    varint(field << 3);
-    varint(value);
-  }
-  void bytes(uint32_t field, std::string_view value) {
-    varint(field << 3 | static_cast<uint32_t>(Wire::kBytes));
-    varint(value.size());
-    out_ += value;
-  }
-  // Protobuf's strings are UTF-8; its readers refuse anything else.
-  void text(uint32_t field, std::string_view value) {
-    if (json::is_utf8(value)) {
-      bytes(field, value);
-    } else {
-      bytes(field, json::replace_invalid_utf8(value));
-    }
-  }
-  void encoded(std::string_view fields) { out_ += fields; }
-
-  std::string_view view() const { return out_; }
-  void clear() { out_.clear(); }
-  std::string take() { return std::move(out_); }
-
- private:
-  std::string out_;
-};
 
 constexpr uint32_t kEvent = 1;  // of every node but the host's
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "paddle/proto_writer.h"
+#include "paddle/wire_writer.h"
 #include "python/columns.h"
 #include "python/module.h"
 
@@ -103,9 +104,37 @@ nb::bytes encode_paddle_trees(const nb::bytes& blob, const ColumnView<int64_t>& 
   return nb::bytes(file.data(), file.size());
 }
 
+// A message as pairs of a field's number and its value: an int, a float of 32 bits, a text, or the
+// pairs of a message within.
+paddle::WireWriter encoded(const nb::list& fields) {
+  paddle::WireWriter out;
+  for (nb::handle pair : fields) {
+    const auto [field, value] = nb::cast<std::pair<uint32_t, nb::object>>(pair);
+    if (PyLong_Check(value.ptr())) {
+      out.number(field, PyLong_AsUnsignedLongLongMask(value.ptr()));
+    } else if (PyFloat_Check(value.ptr())) {
+      out.single(field, PyFloat_AS_DOUBLE(value.ptr()));
+    } else if (PyUnicode_Check(value.ptr())) {
+      PyObject* utf8 = PyUnicode_AsEncodedString(value.ptr(), "utf-8", "replace");
+      if (utf8 == nullptr) throw nb::python_error();
+      const auto text = nb::steal<nb::bytes>(utf8);
+      out.bytes(field, {text.c_str(), text.size()});
+    } else {
+      out.bytes(field, encoded(nb::cast<nb::list>(value)).view());
+    }
+  }
+  return out;
+}
+
+nb::bytes encode_paddle_fields(const nb::list& fields) {
+  const paddle::WireWriter out = encoded(fields);
+  return nb::bytes(out.view().data(), out.view().size());
+}
+
 }  // namespace
 
 void bind_paddle_writer(nb::module_& m) {
+  m.def("encode_paddle_fields", &encode_paddle_fields, nb::arg("fields"));
   m.def("encode_paddle_trees", &encode_paddle_trees, nb::arg("blob"), nb::arg("offsets"),
         nb::arg("encoded"), nb::arg("threads"), nb::arg("host"), nb::arg("runtime"),
         nb::arg("memory"), nb::arg("device"), nb::arg("details"));

@@ -135,6 +135,7 @@ def unlabel_paddle_events(
     name: NDArray[np.uint32],
     rest: NDArray[np.uint32],
 ) -> dict[str, Any]: ...
+def encode_paddle_fields(fields: list[tuple[int, Any]]) -> bytes: ...
 def encode_paddle_trees(
     blob: bytes,
     offsets: NDArray[np.int64],

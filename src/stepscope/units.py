@@ -1,19 +1,38 @@
-"""Numbers as people read them."""
+"""Numbers as people read them: the same words on the command line, in notebooks and in reports.
+
+``report/static/format.js`` has the same rules; ``tests/report/test_report_words.py`` compares them.
+Three digits count; what would be rounded up to the next unit has that unit; half is rounded up.
+"""
 
 from __future__ import annotations
 
-_TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
-_SIZE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("bytes", 1.0))
+import math
+
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+_SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
 
 
 def duration_text(ns: float) -> str:
-    """Return a time with three digits that count, in the unit that suits it."""
-    return _with_unit(ns, _TIME_UNITS)
+    """Return a time in the unit that suits it: ``17.7 ms``."""
+    return _with_unit(ns, _TIMES, whole=True)
 
 
 def size_text(size_bytes: float) -> str:
-    """Return a size with three digits that count, in the unit that suits it."""
-    return _with_unit(size_bytes, _SIZE_UNITS)
+    """Return a size in the unit that suits it: ``160 MiB``."""
+    return _with_unit(size_bytes, _SIZES, whole=True)
+
+
+def scaled_text(value: float, unit: str = "") -> str:
+    """Return a number in thousands, millions ... of a unit: ``624 TFLOP/s``, ``1.50 M``."""
+    return f"{_with_unit(value, _PREFIXES, whole=value == int(value))}{unit}".rstrip()
+
+
+def percent_text(part: float, whole: float = 1) -> str:
+    """Return a share: ``33.3%``; a dash of nothing."""
+    if not whole:
+        return "-"
+    return f"{_sign(part / whole, 3)}{_rounded(abs(100 * part / whole), 1)}%"
 
 
 def count_text(count: int, one: str, many: str = "") -> str:
@@ -21,9 +40,24 @@ def count_text(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def _with_unit(value: float, units: tuple[tuple[str, float], ...]) -> str:
-    # As if rounded already: 999.9 ms is 1.00 s.
-    unit, size = next((u for u in units if value >= 0.9995 * u[1]), units[-1])
-    scaled = value / size
-    decimals = 0 if size == 1 or scaled >= 99.95 else 1 if scaled >= 9.995 else 2
-    return f"{scaled:,.{decimals}f} {unit}"
+def _with_unit(value: float, units: tuple[tuple[float, str], ...], *, whole: bool) -> str:
+    """Write a value with its unit; below the second unit it is ``whole``, or has digits, too."""
+    amount = abs(value)
+    below = (*(size for size, _ in units[1:]), 0)
+    pairs = zip(units, below, strict=True)
+    size, unit = next((each for each, less in pairs if amount >= each[0] - less / 2), units[-1])
+    scaled = amount / size
+    few = whole and size == 1
+    decimals = 0 if few or scaled >= 99.95 else 1 if scaled >= 9.995 else 2
+    return f"{_sign(value / size, decimals)}{_rounded(scaled, decimals)} {unit}"
+
+
+def _rounded(value: float, decimals: int) -> str:
+    # As JavaScript rounds; Python itself rounds a half to the even digit.
+    scaled = value * 10**decimals
+    whole = math.floor(scaled)
+    return f"{(whole + (scaled - whole >= 0.5)) / 10**decimals:,.{decimals}f}"
+
+
+def _sign(value: float, decimals: int) -> str:
+    return "-" if value * 10**decimals <= -0.5 else ""

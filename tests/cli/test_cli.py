@@ -88,7 +88,7 @@ def test_losses_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     lossy = recording(losses=Losses(1_234, "newest", 64 * 1024), end_ns=1)
     save(lossy, tmp_path / "a.stepscope")
     assert main(["summary", "a.stepscope"]) == 0
-    line = "lost      the newest 1,234 events: the memory limit of 65.5 kB was reached"
+    line = "lost      the newest 1,234 events: the memory limit of 64.0 KiB was reached"
     assert line in capsys.readouterr().out
 
 
@@ -316,7 +316,7 @@ def test_numbers_have_three_digits_that_count() -> None:
         "1.23 s",
         "5,000 s",
     ]
-    assert size_text(1_530) == "1.53 kB"
+    assert size_text(160 * 2**20) == "160 MiB"
     assert count_text(1, "step") == "1 step"
     assert count_text(1_000, "step") == "1,000 steps"
 

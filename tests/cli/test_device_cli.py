@@ -70,7 +70,7 @@ def test_the_plain_summary_of_a_host_says_nothing_of_devices(
 def test_the_overview_tells_of_everything(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["summary", saved, "--device"]) == 0
     out = capsys.readouterr().out
-    assert "60.000us   60.0%" in out
+    assert "60.0 µs   60.0%" in out
     assert "waiting for the host" in out
     assert "volta_sgemm_64x64" in out
     assert "elementwise_kernel<4> " in out  # neither "void at::native::" nor "(int)"

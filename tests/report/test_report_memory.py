@@ -13,7 +13,7 @@ from made_trace import Call, trace_of_calls
 from sample_traces import HOSTILE
 from stepscope.analysis.memory.sites import sites_of
 from stepscope.analysis.memory.timeline import Category, memory_timeline
-from stepscope.analysis.memory.usage import devices, peak
+from stepscope.analysis.memory.usage import devices, memory_peak
 from stepscope.report.payload import Payload
 from stepscope.report.sections.events import origin_of
 from stepscope.report.sections.memory import add_memory
@@ -123,7 +123,7 @@ class TestColumns:
     def test_a_recording_equals_its_analyses(self, torch_recording: Trace) -> None:
         check_levels(torch_recording)
         columns, values = unpacked(torch_recording)
-        top = peak(torch_recording)
+        top = memory_peak(torch_recording)
         assert top is not None
         reserved = columns["memory.told.allocated"].max()
         assert reserved == top.bytes

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="node is not installed")
 def decoded(text: str) -> dict[str, Any]:
     """Return what the page would make of a block."""
     done = subprocess.run(
-        [str(NODE), "--import", "./tests/js/loader.mjs", "tests/js/decoded.mjs"],
+        [str(NODE), "--import", "./tests/report/js/loader.mjs", "tests/report/js/decoded.mjs"],
         cwd=ROOT,
         input=text,
         capture_output=True,

@@ -18,7 +18,10 @@ from stepscope.analysis.host.modules import module_table
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.tree import call_tree
 from stepscope.report.payload import Payload
-from stepscope.report.sections.tables import add_tables
+from stepscope.report.sections.flame import add_flame
+from stepscope.report.sections.kernels import add_kernels
+from stepscope.report.sections.modules import add_modules
+from stepscope.report.sections.operators import add_operators
 from stepscope.report.tables import add_table, known_or_nan
 
 if TYPE_CHECKING:
@@ -27,6 +30,11 @@ if TYPE_CHECKING:
 needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
 DIMS = '"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]'
 LINES = ("model.py(3): forward", "main.py(9): <module>")
+
+
+def add_tables(trace: Trace, payload: Payload) -> None:
+    for section in (add_operators, add_kernels, add_modules, add_flame):
+        section(trace, payload)
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +319,7 @@ def test_a_big_table_shows_more_on_demand(reports: Any) -> None:
 def test_a_flame_graph_zooms_and_goes_back(made: Trace, reports: Any) -> None:
     page = reports.open(made, "flame?view=calls&metric=cpu_ns")
     details, crumbs = page.locator(".flame-details"), page.locator(".crumbs button")
-    assert "100 µs CPU time · 100.0 % of all" in details.text_content()
+    assert "100 µs CPU time · 100.0% of all" in details.text_content()
     page.locator("canvas").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -342,7 +350,7 @@ def test_a_click_zooms_to_the_box_under_the_pointer(made: Trace, reports: Any) -
 def test_a_search_tells_the_share_of_what_it_found(made: Trace, reports: Any) -> None:
     page = reports.open(made, "flame?view=calls&metric=cpu_ns")
     page.get_by_role("searchbox").fill("aten")
-    assert "2 found: 34.0 µs, 34.0 %" in page.locator(".choices").text_content()
+    assert "2 found: 34.0 µs, 34.0%" in page.locator(".choices").text_content()
     page.get_by_role("searchbox").fill("<no such>")
     assert "nothing found" in page.locator(".choices").text_content()
 

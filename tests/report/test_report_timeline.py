@@ -122,9 +122,9 @@ def test_no_box_is_lost_in_real_traces(tmp_path: Path) -> None:
     pages = [tmp_path / f"{i}.html" for i in range(len(chosen))]
     for path, page in zip(chosen, pages, strict=True):
         export_html(read_trace(path), page)
-    command = ["node", "--import", "./tests/js/loader.mjs", "--test"]
+    command = ["node", "--import", "./tests/report/js/loader.mjs", "--test"]
     done = subprocess.run(
-        [*command, "tests/js/timeline_boxes.test.mjs"],
+        [*command, "tests/report/js/timeline_boxes.test.mjs"],
         cwd=ROOT,
         env={**os.environ, "STEPSCOPE_REPORTS": ":".join(map(str, pages))},
         capture_output=True,

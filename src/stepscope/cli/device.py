@@ -23,7 +23,7 @@ from stepscope.analysis.device.work import device_work
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
 from stepscope.text import device as text
-from stepscope.units import count_text, duration_text
+from stepscope.units import count_text, duration_text, scaled_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -163,7 +163,7 @@ def _math_facts(trace: Trace, work: DeviceWork) -> Iterator[Fact]:
         counted = int(achieved.device_ns.sum()) / whole_ns
         yield (
             "arithmetic",
-            f"{text.rate_text(rate, 'FLOP/s')} over all device work{_of_peak(trace, work, rate)}; "
+            f"{scaled_text(rate, 'FLOP/s')} over all device work{_of_peak(trace, work, rate)}; "
             f"operations are known for {counted:.1%} of that time",
         )
 
@@ -173,7 +173,7 @@ def _of_peak(trace: Trace, work: DeviceWork, rate: float) -> str:
     if peak is None:
         return ""
     model, most = peak
-    return f", {rate / most:.1%} of the {text.rate_text(most, 'FLOP/s')} of {model}"
+    return f", {rate / most:.1%} of the {scaled_text(most, 'FLOP/s')} of {model}"
 
 
 def _peak(trace: Trace, work: DeviceWork) -> tuple[str, float] | None:
@@ -230,7 +230,7 @@ def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
         operators = "No operations are counted: the trace has no input shapes (record_shapes=True)."
     elif peak is not None:
         model, most = peak
-        operators += f"Peak: dense 16-bit products of {model}, {text.rate_text(most, 'FLOP/s')}.\n"
+        operators += f"Peak: dense 16-bit products of {model}, {scaled_text(most, 'FLOP/s')}.\n"
     return f"{cores}\n{operators}"
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.memory.usage import devices, peak
+from stepscope.analysis.memory.usage import devices, memory_peak
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY, phase_table, without_compilation
 from stepscope.analysis.steps.steps import step_table
 from stepscope.cli.device import device_facts
-from stepscope.text.averages import printable
+from stepscope.text.layout import printable
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 from stepscope.units import count_text, duration_text, size_text
 
@@ -159,7 +159,7 @@ def _steps(trace: Trace) -> str:
 def _peaks(trace: Trace) -> Iterator[Fact]:
     """Yield a line a device whose memory was recorded."""
     for device in devices(trace):
-        found = peak(trace, device)
+        found = memory_peak(trace, device)
         if found is not None:
             who = f" in {trace.name_of(found.slice)}" if found.slice != NO_SLICE else ""
             yield "memory", f"{device}: {size_text(found.bytes)} in use at the peak{who}"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.formats.memory_timeline import TIMELINE_FORMATS
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.trace.model import NOTEBOOK
 
 if TYPE_CHECKING:
+    import os
+
+    from stepscope.analysis.memory.timeline import MemoryTimeline
     from stepscope.formats.registry import Writer
     from stepscope.trace.model import Trace
 
@@ -25,4 +29,11 @@ def _notebook(trace: Trace) -> str:
     return overview_html(trace)
 
 
+def _write_memory(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:
+    from stepscope.report.build import export_memory_html
+
+    export_memory_html(timeline, path)
+
+
 FORMATS.register(Format("report", (".html",), writer=_html_writer))
+TIMELINE_FORMATS.register(((".html",), _write_memory))

@@ -6,26 +6,32 @@ import base64
 import html
 import json
 import re
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.shared import shared_analyses
 from stepscope.formats.files import gzipped, output_file
 from stepscope.report.detail import MOST_SLICES, detail_of
+from stepscope.report.pages import MEMORY, PAGES, STATIC
 from stepscope.report.payload import Payload
-from stepscope.report.sections import SECTIONS, SECTIONS_BY_SLICE
+from stepscope.report.sections.events import add_events, add_strings
+from stepscope.report.sections.memory import add_memory
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
+    from pathlib import Path
 
+    from stepscope.analysis.memory.timeline import MemoryTimeline
     from stepscope.formats.registry import Progress
+    from stepscope.report.pages import Page, Section
     from stepscope.trace.model import Trace
 
+    Folders = Mapping[str, Traversable | Path]  # by the first part of their modules' names
+
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
-_PREFIX = "stepscope/"  # of the modules' names in the page's import map
+_PREFIX = "stepscope"  # of our modules' names in the page's import map
 _BASE64_AT_ONCE = 3 << 20  # a multiple of 3: the pieces join
 
 
@@ -49,32 +55,50 @@ def export_html(
     trace = with_memory(trace)  # once, for all sections: it is another Trace then
     detail = detail_of(trace, most_slices)
     payload = Payload(detail, with_code=source)
-    payload.add_value("title", title)
     payload.add_value("left_out", detail.left_out)
-    work = [(section, detail.trace) for section in SECTIONS_BY_SLICE]
-    work += [(section, trace) for section in SECTIONS]
+    pages = tuple(PAGES)
+    work: list[tuple[Section, Trace]] = [(add_events, detail.trace)]
+    work += [(page.section, detail.trace if page.by_slice else trace) for page in pages]
     steps = len(work) + 1
     with shared_analyses():
         for done, (section, its_trace) in enumerate(work):
             tell(done, steps)
             section(its_trace, payload)
     tell(len(work), steps)
-    parts = {
-        "title": html.escape(title),
-        "css": _style(),
-        "imports": json.dumps({"imports": dict(_modules())}),
-        "data": _compressed(payload.packed()),
-    }
-    page = _static("report.html")
-    with output_file(path) as sink:
-        at = 0
-        for place in _PLACE.finditer(page):
-            sink.write(page[at : place.start()].encode())
-            sink.write(parts[place[1]].encode("utf-8", "replace"))
-            at = place.end()
-        sink.write(page[at:].encode())
+    _write(path, title, payload, pages)
     tell(steps, steps)
     return detail.left_out
+
+
+def export_memory_html(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:
+    """Write the report's memory page alone, of the timeline's device."""
+    payload = Payload()
+    add_strings(timeline.trace, payload)
+    add_memory(timeline.trace, payload, timeline.device)
+    _write(path, f"Memory of {timeline.device}", payload, (MEMORY,))
+
+
+def _write(
+    path: str | os.PathLike[str], title: str, payload: Payload, pages: Sequence[Page]
+) -> None:
+    """Write a page that needs nothing but itself."""
+    payload.add_value("title", title)
+    folders = {page.module.partition("/")[0]: page.static for page in pages} | {_PREFIX: STATIC}
+    parts = {
+        "title": html.escape(title),
+        "css": _style(folders),
+        "imports": json.dumps({"imports": dict(_modules(folders))}),
+        "start": _start(pages),
+        "data": _compressed(payload.packed()),
+    }
+    template = (STATIC / "report.html").read_text(encoding="utf-8")
+    with output_file(path) as sink:
+        at = 0
+        for place in _PLACE.finditer(template):
+            sink.write(template[at : place.start()].encode())
+            sink.write(parts[place[1]].encode("utf-8", "replace"))
+            at = place.end()
+        sink.write(template[at:].encode())
 
 
 def _title(trace: Trace) -> str:
@@ -88,31 +112,37 @@ def _compressed(block: bytes) -> str:
     return "".join(base64.b64encode(data[i : i + _BASE64_AT_ONCE]).decode() for i in pieces)
 
 
-def _modules() -> Iterator[tuple[str, str]]:
+def _start(pages: Sequence[Page]) -> str:
+    """Return the script that imports the pages' modules and shows them."""
+    names = [f"page{i}" for i in range(len(pages))]
+    imports = [
+        f"import {{ page as {name} }} from {json.dumps(page.module)};"
+        for name, page in zip(names, pages, strict=True)
+    ]
+    main = 'import { start } from "stepscope/main.js";'
+    return "\n".join([main, *imports, f"await start([{', '.join(names)}]);"])
+
+
+def _modules(folders: Folders) -> Iterator[tuple[str, str]]:
     """Yield the name of each module in the page, and its text as a URL."""
-    for path, file in _files(_folder(), ".js"):
-        text = base64.b64encode(file.read_bytes()).decode()
-        yield f"{_PREFIX}{path}", f"data:text/javascript;base64,{text}"
+    for prefix, folder in folders.items():
+        for path, file in _files(folder, ".js"):
+            text = base64.b64encode(file.read_bytes()).decode()
+            yield f"{prefix}/{path}", f"data:text/javascript;base64,{text}"
 
 
-def _style() -> str:
+def _style(folders: Folders) -> str:
     """Return the style sheets: the frame's first, so that a page's own may differ from it."""
-    sheets = dict(_files(_folder(), ".css"))
-    ordered = [sheets.pop("report.css"), *sheets.values()]
-    return "\n".join(sheet.read_text(encoding="utf-8") for sheet in ordered)
+    sheets = [entry for folder in folders.values() for entry in _files(folder, ".css")]
+    sheets.sort(key=lambda entry: entry[0] != "report.css")
+    return "\n".join(sheet.read_text(encoding="utf-8") for _, sheet in sheets)
 
 
-def _files(folder: Traversable, suffix: str, path: str = "") -> Iterator[tuple[str, Traversable]]:
+def _files(
+    folder: Traversable | Path, suffix: str, path: str = ""
+) -> Iterator[tuple[str, Traversable | Path]]:
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _files(entry, suffix, f"{path}{entry.name}/")
         elif entry.name.endswith(suffix):
             yield f"{path}{entry.name}", entry
-
-
-def _folder() -> Traversable:
-    return files(__package__) / "static"
-
-
-def _static(name: str) -> str:
-    return (_folder() / name).read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import numpy as np
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.report.overview import overview_of, source_of
-from stepscope.text.averages import size_text, time_text
+from stepscope.units import duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,18 +40,18 @@ def nothing_html(why: str) -> str:
 
 def _facts(trace: Trace, told: Overview) -> Iterator[tuple[str, str]]:
     places = f"{told.threads:,} threads" + (f", {told.streams:,} streams" * bool(told.streams))
-    yield "trace", f"{told.events:,} events in {_time(told.window_ns)} ({places})"
+    yield "trace", f"{told.events:,} events in {duration_text(told.window_ns)} ({places})"
     if trace.info.losses.events:
         yield "LOST", f"{trace.info.losses.events:,} events: the sums are without them"
     yield from source_of(trace).items()
     yield from _steps(trace)
     for device in told.devices:
-        share = device.busy_ns / max(device.window_ns, 1)
-        yield f"device {device.name}", f"busy {_time(device.busy_ns)} ({share:.1%})"
+        share = percent_text(device.busy_ns, device.window_ns)
+        yield f"device {device.name}", f"busy {duration_text(device.busy_ns)} ({share})"
     for peak in told.peaks:
         yield f"peak memory, {peak.device}", size_text(peak.bytes)
     if told.overhead_ns:
-        yield "our overhead", f"about {_time(told.overhead_ns)}"
+        yield "our overhead", f"about {duration_text(told.overhead_ns)}"
 
 
 def _steps(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -60,7 +60,7 @@ def _steps(trace: Trace) -> Iterator[tuple[str, str]]:
         return
     times_ns = without_compilation(trace, rows.start_ns, rows.duration_ns)
     counted = times_ns[rows.is_whole] if rows.is_whole.any() else times_ns
-    yield "steps", f"{len(rows):,}, median {_time(float(np.median(counted)))}"
+    yield "steps", f"{len(rows):,}, median {duration_text(float(np.median(counted)))}"
     mean_ns = rows.mean_ns
     whole_ns = max(sum(mean_ns.values()), 1.0)
     parts = sorted(mean_ns.items(), key=lambda part: -part[1])
@@ -70,7 +70,12 @@ def _steps(trace: Trace) -> Iterator[tuple[str, str]]:
 
 def _top(what: str, rows: Iterable[TopRow], whole_ns: int) -> str:
     cells = [
-        (row.name, _time(row.self_ns), f"{row.self_ns / max(whole_ns, 1):.1%}", f"{row.count:,}")
+        (
+            row.name,
+            duration_text(row.self_ns),
+            percent_text(row.self_ns, whole_ns),
+            f"{row.count:,}",
+        )
         for row in rows
     ]
     return _table(f"top {what}s", cells, ("", "own time", "share", "calls"))
@@ -94,7 +99,3 @@ def _short(text: str) -> str:
 def _escaped(text: str) -> str:
     # What is no Unicode cannot be sent to a browser.
     return html.escape(text.encode("utf-8", "replace").decode())
-
-
-def _time(ns: float) -> str:
-    return time_text(ns / 1000)

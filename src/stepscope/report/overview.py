@@ -13,7 +13,7 @@ from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.averages import averages
 from stepscope.analysis.memory.usage import devices as memory_devices
-from stepscope.analysis.memory.usage import peak, with_memory
+from stepscope.analysis.memory.usage import memory_peak, with_memory
 from stepscope.analysis.steps.phases import phase_table
 from stepscope.analysis.tree import call_tree, ids_where
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
@@ -151,7 +151,7 @@ def _kernels(trace: Trace, work: DeviceWork) -> Iterator[TopRow]:
 def _peaks(trace: Trace) -> Iterator[MemoryPeak]:
     trace = with_memory(trace)
     for device in memory_devices(trace):
-        found = peak(trace, device)
+        found = memory_peak(trace, device)
         if found is not None:
             where = "" if found.slice == NO_SLICE else trace.name_of(found.slice)
             yield MemoryPeak(device, found.bytes, found.time_ns, where)
@@ -172,17 +172,10 @@ def _recorded(trace: Trace) -> Iterator[str]:
 
 
 def _device_names(trace: Trace) -> Iterator[str]:
-    names = [str(device.get("name", "")) for device in trace.info.devices] or [
-        str(device.get("name", "")) for device in _kineto_devices(trace.info.user)
-    ]
+    names = [device.name for device in trace.devices()]
     for name in dict.fromkeys(filter(None, names)):
         times = names.count(name)
         yield f"{times} x {name}" if times > 1 else name
-
-
-def _kineto_devices(user: Any) -> list[dict[str, Any]]:
-    said = user.get("deviceProperties")
-    return [each for each in said if isinstance(each, dict)] if isinstance(said, list) else []
 
 
 def _rank(rank: int, world_size: int | None) -> str:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope import units
+from stepscope.text import layout as text_layout
+from stepscope.text.layout import printable
 from stepscope.trace.model import Losses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.labels import Labels
     from stepscope.trace.model import Int64
 
-_GAP = "  "
 _CELL_WIDTH = 12
 _NAME_PADDING = 4
 _NO_SHAPES = {"", "[]"}
@@ -58,10 +60,6 @@ class _Column:
     cell: Callable[[int], str]
     is_source: bool = False  # on the left of its column, and a line a frame
 
-    def fit(self, text: str) -> str:
-        """Pad a text to the column's width."""
-        return text.ljust(self.width) if self.is_source else text.rjust(self.width)
-
 
 def table(
     rows: Averages,
@@ -80,14 +78,17 @@ def table(
     if layout.row_limit >= 0:
         order = order[: layout.row_limit]
     columns = _columns(rows, layout, device)
-    rule = _line("-" * column.width for column in columns)
+    lines_of = text_layout.Layout(
+        tuple(column.width for column in columns), tuple(column.is_source for column in columns)
+    )
+    cells = (line for row in order for line in _row_cells(rows, row, columns))
     lines = [
-        *_title(layout, len(rule) - len(_GAP)),
-        rule,
-        _line(column.fit(column.header) for column in columns),
-        rule,
-        *(line for row in order for line in _row_lines(rows, row, columns)),
-        rule,
+        *_title(layout, lines_of.length),
+        lines_of.rule,
+        lines_of.line(column.header for column in columns),
+        lines_of.rule,
+        *map(lines_of.line, cells),
+        lines_of.rule,
         *_totals(rows, layout, device),
         *_losses(losses or Losses()),
         "",
@@ -248,15 +249,15 @@ def _source_text(frame: str, width: int) -> str:
     return f"...{end[3:]}" if len(end) > 3 else end
 
 
-def _row_lines(rows: Averages, row: int, columns: list[_Column]) -> Iterator[str]:
-    """Return the line of a row; with sources, a line for each other frame, and an empty one."""
-    yield _line(column.fit(column.cell(row)) for column in columns)
+def _row_cells(rows: Averages, row: int, columns: list[_Column]) -> Iterator[list[str]]:
+    """Yield the line of a row; with sources, a line for each other frame, and an empty one."""
+    yield [column.cell(row) for column in columns]
     source = next((column for column in columns if column.is_source), None)
     if source is None or rows.stack is None:
         return
     for frame in (*rows.stack[row][1:], ""):
         text = _source_text(frame, source.width)
-        yield _line(column.fit(text if column is source else "") for column in columns)
+        yield [text if column is source else "" for column in columns]
 
 
 def _name_column(names: Labels[str], limit: int | None) -> _Column:
@@ -274,13 +275,6 @@ def _shapes_column(shapes: Labels[str], limit: int | None) -> _Column:
     width = max(len(printable(text)) for text in shapes.texts) + _NAME_PADDING
     width = max(width if limit is None else min(width, limit), _CELL_WIDTH)
     return _Column("Input Shapes", width, lambda row: printable(shapes[row])[:limit])
-
-
-def printable(text: str) -> str:
-    """Escape what would break the line or the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _shortened(text: str, limit: int | None) -> str:
@@ -303,10 +297,6 @@ def _share(ns: int, total_ns: int) -> str:
     return f"{ns * 100 / total_ns:.2f}%" if total_ns else "NaN"
 
 
-def _line(cells: Iterable[str]) -> str:
-    return "".join(cell + _GAP for cell in cells)
-
-
 def _title(layout: Layout, width: int) -> list[str]:
     lines = []
     if layout.header is not None:
@@ -327,7 +317,7 @@ def _totals(rows: Averages, layout: Layout, device: str | None) -> list[str]:
 def _losses(losses: Losses) -> list[str]:
     if not losses.events:
         return []
-    limit = f"{losses.limit_bytes / 2**20:,.1f} MiB" if losses.limit_bytes else "given"
+    limit = units.size_text(losses.limit_bytes) if losses.limit_bytes else "given"
     which = f"the {losses.policy} ones" if losses.policy else "some"
     return [
         f"{losses.events:,} events were dropped, {which}: recording reached its limit of memory"

@@ -9,9 +9,8 @@ import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason
 from stepscope.analysis.device.kernels import UNKNOWN
-from stepscope.text.averages import printable, time_text
-from stepscope.text.layout import Column, text_lines
-from stepscope.text.modules import bytes_text
+from stepscope.text.layout import Column, printable, text_lines
+from stepscope.units import duration_text, percent_text, scaled_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +32,6 @@ _NOISE = re.compile(
     r"^void |at::native::|\(anonymous namespace\)::"
     r"|, (at::detail::A|std::a)rray<char\*, \w+>(?= ?>)"
 )
-_RATE_UNITS = ("", "K", "M", "G", "T", "P")
 
 REASON_TEXTS = {
     IdleReason.HOST: "waiting for the host",
@@ -128,7 +126,7 @@ def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
         -1,
         [
             _words("Device", rows.device.take(order)),
-            Column("At", [time_text(ns / 1000) for ns in (rows.start_ns[order] - from_ns)]),
+            Column("At", [duration_text(ns) for ns in (rows.start_ns[order] - from_ns)]),
             _numbers("Gap", rows.duration_ns[order], _time),
             _words("Mostly", [REASON_TEXTS[IdleReason(value)] for value in reason]),
             _shares("%", main_ns, rows.duration_ns[order]),
@@ -193,7 +191,7 @@ def kernel_text(rows: KernelTable, row_limit: int, *, details: bool = True) -> s
             _words("Kernel", [_cut(kernel_name_text(name)) for name in rows.name]),
             _numbers("Count", rows.count, _count),
             _numbers("Total", rows.total_ns, _time),
-            Column("Busy %", [f"{share:.1%}" for share in rows.busy_share.tolist()]),
+            Column("Busy %", [percent_text(share) for share in rows.busy_share.tolist()]),
             _numbers("Mean", rows.mean_ns, _time),
             _numbers("Max", rows.max_ns, _time),
             _words("Tensor", rows.tensor_cores),
@@ -212,10 +210,10 @@ def copy_text(rows: CopyTable, row_limit: int = -1) -> str:
             _words("Device", rows.device),
             _words("Copy", [printable(name) for name in rows.name]),
             _numbers("Count", rows.count, _count),
-            _numbers("Size", rows.bytes, bytes_text),
+            _numbers("Size", rows.bytes, size_text),
             *_optional("Size unknown", rows.untold, _count),
             _numbers("Time", rows.busy_ns, _time),
-            Column("Bandwidth", [_rate(rate, "B/s") for rate in rows.bytes_per_second]),
+            Column("Bandwidth", [_rate(rate) for rate in rows.bytes_per_second]),
             _numbers("Beside kernels", rows.hidden_ns, _time),
             _shares("%", rows.hidden_ns, rows.busy_ns),
         ],
@@ -251,9 +249,9 @@ def collective_text(rows: CollectiveTable, row_limit: int = -1) -> str:
             _numbers("Count", rows.count, _count),
             _numbers("Total", rows.total_ns, _time),
             _numbers("Exposed", rows.exposed_ns, _time),
-            *_optional("Size", rows.bytes, bytes_text),
+            *_optional("Size", rows.bytes, size_text),
             *(
-                [Column("Bandwidth", [_rate(rate, "B/s") for rate in rows.bytes_per_second])]
+                [Column("Bandwidth", [_rate(rate) for rate in rows.bytes_per_second])]
                 if rows.bytes.any()
                 else []
             ),
@@ -270,10 +268,10 @@ def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
         [
             _words("Operator", [_cut(name) for name in rows.operator]),
             _numbers("Calls", rows.calls, _count),
-            Column("Operations", [_rate(flops, "FLOP") for flops in rows.flops.tolist()]),
+            Column("Operations", [_operations(flops, "FLOP") for flops in rows.flops.tolist()]),
             _numbers("Device time", rows.device_ns, _time),
-            Column("Achieved", [_rate(rate, "FLOP/s") for rate in rates]),
-            *([Column("of peak", [f"{rate / peak:.1%}" for rate in rates])] if peak else []),
+            Column("Achieved", [_operations(rate, "FLOP/s") for rate in rates]),
+            *([Column("of peak", [percent_text(rate, peak) for rate in rates])] if peak else []),
         ],
     )
 
@@ -289,11 +287,6 @@ def tensor_core_text(rows: TensorCoreTime) -> str:
     ):
         columns += [_numbers(header, times_ns, _time), _shares("%", times_ns, whole_ns)]
     return _text(rows.device, -1, columns)
-
-
-def rate_text(rate: float, unit: str) -> str:
-    """Return a rate in thousands, millions ... of a unit: ``624 TFLOP/s``."""
-    return _rate(rate, unit)
 
 
 def _text(rows: Sequence[object] | NDArray[np.int64], limit: int, columns: list[Column]) -> str:
@@ -333,11 +326,11 @@ def _optional(
 
 def _shares(header: str, part: Int64, whole: Int64) -> Column:
     shares = part / np.maximum(whole, 1)
-    return Column(header, [f"{share:.1%}" for share in shares.tolist()])
+    return Column(header, [percent_text(share) for share in shares.tolist()])
 
 
 def _time(ns: int) -> str:
-    return time_text(ns / 1000) if ns else "-"
+    return duration_text(ns) if ns else "-"
 
 
 def _count(count: int) -> str:
@@ -349,16 +342,15 @@ def _known(value: int) -> str:
 
 
 def _known_bytes(value: int) -> str:
-    return "" if value == UNKNOWN else bytes_text(value) if value else "-"
+    return "" if value == UNKNOWN else size_text(value) if value else "-"
 
 
-def _rate(rate: float, unit: str) -> str:
-    if not rate:
-        return "-"
-    step = 0
-    while rate >= 999.5 and step < len(_RATE_UNITS) - 1:
-        rate, step = rate / 1000, step + 1
-    return f"{rate:.3g} {_RATE_UNITS[step]}{unit}"
+def _rate(bytes_per_second: float) -> str:
+    return f"{size_text(bytes_per_second)}/s" if bytes_per_second else "-"
+
+
+def _operations(count: float, unit: str) -> str:
+    return scaled_text(count, unit) if count else "-"
 
 
 def _cut(text: str, width: int = _NAME_WIDTH) -> str:

@@ -1,4 +1,4 @@
-"""Plain tables of text: columns as wide as what they hold, up to a limit."""
+"""Tables of text: ours, torch.profiler's and Paddle's are laid out by this."""
 
 from __future__ import annotations
 
@@ -6,9 +6,39 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Columns of some widths, a gap after each; a text that is wider stands over."""
+
+    widths: tuple[int, ...]
+    is_left: tuple[bool, ...] = ()  # for each column; without: all are on the left
+
+    @property
+    def rule(self) -> str:
+        """Return a line of dashes under every column."""
+        return self.line("-" * width for width in self.widths)
+
+    @property
+    def length(self) -> int:
+        """Return the width of the whole table."""
+        return sum(self.widths) + len(_GAP) * (len(self.widths) - 1)
+
+    def line(self, cells: Iterable[str]) -> str:
+        """Return one row."""
+        sides = self.is_left or (True,) * len(self.widths)
+        places = zip(cells, self.widths, sides, strict=True)
+        fitted = (text.ljust(n) if left else text.rjust(n) for text, n, left in places)
+        return "".join(text + _GAP for text in fitted)
+
+    def titled(self, text: str) -> str:
+        """Return a line of dashes with a text in its middle."""
+        left = self.length - len(text)
+        return "-" * (left // 2) + text + "-" * (left - left // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +49,24 @@ class Column:
     cells: list[str]
     is_text: bool = False
 
-    def lines(self, max_width: int) -> list[str]:
-        """Return heading, rule and cells, all of one width."""
-        width = min(max(len(cell) for cell in (self.header, *self.cells)), max_width)
-        cut = [cell if len(cell) <= width else cell[: width - 3] + "..." for cell in self.cells]
-        lines = [self.header, "-" * width, *cut]
-        return [line.ljust(width) if self.is_text else line.rjust(width) for line in lines]
-
 
 def text_lines(columns: Sequence[Column], max_width: int) -> list[str]:
-    """Lay columns out beside each other, no column wider than ``max_width``."""
-    rows = zip(*(column.lines(max_width) for column in columns), strict=True)
-    return [_GAP.join(row).rstrip() for row in rows]
+    """Lay columns out as wide as what they hold, no column wider than ``max_width``."""
+    widths = [min(max(map(len, (c.header, *c.cells))), max_width) for c in columns]
+    layout = Layout(tuple(widths), tuple(column.is_text for column in columns))
+    rows = zip(*(column.cells for column in columns), strict=True)
+    cut_rows = ([cut(text, n) for text, n in zip(row, widths, strict=True)] for row in rows)
+    lines = [[column.header for column in columns], ["-" * width for width in widths], *cut_rows]
+    return [layout.line(cells).rstrip() for cells in lines]
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text that fits the width."""
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """Escape what would break the line or the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

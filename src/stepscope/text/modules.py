@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.formats.files import ExportError, output_file
-from stepscope.text.averages import printable, time_text
-from stepscope.text.layout import Column, text_lines
+from stepscope.text.averages import time_text
+from stepscope.text.layout import Column, printable, text_lines
+from stepscope.units import duration_text, percent_text, scaled_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64
 
 _OUTSIDE = "(outside of modules)"
-_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-_COUNT_UNITS = ("", "k", "M", "G", "T", "P", "E")
 
 
 def module_table_text(
@@ -96,13 +95,13 @@ def _columns(
         return [Column(header, [show(int(values[row])) for row in shown])] if values.any() else []
 
     def time(ns: int) -> str:
-        return time_text(ns / 1000, time_unit)
+        return time_text(ns / 1000, time_unit) if time_unit else duration_text(ns)
 
     indents = _indents(rows) if as_tree else None
     whole_ns = int(rows.self_ns.sum())
 
     def share(ns: int) -> str:
-        return f"{ns * 100 / whole_ns:.1f}%"
+        return percent_text(ns, whole_ns)
 
     return [
         texts("Module", lambda row: _label(rows, row, indents)),
@@ -116,12 +115,12 @@ def _columns(
         *numbers("Backward", rows.backward_ns, time),
         *numbers("Device", rows.device_ns, time),
         *numbers("Self device", rows.self_device_ns, time),
-        *numbers("Memory", rows.memory_bytes, bytes_text),
-        *numbers("Self memory", rows.self_memory_bytes, bytes_text),
-        *numbers("Device memory", rows.device_memory_bytes, bytes_text),
-        *numbers("FLOPs", rows.flops, count_text),
+        *numbers("Memory", rows.memory_bytes, size_text),
+        *numbers("Self memory", rows.self_memory_bytes, size_text),
+        *numbers("Device memory", rows.device_memory_bytes, size_text),
+        *numbers("FLOPs", rows.flops, scaled_text),
         *numbers("Operators", rows.operators, str),
-        *numbers("Parameters", rows.parameters, count_text),
+        *numbers("Parameters", rows.parameters, scaled_text),
     ]
 
 
@@ -148,20 +147,3 @@ def _indents(rows: ModuleTable) -> list[int]:
         ancestors(model, name) if depth else 0
         for model, name, depth in zip(rows.model, rows.name, rows.depth, strict=True)
     ]
-
-
-def bytes_text(count: int) -> str:
-    """Return a number of bytes with the unit that suits it."""
-    return _scaled(count, 1024, _BYTE_UNITS, " ")
-
-
-def count_text(count: int) -> str:
-    """Return a count in thousands, millions ... as suits it."""
-    return _scaled(count, 1000, _COUNT_UNITS, "")
-
-
-def _scaled(count: int, step: int, units: tuple[str, ...], gap: str) -> str:
-    value, unit = float(count), 0
-    while abs(value) >= step and unit < len(units) - 1:
-        value, unit = value / step, unit + 1
-    return f"{value:.2f}{gap}{units[unit]}" if unit else f"{count}{gap}{units[0]}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.host.averages import averages
-from stepscope.analysis.memory.usage import peak
+from stepscope.analysis.memory.usage import memory_peak
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.tree import call_tree
@@ -40,7 +40,7 @@ class Figures:
 def key_figures(trace: Trace) -> Figures:
     """Return the figures of a trace."""
     busy = device_busy(trace)
-    most = peak(trace)
+    most = memory_peak(trace)
     steps, median_ns = _steps(trace)
     name, share = _top_operator(trace)
     window_ns = int(busy.window_ns.sum())

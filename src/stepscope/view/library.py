@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats import read_trace
-from stepscope.view._worker import Worker
 from stepscope.view.figures import key_figures
 from stepscope.view.folder import Folder, Found, Listing
+from stepscope.view.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

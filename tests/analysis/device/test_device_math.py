@@ -28,6 +28,7 @@ from stepscope.analysis.device.math import (
 from stepscope.analysis.device.tensor_cores import uses_tensor_cores
 from stepscope.analysis.device.work import is_communication
 from stepscope.analysis.flops.count import flops_of
+from stepscope.cli import main
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -98,6 +99,26 @@ def test_models_of_devices() -> None:
     assert device_model(trace_of_calls([], user={"deviceProperties": same}), "9") == "A"
     assert device_model(trace_of_calls([], user={"deviceProperties": [7, {}]}), "0") == ""
     assert device_model(trace_of_calls([]), "0") == ""
+
+
+def test_the_models_of_a_recording_of_our_own() -> None:
+    h200 = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9}
+    trace = trace_of_calls([], devices=[h200], user={"deviceProperties": [{"id": 0, "name": "A"}]})
+    assert [device.properties for device in trace.devices()] == [h200]
+    assert device_model(trace, "0") == "NVIDIA H200"
+    assert peak_flops_per_second(device_model(trace, "0")) == 989.4e12
+
+
+def test_the_share_of_the_peak_is_shown_of_a_recording_of_our_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    devices = [{"id": 0, "name": "NVIDIA H200"}]
+    trace = trace_of_calls(product(0, 1, PRODUCT), pids=GPU, devices=devices)
+    trace.save(tmp_path / "own.stepscope")
+    main(["summary", str(tmp_path / "own.stepscope"), "--device"])
+    assert "500 GFLOP/s over all device work, 0.1% of the 989 TFLOP/s of NVIDIA H200" in (
+        capsys.readouterr().out
+    )
 
 
 @needs_traces

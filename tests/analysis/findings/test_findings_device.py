@@ -175,7 +175,7 @@ def test_memory_close_to_the_limit(tmp_path: Path) -> None:
     finding = found(memory_trace(tmp_path, 29 * 10**9, 31 * 10**9), "memory-near-limit")
     assert finding is not None
     assert finding.title == "cuda:0 is 97% full"
-    assert "31.0 GB of the device's 32.0 GB" in finding.text
+    assert "28.9 GiB of the device's 29.8 GiB" in finding.text
     assert finding.evidence["page"] == "memory"
     assert finding.evidence["device"] == "cuda:0"
 

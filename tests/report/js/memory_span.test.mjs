@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { byteTicks, held, panned, showing, tickText, timeTicks, zoomed } from "stepscope/memory/span.js";
+import { tickText } from "stepscope/format.js";
+import { byteTicks, held, panned, showing, timeTicks, zoomed } from "stepscope/memory/span.js";
 
 const ALL = { from: 0, to: 1000 };
 

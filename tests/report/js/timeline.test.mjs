@@ -11,7 +11,8 @@ import { Hits, distinctNames } from "stepscope/timeline/hits.js";
 import { Lanes, search } from "stepscope/timeline/lanes.js";
 import { BOX, HEAD, LINE, layout, lineAt, linesWithin } from "stepscope/timeline/layout.js";
 import { sums } from "stepscope/timeline/sums.js";
-import { View, tickText, ticks } from "stepscope/timeline/view.js";
+import { tickText } from "stepscope/format.js";
+import { View, ticks } from "stepscope/timeline/view.js";
 
 import { KINDS, crowd, dataOf } from "./timeline_data.mjs";
 

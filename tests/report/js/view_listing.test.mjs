@@ -10,7 +10,7 @@ import {
   shown,
   sortedBy,
   viewOf,
-} from "../../src/stepscope/view/static/listing.js";
+} from "../../../src/stepscope/view/static/listing.js";
 
 const FIGURES = {
   events: 12345,
@@ -91,9 +91,9 @@ test("figures are told with their units, and unknown ones not at all", () => {
   assert.equal(text("duration", known), "2.00 s");
   assert.equal(text("steps", known), "");
   assert.equal(text("step", known), "");
-  assert.equal(text("busy", known), "50.0 %");
+  assert.equal(text("busy", known), "50.0%");
   assert.equal(text("peak", known), "1.00 GiB cuda:0");
-  assert.equal(text("operator", known), "aten::mm (25.0 %)");
+  assert.equal(text("operator", known), "aten::mm (25.0%)");
   for (const id of ["events", "duration", "busy", "peak", "operator"]) assert.equal(text(id, row("a")), "");
 });
 

@@ -96,12 +96,25 @@ def _launching_event(tree: CallTree, kind: UInt8, work: Int64) -> Int64:
     call = _matched(correlation[work], correlation[calls], calls)
     host = np.where(call == _NO_LAUNCH, _NO_LAUNCH, _enclosing_op(tree, kind, call))
     if (host == _NO_LAUNCH).any():
-        external = tree.of(_external_ids(tree.trace))
-        ops = np.flatnonzero(np.isin(kind, _OP_KINDS) & (external > 0))
-        # Some Kinetos wrote the correlation again, which is no operator's number.
-        wanted = np.where(external[work] == correlation[work], _NO_LAUNCH, external[work])
-        host = np.where(host == _NO_LAUNCH, _matched(wanted, external[ops], ops), host)
+        numbered = _numbered_operators(tree.of(_external_ids(tree.trace)), correlation, kind, work)
+        host = np.where(host == _NO_LAUNCH, numbered, host)
     return host
+
+
+def launching_operators(trace: Trace, work: Int64) -> Int64:
+    """Return the row of the operator whose number device work bears, NO_SLICE without.
+
+    It is torch's way where a call was not recorded.
+    """
+    slices = trace.slices
+    return _numbered_operators(_external_ids(trace), slices.correlation, slices.kind, work)
+
+
+def _numbered_operators(external: Int64, correlation: Int64, kind: UInt8, work: Int64) -> Int64:
+    ops = np.flatnonzero(np.isin(kind, _OP_KINDS) & (external > 0))
+    # Some Kinetos wrote the correlation again, which is no operator's number.
+    wanted = np.where(external[work] == correlation[work], _NO_LAUNCH, external[work])
+    return _matched(wanted, external[ops], ops)
 
 
 def _external_ids(trace: Trace) -> Int64:

@@ -119,13 +119,6 @@ def device_model(trace: Trace, device: str) -> str:
     ROCm numbers devices otherwise in events than in their description: where all that are
     described are of one model, that is it.
     """
-    described = trace.info.user.get("deviceProperties")
-    if not isinstance(described, list):
-        return ""
-    models: dict[str, str] = {
-        str(about.get("id")): about["name"]
-        for about in described
-        if isinstance(about, dict) and isinstance(about.get("name"), str)
-    }
+    models = {str(each.id): each.name for each in trace.devices() if each.name}
     only = next(iter(models.values())) if len(set(models.values())) == 1 else ""
     return models.get(device, only)

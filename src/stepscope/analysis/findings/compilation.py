@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.facts import moment
-from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY
 from stepscope.units import count_text, duration_text
@@ -25,6 +25,7 @@ MIN_RECOMPILATIONS = 1
 _NAMED_PLACES = 3
 
 
+@DETECTORS.register
 def recompilations(facts: Facts) -> Finding | None:
     """Find regions that were compiled again, because what they had been compiled for changed."""
     again = _again(facts)
@@ -51,6 +52,7 @@ def recompilations(facts: Facts) -> Finding | None:
     )
 
 
+@DETECTORS.register
 def graph_breaks(facts: Facts) -> Finding | None:
     """Find places at which torch.compile gave up and went on in Python."""
     rows = facts.named(lambda name: name.startswith(_BREAK))

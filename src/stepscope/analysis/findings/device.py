@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from stepscope.analysis.device.idle import IdleReason, waiting_calls
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.facts import moment
-from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE, SliceKind
@@ -42,6 +42,7 @@ _FLOAT32_PRODUCT = re.compile(
 _FIRST_WITH_TENSOR_CORES, _FIRST_WITH_TF32 = 7, 8  # compute capability, its major number
 
 
+@DETECTORS.register
 def host_too_slow(facts: Facts) -> Finding | None:
     """Find a device that waits for the host to launch something."""
     if not len(facts.work):
@@ -57,9 +58,9 @@ def host_too_slow(facts: Facts) -> Finding | None:
     return Finding(
         id="host-bound",
         title=f"The device is idle {share:.0%} of the time because the host is too slow",
-        text=f"In {count_text(int((lost_ns > 0).sum()), 'gap')} of together "
-        f"{duration_text(int(lost_ns.sum()))} the device had done all it was given, and the host "
-        f"was still on its way to the next launch; {count_text(kernels, 'kernel')} took "
+        text=f"In {count_text(int((lost_ns > 0).sum()), 'gap')} "
+        f"({duration_text(int(lost_ns.sum()))} in all) the device had finished all its work, and "
+        f"the host had not launched the next; {count_text(kernels, 'kernel')} took "
         f"{duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in all.",
         share=share,
         evidence=moment(start_ns, start_ns + length_ns),
@@ -69,6 +70,7 @@ def host_too_slow(facts: Facts) -> Finding | None:
     )
 
 
+@DETECTORS.register
 def waiting_copies(facts: Facts) -> Finding | None:
     """Find operators inside the steps that make the host wait for the device."""
     if not len(facts.work) or not facts.steps:
@@ -100,6 +102,7 @@ def waiting_copies(facts: Facts) -> Finding | None:
     )
 
 
+@DETECTORS.register
 def tiny_kernels(facts: Facts) -> Finding | None:
     """Find a program that launches masses of kernels too short to be worth their launch."""
     kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
@@ -126,6 +129,7 @@ def tiny_kernels(facts: Facts) -> Finding | None:
     )
 
 
+@DETECTORS.register
 def float32_products(facts: Facts) -> Finding | None:
     """Find matrix products and convolutions in float32 on a device with tensor cores."""
     kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
@@ -165,7 +169,10 @@ def _is_float32_product(name: str) -> bool:
 
 def _precision_fix(generation: int) -> str:
     if generation and generation < _FIRST_WITH_TF32:
-        return 'torch.autocast("cuda", dtype=torch.float16) with a GradScaler, if the model bears.'
+        return (
+            'torch.autocast("cuda", dtype=torch.float16) with a GradScaler, where the accuracy of '
+            "the model allows it."
+        )
     return (
         'torch.set_float32_matmul_precision("high") (TF32; for convolutions '
         "torch.backends.cudnn.allow_tf32), or "
@@ -175,12 +182,8 @@ def _precision_fix(generation: int) -> str:
 
 def _generation(facts: Facts) -> int:
     """Return the major number of the devices' compute capability, 0 where the trace is silent."""
-    info = facts.trace.info
-    described: Any = info.devices or info.user.get("deviceProperties")
-    for about in described if isinstance(described, list | tuple) else ():
-        if isinstance(about, dict) and isinstance(about.get("computeMajor"), int):
-            return int(about["computeMajor"])
-    return 0
+    majors = (device.compute_capability[0] for device in facts.trace.devices())
+    return next((major for major in majors if major), 0)
 
 
 def _operators_above(facts: Facts, rows: Int64) -> Int64:

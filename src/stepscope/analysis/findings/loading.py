@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.steps.parts import Part
 from stepscope.units import duration_text
 
@@ -19,6 +19,7 @@ MIN_SHARE = 0.20
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
 
 
+@DETECTORS.register
 def slow_loading(facts: Facts) -> Finding | None:
     """Find steps that wait for their data; where devices work meanwhile, nothing is lost."""
     found = facts.breakdown

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.memory.usage import CPU, devices, in_use, rows_of_device, with_memory
 from stepscope.units import size_text
 
@@ -29,6 +29,7 @@ SCARCE = 0.50
 """Of the device's memory: from here on what is held in vain may be missed."""
 
 
+@DETECTORS.register
 def memory_near_limit(facts: Facts) -> Finding | None:
     """Find a device whose memory is almost all taken."""
     trace = with_memory(facts.trace)
@@ -54,6 +55,7 @@ def memory_near_limit(facts: Facts) -> Finding | None:
     return None
 
 
+@DETECTORS.register
 def fragmentation(facts: Facts) -> Finding | None:
     """Find an allocator that holds much more than was ever in use."""
     trace = with_memory(facts.trace)
@@ -94,12 +96,8 @@ def _held(trace: Trace, rows: Int64) -> Int64:
 def _total_bytes(trace: Trace, device: str) -> int:
     """Return the memory of a device as the trace describes it, 0 where it does not."""
     number = device.partition(":")[2] or "0"
-    described: Any = trace.info.devices or trace.info.user.get("deviceProperties")
-    for about in described if isinstance(described, list | tuple) else ():
-        if isinstance(about, dict) and str(about.get("id")) == number:
-            total = about.get("totalGlobalMem", 0)
-            return int(total) if isinstance(total, int | float) else 0
-    return 0
+    found = (each.memory_bytes for each in trace.devices() if str(each.id) == number)
+    return next(found, 0)
 
 
 def _at(device: str, time_ns: int) -> dict[str, Any]:

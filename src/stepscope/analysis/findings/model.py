@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from stepscope.analysis.findings.facts import Facts
+from stepscope.registry import Registry
 
 # From which share of the time, or of the memory, on a finding is that severe: what costs a third
 # is the first thing to repair, what costs less than a tenth can wait.
@@ -51,3 +52,6 @@ class Finding:
 
 
 Detector = Callable[[Facts], Finding | None]
+
+DETECTORS: Registry[Detector] = Registry()
+"""What finds a problem; ``@DETECTORS.register`` adds one, from wherever."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.trace.model import SliceKind
 from stepscope.units import duration_text
 
@@ -27,6 +27,7 @@ _STEP, _ZERO_GRAD = "Optimizer.step#", "Optimizer.zero_grad#"
 _FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 
 
+@DETECTORS.register
 def gradients_filled(facts: Facts) -> Finding | None:
     """Find gradients that are kept and filled with zeros, instead of let go."""
     calls = facts.named(lambda name: name.startswith(_ZERO_GRAD))
@@ -54,6 +55,7 @@ def gradients_filled(facts: Facts) -> Finding | None:
     )
 
 
+@DETECTORS.register
 def unfused_optimizer(facts: Facts) -> Finding | None:
     """Find an optimizer that goes through the parameters one by one."""
     calls = facts.in_steps(facts.named(lambda name: name.startswith(_STEP)))

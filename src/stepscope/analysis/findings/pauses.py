@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.facts import moment
-from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.units import count_text, duration_text
@@ -27,6 +27,7 @@ SLOW_FACTOR = 2.0
 _COLLECTION = "Python garbage collection"
 
 
+@DETECTORS.register
 def garbage_collection(facts: Facts) -> Finding | None:
     """Find steps that stop for Python's garbage collector."""
     rows = facts.in_steps(facts.named(lambda name: name.startswith(_COLLECTION)))
@@ -48,11 +49,12 @@ def garbage_collection(facts: Facts) -> Finding | None:
         share=share,
         evidence=facts.on_timeline(row, _COLLECTION),
         fix="Before the loop call gc.collect() and gc.freeze(), so that what is there already is "
-        "not searched again; or gc.disable(), and gc.collect() every some hundred steps.",
+        "not searched again; or gc.disable(), and gc.collect() every few hundred steps.",
         severity=Severity.of_share(share),
     )
 
 
+@DETECTORS.register
 def slow_step(facts: Facts) -> Finding | None:
     """Find steps far longer than the usual one; the first, which warms up, is let off."""
     found = facts.breakdown

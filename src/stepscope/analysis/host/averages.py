@@ -10,6 +10,8 @@ import numpy as np
 from stepscope.analysis.device.launches import launches
 from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, name_labels, overload_labels, shape_labels
+from stepscope.analysis.memory.by_event import with_memory
+from stepscope.analysis.tree import CallTree, call_tree
 from stepscope.trace.model import NO_PARENT, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.device.launches import Launches
-    from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Int64, UInt32
+    from stepscope.trace.model import Int64, Trace, UInt32
 
     Bool = NDArray[np.bool_]
     Columns = dict[str, Sequence[Any] | NDArray[Any]]
@@ -110,9 +111,17 @@ _NUMBERS = ("is_device", "is_annotation", "is_async", "count", *_SUMS)
 
 
 def averages(
-    tree: CallTree, *, by_shapes: bool = False, by_overload: bool = False, stack_frames: int = 0
+    of: Trace | CallTree,
+    *,
+    by_shapes: bool = False,
+    by_overload: bool = False,
+    stack_frames: int = 0,
 ) -> Averages:
-    """Sum events with one name, on one kind of device, that are all user ranges or all not."""
+    """Sum events with one name, on one kind of device, that are all user ranges or all not.
+
+    Of a Trace, all events count, and what memory they allocated and freed if that was recorded.
+    """
+    tree = of if isinstance(of, CallTree) else with_memory(call_tree(of))
     return grouped(
         single_events(tree, by_shapes=by_shapes, by_overload=by_overload, stack_frames=stack_frames)
     )

@@ -33,7 +33,7 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class ModuleGroups:
     """The rows of a table of modules, in the order of their first calls."""
 
     module_calls: ModuleCalls
@@ -43,7 +43,7 @@ class Groups:
     is_outer: Bool  # whether no call around a call is in the same group
 
     @staticmethod
-    def of(calls: ModuleCalls, depth: int | None) -> Groups:
+    def of(calls: ModuleCalls, depth: int | None) -> ModuleGroups:
         """Give each module a group; those below ``depth`` share that of their ancestor there."""
         places, place_of_call = (_frame_places if calls.are_frames else _named_places)(calls)
         group_of: dict[_Place, int] = {}
@@ -52,7 +52,7 @@ class Groups:
         ]
         itself = [depth is None or len(path) <= depth for _, path in places]
         of_call = np.array(groups, np.int64)[place_of_call]
-        return Groups(
+        return ModuleGroups(
             calls,
             tuple(group_of),
             of_call,

@@ -10,7 +10,7 @@ import numpy as np
 from stepscope.analysis.device.launches import WORK_KINDS, launches, launching_calls
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.module_calls import module_calls, module_of_slices
-from stepscope.analysis.host.module_groups import Groups
+from stepscope.analysis.host.module_groups import ModuleGroups
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.tree import call_tree, span_mask
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
@@ -104,7 +104,7 @@ def module_table(trace: Trace, depth: int | None = None) -> ModuleTable:
     if depth is not None and depth < 0:
         raise ValueError(f"depth {depth} is negative; give 0 for whole models, None for all levels")
     calls = module_calls(trace)
-    groups = Groups.of(calls, depth)
+    groups = ModuleGroups.of(calls, depth)
     slices = trace.slices
     on_host = ~np.isin(slices.kind, DEVICE_KINDS)
     spans = span_mask(trace)

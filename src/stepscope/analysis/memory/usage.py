@@ -157,7 +157,7 @@ def in_use(memory: Memory, rows: Int64) -> Int64:
     return running - min(0, int(running.min(initial=0)))
 
 
-def peak(trace: Trace, device: str | None = None) -> Peak | None:
+def memory_peak(trace: Trace, device: str | None = None) -> Peak | None:
     """Return when most memory of a device was in use; None if nothing is known of its memory."""
     trace = with_memory(trace)
     device = device or default_device(trace)

@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from stepscope.units import count_text
+from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     import argparse
@@ -57,7 +57,7 @@ def _origin(trace: Trace) -> Iterator[tuple[str, str]]:
     if info.versions:
         yield "versions", ", ".join(f"{name} {text}" for name, text in info.versions.items())
     yield "began", _wall_time(trace)
-    yield "clock", f"{info.start_ns:,} to {info.end_ns:,} ns"
+    yield "clock", f"{duration_text(info.start_ns)} to {duration_text(info.end_ns)}"
 
 
 def _wall_time(trace: Trace) -> str:

@@ -103,3 +103,42 @@ def _before(
             int(columns["peak_reserved"][at]),
         )
     return before
+
+
+def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any]:
+    """Return what Paddle tells of memory events beyond a Trace's columns: type, increase, peaks.
+
+    ``said`` is what a file says of the time before its first event; it may be anybody's file.
+    """
+    increase = memory.size.copy()
+    kind = np.where(memory.size < 0, TracerMemEventType.Free, TracerMemEventType.Allocate)
+    peak_allocated, peak_reserved = np.zeros((2, len(memory)), np.int64)
+    for device in np.unique(memory.device):
+        rows = np.flatnonzero(memory.device == device)
+        before = _told_before(said, strings[int(device)], int(memory.reserved[rows[0]]))
+        change = np.diff(memory.reserved[rows], prepend=before.reserved)
+        of_none = memory.size[rows] == 0
+        increase[rows[of_none]] = change[of_none]
+        kind[rows[of_none]] = np.where(
+            change[of_none] < 0,
+            TracerMemEventType.ReservedFree,
+            TracerMemEventType.ReservedAllocate,
+        )
+        for peak, figures, known in (
+            (peak_allocated, memory.allocated, before.peak_allocated),
+            (peak_reserved, memory.reserved, before.peak_reserved),
+        ):
+            peak[rows] = np.maximum(np.maximum.accumulate(figures[rows]), known)
+    return {
+        "type": kind.astype(np.uint8),
+        "increase": increase,
+        "peak_allocated": peak_allocated,
+        "peak_reserved": peak_reserved,
+    }
+
+
+def _told_before(said: Any, device: str, reserved: int) -> MemoryBefore:
+    figures = said.get(device) if isinstance(said, dict) else None
+    known = {"reserved": reserved, **(figures if isinstance(figures, dict) else {})}
+    of_fields = {key: known.get(key) for key in MemoryBefore._fields}
+    return MemoryBefore(**{key: value for key, value in of_fields.items() if type(value) is int})

@@ -37,9 +37,14 @@ def add_events(trace: Trace, payload: Payload) -> None:
     payload.add_column("launches.call", call)
     payload.add_column("stacks.up", np.arange(len(trace.stacks)) - trace.stacks.parent)
     payload.add_column("stacks.frame", trace.stacks.frame)
+    add_strings(trace, payload)
+    payload.add_value("tracks", [_track(trace, row) for row in range(len(trace.tracks))])
+
+
+def add_strings(trace: Trace, payload: Payload) -> None:
+    """Add the texts that other columns name by their ids."""
     payload.add_column("strings.bytes", np.frombuffer(trace.strings.blob, np.uint8))
     payload.add_column("strings.offsets", trace.strings.offsets, ascending=True)
-    payload.add_value("tracks", [_track(trace, row) for row in range(len(trace.tracks))])
 
 
 def _in_page(slices: Slices, name: str, known: Column, origin_ns: int) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from stepscope.analysis.device.queue import launch_queues
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.table import summed
+from stepscope.report.sections.calls import calls_of
 from stepscope.report.tables import add_table, known_or_nan
 from stepscope.trace.model import NO_SLICE
 
@@ -26,25 +27,24 @@ if TYPE_CHECKING:
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.table import Table
     from stepscope.report.payload import Payload
-    from stepscope.report.sections.tables import Calls
-    from stepscope.trace.model import Int64
+    from stepscope.report.sections.calls import Calls
+    from stepscope.trace.model import Int64, Trace
 
     Columns = dict[str, Sequence[str] | NDArray[Any]]
 
 
-def add_kernels(calls: Calls, payload: Payload) -> None:
+def add_kernels(trace: Trace, payload: Payload) -> None:
     """Add ``kernels`` and its groupings, ``copies``, ``collectives`` and so on, if there are any.
 
     A grouping such as ``kernels.operator`` tells kernels apart by the call that launched them.
     """
-    trace = calls.trace
     work = device_work(trace)
     if not len(work):
         return
     kernels = kernel_table(trace, work)
     add_table(payload, "kernels.name", _known(kernels))
     payload.add_value("kernels.total_ns", int(kernels.total_ns.sum()))
-    groupings = _groupings(calls, work)
+    groupings = _groupings(calls_of(trace), work)
     payload.add_value("kernels.groupings", ["name", *groupings])
     for grouping, labels in groupings.items():
         add_table(payload, f"kernels.{grouping}", _by(work, grouping, labels))

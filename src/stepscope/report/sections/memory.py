@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Trace
 
 
-def add_memory(trace: Trace, payload: Payload) -> None:
-    """Add the blocks of all devices, in the order of their starts, if the trace has any.
+def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> None:
+    """Add the blocks of all devices or of one, in the order of their starts, if there are any.
 
     A block that was there before the recording starts at 0, one that was there after it ends
     beyond ``memory.end``. Rows of ``memory.sites`` tell who asked for it.
     """
     known = with_memory(trace)
-    timelines = _timelines(known)
+    timelines = _timelines(known) if device is None else [memory_timeline(known, device)]
     if not timelines:
         return
     start = origin_of(trace)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.host.modules import module_table
+from stepscope.report.sections.calls import calls_of
 from stepscope.report.tables import add_table
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ _NUMBERS = (
 
 def add_modules(trace: Trace, payload: Payload) -> None:
     """Add the table ``modules`` of a trace that has some: parents first, ``depth`` is the tree."""
+    if "module" not in calls_of(trace).groupings:
+        return
     table = module_table(trace)
     order, depth = _tree(table)
     columns: dict[str, Sequence[str] | NDArray[Any]] = {

@@ -10,6 +10,7 @@ import numpy as np
 from stepscope.analysis.distinct import distinct
 from stepscope.analysis.host.averages import grouped
 from stepscope.analysis.labels import Labels
+from stepscope.report.sections.calls import calls_of
 from stepscope.report.tables import add_table
 from stepscope.trace.model import SliceKind
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.host.averages import Averages
     from stepscope.report.payload import Payload
-    from stepscope.report.sections.tables import Calls
+    from stepscope.report.sections.calls import Calls
+    from stepscope.trace.model import Trace
 
 _KINDS = {
     SliceKind.OPERATOR: "operator",
@@ -33,8 +35,9 @@ _OTHER = "other"
 _BYTES = ("self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes")
 
 
-def add_operators(calls: Calls, payload: Payload) -> None:
+def add_operators(trace: Trace, payload: Payload) -> None:
     """Add a table a grouping: ``operators.name``, and ``.shapes``, ``.stack``, ``.module``."""
+    calls = calls_of(trace)
     each = calls.each
     payload.add_value("operators.groupings", ["name", *calls.groupings])
     payload.add_value("operators.self_cpu_ns", each.total_self_cpu_ns)

@@ -94,7 +94,7 @@ export class App {
     this.root.replaceChildren();
     this.root.className = `page-${this.id}`;
     this.root.scrollTop = 0;
-    document.title = `${this.page.title} - ${this.title}`;
+    document.title = this.pages.length > 1 ? `${this.page.title} - ${this.title}` : this.title;
     for (const [i, page] of this.pages.entries()) {
       if (page === this.page) this.links[i].setAttribute("aria-current", "page");
       else this.links[i].removeAttribute("aria-current");

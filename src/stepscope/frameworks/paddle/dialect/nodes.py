@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_device
-from stepscope.frameworks.paddle.views.nodes import input_lists, parsed
+from stepscope.frameworks.paddle.views.arguments import input_lists, parsed
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_CORRELATION
 
 if TYPE_CHECKING:
-    from stepscope.frameworks.paddle.dialect.forest import Forest
+    from stepscope.frameworks.paddle.views.forest import Forest
 
 _END_OF_TIME = (1 << 64) - 1
 
@@ -61,7 +61,7 @@ class _Event(_Node):
     @property
     def type(self) -> TracerEventType:
         """Return what the event is."""
-        return TracerEventType(int(self._forest.parts.types[self.row]))
+        return TracerEventType(int(self._forest.types[self.row]))
 
     @property
     def start_ns(self) -> int:
@@ -92,8 +92,7 @@ class HostNode(_Event):
 
     @property
     def _place(self) -> tuple[int, int]:
-        parts = self._forest.parts
-        return parts.places[int(self._forest.trace.slices.track[self.row])]
+        return self._forest.places[int(self._forest.trace.slices.track[self.row])]
 
     @property
     def name(self) -> str:
@@ -172,12 +171,12 @@ class HostNode(_Event):
 
         A root has what no recorded call launched.
         """
-        return [DeviceNode(self._forest, row) for row in self._forest.work[self.row]]
+        return [DeviceNode(self._forest, row) for row in self._forest.launched[self.row]]
 
     @property
     def mem_node(self) -> list[MemoryNode]:
         """Return the memory events directly in this event."""
-        return [MemoryNode(self._forest, row) for row in self._forest.memory[self.row]]
+        return [MemoryNode(self._forest, row) for row in self._forest.memory_events[self.row]]
 
     def __repr__(self) -> str:
         """Return the event in a line, as Paddle shows it."""
@@ -194,10 +193,10 @@ class DeviceNode(_Event):
     __slots__ = ()
 
     def _place(self, key: str, which: int) -> int:
-        trace, parts = self._forest.trace, self._forest.parts
+        trace = self._forest.trace
         if key in trace.slices.args.integers:
             return self._number(key)
-        return parts.places[int(trace.slices.track[self.row])][which]
+        return self._forest.places[int(trace.slices.track[self.row])][which]
 
     @property
     def device_id(self) -> int:
@@ -303,7 +302,7 @@ class MemoryNode(_Node):
     __slots__ = ()
 
     def _figure(self, key: str) -> int:
-        return int(self._forest.parts.memory_figures[key][self.row])
+        return int(self._forest.memory_figures[key][self.row])
 
     def _column(self, key: str) -> int:
         return int(getattr(self._forest.trace.memory, key)[self.row])
@@ -336,12 +335,12 @@ class MemoryNode(_Node):
     @property
     def process_id(self) -> int:
         """Return the process."""
-        return self._forest.parts.places[self._column("track")][0]
+        return self._forest.places[self._column("track")][0]
 
     @property
     def thread_id(self) -> int:
         """Return the thread."""
-        return self._forest.parts.places[self._column("track")][1]
+        return self._forest.places[self._column("track")][1]
 
     @property
     def current_allocated(self) -> int:

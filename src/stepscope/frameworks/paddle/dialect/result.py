@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.formats import read_trace
-from stepscope.frameworks.paddle.dialect.forest import Forest
 from stepscope.frameworks.paddle.dialect.nodes import DeviceNode, HostNode, MemoryNode
 from stepscope.frameworks.paddle.files.write_json import export_paddle_json
 from stepscope.frameworks.paddle.files.write_pb import VERSION, export_paddle_pb, extra_info
+from stepscope.frameworks.paddle.views.forest import Forest
 
 if TYPE_CHECKING:
     import os
@@ -30,7 +30,9 @@ class ProfilerResult:
 
     def get_data(self) -> dict[int, HostNode]:
         """Return the topmost node of every thread, by the thread's id."""
-        return {thread: HostNode(self._forest, row) for thread, row in self._forest.roots.items()}
+        forest = self._forest
+        tracks = forest.thread_tracks.tolist()
+        return {forest.places[track][1]: HostNode(forest, -2 - track) for track in tracks}
 
     def get_extra_info(self) -> dict[str, str]:
         """Return the names of the threads, and how busy the machine was."""

@@ -15,7 +15,8 @@ from stepscope.formats.chrome.write import json_text, text_chunks_of
 from stepscope.formats.files import output_file
 from stepscope.frameworks.paddle.files.write_pb import VERSION, Texts, extra_info
 from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_device
-from stepscope.frameworks.paddle.views.nodes import NO_ROW, PaddleNodes, input_lists, parsed
+from stepscope.frameworks.paddle.views.arguments import input_lists, parsed
+from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_CORRELATION, IntColumn
 
@@ -61,14 +62,14 @@ def export_paddle_json(
 
 def write_paddle_json(trace: Trace, sink: Sink, progress: Progress | None = None) -> None:
     """Write ``trace`` as Paddle's Chrome JSON into ``sink``."""
-    nodes = PaddleNodes(trace)
-    writer, total = _writer(nodes)
+    forest = Forest(trace)
+    writer, total = _writer(forest)
     sink.write(_header(trace).encode())
     for chunk, done in text_chunks_of(writer):
         sink.write(chunk.data)
         if progress is not None:
             progress(done, total)
-    lines = list(_track_events(nodes))
+    lines = list(_track_events(forest))
     if total and lines:
         sink.write(b",\n")
     sink.write(",\n".join(lines).encode())
@@ -83,31 +84,31 @@ def _header(trace: Trace) -> str:
         "schemaVersion": version if isinstance(version, str) else VERSION,
         "span_index": str(span) if str(span).isdecimal() else "0",
     }
-    if isinstance(user.get("deviceProperties"), list):
-        pairs["deviceProperties"] = user["deviceProperties"]
+    if devices := trace.devices():
+        pairs["deviceProperties"] = [dict(device.properties) for device in devices]
     lines = [f"{json.dumps(key)}: {json_text(value)},\n" for key, value in pairs.items()]
     return "{\n" + "".join(lines) + '"traceEvents": [\n'
 
 
-def _writer(nodes: PaddleNodes) -> tuple[_native.ChromeWriter, int]:
-    trace, slices = nodes.trace, nodes.trace.slices
+def _writer(forest: Forest) -> tuple[_native.ChromeWriter, int]:
+    trace, slices = forest.trace, forest.trace.slices
     texts = Texts(trace)
     offset = trace.info.wall_offset_ns
     origin = int(slices.start_ns.min(initial=np.iinfo(np.int64).max)) if len(slices) else 0
     categories = np.array([texts.add(event.name) for event in TracerEventType], np.uint32)
-    args, fields = _slice_args(nodes, texts), _colours(nodes, texts)
-    memory = _memory_table(nodes, texts)
-    flows = list(_flow_tables(nodes, texts))
+    args, fields = _slice_args(forest, texts), _colours(forest, texts)
+    memory = _memory_table(forest, texts)
+    flows = list(_flow_tables(forest, texts))
     blob, offsets = texts.table()
-    tracks = [_ids(nodes, i, language) for i in range(len(trace.tracks)) for language in (0, 1)]
+    tracks = [_ids(forest, i, language) for i in range(len(trace.tracks)) for language in (0, 1)]
     writer = _native.ChromeWriter(blob, offsets, tracks, False)
     writer.add(
         None,
-        categories[nodes.types],
+        categories[forest.types],
         slices.name,
         slices.start_ns + offset,
         slices.duration_ns,
-        slices.track * 2 + np.isin(nodes.types, _OF_PYTHON).astype(np.uint32),
+        slices.track * 2 + np.isin(forest.types, _OF_PYTHON).astype(np.uint32),
         args,
         fields,
         origin + offset,
@@ -118,29 +119,29 @@ def _writer(nodes: PaddleNodes) -> tuple[_native.ChromeWriter, int]:
     return writer, len(slices) + sum(len(table[1]) for table in tables)
 
 
-def _ids(nodes: PaddleNodes, track: int, language: int) -> bytes:
-    pid, tid = nodes.places[track]
-    if nodes.device_tracks[track]:
+def _ids(forest: Forest, track: int, language: int) -> bytes:
+    pid, tid = forest.places[track]
+    if forest.device_tracks[track]:
         return f'"pid": {pid}, "tid": {tid}'.encode()
     return f'"pid": {pid}, "tid": "{tid}({_LANGUAGES[language]})"'.encode()
 
 
-def _slice_args(nodes: PaddleNodes, texts: Texts) -> _Pairs:
+def _slice_args(forest: Forest, texts: Texts) -> _Pairs:
     """Return the arguments in Paddle's words; times are the writer's."""
-    slices = nodes.trace.slices
+    slices = forest.trace.slices
     integers = []
     known = np.flatnonzero(
-        (slices.correlation != NO_CORRELATION) & (nodes.is_device | nodes.is_runtime)
+        (slices.correlation != NO_CORRELATION) & (forest.is_device | forest.is_runtime)
     )
     integers.append(_column("correlation id", known, slices.correlation[known]))
-    work = np.flatnonzero(nodes.is_device)
+    work = np.flatnonzero(forest.is_device)
     if len(work):
         for key in _DEVICE_KEYS:
-            integers.append(_column(key, work, nodes.integers(key)[work]))
+            integers.append(_column(key, work, forest.integers(key)[work]))
         for key in ("bytes", "value"):
             if key in slices.args.integers:
                 integers.append(_pair(key, slices.args.integers[key]))
-    return integers, _details(nodes, texts)
+    return integers, _details(forest, texts)
 
 
 def _column(key: str, rows: NDArray[np.intp], values: Int64) -> tuple[bytes, UInt32, Int64]:
@@ -151,20 +152,20 @@ def _pair(key: str, column: IntColumn) -> tuple[bytes, UInt32, Int64]:
     return f"{json.dumps(key)}: ".encode(), column.rows, column.values
 
 
-def _details(nodes: PaddleNodes, texts: Texts) -> UInt32 | None:
+def _details(forest: Forest, texts: Texts) -> UInt32 | None:
     """Return the fragments of arguments: shapes of operators, and what devices say as it is."""
-    trace = nodes.trace
+    trace = forest.trace
     rest = trace.slices.args.rest
-    is_operator = nodes.types == TracerEventType.Operator
+    is_operator = forest.types == TracerEventType.Operator
     if not len(rest):
         rest = np.zeros(len(trace.slices), np.uint32)
     if not rest.any() and not is_operator.any():
         return None
     new = np.zeros(len(rest), np.uint32)
-    new[nodes.is_device] = rest[nodes.is_device]
-    for fragment in np.unique(rest[nodes.is_host]):
+    new[forest.is_device] = rest[forest.is_device]
+    for fragment in np.unique(rest[forest.is_host]):
         pairs = parsed(trace.strings[int(fragment)]) if fragment else {}
-        rows = nodes.is_host & (rest == fragment)
+        rows = forest.is_host & (rest == fragment)
         if "Input Dims" not in pairs and "Input type" not in pairs:
             rows &= is_operator
         if rows.any():
@@ -183,15 +184,15 @@ def _inputs(pairs: dict[str, Any]) -> str:
     return json_text(said)[1:-1]
 
 
-def _colours(nodes: PaddleNodes, texts: Texts) -> _Pairs:
+def _colours(forest: Forest, texts: Texts) -> _Pairs:
     ids = [texts.add(f'"cname": "{c}"') for c in (_HOST_COLOUR, _CALL_COLOUR, _DEVICE_COLOUR)]
-    part = nodes.is_runtime + 2 * nodes.is_device.astype(np.int8)
+    part = forest.is_runtime + 2 * forest.is_device.astype(np.int8)
     return [], np.array(ids, np.uint32)[part]
 
 
-def _memory_table(nodes: PaddleNodes, texts: Texts) -> tuple[Any, ...]:
-    memory, strings = nodes.trace.memory, nodes.trace.strings
-    figures = nodes.memory_figures
+def _memory_table(forest: Forest, texts: Texts) -> tuple[Any, ...]:
+    memory, strings = forest.trace.memory, forest.trace.strings
+    figures = forest.memory_figures
     rows = np.arange(len(memory), dtype=np.uint32)
     categories = np.array([texts.add(kind.name) for kind in TracerMemEventType], np.uint32)
     place = np.zeros(len(strings), np.uint32)
@@ -210,7 +211,7 @@ def _memory_table(nodes: PaddleNodes, texts: Texts) -> tuple[Any, ...]:
         np.full(len(memory), ord("i"), np.uint8),
         categories[figures["type"]],
         np.full(len(memory), texts.add("[memory]"), np.uint32),
-        memory.time_ns + nodes.trace.info.wall_offset_ns,
+        memory.time_ns + forest.trace.info.wall_offset_ns,
         None,
         memory.track * 2,
         (integers, place[memory.device]),
@@ -218,14 +219,14 @@ def _memory_table(nodes: PaddleNodes, texts: Texts) -> tuple[Any, ...]:
     )
 
 
-def _flow_tables(nodes: PaddleNodes, texts: Texts) -> Iterator[tuple[Any, ...]]:
+def _flow_tables(forest: Forest, texts: Texts) -> Iterator[tuple[Any, ...]]:
     """Yield the arrows from launches to the device work, in the middle of both."""
-    slices = nodes.trace.slices
-    work = np.flatnonzero(nodes.launch != NO_ROW)
+    slices = forest.trace.slices
+    work = np.flatnonzero(forest.launch != NO_ROW)
     if not len(work):
         return
     name, category, end = texts.add("launch"), texts.add("async"), texts.add('"bp": "e"')
-    for phase, rows in (("s", np.unique(nodes.launch[work])), ("f", work)):
+    for phase, rows in (("s", np.unique(forest.launch[work])), ("f", work)):
         every = np.arange(len(rows), dtype=np.uint32)
         ids = [(b'"id": ', every, slices.correlation[rows])]
         middle = slices.start_ns[rows] + slices.duration_ns[rows] // 2
@@ -233,7 +234,7 @@ def _flow_tables(nodes: PaddleNodes, texts: Texts) -> Iterator[tuple[Any, ...]]:
             np.full(len(rows), ord(phase), np.uint8),
             np.full(len(rows), category, np.uint32),
             np.full(len(rows), name, np.uint32),
-            middle + nodes.trace.info.wall_offset_ns,
+            middle + forest.trace.info.wall_offset_ns,
             None,
             slices.track[rows] * 2,
             ([], None),
@@ -241,19 +242,19 @@ def _flow_tables(nodes: PaddleNodes, texts: Texts) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _track_events(nodes: PaddleNodes) -> Iterator[str]:
+def _track_events(forest: Forest) -> Iterator[str]:
     """Yield the metadata events that name and order processes, threads and devices."""
     seen = set()
-    for i, track in enumerate(nodes.trace.tracks):
-        pid, tid = nodes.places[i]
-        is_device = nodes.device_tracks[i]
+    for i, track in enumerate(forest.trace.tracks):
+        pid, tid = forest.places[i]
+        is_device = forest.device_tracks[i]
         process = f"Device {pid} (GPU)" if is_device else f"Process {pid} (CPU)"
         order = pid + _DEVICE_SORT if is_device else pid
         if (pid, is_device) not in seen:
             yield _metadata("process_sort_index", f'"pid": {pid}, "tid": {tid}', order)
         seen.add((pid, is_device))
         for number in (0,) if is_device else (1, 0):
-            ids = _ids(nodes, i, number).decode()
+            ids = _ids(forest, i, number).decode()
             language = _LANGUAGES[number]
             thread = f"thread {tid}:{track.thread_name}({language})"
             sort = tid if is_device else 2 * tid + (1 - number)

@@ -15,17 +15,18 @@ import numpy as np
 from stepscope import _native
 from stepscope.formats.files import output_file
 from stepscope.frameworks.paddle.columns import NO_LAUNCH, PROPERTIES
-from stepscope.frameworks.paddle.files.wire import device_info, number, supplement, text
+from stepscope.frameworks.paddle.files.messages import device_info, supplement
 from stepscope.frameworks.paddle.memory import place_of_device
-from stepscope.frameworks.paddle.views.nodes import NO_ROW, PaddleNodes
+from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
 from stepscope.trace.model import NO_CORRELATION
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace, UInt32
+    from stepscope.frameworks.paddle.files.messages import Fields
+    from stepscope.trace.model import Int32, Int64, Trace, UInt32
 
 VERSION = "1.0.2"  # of the layout, as Paddle 2.5 and later write it
 
@@ -58,23 +59,28 @@ def paddle_pb(trace: Trace) -> bytes:
     """Return the bytes of the file."""
     user = trace.info.user
     version, span = user.get("schemaVersion"), user.get("span_index")
-    head = text(1, version if isinstance(version, str) else VERSION)
-    head += number(2, int(str(span)) if str(span).isdecimal() else 0)
-    return head + _trees(trace) + _extra_info(trace) + _device_properties(trace)
+    head: Fields = [
+        (1, version if isinstance(version, str) else VERSION),
+        (2, int(str(span)) if str(span).isdecimal() else 0),
+    ]
+    tail: Fields = [(4, [(1, key), (2, value)]) for key, value in extra_info(trace).items()]
+    tail += [(5, _property(device.properties)) for device in trace.devices()]
+    encode = _native.encode_paddle_fields
+    return encode(head) + _trees(trace) + encode(tail)
 
 
 def _trees(trace: Trace) -> bytes:
-    nodes = PaddleNodes(trace)
+    forest = Forest(trace)
     texts = Texts(trace)
-    order = _HostOrder.of(nodes)
+    order = _HostOrder.of(forest)
     parts = _Parts()
-    host = _host(nodes, order, parts)
-    runtime, call_of = _runtime(nodes, order, texts)
-    device, details = _device(nodes, call_of, parts)
-    memory = _memory(nodes, order, texts)
+    host = _host(forest, order, parts)
+    runtime, call_of = _runtime(forest, order, texts)
+    device, details = _device(forest, call_of, parts)
+    memory = _memory(forest, order, texts)
     blob, offsets = texts.table()
     return _native.encode_paddle_trees(
-        blob, offsets, parts.encoded, list(nodes.places), host, runtime, memory, device, details
+        blob, offsets, parts.encoded, list(forest.places), host, runtime, memory, device, details
     )
 
 
@@ -105,15 +111,15 @@ class _Parts:
     def __init__(self) -> None:
         self.encoded = [b""]
 
-    def of(self, keys: Int64, encode: Callable[[int], bytes]) -> UInt32:
+    def of(self, keys: Int64, fields: Callable[[int], Fields]) -> UInt32:
         """Return for each key the number of its part; key 0 and empty parts are number 0."""
         distinct, place = np.unique(keys, return_inverse=True)
         numbers = np.zeros(len(distinct), np.uint32)
         for i, key in enumerate(distinct.tolist()):
-            part = encode(key) if key else b""
+            part = fields(key) if key else []
             if part:
                 numbers[i] = len(self.encoded)
-                self.encoded.append(part)
+                self.encoded.append(_native.encode_paddle_fields(part))
         return numbers[place]
 
 
@@ -127,16 +133,9 @@ class _HostOrder:
     root: Int64  # of each thread: the position of its root
 
     @staticmethod
-    def of(nodes: PaddleNodes) -> _HostOrder:
-        trace = nodes.trace
-        used = np.zeros(len(trace.tracks), bool)
-        used[trace.slices.track[~nodes.is_device]] = True
-        used[trace.memory.track] = True
-        orphans = nodes.is_device & (nodes.launch == NO_ROW)
-        if orphans.any() and not used.any():
-            used[0] = True
-        threads = np.flatnonzero(used)
-        slices = np.flatnonzero(nodes.is_host)
+    def of(forest: Forest) -> _HostOrder:
+        trace = forest.trace
+        threads, slices = forest.thread_tracks, forest.rows
         track = trace.slices.track[slices]
         rows = np.concatenate((np.full(len(threads), NO_ROW, np.int64), slices))
         thread = np.concatenate((threads, track)).astype(np.uint32)
@@ -149,45 +148,45 @@ class _HostOrder:
         root[thread[~inside]] = np.flatnonzero(~inside)
         return _HostOrder(rows, thread, position, root)
 
-    def owners(self, rows: Int64, track: UInt32) -> Int64:
+    def owners(self, rows: Int32 | Int64, track: UInt32) -> Int64:
         """Return the positions of host slices; where there is none, of the thread's root."""
         return np.where(rows == NO_ROW, self.root[track], self.position[rows])
 
 
-def _host(nodes: PaddleNodes, order: _HostOrder, parts: _Parts) -> dict[str, Any]:
-    slices, strings = nodes.trace.slices, nodes.trace.strings
+def _host(forest: Forest, order: _HostOrder, parts: _Parts) -> dict[str, Any]:
+    slices, strings = forest.trace.slices, forest.trace.strings
     rows = order.rows  # -1 takes the last slice: what it gives for a root is not used
     is_root = rows == NO_ROW
     if not len(slices):
         rows, is_root = rows[:0], is_root[:0]
-    owner = order.owners(nodes.owner[rows], order.thread[: len(rows)])
+    owner = order.owners(forest.parent[rows], order.thread[: len(rows)])
     fragments = np.where(is_root, 0, slices.args.rest[rows]) if len(slices.args.rest) else None
     details = np.zeros(len(rows), np.uint32)
     if fragments is not None:
         details = parts.of(fragments, lambda fragment: supplement(strings[fragment]))
     return {
         "name": slices.name[rows],
-        "type": nodes.types[rows],
-        "start_ns": slices.start_ns[rows] + nodes.trace.info.wall_offset_ns,
+        "type": forest.types[rows],
+        "start_ns": slices.start_ns[rows] + forest.trace.info.wall_offset_ns,
         "duration_ns": slices.duration_ns[rows],
         "parent": owner - order.root[order.thread[: len(rows)]],
         "supplement": details,
-        "op_id": np.where(is_root, 0, nodes.integers("Op id")[rows]),
+        "op_id": np.where(is_root, 0, forest.integers("Op id")[rows]),
         "thread": order.thread[: len(rows)],
     }
 
 
-def _runtime(nodes: PaddleNodes, order: _HostOrder, texts: Texts) -> tuple[dict[str, Any], Int64]:
+def _runtime(forest: Forest, order: _HostOrder, texts: Texts) -> tuple[dict[str, Any], Int64]:
     """Return the runtime calls, and for each device slice the number of its call.
 
     Paddle keeps device work only below a runtime call: one is made up where none was recorded.
     """
-    slices = nodes.trace.slices
-    calls = np.flatnonzero(nodes.is_runtime)
-    orphans = np.flatnonzero(nodes.is_device & (nodes.launch == NO_ROW))
+    slices = forest.trace.slices
+    calls = np.flatnonzero(forest.is_runtime)
+    orphans = np.flatnonzero(forest.is_device & (forest.launch == NO_ROW))
     owner = np.concatenate(
         (
-            order.owners(nodes.owner[calls], slices.track[calls]),
+            order.owners(forest.parent[calls], slices.track[calls]),
             np.full(len(orphans), order.root.max(initial=0), np.int64),
         )
     )
@@ -197,69 +196,67 @@ def _runtime(nodes: PaddleNodes, order: _HostOrder, texts: Texts) -> tuple[dict[
     rows, made_up = rows[by_owner], made_up[by_owner]
     call_of = np.full(len(slices), NO_ROW, np.int64)
     call_of[rows] = np.arange(len(rows))
-    launched = nodes.launch != NO_ROW
-    call_of[launched] = call_of[nodes.launch[launched]]
+    launched = forest.launch != NO_ROW
+    call_of[launched] = call_of[forest.launch[launched]]
     name = slices.name[rows].copy()
     if made_up.any():
         name[made_up] = texts.add(NO_LAUNCH)
     return {
         "owner": owner[by_owner].astype(np.uint32),
         "name": name,
-        "start_ns": slices.start_ns[rows] + nodes.trace.info.wall_offset_ns,
+        "start_ns": slices.start_ns[rows] + forest.trace.info.wall_offset_ns,
         "duration_ns": np.where(made_up, 0, slices.duration_ns[rows]),
         "correlation": _known(slices.correlation[rows]),
-        "callback": nodes.integers("callback id")[rows],
+        "callback": forest.integers("callback id")[rows],
     }, call_of
 
 
-def _device(
-    nodes: PaddleNodes, call_of: Int64, parts: _Parts
-) -> tuple[dict[str, Any], list[Int64]]:
-    slices, strings = nodes.trace.slices, nodes.trace.strings
-    rows = np.flatnonzero(nodes.is_device)
+def _device(forest: Forest, call_of: Int64, parts: _Parts) -> tuple[dict[str, Any], list[Int64]]:
+    slices, strings = forest.trace.slices, forest.trace.strings
+    rows = np.flatnonzero(forest.is_device)
     rows = rows[np.argsort(call_of[rows], kind="stable")]
-    types = nodes.types[rows]
+    types = forest.types[rows]
     rest = slices.args.rest[rows] if len(slices.args.rest) else np.zeros(len(rows), np.uint32)
     # The type is part of the key: the same fragment means other fields in another message.
     keys = rest.astype(np.int64) << 8 | types
 
-    def encode(key: int) -> bytes:
+    def info(key: int) -> Fields:
         return device_info(key & 0xFF, strings[key >> 8])
 
     track = slices.track[rows]
-    places = np.array(nodes.places, np.int64).reshape(-1, 2)[track]
+    places = np.array(forest.places, np.int64).reshape(-1, 2)[track]
     table: dict[str, Any] = {
         "owner": call_of[rows].astype(np.uint32),
         "name": slices.name[rows],
         "type": types,
-        "start_ns": slices.start_ns[rows] + nodes.trace.info.wall_offset_ns,
+        "start_ns": slices.start_ns[rows] + forest.trace.info.wall_offset_ns,
         "duration_ns": slices.duration_ns[rows],
         "device": slices.args.dense("device", len(slices), NO_ROW)[rows],
-        "context": nodes.integers("context")[rows],
+        "context": forest.integers("context")[rows],
         "stream": slices.args.dense("stream", len(slices), NO_ROW)[rows],
         "correlation": _known(slices.correlation[rows]),
-        "info": parts.of(keys, encode),
+        "info": parts.of(keys, info),
     }
     for key, which in (("device", 0), ("stream", 1)):
         table[key] = np.where(table[key] == NO_ROW, places[:, which], table[key])
-    details = [nodes.integers(key)[rows] for key in _DETAIL_KEYS]
-    details[1] = nodes.integers("shared memory")[rows] - details[2]
+    details = [forest.integers(key)[rows] for key in _DETAIL_KEYS]
+    details[1] = forest.integers("shared memory")[rows] - details[2]
     return table, details
 
 
-def _memory(nodes: PaddleNodes, order: _HostOrder, texts: Texts) -> dict[str, Any]:
-    memory, strings = nodes.trace.memory, nodes.trace.strings
-    owner = order.owners(nodes.memory_owner, memory.track)
+def _memory(forest: Forest, order: _HostOrder, texts: Texts) -> dict[str, Any]:
+    memory, strings = forest.trace.memory, forest.trace.strings
+    owner = order.owners(forest.memory_parent, memory.track)
     by_owner = np.argsort(owner, kind="stable")
     place = np.zeros(len(strings), np.uint32)
     for device in np.unique(memory.device):
         place[device] = texts.add(place_of_device(strings[int(device)]))
-    figures = nodes.memory_figures
+    figures = forest.memory_figures
     return {
         "owner": owner[by_owner].astype(np.uint32),
         "place": place[memory.device[by_owner]],
         "thread": memory.track[by_owner],
-        "time_ns": memory.time_ns[by_owner] + nodes.trace.info.wall_offset_ns,
+        "time_ns": memory.time_ns[by_owner] + forest.trace.info.wall_offset_ns,
         "address": memory.address[by_owner],
         "allocated": memory.allocated[by_owner],
         "reserved": memory.reserved[by_owner],
@@ -282,19 +279,7 @@ def extra_info(trace: Trace) -> dict[str, str]:
     return {str(key): str(value) for key, value in found.items()}
 
 
-def _extra_info(trace: Trace) -> bytes:
-    pairs = extra_info(trace).items()
-    return b"".join(text(4, text(1, key) + text(2, value)) for key, value in pairs)
-
-
-def _device_properties(trace: Trace) -> bytes:
-    said = trace.info.user.get("deviceProperties")
-    if not isinstance(said, list):
-        return b""
-    return b"".join(text(5, _property(device)) for device in said if isinstance(device, dict))
-
-
-def _property(device: dict[str, Any]) -> bytes:
+def _property(device: Mapping[str, Any]) -> Fields:
     values = {field: device.get(key, 0) for field, key in PROPERTIES.items()}
-    numbers = (number(field, value if type(value) is int else 0) for field, value in values.items())
-    return b"".join(numbers) + text(2, str(device.get("name", "")))
+    numbers = [(field, value if type(value) is int else 0) for field, value in values.items()]
+    return [*numbers, (2, str(device.get("name", "")))]

@@ -50,7 +50,7 @@ def model_rows(forest: Forest) -> dict[TracerEventType, Int64]:
     """Return the steps, and the phases that are not part of another phase."""
     is_phase = np.zeros(len(forest.types), np.bool_)
     is_phase[forest.of_type(*PHASES)] = True
-    within = forest.tree.inside(is_phase)
+    within = forest.inside(is_phase)
     rows = {one: forest.of_type(one) for one in (TracerEventType.ProfileStep, *PHASES)}
     return {one: kept for one, of in rows.items() if len(kept := of[~within[of]])}
 
@@ -130,7 +130,8 @@ def memory_manipulation_table(forest: Forest, totals: Totals) -> EventTable:
 
 def _copying_calls(forest: Forest) -> list[EventRow]:
     slices = forest.trace.slices
-    calls = forest.call_rows[_is_copy(forest, forest.call_rows)]
+    calls = np.flatnonzero(forest.is_runtime)
+    calls = calls[_is_copy(forest, calls)]
     groups = Groups(slices.name[calls].astype(np.int64), calls)
     device_ns = np.zeros(len(slices), np.int64)
     work, call = launched_work(forest.trace)
@@ -176,7 +177,7 @@ def _by_name(forest: Forest, members: Int64, *, thread_sep: bool) -> Groups:
     key = slices.name[members].astype(np.int64)
     if thread_sep and len(members):
         key += slices.track[members].astype(np.int64) * _HIGH
-    return Groups(key, forest.tree.visit[members])
+    return Groups(key, forest.visit[members])
 
 
 def _named_rows(
@@ -216,8 +217,8 @@ def _details(forest: Forest, members: Int64, groups: Groups) -> dict[int, list[E
     group_of = np.full(len(forest.types), NO_ROW, np.int64)
     group_of[members] = groups.index()
     children = _children(forest, group_of)
-    visit = forest.tree.visit
-    above = forest.tree.parent[children]
+    visit = forest.visit
+    above = forest.parent[children]
     names = forest.trace.slices.name
     inner = Groups(
         group_of[above] * _HIGH + names[children],
@@ -246,8 +247,8 @@ def _details(forest: Forest, members: Int64, groups: Groups) -> dict[int, list[E
 
 def _children(forest: Forest, group_of: Int64) -> Int64:
     """Return what stands directly in an operator and is none itself."""
-    rows = forest.tree.rows
-    parent = forest.tree.parent[rows]
+    rows = forest.rows
+    parent = forest.parent[rows]
     of_operator = group_of.take(parent, mode="clip") != NO_ROW
     of_operator &= parent != NO_PARENT
     of_operator &= forest.types[rows] != TracerEventType.Operator
@@ -276,7 +277,7 @@ def _met(forest: Forest, work: Work, level: int) -> Int64:
     """Return when work is met: in an operator's children, children are looked at in time order."""
     if level == 1:
         return work.seen
-    above = forest.tree.visit[forest.tree.parent[work.host]]
+    above = forest.visit[forest.parent[work.host]]
     met = np.empty(len(work.rows), np.int64)
     met[np.lexsort((work.seen, work.host, above))] = np.arange(len(work.rows))
     return met

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.frameworks.paddle.views.layers import layer_rows
-from stepscope.text.averages import printable
+from stepscope.text.layout import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,21 +1,25 @@
 """A Trace as Paddle's result tree sees it: host events, the calls under them, what those launched.
 
 Paddle keeps a tree of host events for each thread. Calls of the device's runtime hang beside it,
-and work on the device hangs under the call that launched it. Here all of that is columns.
+and work on the device hangs under the call that launched it. Here all of that is columns, each
+worked out when it is first asked for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launched_work
+from stepscope.analysis.device.launches import WORK_KINDS, launching_calls, launching_operators
 from stepscope.analysis.host.event_types import event_types
-from stepscope.analysis.tree import ids_where, levels
+from stepscope.analysis.tree import levels, span_mask
+from stepscope.frameworks.paddle.memory import memory_figures
+from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,39 +31,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 NO_ROW = -1
-
-_WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
-_LAUNCHERS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
-_EXTERNAL_ID = "External id"
-_SPAN_CATEGORY = "Trace"  # Kineto's word for a slice that stands for a whole recording
-
-
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """The host events of all threads; all columns but ``rows`` have one value a slice."""
-
-    rows: Int64
-    parent: Int32  # the host event around a host event or a call, NO_PARENT without
-    visit: Int64  # place in the order in which Paddle walks, NO_ROW for what is no host event
-    by_depth: tuple[Int64, ...]  # the rows again, the outermost first
-
-    def inside(self, marked: Bool) -> Bool:
-        """Tell which host events have a marked one above them, at any distance."""
-        inside = np.zeros(len(marked), np.bool_)
-        for rows in self.by_depth[1:]:
-            nested = rows[self.parent[rows] != NO_PARENT]
-            above = self.parent[nested]
-            inside[nested] = inside[above] | marked[above]
-        return inside
-
-    def summed_up(self, own: Int64) -> Int64:
-        """Return what every host event has of its own together with all below it."""
-        total = own.copy()
-        if own.any():
-            for rows in self.by_depth[:0:-1]:
-                below = rows[self.parent[rows] != NO_PARENT]
-                np.add.at(total, self.parent[below], total[below])
-        return total
+_FIRST_MADE_UP_ID = 1 << 32  # for tracks that are not called by a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,58 +49,255 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Branches:
+    """Rows by what they hang under: a slice, or the root of a track, keyed as ``-2 - track``."""
+
+    rows: Int64
+    groups: Groups
+
+    @staticmethod
+    def of(rows: Int64, owner: Int32 | Int64, track: NDArray[Any]) -> Branches:
+        """Put rows under their owners; those without one under the root of their track."""
+        roots = -2 - track.astype(np.int64)
+        return Branches(rows, Groups(np.where(owner == NO_ROW, roots, owner), rows))
+
+    def __getitem__(self, key: int) -> list[int]:
+        """Return the rows under a key, ascending."""
+        found: list[int] = self.rows[self.groups.members(key)].tolist()
+        return found
+
+
+@dataclass(frozen=True)
 class Forest:
-    """Host events, runtime calls and device work of a trace."""
+    """Host events, runtime calls, device work and memory of a trace, and who belongs to whom.
+
+    Columns have one value a slice unless they say otherwise.
+    """
 
     trace: Trace
-    types: UInt8  # TracerEventType of every slice
-    tree: Tree
-    hosts_by_type: Mapping[int, Int64]  # the host events of each type that there is
-    call_rows: Int64  # calls of the device's runtime
-    work: Work
-    # Of every slice: device time launched in it, children included; without copies and fills, with
-    # them, and with them but without what the children launched.
-    kernel_ns: Int64
-    device_ns: Int64
-    self_device_ns: Int64
+
+    @cached_property
+    def types(self) -> UInt8:
+        """Return the TracerEventType of every slice."""
+        return event_types(self.trace)
+
+    @cached_property
+    def is_device(self) -> Bool:
+        """Tell which slices ran on a device."""
+        table = np.zeros(256, np.bool_)
+        table[list(DEVICE_KINDS)] = True
+        on_device: Bool = table[self.trace.slices.kind]
+        return on_device
+
+    @cached_property
+    def is_runtime(self) -> Bool:
+        """Tell which slices are calls of the device's runtime."""
+        found: Bool = self.trace.slices.kind == SliceKind.RUNTIME
+        return found
+
+    @cached_property
+    def is_host(self) -> Bool:
+        """Tell which slices are nodes of a thread's tree."""
+        return ~(self.is_device | self.is_runtime)
+
+    @cached_property
+    def is_event(self) -> Bool:
+        """Tell which host nodes are events; one that stands for a whole recording is none."""
+        spans = span_mask(self.trace)
+        return self.is_host if spans is None else self.is_host & ~spans
+
+    @cached_property
+    def rows(self) -> Int64:
+        """Return the host nodes."""
+        return np.flatnonzero(self.is_host)
+
+    @cached_property
+    def parent(self) -> Int32:
+        """Return the innermost host node around each slice, NO_PARENT without."""
+        parent = self.trace.slices.parent.copy()
+        lost = np.flatnonzero(parent != NO_PARENT)
+        while len(lost := lost[~self.is_host[parent[lost]]]):
+            parent[lost] = parent[parent[lost]]
+            lost = lost[parent[lost] != NO_PARENT]
+        return parent
+
+    @cached_property
+    def by_depth(self) -> tuple[Int64, ...]:
+        """Return the host nodes by their depth, the outermost first."""
+        depth = self.trace.slices.depth[self.rows]
+        return tuple(self.rows[level] for level in levels(depth))
+
+    @cached_property
+    def _nested(self) -> tuple[Int64, ...]:
+        """Return the host nodes of each depth that are in another one, the outermost first."""
+        return tuple(rows[self.parent[rows] != NO_PARENT] for rows in self.by_depth[1:])
+
+    @cached_property
+    def visit(self) -> Int64:
+        """Return the place of host nodes in the order in which Paddle walks, NO_ROW for others.
+
+        Thread by thread, a parent first, its last child next: the reverse of a post-order, whose
+        numbers follow from those of the pre-order, the count of descendants and the depth. Rows of
+        one track already stand in pre-order.
+        """
+        depth = self.counted_down(np.ones(len(self.parent), np.int64))
+        below = self.summed_up(np.ones(len(self.parent), np.int64)) - 1
+        place = _track_order(self.trace)[self.trace.slices.track[self.rows]].astype(np.uint32)
+        by_thread = self.rows[np.argsort(place, kind="stable")]
+        counts = np.bincount(place)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        last = np.repeat(np.cumsum(counts), counts) - 1
+        visit = np.full(len(self.parent), NO_ROW, np.int64)
+        pre_order = np.arange(len(self.rows))
+        visit[by_thread] = last + first - pre_order - below[by_thread] + depth[by_thread]
+        return visit
+
+    def counted_down(self, own: NDArray[Any]) -> Int64:
+        """Return the sum of what the host nodes around each one have of their own."""
+        around = np.zeros(len(own), np.int64)
+        for rows in self._nested:
+            above = self.parent[rows]
+            around[rows] = around[above] + own[above]
+        return around
+
+    def summed_up(self, own: Int64) -> Int64:
+        """Return what every host node has of its own together with all below it."""
+        total = own.copy()
+        if own.any():
+            for rows in self._nested[::-1]:
+                np.add.at(total, self.parent[rows], total[rows])
+        return total
+
+    def inside(self, marked: Bool) -> Bool:
+        """Tell which host nodes have a marked one around them, at any distance."""
+        return self.counted_down(marked) > 0
+
+    @cached_property
+    def events_by_type(self) -> Mapping[int, Int64]:
+        """Return the host events of each type that there is."""
+        return rows_by_value(self.types, np.flatnonzero(self.is_event))
 
     def of_type(self, *wanted: TracerEventType) -> Int64:
         """Return the host events of some types."""
-        found = [self.hosts_by_type[one] for one in wanted if one in self.hosts_by_type]
+        found = [self.events_by_type[one] for one in wanted if one in self.events_by_type]
         if len(found) == 1:
             return found[0]
         return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    @cached_property
+    def launch(self) -> Int64:
+        """Return the runtime call that launched each device slice; NO_ROW for all others."""
+        launch = np.full(len(self.trace.slices), NO_ROW, np.int64)
+        rows = np.flatnonzero(self.is_device)
+        launch[rows] = launching_calls(self.trace, rows)
+        return launch
+
+    @cached_property
+    def work(self) -> Work:
+        """Return the device work, and the host events that launched it."""
+        rows = np.flatnonzero(np.isin(self.trace.slices.kind, WORK_KINDS))
+        call = self.launch[rows]
+        host = _value_at(self.parent, call)
+        if (host == NO_ROW).any():
+            host = np.where(host == NO_ROW, launching_operators(self.trace, rows), host)
+        order = np.lexsort((rows, call, _value_at(self.visit, host)))
+        seen = np.empty(len(rows), np.int64)
+        seen[order] = np.arange(len(rows))
+        return Work(rows, host, seen, _devices(self.trace, rows))
 
     def kernels(self) -> Work:
         """Return the work that is no copy and no fill."""
         return self.work.take(self.types[self.work.rows] == TracerEventType.Kernel)
 
+    def _launched_ns(self, work: Work) -> Int64:
+        """Return the device time that each host event launched itself."""
+        own_ns = np.zeros(len(self.trace.slices), np.int64)
+        tied = work.take(work.host != NO_ROW)
+        np.add.at(own_ns, tied.host, self.trace.slices.duration_ns[tied.rows])
+        return own_ns
 
-def forest_of(trace: Trace) -> Forest:
-    """Tell hosts, calls and device work apart, and tie them together."""
-    slices = trace.slices
-    is_call = slices.kind == SliceKind.RUNTIME
-    tree = _tree(trace, ~(is_call | _is_on_device(trace) | _is_span(trace)))
-    call_rows = np.flatnonzero(is_call)
-    work = _work(trace, tree)
-    types = event_types(trace)
-    own_kernel_ns, own_ns = np.zeros((2, len(slices)), np.int64)
-    tied = np.flatnonzero(work.host != NO_ROW)
-    duration_ns = slices.duration_ns[work.rows[tied]]
-    is_kernel = types[work.rows[tied]] == TracerEventType.Kernel
-    np.add.at(own_ns, work.host[tied], duration_ns)
-    np.add.at(own_kernel_ns, work.host[tied], np.where(is_kernel, duration_ns, 0))
-    return Forest(
-        trace=trace,
-        types=types,
-        tree=tree,
-        hosts_by_type=rows_by_value(types, tree.rows),
-        call_rows=call_rows,
-        work=work,
-        kernel_ns=tree.summed_up(own_kernel_ns),
-        device_ns=tree.summed_up(own_ns),
-        self_device_ns=own_ns,
-    )
+    @cached_property
+    def self_device_ns(self) -> Int64:
+        """Return the device time launched in a host event, without what its children launched."""
+        return self._launched_ns(self.work)
+
+    @cached_property
+    def device_ns(self) -> Int64:
+        """Return the device time launched in a host event, children included."""
+        return self.summed_up(self.self_device_ns)
+
+    @cached_property
+    def kernel_ns(self) -> Int64:
+        """Return the same of kernels alone, without copies and fills."""
+        return self.summed_up(self._launched_ns(self.kernels()))
+
+    @cached_property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Return process and thread of every track as numbers, made up where it has words."""
+        places = []
+        for i, track in enumerate(self.trace.tracks):
+            pid, tid = _whole_number(track.pid), _whole_number(track.tid)
+            made_up = _FIRST_MADE_UP_ID + i
+            places.append((made_up if pid is None else pid, made_up if tid is None else tid))
+        return tuple(places)
+
+    @cached_property
+    def device_tracks(self) -> Bool:
+        """Tell which tracks are streams of a device."""
+        found = np.zeros(len(self.trace.tracks), np.bool_)
+        found[self.trace.slices.track[self.is_device]] = True
+        return found
+
+    @cached_property
+    def thread_tracks(self) -> Int64:
+        """Return the tracks that have a tree, those with nothing but memory included."""
+        tracks = np.concatenate((self.trace.slices.track[~self.is_device], self.trace.memory.track))
+        used = np.unique(tracks).astype(np.int64)
+        return used if len(used) or not len(self.trace.slices) else np.zeros(1, np.int64)
+
+    @cached_property
+    def memory_parent(self) -> Int64:
+        """Return the innermost host node of every memory event; NO_ROW without."""
+        rows = self.trace.memory.slice.astype(np.int64)
+        tied = np.flatnonzero(rows != NO_SLICE)
+        inside = tied[~self.is_host[rows[tied]]]
+        rows[inside] = self.parent[rows[inside]]
+        return rows
+
+    @cached_property
+    def memory_figures(self) -> dict[str, Any]:
+        """Return what Paddle tells of memory events beyond our columns: type, increase, peaks."""
+        said = self.trace.info.user.get("memoryBefore")
+        return memory_figures(self.trace.memory, self.trace.strings, said)
+
+    @cached_property
+    def children(self) -> Branches:
+        """Return the host nodes in each host node."""
+        return Branches.of(self.rows, self.parent[self.rows], self.trace.slices.track[self.rows])
+
+    @cached_property
+    def calls(self) -> Branches:
+        """Return the runtime calls in each host node."""
+        rows = np.flatnonzero(self.is_runtime)
+        return Branches.of(rows, self.parent[rows], self.trace.slices.track[rows])
+
+    @cached_property
+    def launched(self) -> Branches:
+        """Return the device slices of each runtime call; those without one are the first root's."""
+        rows = np.flatnonzero(self.is_device)
+        first = np.full(len(rows), self.thread_tracks.min(initial=0))
+        return Branches.of(rows, self.launch[rows], first)
+
+    @cached_property
+    def memory_events(self) -> Branches:
+        """Return the memory events in each host node."""
+        memory = self.trace.memory
+        return Branches.of(np.arange(len(memory)), self.memory_parent, memory.track)
+
+    def integers(self, key: str) -> Int64:
+        """Return an integer argument of every slice, 0 where it has none."""
+        slices = self.trace.slices
+        return slices.args.dense(key, len(slices), 0)
 
 
 def rows_by_value(column: UInt8, rows: Int64) -> dict[int, Int64]:
@@ -141,105 +310,26 @@ def rows_by_value(column: UInt8, rows: Int64) -> dict[int, Int64]:
     return dict(zip(present.tolist(), parts, strict=True))
 
 
-def track_order(trace: Trace) -> Int64:
+def _track_order(trace: Trace) -> Int64:
     """Return the place of every track: Paddle lists threads by their numbers."""
 
     def key(row: int) -> tuple[int, int, int]:
         track = trace.tracks[row]
-        return _number(track.tid), _number(track.pid), row
+        return _first_number(track.tid), _first_number(track.pid), row
 
     place = np.zeros(len(trace.tracks), np.int64)
     place[sorted(range(len(trace.tracks)), key=key)] = np.arange(len(trace.tracks))
     return place
 
 
-def _number(text: str) -> int:
+def _first_number(text: str) -> int:
     """Return the number that a text begins with, 0 without one."""
     digits = text[: len(text) - len(text.lstrip("0123456789"))]
     return int(digits) if digits else 0
 
 
-def _is_on_device(trace: Trace) -> Bool:
-    table = np.zeros(256, np.bool_)
-    table[list(DEVICE_KINDS)] = True
-    on_device: Bool = table[trace.slices.kind]
-    return on_device
-
-
-def _is_span(trace: Trace) -> Bool:
-    category = trace.slices.category
-    spans = ids_where(category, trace.strings, _SPAN_CATEGORY.__eq__)
-    return np.isin(category, spans) if len(spans) else np.zeros(len(category), np.bool_)
-
-
-def _tree(trace: Trace, is_host: Bool) -> Tree:
-    slices = trace.slices
-    parent = slices.parent.copy()
-    lost = np.flatnonzero(parent != NO_PARENT)
-    while len(lost := lost[~is_host[parent[lost]]]):
-        parent[lost] = parent[parent[lost]]
-        lost = lost[parent[lost] != NO_PARENT]
-    rows = np.flatnonzero(is_host)
-    by_depth = tuple(rows[level] for level in levels(slices.depth[rows]))
-    return Tree(rows, parent, _visits(trace, rows, parent, by_depth), by_depth)
-
-
-def _visits(trace: Trace, rows: Int64, parent: Int32, by_depth: tuple[Int64, ...]) -> Int64:
-    """Number host events as Paddle walks: thread by thread, a parent first, its last child next.
-
-    That is the reverse of a post-order, whose numbers follow from those of the pre-order, the count
-    of descendants and the depth. Rows of one track already stand in pre-order.
-    """
-    depth, below = np.zeros((2, len(parent)), np.int64)
-    for level in by_depth[1:]:
-        nested = level[parent[level] != NO_PARENT]
-        depth[nested] = depth[parent[nested]] + 1
-    for level in by_depth[:0:-1]:
-        nested = level[parent[level] != NO_PARENT]
-        np.add.at(below, parent[nested], below[nested] + 1)
-    place = track_order(trace)[trace.slices.track[rows]].astype(np.uint32)
-    by_thread = rows[np.argsort(place, kind="stable")]
-    counts = np.bincount(place)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    last = np.repeat(np.cumsum(counts), counts) - 1
-    visit = np.full(len(parent), NO_ROW, np.int64)
-    pre_order = np.arange(len(rows))
-    visit[by_thread] = last + first - pre_order - below[by_thread] + depth[by_thread]
-    return visit
-
-
-def _work(trace: Trace, tree: Tree) -> Work:
-    rows = np.flatnonzero(np.isin(trace.slices.kind, _WORK_KINDS))
-    tied, calls = launched_work(trace)
-    call = np.full(len(rows), NO_ROW, np.int64)
-    call[np.searchsorted(rows, tied)] = calls
-    host = _value_at(tree.parent, call)
-    if (host == NO_ROW).any():
-        host = np.where(host == NO_ROW, _by_external_id(trace, rows), host)
-    order = np.lexsort((rows, call, _value_at(tree.visit, host)))
-    seen = np.empty(len(rows), np.int64)
-    seen[order] = np.arange(len(rows))
-    return Work(rows, host, seen, _devices(trace, rows))
-
-
-def _by_external_id(trace: Trace, rows: Int64) -> Int64:
-    """Return the operator whose id the work bears: torch's way where a call was not recorded."""
-    args = trace.slices.args
-    if _EXTERNAL_ID not in args.integers:
-        return np.full(len(rows), NO_ROW, np.int64)
-    external = args.dense(_EXTERNAL_ID, len(trace.slices), 0)
-    ops = np.flatnonzero(np.isin(trace.slices.kind, _LAUNCHERS) & (external > 0))
-    return _looked_up(external[rows], external[ops], ops)
-
-
-def _looked_up(wanted: Int64, keys: Int64, values: Int64) -> Int64:
-    """Return the first value under each wanted key, NO_ROW where there is none."""
-    if not len(keys):
-        return np.full(len(wanted), NO_ROW, np.int64)
-    order = np.argsort(keys, kind="stable")
-    at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
-    found = order[at]
-    return np.where(keys[found] == wanted, values[found], NO_ROW)
+def _whole_number(word: str) -> int | None:
+    return int(word) if word.isascii() and word.isdecimal() and int(word) < 1 << 63 else None
 
 
 def _value_at(column: Int32 | Int64, rows: Int64) -> Int64:
@@ -251,10 +341,8 @@ def _value_at(column: Int32 | Int64, rows: Int64) -> Int64:
 
 def _devices(trace: Trace, rows: Int64) -> Int64:
     """Return the number of the device of each piece of work: told, else that of its process."""
-    of_track = np.array([_number(track.pid) for track in trace.tracks], np.int64)
-    told = trace.slices.args.integers.get("device")
-    device = of_track[trace.slices.track[rows]] if len(rows) else np.zeros(0, np.int64)
-    if told is None:
-        return device
-    dense = trace.slices.args.dense("device", len(trace.slices), NO_ROW)[rows]
-    return np.where(dense == NO_ROW, device, dense)
+    of_track = np.array([_first_number(track.pid) for track in trace.tracks], np.int64)
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    told = trace.slices.args.dense("device", len(trace.slices), NO_ROW)[rows]
+    return np.where(told == NO_ROW, of_track[trace.slices.track[rows]], told)

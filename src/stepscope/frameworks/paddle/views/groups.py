@@ -1,8 +1,7 @@
-"""Rows in groups, and intervals of time put together: the arithmetic under Paddle's views."""
+"""Rows in groups: the arithmetic under Paddle's views."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,7 @@ class Groups:
     def __init__(self, key: Int64, seen: Int64) -> None:
         """Take the key of each event, and its place in the order of seeing."""
         self._order = np.argsort(key, kind="stable")
-        ordered = key[self._order]
+        ordered = self._ordered = key[self._order]
         begins = np.ones(len(key), np.bool_)
         begins[1:] = ordered[1:] != ordered[:-1]
         self._starts = np.flatnonzero(begins)
@@ -31,6 +30,11 @@ class Groups:
     def __len__(self) -> int:
         """Return the number of groups."""
         return len(self.key)
+
+    def members(self, key: int) -> Int64:
+        """Return the events of one key, in order."""
+        first, last = np.searchsorted(self._ordered, [key, key + 1])
+        return self._order[first:last]
 
     def index(self) -> Int64:
         """Return the group of each event."""
@@ -58,38 +62,3 @@ class Groups:
             return np.zeros(0, np.int64)
         reduced: Int64 = ufunc.reduceat(column[self._order], self._starts)
         return reduced
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """Stretches of time apart from each other, in order."""
-
-    start_ns: Int64
-    end_ns: Int64
-
-    @staticmethod
-    def union(start_ns: Int64, end_ns: Int64) -> Intervals:
-        """Return the time that any of the given intervals covers."""
-        if not len(start_ns):
-            return Intervals(start_ns, end_ns)
-        if (start_ns[1:] < start_ns[:-1]).any():
-            order = np.argsort(start_ns, kind="stable")
-            start_ns, end_ns = start_ns[order], end_ns[order]
-        reached = np.maximum.accumulate(end_ns)
-        begins = np.ones(len(start_ns), np.bool_)
-        begins[1:] = start_ns[1:] > reached[:-1]
-        last = np.append(np.flatnonzero(begins)[1:] - 1, len(start_ns) - 1)
-        return Intervals(start_ns[begins], reached[last])
-
-    @property
-    def length_ns(self) -> int:
-        """Return how much time they cover."""
-        return int((self.end_ns - self.start_ns).sum())
-
-    def overlap_ns(self, other: Intervals) -> int:
-        """Return how much time both cover."""
-        both = Intervals.union(
-            np.concatenate([self.start_ns, other.start_ns]),
-            np.concatenate([self.end_ns, other.end_ns]),
-        )
-        return self.length_ns + other.length_ns - both.length_ns

@@ -8,12 +8,11 @@ import numpy as np
 
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.tree import ids_where
-from stepscope.frameworks.paddle.views.forest import forest_of
+from stepscope.frameworks.paddle.views.forest import Forest
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import NO_PARENT
 
 if TYPE_CHECKING:
-    from stepscope.frameworks.paddle.views.forest import Bool, Forest
+    from stepscope.frameworks.paddle.views.forest import Bool
     from stepscope.trace.model import Int64, Trace
 
 _GRADIENT = "GradNode"  # in the names of what belongs to a backward pass
@@ -34,15 +33,15 @@ def layer_rows(trace: Trace, *, passes: int = 1) -> list[LayerRow]:
     Only the thread of the first layer counts, and as many passes as are wanted: one ends where the
     outermost layer that came first is called again.
     """
-    forest = forest_of(trace)
+    forest = Forest(trace)
     layers = forest.of_type(TracerEventType.Forward)
     if not len(layers):
         return []
     rows = _shown(forest)
     rows = rows[trace.slices.track[rows] == trace.slices.track[layers[0]]]
     rows = rows[rows >= layers[0]]
-    level = _levels(forest)[rows]
-    flops = forest.tree.summed_up(flops_of(trace))
+    level = forest.counted_down(forest.types == TracerEventType.Forward)[rows]
+    flops = forest.summed_up(flops_of(trace))
     again = np.flatnonzero((trace.slices.name[rows] == trace.slices.name[rows[0]]) & (level == 0))
     if len(again) > passes:
         rows, level = rows[: again[passes]], level[: again[passes]]
@@ -68,15 +67,4 @@ def _shown(forest: Forest) -> Int64:
     closed = other.copy()
     closed[forest.of_type(TracerEventType.Operator)] = True
     rows = forest.of_type(TracerEventType.Forward, TracerEventType.Operator)
-    return rows[~forest.tree.inside(closed)[rows] & ~other[rows]]
-
-
-def _levels(forest: Forest) -> Int64:
-    """Return how many layers are around each host event."""
-    is_layer = forest.types == TracerEventType.Forward
-    around = np.zeros(len(is_layer), np.int64)
-    for level in forest.tree.by_depth[1:]:
-        rows = level[forest.tree.parent[level] != NO_PARENT]
-        above = forest.tree.parent[rows]
-        around[rows] = around[above] + is_layer[above]
-    return around
+    return rows[~forest.inside(closed)[rows] & ~other[rows]]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stepscope.text.layout import Layout
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 Cells = tuple[str, ...]
 Lines = list[str | Cells]  # a text without columns, or the cells of a row
 
-_GAP = "  "
 NS_PER_UNIT = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 CALLS_WIDTH = 6
 NUMBERS_WIDTH = 40
@@ -50,43 +51,17 @@ class Style:
         return f"{cpu} / {self.time(row.gpu.self_ns) if row.calls else '-'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Columns of some widths, a gap after each."""
+def head(layout: Layout, title: str, style: Style | None, headers: Sequence[str]) -> Iterator[str]:
+    """Yield what stands above the rows."""
+    yield layout.titled(title)
+    if style is not None:
+        yield f"Time unit: {style.time_unit}"
+    yield from (layout.rule, layout.line(headers), layout.rule)
 
-    widths: tuple[int, ...]
 
-    @property
-    def rule(self) -> str:
-        """Return a line of dashes under every column."""
-        return "".join("-" * width + _GAP for width in self.widths)
-
-    @property
-    def length(self) -> int:
-        """Return the width of the whole table."""
-        return len(self.rule) - len(_GAP)
-
-    def line(self, cells: Sequence[str]) -> str:
-        """Return one row."""
-        return "".join(
-            cell.ljust(width) + _GAP for cell, width in zip(cells, self.widths, strict=True)
-        )
-
-    def titled(self, text: str) -> str:
-        """Return a line of dashes with a text in its middle."""
-        left = self.length - len(text)
-        return "-" * (left // 2) + text + "-" * (left - left // 2)
-
-    def head(self, title: str, style: Style | None, headers: Sequence[str]) -> Iterator[str]:
-        """Yield what stands above the rows."""
-        yield self.titled(title)
-        if style is not None:
-            yield f"Time unit: {style.time_unit}"
-        yield from (self.rule, self.line(headers), self.rule)
-
-    def note(self, text: str) -> Iterator[str]:
-        """Yield what stands below the rows."""
-        yield from (self.rule, "Note:", text, "-" * self.length, "", "")
+def note(layout: Layout, text: str) -> Iterator[str]:
+    """Yield what stands below the rows."""
+    yield from (layout.rule, "Note:", text, "-" * layout.length, "", "")
 
 
 def percent(ratio: float) -> str:
@@ -147,8 +122,3 @@ def left_out(rows: int) -> Iterator[str]:
     """Yield how many rows are left out, where any are."""
     if rows > 0:
         yield f"... {rows:,} more"
-
-
-def cut(name: str, width: int) -> str:
-    """Return a name that fits the width."""
-    return name if len(name) <= width else name[: width - 3] + "..."

@@ -13,10 +13,9 @@ from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
     from stepscope.frameworks.paddle.views.forest import Forest
-    from stepscope.trace.model import Int32, Int64, Trace
+    from stepscope.trace.model import Int32, Int64
 
 OUTSIDE = "(outside of all events)"
-_BEFORE = "memoryBefore"  # what a file of Paddle says of the time before its first event
 _HIGH = 2**32
 
 
@@ -32,8 +31,10 @@ def memory_table(forest: Forest) -> MemoryTable:
         return MemoryTable((), {})
     host = _hosts(forest)
     rows = _rows(forest, host, trace.memory.size, "Allocated")
-    rows += _rows(forest, host, _reserved(trace), "Reserved")
-    peaks = {place: _peak(trace, place) for place in dict.fromkeys(row.place for row in rows)}
+    # What the allocator took from the device, or gave back, are events of their own, of no size.
+    reserved = np.where(trace.memory.size == 0, forest.memory_figures["increase"], 0)
+    rows += _rows(forest, host, reserved, "Reserved")
+    peaks = {place: _peak(forest, place) for place in dict.fromkeys(row.place for row in rows)}
     by_place = [row for place in peaks for row in rows if row.place == place]
     return MemoryTable(tuple(by_place), peaks)
 
@@ -47,7 +48,7 @@ def _rows(forest: Forest, host: Int32, size: Int64, memory_type: str) -> list[Me
     name = np.zeros(len(which), np.int64)
     name[tied] = trace.slices.name[host[tied]] + 1  # 0 for what is outside of all events
     visit = np.full(len(which), 0, np.int64)
-    visit[tied] = forest.tree.visit[host[tied]] + 1
+    visit[tied] = forest.visit[host[tied]] + 1
     place = trace.memory.device[which].astype(np.int64)
     groups = Groups(place * _HIGH + name, visit * _HIGH + which)
     columns = (
@@ -71,50 +72,17 @@ def _rows(forest: Forest, host: Int32, size: Int64, memory_type: str) -> list[Me
 
 def _hosts(forest: Forest) -> Int32:
     """Return the host event that each memory event belongs to, NO_SLICE without."""
-    tree = forest.tree
-    counts = np.zeros(len(forest.types), np.bool_)
-    counts[tree.rows] = forest.types[tree.rows] != TracerEventType.OperatorInner
+    counts = forest.is_event & (forest.types != TracerEventType.OperatorInner)
     host = forest.trace.memory.slice.copy()
     climbing = np.flatnonzero(host != NO_SLICE)
     while len(climbing := climbing[~counts[host[climbing]]]):
-        host[climbing] = tree.parent[host[climbing]]
+        host[climbing] = forest.parent[host[climbing]]
         climbing = climbing[host[climbing] != NO_SLICE]
     return host
 
 
-def _reserved(trace: Trace) -> Int64:
-    """Return what the allocator took from the device, or gave back, in events of their own.
-
-    Those have no size; what they changed is the difference to the event before on their device.
-    """
-    memory = trace.memory
-    change = np.zeros(len(memory), np.int64)
-    if memory.size.all():
-        return change
-    for device in np.unique(memory.device):
-        rows = np.flatnonzero(memory.device == device)
-        before = _before(trace, trace.strings[int(device)]).get(
-            "reserved", memory.reserved[rows[0]]
-        )
-        change[rows] = np.diff(memory.reserved[rows], prepend=before)
-    change[memory.size != 0] = 0
-    return change
-
-
-def _peak(trace: Trace, place: str) -> Peak:
+def _peak(forest: Forest, place: str) -> Peak:
     """Return the most that a place had, also before what was recorded if somebody tells."""
-    memory = trace.memory
-    rows = memory.device == trace.strings.ids_of([place])[place]
-    before = _before(trace, place)
-    return Peak(
-        max(int(memory.allocated[rows].max()), before.get("peak_allocated", 0)),
-        max(int(memory.reserved[rows].max()), before.get("peak_reserved", 0)),
-    )
-
-
-def _before(trace: Trace, place: str) -> dict[str, int]:
-    """Return what a file says of the time before its first event; it may be anybody's file."""
-    told = trace.info.user.get(_BEFORE)
-    of_place = told.get(place) if isinstance(told, dict) else None
-    numbers = of_place.items() if isinstance(of_place, dict) else ()
-    return {key: value for key, value in numbers if isinstance(value, int)}
+    trace, figures = forest.trace, forest.memory_figures
+    rows = trace.memory.device == trace.strings.ids_of([place])[place]
+    return Peak(*(int(figures[key][rows].max()) for key in ("peak_allocated", "peak_reserved")))

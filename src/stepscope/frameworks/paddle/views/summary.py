@@ -14,16 +14,16 @@ from stepscope.frameworks.paddle.views.layout import (
     GPU_HEADER,
     NS_PER_UNIT,
     NUMBERS_WIDTH,
-    Layout,
     Style,
     body,
-    cut,
     event_cells,
     event_headers,
     event_layout,
     fitted,
+    head,
     left_out,
     more,
+    note,
     percent,
 )
 from stepscope.frameworks.paddle.views.views import (
@@ -32,7 +32,7 @@ from stepscope.frameworks.paddle.views.views import (
     SummaryView,
     summary_tables,
 )
-from stepscope.text.averages import printable
+from stepscope.text.layout import Layout, cut, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -132,16 +132,16 @@ def _losses(losses: Losses) -> list[str]:
 def _device_view(tables: SummaryTables, style: Style) -> Iterator[str]:
     del style  # the view has no times
     layout = Layout((30, 20))
-    yield from layout.head("Device Summary", None, ("Device", "Utilization (%)"))
+    yield from head(layout, "Device Summary", None, ("Device", "Utilization (%)"))
     for device, use in tables.device.rows:
         yield layout.line((device, "-" if use is None else percent(use)))
-    yield from layout.note(_DEVICE_NOTE)
+    yield from note(layout, _DEVICE_NOTE)
 
 
 def _overview(tables: SummaryTables, style: Style) -> Iterator[str]:
     layout = Layout((25,) * 4)
     headers = ("Event Type", "Calls", "CPU Time", "Ratio (%)")
-    yield from layout.head("Overview Summary", style, headers)
+    yield from head(layout, "Overview Summary", style, headers)
     on_host = [row for row in tables.overview.rows if not row.on_device]
     on_device = [row for row in tables.overview.rows if row.on_device]
     for place, rows in enumerate((on_host, on_device)):
@@ -152,8 +152,8 @@ def _overview(tables: SummaryTables, style: Style) -> Iterator[str]:
             indent = "" if place == 0 and number == 0 else "  "
             calls, time = str(row.calls), style.time(row.time_ns)
             yield layout.line((indent + row.event_type, calls, time, percent(row.ratio)))
-    note = _OVERVIEW_NOTE if tables.has_steps else f"{_OVERVIEW_NOTE}{_NO_STEP_NOTE}\n"
-    yield from layout.note(note)
+    text = _OVERVIEW_NOTE if tables.has_steps else f"{_OVERVIEW_NOTE}{_NO_STEP_NOTE}\n"
+    yield from note(layout, text)
 
 
 def _model_view(tables: SummaryTables, style: Style) -> Iterator[str]:
@@ -161,9 +161,9 @@ def _model_view(tables: SummaryTables, style: Style) -> Iterator[str]:
         return
     cells = [event_cells(row, style, "  " * row.level + row.name) for row in tables.model.rows]
     layout = event_layout(15, cells)
-    yield from layout.head("Model Summary", style, ("Name", *event_headers(style)))
+    yield from head(layout, "Model Summary", style, ("Name", *event_headers(style)))
     yield from map(layout.line, cells)
-    yield from layout.note(_MODEL_NOTE)
+    yield from note(layout, _MODEL_NOTE)
 
 
 def _distribution_view(tables: SummaryTables, style: Style) -> Iterator[str]:
@@ -171,11 +171,11 @@ def _distribution_view(tables: SummaryTables, style: Style) -> Iterator[str]:
     if not rows:
         return
     layout = Layout((25,) * 3)
-    yield from layout.head("Distribution Summary", style, ("Name", "Total Time", "Ratio (%)"))
+    yield from head(layout, "Distribution Summary", style, ("Name", "Total Time", "Ratio (%)"))
     for number, row in enumerate(rows):
         indent = "  " if number else ""
         yield layout.line((indent + row.name, style.time(row.time_ns), percent(row.ratio)))
-    yield from layout.note(_DISTRIBUTION_NOTE)
+    yield from note(layout, _DISTRIBUTION_NOTE)
 
 
 def _operator_view(tables: SummaryTables, style: Style) -> Iterator[str]:
@@ -192,7 +192,7 @@ def _operator_view(tables: SummaryTables, style: Style) -> Iterator[str]:
     lines: Lines = list(_by_thread(tables.operators, style, cells))
     layout = event_layout(_OPERATOR_WIDTH, lines, 10)
     headers = ("Name", *event_headers(style), "FLOPs")
-    yield from layout.head("Operator Summary", style, headers)
+    yield from head(layout, "Operator Summary", style, headers)
     yield from body(layout, lines)
     yield from (layout.rule, "", "")
 
@@ -210,7 +210,7 @@ def _kernel_view(tables: SummaryTables, style: Style) -> Iterator[str]:
     ]
     lines: Lines = [*cells[: style.row_limit], *more(len(cells), style)]
     layout = fitted((_KERNEL_WIDTH, CALLS_WIDTH, NUMBERS_WIDTH), cells)
-    yield from layout.head("Kernel Summary", style, ("Name", "Calls", GPU_HEADER))
+    yield from head(layout, "Kernel Summary", style, ("Name", "Calls", GPU_HEADER))
     yield from body(layout, lines)
     yield from (layout.rule, "", "")
 
@@ -222,7 +222,7 @@ def _memory_manipulation_view(tables: SummaryTables, style: Style) -> Iterator[s
     cells = [event_cells(row, style, printable(row.name)) for row in rows]
     layout = event_layout(max(len(name) for name, *_ in cells), cells)
     headers = ("Name", *event_headers(style))
-    yield from layout.head("Memory Manipulation Summary", style, headers)
+    yield from head(layout, "Memory Manipulation Summary", style, headers)
     yield from body(layout, [*cells[: style.row_limit], *more(len(cells), style)])
     yield from (layout.rule, "", "")
 
@@ -238,7 +238,7 @@ def _user_defined_view(tables: SummaryTables, style: Style) -> Iterator[str]:
     width = max(len(line[0]) for line in lines if not isinstance(line, str))
     layout = event_layout(width, lines)
     headers = ("Name", *event_headers(style))
-    yield from layout.head("UserDefined Summary", style, headers)
+    yield from head(layout, "UserDefined Summary", style, headers)
     yield from body(layout, lines)
     yield from ("", "")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.tree import ids_where
 from stepscope.frameworks.paddle.views.events import (
     PHASES,
@@ -25,8 +26,8 @@ from stepscope.frameworks.paddle.views.events import (
     operator_table,
     user_defined_table,
 )
-from stepscope.frameworks.paddle.views.forest import NO_ROW, forest_of, rows_by_value
-from stepscope.frameworks.paddle.views.groups import Groups, Intervals
+from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest, rows_by_value
+from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.frameworks.paddle.views.memory import memory_table
 from stepscope.frameworks.paddle.views.tables import (
     ALL_THREADS,
@@ -51,7 +52,7 @@ from stepscope.trace.event_types import TracerEventType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.frameworks.paddle.views.forest import Bool, Forest, Work
+    from stepscope.frameworks.paddle.views.forest import Bool, Work
     from stepscope.trace.model import Int64, Trace
 
 __all__ = [
@@ -135,16 +136,16 @@ def summary_tables(
     own; ``thread_sep`` tells the threads' operators and ranges apart.
     """
     by_gpu = sorted_by.name.startswith("GPU")
-    forest = forest_of(trace)
-    steps = Intervals.union(*_interval(trace, forest.of_type(TracerEventType.ProfileStep)))
+    forest = Forest(trace)
+    steps = union(*_interval(trace, forest.of_type(TracerEventType.ProfileStep)))
     phases = model_rows(forest)
     totals = _totals(forest, phases, steps)
     communication = _communication(forest)
-    flops = forest.tree.summed_up(flops_of(trace))
+    flops = forest.summed_up(flops_of(trace))
     sort = _sorter(sorted_by)
     return SummaryTables(
         total_ns=totals.step_ns,
-        has_steps=steps.length_ns > 0,
+        has_steps=steps.total_ns > 0,
         device=_device_table(forest, totals),
         overview=_overview_table(forest, phases, communication, totals),
         model=model_table(forest, phases, totals),
@@ -180,9 +181,9 @@ def _interval(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
 def _totals(forest: Forest, phases: dict[TracerEventType, Int64], steps: Intervals) -> Totals:
     """Return what ratios are of: the steps, else the whole recording."""
     rows = phases.get(TracerEventType.ProfileStep)
-    if rows is not None and steps.length_ns:
+    if rows is not None and steps.total_ns:
         kernel_ns, device_ns = (ns[rows].sum() for ns in (forest.kernel_ns, forest.device_ns))
-        return Totals(steps.length_ns, int(kernel_ns), int(device_ns))
+        return Totals(steps.total_ns, int(kernel_ns), int(device_ns))
     slices, info = forest.trace.slices, forest.trace.info
     recorded_ns = info.end_ns - info.start_ns
     if recorded_ns <= 0 and len(slices):
@@ -203,7 +204,7 @@ def _device_table(forest: Forest, totals: Totals) -> DeviceTable:
     kernels = forest.kernels()
     for device in Groups(forest.work.device, forest.work.seen).key.tolist():
         own = kernels.rows[kernels.device == device]
-        busy_ns = Intervals.union(*_interval(forest.trace, own)).length_ns
+        busy_ns = union(*_interval(forest.trace, own)).total_ns
         rows.append(DeviceRow(f"GPU{device}", share(busy_ns, totals.step_ns)))
     return DeviceTable(tuple(rows))
 
@@ -233,15 +234,15 @@ def _overview_table(
             total_ns = int(forest.trace.slices.duration_ns[outermost].sum())
             found[event_type] = len(outermost), total_ns
         elif event_type != TracerEventType.Communication:
-            union = Intervals.union(*_interval(forest.trace, rows))
-            found[event_type] = len(rows), union.length_ns
+            covered = union(*_interval(forest.trace, rows))
+            found[event_type] = len(rows), covered.total_ns
     if communication.host_calls:
-        told = communication.host_calls, communication.host.length_ns
+        told = communication.host_calls, communication.host.total_ns
         found[TracerEventType.Communication] = told
     host = sorted(found.items(), key=lambda item: -item[1][1])
     device = _device_types(forest)
     if communication.device_calls:
-        told = communication.device_calls, communication.device.length_ns
+        told = communication.device_calls, communication.device.total_ns
         device[TracerEventType.Communication] = told
     rows_of = ((False, host), (True, device.items()))
     return OverviewTable(
@@ -255,12 +256,11 @@ def _overview_table(
 
 def _rows_by_type(forest: Forest) -> dict[TracerEventType, Int64]:
     """Return host events and calls by type, in the order in which Paddle meets the types."""
-    tree = forest.tree
-    hosts = dict(forest.hosts_by_type)
-    calls = rows_by_value(forest.types, forest.call_rows)
-    first = {one: 2 * int(tree.visit[rows].min()) for one, rows in hosts.items()}
+    hosts = dict(forest.events_by_type)
+    calls = rows_by_value(forest.types, np.flatnonzero(forest.is_runtime))
+    first = {one: 2 * int(forest.visit[rows].min()) for one, rows in hosts.items()}
     for one, rows in calls.items():  # a call is met right after the event that it is in
-        after = 2 * int(tree.visit.take(tree.parent[rows]).min()) + 1
+        after = 2 * int(forest.visit.take(forest.parent[rows]).min()) + 1
         first[one] = min(after, first.get(one, after))
         hosts[one] = np.sort(np.concatenate([hosts.get(one, rows[:0]), rows]))
     return {TracerEventType(one): hosts[one] for one in sorted(hosts, key=first.__getitem__)}
@@ -277,24 +277,24 @@ def _device_types(forest: Forest) -> dict[TracerEventType, tuple[int, int]]:
     found = {}
     for one in met:
         rows = work.rows[types == one]
-        union = Intervals.union(*_interval(forest.trace, rows))
-        found[TracerEventType(one)] = len(rows), union.length_ns
+        covered = union(*_interval(forest.trace, rows))
+        found[TracerEventType(one)] = len(rows), covered.total_ns
     return found
 
 
 def _distribution_table(communication: _Communication, totals: Totals) -> DistributionTable:
     host, device = communication.host, communication.device
-    exchange = Intervals.union(
+    exchange = union(
         np.concatenate([host.start_ns, device.start_ns]),
         np.concatenate([host.end_ns, device.end_ns]),
     )
-    if not len(exchange.start_ns):
+    if not communication.host_calls and not communication.device_calls:
         return DistributionTable(())
     times = {
         TracerEventType.ProfileStep.name: totals.step_ns,
-        TracerEventType.Communication.name: exchange.length_ns,
-        "Computation": communication.computation.length_ns,
-        "Overlap": exchange.overlap_ns(communication.computation),
+        TracerEventType.Communication.name: exchange.total_ns,
+        "Computation": communication.computation.total_ns,
+        "Overlap": exchange.shared_with(communication.computation).total_ns,
     }
     return DistributionTable(
         tuple(DistributionRow(name, ns, share(ns, totals.step_ns)) for name, ns in times.items())
@@ -312,7 +312,7 @@ def _communication(forest: Forest) -> _Communication:
     exchanges[forest.of_type(TracerEventType.Communication)] = True
     operators = forest.of_type(TracerEventType.Operator)
     exchanges[operators[_named(trace, operators, _COMMUNICATION_OPERATORS)]] = True
-    within = forest.tree.inside(exchanges) | exchanges
+    within = forest.inside(exchanges) | exchanges
     kernels = forest.kernels()
     of_exchange = _at_host(within, kernels)
     directly = _at_host(exchanges, kernels)
@@ -320,9 +320,9 @@ def _communication(forest: Forest) -> _Communication:
     host = _interval(trace, np.flatnonzero(exchanges))
     device = _interval(trace, kernels.rows[of_exchange | says_so])
     return _Communication(
-        host=Intervals.union(*host),
-        device=Intervals.union(*device),
-        computation=Intervals.union(*_interval(trace, kernels.rows[~directly & ~says_so])),
+        host=union(*host),
+        device=union(*device),
+        computation=union(*_interval(trace, kernels.rows[~directly & ~says_so])),
         host_calls=_distinct(*host),
         device_calls=_distinct(*device),
     )

@@ -1,9 +1,9 @@
 // Stacked areas over time on a canvas, with the peak and a cursor; the mouse moves and zooms it.
 
 import { fitted, themed } from "stepscope/dom.js";
-import { bytes } from "stepscope/format.js";
+import { bytes, tickText } from "stepscope/format.js";
 import { greatest, highest, placeAt } from "stepscope/memory/levels.js";
-import { byteTicks, held, panned, tickText, timeTicks, zoomed } from "stepscope/memory/span.js";
+import { byteTicks, held, panned, timeTicks, zoomed } from "stepscope/memory/span.js";
 
 /** @typedef {import("./levels.js").Levels} Levels */
 /** @typedef {import("./span.js").Span} Span */
@@ -34,7 +34,7 @@ export class Chart {
     this.cursor = 0;
     /** @type {number | null} */
     this.pointed = null;
-    /** @type {{x: number, span: Span, moved: boolean} | null} */
+    /** @type {{x: number, span: Span, moved: boolean, zooms: boolean} | null} */
     this.drag = null;
     this.width = 1;
     this.fit = fitted(canvas, (context, width, height) => this.draw(context, width, height));
@@ -99,23 +99,29 @@ export class Chart {
   down(event) {
     if (event.button !== 0) return;
     this.canvas.setPointerCapture(event.pointerId);
-    this.drag = { x: event.offsetX, span: this.span, moved: false };
+    this.drag = { x: event.offsetX, span: this.span, moved: false, zooms: event.shiftKey };
   }
 
   /** @param {PointerEvent} event */
   move(event) {
-    if (!this.drag) return this.point(this.timeAt(event.offsetX));
+    if (!this.drag) return this.point(this.seenAt(event.offsetX));
     const by = event.offsetX - this.drag.x;
     this.drag.moved ||= Math.abs(by) > STILL;
     if (!this.drag.moved) return;
+    if (this.drag.zooms) return this.point(this.timeAt(event.offsetX));
     const { span } = this.drag;
     this.show(panned(span, (-by / this.width) * (span.to - span.from), this.limits));
   }
 
   /** @param {PointerEvent} event */
   up(event) {
-    if (this.drag && !this.drag.moved) this.on.pick(this.seenAt(event.offsetX));
+    const { drag } = this;
     this.drag = null;
+    if (!drag) return;
+    if (!drag.moved) return this.on.pick(this.seenAt(event.offsetX));
+    if (!drag.zooms) return;
+    const [from, to] = [drag.x, event.offsetX].sort((a, b) => a - b).map((x) => this.timeAt(x));
+    this.show({ from, to });
   }
 
   /** The moment that a pixel shows: that of the most bytes in it. @param {number} x */

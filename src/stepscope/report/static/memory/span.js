@@ -49,13 +49,6 @@ export function timeTicks(span, count) {
   return { step, ticks };
 }
 
-/** A tick's time, with as many digits as tell it from the next. @param {number} ns @param {number} step @param {number} most */
-export function tickText(ns, step, most) {
-  const [size, unit] = most >= 1e9 ? [1e9, "s"] : most >= 1e6 ? [1e6, "ms"] : most >= 1e3 ? [1e3, "µs"] : [1, "ns"];
-  const digits = Math.max(0, -Math.floor(Math.log10(step / size) + 1e-9));
-  return `${(ns / size).toFixed(digits)} ${unit}`;
-}
-
 /** Round sizes up to one that is no less than the most. @param {number} most bytes */
 export function byteTicks(most) {
   let step = 2 ** Math.max(0, Math.ceil(Math.log2(Math.max(most, 1) / 4)));

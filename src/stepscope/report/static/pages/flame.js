@@ -21,7 +21,7 @@ const METRICS = {
 };
 
 /** @type {import("../app.js").Page} */
-export const flame = {
+export const page = {
   id: "flame",
   title: "Flame graph",
   keys: [

@@ -9,7 +9,7 @@ import { Table } from "stepscope/table.js";
 /** @typedef {import("../lib/rows.js").Column} Column */
 
 /** @type {import("../app.js").Page} */
-export const kernels = {
+export const page = {
   id: "kernels",
   title: "Kernels",
   available: (data) => hasRows(data, "kernels.name") || hasRows(data, "copies"),

@@ -23,7 +23,7 @@ const RESERVED = "reserved";
 const ORDER = ["parameter", "optimizer_state", "input", "unknown", "gradient", "activation", "autograd_detail", "temporary"];
 
 /** @type {import("../app.js").Page} */
-export const memory = {
+export const page = {
   id: "memory",
   title: "Memory",
   available: (data) => data.has("memory.devices"),
@@ -35,6 +35,8 @@ export const memory = {
     ["Shift ← / →", "a twentieth of the chart back, forth"],
     ["p", "go to the peak"],
     ["f", "show all"],
+    ["drag, scroll", "move, zoom"],
+    ["Shift and drag", "zoom into a stretch of time"],
   ],
   show: (root, data, state, app) => new MemoryPage(root, data, state, app).close,
 };
@@ -81,7 +83,7 @@ class MemoryPage {
     );
     this.legend = h("div", { class: "memory-legend", role: "group", "aria-label": "Areas" });
     this.moment = h("p", { class: "memory-moment", role: "status" });
-    this.tip = h("span", { class: "quiet" });
+    this.tip = h("span", { class: "quiet memory-tip" });
     this.table = h("div", { class: "memory-table" });
     this.details = h("div", { class: "memory-details", hidden: true });
     root.append(

@@ -4,7 +4,7 @@ import { columnsOf, hasRows, rowsOf } from "stepscope/lib/columns.js";
 import { Table } from "stepscope/table.js";
 
 /** @type {import("../app.js").Page} */
-export const modules = {
+export const page = {
   id: "modules",
   title: "Modules",
   available: (data) => hasRows(data, "modules"),

@@ -4,7 +4,7 @@ import { showGrouped } from "stepscope/grouped.js";
 import { hasRows } from "stepscope/lib/columns.js";
 
 /** @type {import("../app.js").Page} */
-export const operators = {
+export const page = {
   id: "operators",
   title: "Operators",
   available: (data) => hasRows(data, "operators.name"),

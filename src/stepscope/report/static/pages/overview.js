@@ -10,7 +10,7 @@ import { stepChart } from "stepscope/steps.js";
 /** @typedef {{title: string, text: string, fix: string, severity: string, link: {page: string, state: Record<string, string>}}} Finding */
 
 /** @type {import("../app.js").Page} */
-export const overview = {
+export const page = {
   id: "overview",
   title: "Overview",
   available: () => true,

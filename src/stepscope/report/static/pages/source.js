@@ -16,7 +16,7 @@ const LONGEST = 2000; // characters of a line that are shown: what is longer was
 const MOST = 20_000; // lines of a file that are shown: each is elements
 
 /** @type {import("../app.js").Page} */
-export const source = {
+export const page = {
   id: "source",
   title: "Source",
   available: (data) => data.has("source.files"),

@@ -5,7 +5,7 @@ import { listen } from "stepscope/timeline/input.js";
 import { Timeline } from "stepscope/timeline/timeline.js";
 
 /** @type {import("../app.js").Page} */
-export const timeline = {
+export const page = {
   id: "timeline",
   title: "Timeline",
   available: () => true,

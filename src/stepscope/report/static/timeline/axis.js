@@ -1,7 +1,8 @@
 // The axis over the rows: ticks of time, and steps as bookmarks.
 
 import { themed } from "stepscope/dom.js";
-import { tickText, ticks } from "stepscope/timeline/view.js";
+import { tickText } from "stepscope/format.js";
+import { ticks } from "stepscope/timeline/view.js";
 
 /** @typedef {import("./view.js").View} View */
 /** @typedef {{number: number, start: number, end: number}} Step */

@@ -101,18 +101,3 @@ export function ticks(from, to, most) {
   for (let i = Math.ceil(from / step); i * step <= to; i++) moments.push(i * step);
   return { step, moments };
 }
-
-/**
- * A moment with the digits that tell it from its neighbours.
- * @param {number} moment ns
- * @param {number} step ns between two
- * @param {number} [largest] ns: the unit is that of the largest moment shown
- */
-export function tickText(moment, step, largest = moment) {
-  /** @type {[number, string][]} */
-  const units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
-  const [size, unit] = units.find(([each]) => Math.abs(largest) >= each) ?? [1, "ns"];
-  const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
-  const value = moment / size + 0; // -0 is written as 0
-  return `${value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${unit}`;
-}

@@ -1,4 +1,4 @@
-"""What calls cost, by operator, kernel, module and stack: one look at the calls for all of them."""
+"""The calls of a trace, and what tells those of one name apart: one look for all sections."""
 
 from __future__ import annotations
 
@@ -15,18 +15,14 @@ from stepscope.analysis.host.module_calls import TORCH_PREFIX, module_of_slices
 from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
+from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import call_tree
-from stepscope.report.sections.flame import add_flame
-from stepscope.report.sections.kernels import add_kernels
-from stepscope.report.sections.modules import add_modules
-from stepscope.report.sections.operators import add_operators
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
     from stepscope.analysis.device.launches import Launches
     from stepscope.analysis.host.averages import Averages
     from stepscope.analysis.tree import CallTree
-    from stepscope.report.payload import Payload
     from stepscope.trace.model import Trace
 
 _FRAMES = 5  # of a stack that tell calls apart, the innermost
@@ -84,11 +80,7 @@ class Calls:
         return labels(self.tree, name, strings, lambda text: text.removeprefix(TORCH_PREFIX))
 
 
-def add_tables(trace: Trace, payload: Payload) -> None:
-    """Add the tables of operators, kernels and modules, and the flame graphs."""
-    calls = Calls(trace)
-    add_operators(calls, payload)
-    add_kernels(calls, payload)
-    if "module" in calls.groupings:
-        add_modules(trace, payload)
-    add_flame(trace, payload)
+@shared
+def calls_of(trace: Trace) -> Calls:
+    """Return the calls of a trace, the same for all sections of a report."""
+    return Calls(trace)

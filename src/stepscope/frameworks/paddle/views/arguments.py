@@ -1,0 +1,49 @@
+"""The arguments of a slice as Paddle has them: shapes and types by the inputs' names."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def parsed(fragment: str) -> dict[str, Any]:
+    """Return the pairs of a JSON fragment; none when it makes no sense."""
+    try:
+        pairs: dict[str, Any] = json.loads("{" + fragment + "}", strict=False)
+    except ValueError:
+        return {}
+    return pairs
+
+
+def input_lists(pairs: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:
+    """Return shapes and dtypes by the inputs' names, as Paddle has them.
+
+    Inputs that nobody named are called by their position. What is no tensor, or a list of them,
+    has no shape of its own.
+    """
+    shapes, dtypes = pairs.get("Input Dims"), pairs.get("Input type")
+    names = pairs.get("Input names")
+    by_shape = _by_name(shapes, names)
+    by_dtype = _by_name(dtypes, pairs.get("Input type names", names))
+    return (
+        {name: [s for s in each if _is_shape(s)] for name, each in by_shape.items()},
+        {name: [str(d) for d in each] for name, each in by_dtype.items()},
+    )
+
+
+def _by_name(items: Any, names: Any) -> dict[str, list[Any]]:
+    if not isinstance(items, list):
+        return {}
+    if not isinstance(names, list) or len(names) != len(items):
+        names = [str(i) for i in range(len(items))]
+    found: dict[str, list[Any]] = {}
+    for name, item in zip(names, items, strict=True):
+        found.setdefault(str(name), []).append(item)
+    return found
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(type(size) is int for size in value)

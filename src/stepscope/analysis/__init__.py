@@ -189,7 +189,6 @@ def _imported() -> dict[str, Any]:
         idle,
         kernels,
         math,
-        properties,
         queue,
         work,
     )

@@ -61,8 +61,8 @@ def host_too_slow(facts: Facts) -> Finding | None:
         title=f"The device is idle {share:.0%} of the time because the host is too slow",
         text=f"In {count_text(int((lost_ns > 0).sum()), 'gap')} "
         f"({duration_text(int(lost_ns.sum()))} in all) the device had done all it was given, "
-        f"and the host was still on its way to the next launch; {count_text(kernels, 'kernel')} took "
-        f"{duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in all.",
+        f"and the host was still on its way to the next launch; {count_text(kernels, 'kernel')} "
+        f"took {duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in all.",
         share=share,
         evidence=moment(start_ns, start_ns + length_ns),
         fix='Give the device more at once: a larger batch, torch.compile(mode="reduce-overhead") '

@@ -231,9 +231,7 @@ class TestHostileInput:
 
     def test_a_page_that_fails_leaves_the_others(self, reports: Reports) -> None:
         page = reports.open(training())
-        page.evaluate(
-            "() => { Number.prototype.toLocaleString = () => { throw new Error('planted'); }; }"
-        )
+        page.evaluate("() => { Number.prototype.toFixed = () => { throw new Error('planted'); }; }")
         page.evaluate("location.hash = 'overview?again=1'")
         said = page.get_by_role("alert").inner_text()
         assert said == "This page cannot be shown: Error: planted"

@@ -197,7 +197,7 @@ def _imported() -> dict[str, Any]:
     from stepscope.analysis.memory import timeline, usage
     from stepscope.analysis.steps import breakdown, parts, phases, steps
 
-    device = (busy, communication, copies, idle, kernels, math, properties, queue, work)
+    device = (busy, communication, copies, idle, kernels, math, queue, work)
     host = (averages, flame, modules, source_lines)
     others = (findings, shared, tree, count, timeline, usage, breakdown, parts, phases, steps)
     held: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from stepscope.analysis.memory.usage import (
     devices,
     memory_events,
     memory_of_slices,
-    peak,
+    memory_peak,
     with_memory,
 )
 from stepscope.trace.model import NO_SLICE, SliceKind
@@ -89,7 +89,7 @@ def test_a_trace_without_memory_has_none() -> None:
     trace = trace_of_calls([OUTER, INNER])
     assert by_name(trace) == {"outer": (0, 0), "inner": (0, 0)}
     assert devices(trace) == []
-    assert peak(trace) is None
+    assert memory_peak(trace) is None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_the_peak_is_what_the_allocator_said() -> None:
         Event(20, 20, allocated=130),
         Event(70, -10, allocated=120),
     ]
-    found = peak(trace_with_memory([OUTER, INNER], events))
+    found = memory_peak(trace_with_memory([OUTER, INNER], events))
     assert found is not None
     assert (found.bytes, found.time_ns, found.device) == (130, 20_000, "cpu")
     assert found.slice == 1
@@ -121,7 +121,7 @@ def test_the_peak_is_what_the_allocator_said() -> None:
 def test_without_the_allocators_word_the_peak_is_a_sum() -> None:
     # 50 bytes that were there before are given back first: the level cannot have been below 0.
     events = [Event(5, -50, address=1), Event(120, 20, address=2), Event(130, 40, address=3)]
-    found = peak(trace_with_memory([OUTER], events))
+    found = memory_peak(trace_with_memory([OUTER], events))
     assert found is not None
     assert (found.bytes, found.time_ns, found.slice) == (60, 130_000, NO_SLICE)
 
@@ -129,8 +129,10 @@ def test_without_the_allocators_word_the_peak_is_a_sum() -> None:
 def test_the_peak_is_of_one_device() -> None:
     events = [Event(5, 10, allocated=10), Event(6, 99, device="cuda:0", allocated=99)]
     trace = trace_with_memory([OUTER], events)
-    assert [peak(trace, name) and peak(trace, name).bytes for name in ("cpu", "cuda:0")] == [10, 99]
-    assert peak(trace, "cuda:7") is None
+    assert [
+        memory_peak(trace, name) and memory_peak(trace, name).bytes for name in ("cpu", "cuda:0")
+    ] == [10, 99]
+    assert memory_peak(trace, "cuda:7") is None
 
 
 class TestTorchProfiler:
@@ -172,7 +174,7 @@ class TestTorchProfiler:
         assert devices(trace) == ["cpu"]
         assert len(memory) == sum(trace.strings[i] == "[memory]" for i in trace.marks.name)
         assert (memory.allocated[1:] - memory.allocated[:-1]).tolist() == memory.size[1:].tolist()
-        highest = peak(trace)
+        highest = memory_peak(trace)
         assert highest is not None
         assert highest.bytes == memory.allocated.max()
 

@@ -280,6 +280,7 @@ def extra_info(trace: Trace) -> dict[str, str]:
 
 
 def _property(device: Mapping[str, Any]) -> Fields:
-    values = {field: device.get(key, 0) for field, key in PROPERTIES.items()}
+    said = {"smCount": device.get("numSms", 0), **device}  # Kineto's word for it is another
+    values = {field: said.get(key, 0) for field, key in PROPERTIES.items()}
     numbers = [(field, value if type(value) is int else 0) for field, value in values.items()]
     return [*numbers, (2, str(device.get("name", "")))]

@@ -1,7 +1,7 @@
 // The panel at the side: what is selected, a slice or an interval, in words and numbers.
 
 import { h } from "stepscope/dom.js";
-import { number, percent, time } from "stepscope/format.js";
+import { number, percent, tickText, time } from "stepscope/format.js";
 import { kindWord } from "stepscope/timeline/colours.js";
 import { ancestorOfKind, argumentsOf, childrenOf, costFacts, integerFacts } from "stepscope/timeline/facts.js";
 import { sums } from "stepscope/timeline/sums.js";
@@ -80,7 +80,7 @@ function basicFacts(data, row) {
     ["Kind", kindWord(word)],
     ["Duration", time(duration) + (flags & UNFINISHED ? " (unfinished when recording stopped)" : "")],
     ["Self time", `${time(self)} (${percent(self, duration)})`],
-    ["Start", `${number(data.column("slices.start")[row])} ns`],
+    ["Start", tickText(data.column("slices.start")[row], 1)],
   ];
   if (flags & ASYNC) found.push(["Ended", "on another thread"]);
   if (track) found.push(["Thread", threadName(track)]);
@@ -170,8 +170,8 @@ export function intervalDetails(data, from, to, tracks, find) {
   return [
     h("h2", null, `Interval of ${time(to - from)}`),
     facts([
-      ["From", `${number(from)} ns`],
-      ["To", `${number(to)} ns`],
+      ["From", tickText(from, 1)],
+      ["To", tickText(to, 1)],
     ]),
     h("p", null, choice),
     result,

@@ -133,17 +133,28 @@ OpenSlice* Recorder::begin(const stepscope_begin& what) {
 OpenSlice* Recorder::begin(Kind kind, std::string_view name, std::string_view detail,
                            uint32_t context) {
   if (!recording()) return nullptr;
-  const auto describe = [&](ThreadState& state, Recording& active, SliceFacts& facts) {
+  const SliceFacts known{.context = context, .stack = shared_state.stack(), .kind = kind};
+  const auto name_it = [&](ThreadState& state, SliceFacts& facts) {
+    Interner& interner = state.recording->interner;
+    facts = known;
+    facts.label = state.texts.find(interner, name);
+    if (!detail.empty()) facts.detail = state.texts.find(interner, detail);
+    return true;
+  };
+  if (!context) [[likely]] {
+    ThreadState* const state = ThreadState::current();
+    if (!state) return nullptr;
+    OpenSlice* const begun =
+        state->Lane::begin([&](SliceFacts& facts) { return name_it(*state, facts); });
+    if (begun) return begun;
+  }
+  return begin_slice(known, 0, [&](ThreadState& state, const Recording&, SliceFacts& facts) {
     if (context) {
       state.in_tasks = true;
       state.close_fast_path();
     }
-    facts.label = state.texts.find(active.interner, name);
-    if (!detail.empty()) facts.detail = state.texts.find(active.interner, detail);
-    return true;
-  };
-  return begin_slice({.context = context, .stack = shared_state.stack(), .kind = kind}, 0,
-                     describe);
+    return name_it(state, facts);
+  });
 }
 
 Recorder::Label Recorder::label(std::string_view name) {

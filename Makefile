@@ -5,6 +5,12 @@
 #   make test-python, test-paddle, test-plain, test-js, test-native, test-sanitized, test-tsan
 #                parts of it: with PyTorch, with Paddle, with neither; the report's JavaScript; C++
 #                under sanitizers, and its threads under ThreadSanitizer
+#   make test-pythons
+#                the parts that need no framework, with the other Pythons that are at hand
+#   make wheels  a wheel for each Python at hand, in dist/, and each tried in an empty environment
+#                without a compiler
+#   make check-layouts
+#                whether the bridges in the wheel suit each release of torch that they serve
 #   make test-gpu, bench-gpu
 #                where there is an NVIDIA GPU, with the python3 that is on the path
 #   make lint    style and types only
@@ -43,7 +49,7 @@ WHEEL := build/wheel
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench bench-paddle bench-report bench-gpu clean lint-python \
 	lint-native lint-js types test-js test-python test-paddle test-plain test-gpu build-sanitized \
-	test-native test-sanitized test-tsan
+	test-native test-sanitized test-tsan test-pythons wheels check-layouts
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -58,7 +64,16 @@ $(VENVS:%=%/done/venv): %/done/venv:
 	$(call pip_of,$*) install --upgrade 'pip>=25.1'
 	mkdir -p $*/done && touch $@
 
-$(WHEEL)/done: $(DONE)/venv $(PACKAGE)
+# Out of torch's wheels, 100 MB; no more than the bridges in the wheel depends on them.
+HEADERS := build/torch-headers/done
+
+$(HEADERS): tools/torch_headers.py src/stepscope/frameworks/torch/bridge/families.py $(DONE)/venv
+	@echo '--- fetching the headers of torch releases'
+	$(BIN)/python tools/torch_headers.py || \
+		echo '--- without some of them: the wheel has no bridge to those releases of torch'
+	mkdir -p $(@D) && touch $@
+
+$(WHEEL)/done: $(DONE)/venv $(HEADERS) $(PACKAGE)
 	@echo '--- building stepscope; this takes a minute'
 	rm -rf $(WHEEL)
 	$(PIP) wheel --no-deps --config-settings cmake.define.STEPSCOPE_WERROR=ON --wheel-dir $(WHEEL) .
@@ -195,6 +210,9 @@ PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py t
 test-plain: $(VENV)-plain/done/test $(VENV)-plain/done/package
 	$(VENV)-plain/bin/python $(PYTEST) $(PLAIN_TESTS)
 
+test-pythons: $(DONE)/venv $(HEADERS)
+	$(BIN)/python tools/test_pythons.py $(PLAIN_TESTS)
+
 # On a machine with an NVIDIA GPU, in whatever environment has a PyTorch with CUDA and Stepscope.
 test-gpu:
 	python3 -m pytest tests/frameworks/cuda
@@ -257,6 +275,14 @@ test-sanitized: build-sanitized $(DONE)/torch $(DONE)/package
 		$(BIN)/python $(PYTEST) --capture=sys \
 		-k 'not grow_the_process and not kept_exactly' $(SANITIZED_TESTS)
 
+# --- make wheels
+
+wheels: $(DONE)/venv $(DONE)/torch $(HEADERS)
+	$(BIN)/python tools/make_wheels.py --torch $(wildcard $(VENV)/lib/python*/site-packages)
+
+check-layouts: $(DONE)/test $(HEADERS)
+	$(BIN)/python tools/torch_layouts.py
+
 # --- make bench
 
 bench: $(DONE)/bench $(DONE)/torch $(DONE)/package
@@ -273,4 +299,4 @@ bench-gpu:
 	python3 benchmarks/run.py --group cuda
 
 clean:
-	rm -rf $(VENVS) build node_modules $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENVS) $(VENV)-3.* build dist node_modules $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -23,10 +23,11 @@ def bridge() -> None:
     with contextlib.suppress(ImportError):
         import torch
 
-        from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError, bridge_path
+        from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
+        from stepscope.frameworks.torch.bridge.load import load_library
 
         with contextlib.suppress(BridgeUnavailableError):
-            bridge_path(torch)
+            load_library(torch)
 
 
 @pytest.fixture(params=["internal", "public"])

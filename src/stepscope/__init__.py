@@ -121,6 +121,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"stepscope.{name}")
+    if name == "__version__":
+        from stepscope.trace.describe import own_version
+
+        return own_version()
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'stepscope' has no attribute {name!r}")

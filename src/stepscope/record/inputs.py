@@ -113,6 +113,13 @@ def _double_text(value: float) -> str:
     return f"{text}." if text.lstrip("-").isdigit() else text
 
 
+def scalar_text(value: object) -> str:
+    """Return a number as torch spells it; nothing for what is none."""
+    if isinstance(value, float):
+        return _double_text(value)
+    return str(value) if isinstance(value, int) else ""
+
+
 _SCALARS: dict[int, tuple[str, Callable[[Any], str]]] = {
     _INT: ("q", str),
     _DOUBLE: ("d", _double_text),

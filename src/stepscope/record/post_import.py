@@ -62,4 +62,4 @@ class _CallingLoader(Loader):
             module.__spec__.loader = self._loader  # the module need not know of us
         with record_function(f"import {module.__name__}"):  # seconds that are not the program's
             self._loader.exec_module(module)
-        self._then(module)
+            self._then(module)

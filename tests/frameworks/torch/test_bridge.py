@@ -34,6 +34,7 @@ seen = {
 print(json.dumps(seen))
 """
 NAMES = {"range", "aten::exp", "ExpBackward0"}
+NONE_PREBUILT = {"STEPSCOPE_BRIDGES_DIR": ""}
 
 
 @pytest.fixture
@@ -43,7 +44,9 @@ def cache(tmp_path: Path) -> Path:
 
 def record(cache: Path | None, **environment: str | None) -> tuple[dict[str, Any], list[str]]:
     """Return what a program of its own saw, and what it was told on stderr."""
-    done = run_python(RECORD, STEPSCOPE_CACHE_DIR=cache and str(cache), **environment)
+    done = run_python(
+        RECORD, STEPSCOPE_CACHE_DIR=cache and str(cache), **{**NONE_PREBUILT, **environment}
+    )
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert set(seen["names"]) >= NAMES
@@ -63,7 +66,9 @@ def libraries(cache: Path) -> list[Path]:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that holds the bridge, which two processes wanted at the same time."""
     cache = tmp_path_factory.mktemp("cache")
-    programs = [start_python(RECORD, STEPSCOPE_CACHE_DIR=str(cache)) for _ in range(2)]
+    programs = [
+        start_python(RECORD, STEPSCOPE_CACHE_DIR=str(cache), **NONE_PREBUILT) for _ in range(2)
+    ]
     ends = [program.communicate(timeout=300) for program in programs]
     assert [program.returncode for program in programs] == [0, 0], ends
     for out, _ in ends:
@@ -121,7 +126,7 @@ def test_another_source_or_torch_is_another_file() -> None:
     other = bridge_build.TorchBuild("0.0.0", build.root, build.cxx11_abi)
     other_abi = bridge_build.TorchBuild(build.version, build.root, not build.cxx11_abi)
     operators = bridge_build.OPERATORS
-    other_source = bridge_build.Bridge("cuda_memory_bridge.cpp", "", ())
+    other_source = bridge_build.Bridge("", "cuda_memory_bridge.cpp", "", ())
     keys = {each.key(operators) for each in (build, other, other_abi)} | {build.key(other_source)}
     assert len(keys) == 4
     assert build.version in build.key(operators)
@@ -167,7 +172,7 @@ def test_a_folder_that_others_can_write_is_not_trusted(
     shared.chmod(0o777)
     monkeypatch.setenv("STEPSCOPE_CACHE_DIR", str(shared))
     monkeypatch.setenv("XDG_CACHE_HOME", str(private))
-    assert bridge_build._cache_folder() == private / "stepscope"
+    assert bridge_build.cache_folder() == private / "stepscope"
 
 
 def test_nowhere_to_keep_it_names_every_place(
@@ -179,7 +184,7 @@ def test_nowhere_to_keep_it_names_every_place(
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked / "b"))
     monkeypatch.setattr(bridge_build.tempfile, "gettempdir", lambda: str(blocked / "c"))
     with pytest.raises(BridgeUnavailableError) as caught:
-        bridge_build._cache_folder()
+        bridge_build.cache_folder()
     for place in "abc":
         assert str(blocked / place) in str(caught.value)
 
@@ -237,6 +242,7 @@ def test_asking_for_the_bridge_where_there_is_none_is_an_error(cache: Path) -> N
         """,
         STEPSCOPE_CACHE_DIR=str(cache),
         CXX="/bin/false",
+        **NONE_PREBUILT,
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

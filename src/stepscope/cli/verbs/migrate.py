@@ -66,7 +66,7 @@ def _convert(path: str, to: str) -> tuple[SourceFile, Migration] | None:
         if error.name is None or error.name.partition(".")[0] != "libcst":
             raise
         raise StepscopeError(
-            "migrate needs libcst, which is not installed: pip install 'stepscope[migrate]'"
+            "migrate needs libcst, which is not installed: pip install libcst"
         ) from error
     from stepscope.migrate.source_file import read_source
 

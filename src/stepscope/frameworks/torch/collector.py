@@ -1,26 +1,24 @@
-"""PyTorch operators through torch's own collector: slower, but it needs no compiler."""
+"""PyTorch operators through torch's own collector: slower, but it needs no bridge."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from stepscope import _native
 from stepscope.errors import StepscopeError
-from stepscope.record.capture import thread_track
+from stepscope.frameworks.torch.collected import captured
+from stepscope.frameworks.torch.owners import TorchOwners
+from stepscope.record.options import MEMORY, SHAPES
 from stepscope.record.source import Source
-from stepscope.record.threads import thread_names
-from stepscope.trace.build import Captured
-from stepscope.trace.model import NO_SEQUENCE, NO_THREAD, SliceFlags
-from stepscope.trace.schema import Slices
-from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from stepscope.record.options import RecordOptions
+    from stepscope.trace.build import Captured
 
-_BACKWARD_FUNCTION = 1  # at::RecordScope
-_USER_SCOPE = 7
+# What its user should know: everything else is as with the bridge.
+DIFFERENCES = (
+    "It has several times the overhead, allows one profiler at a time, sees only the starting "
+    "thread and autograd's threads, and has stacks only together with Python calls"
+)
 
 
 class Kineto(Source):
@@ -28,9 +26,11 @@ class Kineto(Source):
 
     name = "torch"
 
-    def __init__(self, torch: Any, why: str) -> None:
+    def __init__(self, torch: Any, options: RecordOptions, why: str) -> None:
         """Take an imported torch, and why the bridge is not used."""
         self._torch = torch
+        self._wishes = (options[SHAPES], options[MEMORY])
+        self._owners = TorchOwners() if options[MEMORY] else None
         self._why = why
         self._results: Any = None
         self._prepared = False
@@ -40,7 +40,7 @@ class Kineto(Source):
         if self._torch.autograd._profiler_enabled():
             raise StepscopeError(
                 "torch.profiler is active, and torch's collector serves one user at a time: stop "
-                "it first, or install a C++ compiler so that Stepscope can use its own bridge"
+                "it first, or record through the bridge (TorchCollector.BRIDGE says why it is not)"
             )
         self._torch.autograd._prepare_profiler(*self._options())
         self._prepared = True
@@ -50,16 +50,21 @@ class Kineto(Source):
         if not self._prepared:
             self.prepare()
         self._torch.autograd._enable_profiler(*self._options())
+        if self._owners is not None:
+            self._owners.start()
 
     def stop(self) -> None:
         """End collecting."""
+        if self._owners is not None:
+            self._owners.stop()
         self._results = self._torch.autograd._disable_profiler()
         self._prepared = False
 
     def collect(self) -> Captured | None:
         """Turn the collector's event objects into columns."""
         results, self._results = self._results, None
-        return _columns(results.events()) if results is not None else None
+        shapes, memory = self._wishes
+        return results and captured(results, shapes=shapes, memory=memory)
 
     def describe(self) -> str:
         """Say what is used, and why not the bridge."""
@@ -76,52 +81,5 @@ class Kineto(Source):
             experimental = profiler._ExperimentalConfig(capture_overload_names=True)
         except TypeError:  # older versions of torch
             experimental = profiler._ExperimentalConfig()
-        config = autograd.ProfilerConfig(state, False, False, False, False, False, experimental)
+        config = autograd.ProfilerConfig(state, *self._wishes, False, False, False, experimental)
         return config, {profiler.ProfilerActivity.CPU}
-
-
-class _Table:
-    """Strings or tracks by first sight."""
-
-    def __init__(self, *first: Any) -> None:
-        self.rows: dict[Any, int] = {row: i for i, row in enumerate(first)}
-
-    def id_of(self, row: Any) -> int:
-        return self.rows.setdefault(row, len(self.rows))
-
-
-def _columns(events: Sequence[Any]) -> Captured:
-    events = [e for e in events if not e.is_hidden_event() and str(e.device_type()).endswith("CPU")]
-    strings = _Table("", "cpu_op", "user_annotation")
-    threads = _Table()
-    names = np.zeros((3, len(events)), np.uint32)  # category, name, overload
-    numbers = np.zeros((4, len(events)), np.int64)  # start, duration, sequence, forward thread
-    track = np.zeros(len(events), np.uint32)
-    flags = np.zeros(len(events), np.uint8)
-    for i, event in enumerate(events):
-        category = "user_annotation" if event.scope() == _USER_SCOPE else "cpu_op"
-        overload = event.overload_name() if hasattr(event, "overload_name") else ""
-        names[:, i] = [strings.id_of(text) for text in (category, event.name(), overload)]
-        forward = event.fwd_thread_id() or NO_THREAD
-        sequence = event.sequence_nr() if event.sequence_nr() >= 0 else NO_SEQUENCE
-        numbers[:, i] = (event.start_ns(), event.duration_ns(), sequence, forward)
-        track[i] = threads.id_of((event.device_resource_id(), event.start_thread_id()))
-        flags[i] = (SliceFlags.BACKWARD if event.scope() == _BACKWARD_FUNCTION else 0) | (
-            SliceFlags.ASYNC if event.is_async() else 0
-        )
-    slices = Slices.of(
-        category=names[0],
-        name=names[1],
-        start_ns=numbers[0] - _native.wall_offset_ns(),  # Kineto's clock is the wall's
-        duration_ns=numbers[1],
-        track=track,
-        overload=names[2],
-        flags=flags,
-        sequence=numbers[2],
-        forward_thread=numbers[3],
-    )
-    called = thread_names()
-    tracks = tuple(
-        thread_track(os_id, logical, called.get(os_id, "")) for os_id, logical in threads.rows
-    )
-    return Captured(slices, tracks, Strings.of(strings.rows))

@@ -7,13 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.frameworks.cuda.cupti import cuda_include_folders
-from stepscope.frameworks.torch.bridge.build import Bridge, BridgeUnavailableError, load_library
+from stepscope.frameworks.torch.bridge.build import Bridge, BridgeUnavailableError
+from stepscope.frameworks.torch.bridge.load import load_library
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _loaded: ctypes.CDLL | None = None
+
+
+def _includes() -> list[Path]:
+    includes = list(cuda_include_folders())
+    if not includes:
+        raise BridgeUnavailableError(
+            "CUDA's headers (cuda_runtime_api.h) were not found; set CUDA_HOME"
+        )
+    return includes
+
+
+CUDA_MEMORY = Bridge(
+    "cuda_memory",
+    "cuda_memory_bridge.cpp",
+    "torch's CUDA allocator,",
+    ("c10_cuda", "torch_cpu", "c10"),
+    _includes,
+    one_a_minor=True,
+)
 
 
 class CudaMemory:
@@ -65,15 +86,7 @@ def _devices_in_use(torch: Any) -> Iterator[int]:
 def _load(torch: Any) -> ctypes.CDLL:
     global _loaded  # noqa: PLW0603 - one bridge a process; it is never unloaded
     if _loaded is None:
-        includes = tuple(cuda_include_folders())
-        if not includes:
-            raise BridgeUnavailableError(
-                "CUDA's headers (cuda_runtime_api.h) were not found; set CUDA_HOME"
-            )
-        libraries = ("c10_cuda", "torch_cpu", "c10")
-        bridge = load_library(
-            torch, Bridge("cuda_memory_bridge.cpp", "torch's CUDA allocator,", libraries, includes)
-        )
+        bridge = load_library(torch, CUDA_MEMORY)
         bridge.stepscope_cuda_bridge_init.argtypes = [ctypes.c_void_p]
         bridge.stepscope_cuda_bridge_totals.argtypes = [
             ctypes.c_int,

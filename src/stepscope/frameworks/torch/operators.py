@@ -8,7 +8,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
-from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError, load_library
+from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
+from stepscope.frameworks.torch.bridge.load import load_library
 from stepscope.frameworks.torch.cuda_memory import CudaMemory
 from stepscope.frameworks.torch.owners import TorchOwners
 from stepscope.record.options import DEVICE, MEMORY, SHAPES

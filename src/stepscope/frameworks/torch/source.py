@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from stepscope._native import record_function
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 from stepscope.notices import notify
-from stepscope.record.options import HOST, Option
+from stepscope.record.options import DEVICE, HOST, MEMORY, Option
 from stepscope.record.post_import import PostImport
 from stepscope.record.source import Source, Stage
 
@@ -25,7 +25,7 @@ _ENVIRONMENT = "STEPSCOPE_TORCH_COLLECTOR"
 class TorchCollector(Enum):
     """How PyTorch's operators are collected."""
 
-    AUTO = "auto"  # the bridge, or torch's own collector where the bridge cannot be built
+    AUTO = "auto"  # the bridge, or torch's own collector where no bridge can be had
     BRIDGE = "bridge"
     KINETO = "kineto"
 
@@ -34,7 +34,7 @@ TORCH_COLLECTOR = Option(
     "torch_collector",
     TorchCollector.AUTO,
     "--torch-collector",
-    "how PyTorch is recorded: by the bridge, which is compiled once, by torch's own collector "
+    "how PyTorch is recorded: by the bridge, by torch's own collector, which costs more "
     "(kineto), or by the first of them that works here (default: auto)",
 )
 
@@ -50,19 +50,26 @@ def _chosen(collector: TorchCollector) -> TorchCollector:
     return collector
 
 
-def _source_for(torch: Any, collector: TorchCollector, options: RecordOptions) -> Source:
-    from stepscope.frameworks.torch.collector import Kineto
+def _source_for(
+    torch: Any,
+    collector: TorchCollector,
+    options: RecordOptions,
+    obstacle: BridgeUnavailableError | None = None,
+) -> Source:
+    from stepscope.frameworks.torch.collector import DIFFERENCES, Kineto
     from stepscope.frameworks.torch.operators import TorchOps
 
     if collector is TorchCollector.KINETO:
-        return Kineto(torch, "it was asked for")
+        return Kineto(torch, options, "it was asked for")
     try:
+        if obstacle is not None:
+            raise obstacle
         return TorchOps(torch, options)
     except BridgeUnavailableError as error:
         if collector is TorchCollector.BRIDGE:
             raise
-        notify(f"recording through torch's own collector, which costs more: {error}")
-        return Kineto(torch, str(error))
+        notify(f"recording through torch's own collector: {error}. {DIFFERENCES}")
+        return Kineto(torch, options, str(error))
 
 
 class WhenImported(Source):
@@ -78,6 +85,8 @@ class WhenImported(Source):
         self._collector = _chosen(options[TORCH_COLLECTOR])
         self._options = options
         self._source: Source | None = None
+        self._obstacle: BridgeUnavailableError | None = None  # found before torch was imported
+        self._made_ready = False
         self._started = False
         self._hook = PostImport("torch", self._on_import)
 
@@ -94,6 +103,7 @@ class WhenImported(Source):
         if self._source is not None:
             self._source.prepare()
         else:
+            self._make_ready()
             self._hook.install()
 
     def start(self) -> None:
@@ -123,9 +133,25 @@ class WhenImported(Source):
         """Return the chosen source's cost of one event."""
         return 0.0 if self._source is None else self._source.overhead_ns()
 
+    def _make_ready(self) -> None:
+        """Have the bridge before the program begins: none of that is the program's time."""
+        if self._collector is TorchCollector.KINETO or self._made_ready:
+            return
+        self._made_ready = True
+        from stepscope.frameworks.torch.bridge.build import OPERATORS
+        from stepscope.frameworks.torch.bridge.load import make_ready
+        from stepscope.frameworks.torch.cuda_memory import CUDA_MEMORY
+
+        try:
+            make_ready(OPERATORS)
+        except BridgeUnavailableError as error:
+            self._obstacle = error
+        if self._options[MEMORY] and self._options[DEVICE]:
+            with suppress(BridgeUnavailableError):  # it is told of where memory is to be recorded
+                make_ready(CUDA_MEMORY)
+
     def _on_import(self, torch: Any) -> None:
-        with record_function("stepscope: prepare to record torch"):
-            self._source = _source_for(torch, self._collector, self._options)
-            self._source.prepare()
+        self._source = _source_for(torch, self._collector, self._options, self._obstacle)
+        self._source.prepare()
         if self._started:
             self._source.start()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import stat
@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 _SOURCE_DIR = Path(__file__).parent
 # The headers that bridge and core share: in the package where it is installed, else in the
@@ -41,13 +42,15 @@ class BridgeUnavailableError(StepscopeError):
 class Bridge:
     """One C++ file over torch's headers, and what it needs besides them."""
 
+    name: str
     source: str
     what: str  # it leads to
     libraries: tuple[str, ...]
-    includes: tuple[Path, ...] = ()
+    includes: Callable[[], Sequence[Path]] = tuple  # asked when it is compiled; it may raise
+    one_a_minor: bool = False  # no two minors of torch are the same to it
 
 
-OPERATORS = Bridge("torch_bridge.cpp", "torch", ("torch_cpu", "c10"))
+OPERATORS = Bridge("operators", "torch_bridge.cpp", "torch", ("torch_cpu", "c10"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,21 @@ class TorchBuild:
         abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
         return TorchBuild(str(torch.__version__), Path(torch.__file__).parent, abi)
 
+    @staticmethod
+    def installed() -> TorchBuild | None:
+        """Describe a torch that is not imported, by its files; None when there is none."""
+        spec = PathFinder.find_spec("torch")
+        if spec is None or spec.origin is None:
+            return None
+        root = Path(spec.origin).parent
+        version = _found(root / "version.py", r"__version__ = ['\"]([^'\"]+)")
+        abi = _found(root / "share/cmake/Torch/TorchConfig.cmake", r"_USE_CXX11_ABI=(\d)")
+        return TorchBuild(version, root, abi != "0") if version else None
+
+    def has(self, libraries: Sequence[str]) -> bool:
+        """Tell whether it has all of them: without CUDA it has not."""
+        return all((self.root / "lib" / f"lib{name}.so").exists() for name in libraries)
+
     def key(self, bridge: Bridge) -> str:
         """Name the build: another version, ABI, processor or source is another file."""
         digest = hashlib.sha256()
@@ -74,11 +92,9 @@ class TorchBuild:
         return f"torch-{self.version}-{abi}-{platform.machine()}-{digest.hexdigest()[:16]}"
 
 
-def bridge_path(torch: Any, bridge: Bridge = OPERATORS) -> Path:
-    """Return the compiled bridge for this torch, compiling it when it is not in the cache."""
-    build = TorchBuild.of(torch)
-    folder = _cache_folder()
-    path = folder / f"{build.key(bridge)}.so"
+def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Path:
+    """Return the bridge that was compiled for this torch, compiling it when there is none."""
+    path = cache_folder() / f"{build.key(bridge)}.so"
     if _is_whole(path):
         return path
     with _exclusive(path.with_suffix(".lock")):
@@ -87,13 +103,12 @@ def bridge_path(torch: Any, bridge: Bridge = OPERATORS) -> Path:
     return path
 
 
-def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
-    """Load the compiled bridge; raise BridgeUnavailableError when that cannot be."""
-    path = bridge_path(torch, bridge)
+def _found(path: Path, pattern: str) -> str:
     try:
-        return ctypes.CDLL(str(path))
-    except OSError as error:
-        raise BridgeUnavailableError(f"{path} does not load: {error}") from error
+        match = re.search(pattern, path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return ""
+    return match[1] if match else ""
 
 
 def _is_whole(path: Path) -> bool:
@@ -108,7 +123,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """Return a folder that we can write and nobody else can."""
     tried = []
     for folder in _cache_candidates():
@@ -198,7 +213,7 @@ def _command(
         f"-D_GLIBCXX_USE_CXX11_ABI={int(build.cxx11_abi)}",
         "-isystem",
         str(build.root / "include"),
-        *(word for folder in bridge.includes for word in ("-isystem", str(folder))),
+        *(word for folder in bridge.includes() for word in ("-isystem", str(folder))),
         "-I",
         str(_INCLUDE),
         str(_SOURCE_DIR / bridge.source),

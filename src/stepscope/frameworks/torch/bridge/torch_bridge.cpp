@@ -344,3 +344,5 @@ EXPORT void stepscope_bridge_stop_empty() { at::removeCallback(empty_handle); }
 
 // The cost of one recorded function in ns; call it between start and stop.
 EXPORT double stepscope_bridge_overhead_ns(int rounds) { return ns_each(rounds); }
+
+#include "probe.h"

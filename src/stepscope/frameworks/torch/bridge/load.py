@@ -1,0 +1,94 @@
+"""Finds a bridge that fits the installed torch: one of the wheel's, else one compiled here."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from stepscope.frameworks.torch.bridge.build import (
+    OPERATORS,
+    Bridge,
+    BridgeUnavailableError,
+    TorchBuild,
+    cache_folder,
+    compiled,
+)
+from stepscope.frameworks.torch.bridge.prebuilt import prebuilt_for
+from stepscope.frameworks.torch.bridge.probe import misfit, misfit_in_child
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.frameworks.torch.bridge.prebuilt import Prebuilt
+
+
+def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
+    """Load the bridge for an imported torch; raise BridgeUnavailableError when there is none."""
+    build = TorchBuild.of(torch)
+    refused = ""
+    prebuilt = prebuilt_for(build, bridge)
+    if prebuilt is not None:
+        refused = _refused(prebuilt, build, bridge)
+        if not refused:
+            try:
+                return _loaded(prebuilt.path, torch, bridge)
+            except BridgeUnavailableError as error:
+                refused = str(error)
+    try:
+        return _loaded(compiled(build, bridge), torch, bridge)
+    except BridgeUnavailableError as error:
+        if not refused:
+            raise
+        raise BridgeUnavailableError(f"{error}; the wheel's bridge is no help: {refused}") from None
+
+
+def make_ready(bridge: Bridge) -> None:
+    """Do all that takes seconds for a torch that is installed and not imported yet.
+
+    For who is about to start a program: none of it happens in the program's time. Raise
+    BridgeUnavailableError when there will be no bridge.
+    """
+    build = TorchBuild.installed()
+    if build is None or not build.has(bridge.libraries):
+        return
+    prebuilt = prebuilt_for(build, bridge)
+    if prebuilt is None or _refused(prebuilt, build, bridge):
+        compiled(build, bridge)
+
+
+def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge) -> str:
+    """Return why a bridge is not even loaded; one that nobody has tried yet is tried elsewhere."""
+    if prebuilt.proven:
+        return ""
+    if bridge is not OPERATORS:
+        return f"torch {build.version} is not known"
+    return _verdict(prebuilt.path, build)
+
+
+def _verdict(path: Path, build: TorchBuild) -> str:
+    """Return what does not fit, as a process of its own found, now or at an earlier time."""
+    kept: Path | None = None
+    with contextlib.suppress(OSError, BridgeUnavailableError):
+        torch = (build.root / "lib" / "libtorch_cpu.so").stat()
+        digest = hashlib.sha256(path.read_bytes())
+        digest.update(f"{build.root} {torch.st_size} {torch.st_mtime_ns}".encode())
+        kept = cache_folder() / f"torch-{build.version}-{digest.hexdigest()[:16]}.misfit"
+        return kept.read_text()
+    found = misfit_in_child(path)
+    if kept is not None:
+        with contextlib.suppress(OSError):
+            kept.write_text(found)
+    return found
+
+
+def _loaded(path: Path, torch: Any, bridge: Bridge) -> ctypes.CDLL:
+    try:
+        library = ctypes.CDLL(str(path), mode=os.RTLD_NOW)
+    except OSError as error:
+        raise BridgeUnavailableError(f"{path} does not load: {error}") from error
+    if bridge is OPERATORS and (wrong := misfit(library, torch)):
+        raise BridgeUnavailableError(f"{path} does not fit torch {torch.__version__}: {wrong}")
+    return library

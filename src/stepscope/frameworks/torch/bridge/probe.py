@@ -1,0 +1,157 @@
+"""Whether a bridge fits the torch that it is loaded into: it is shown operators that are known.
+
+A bridge reads torch's objects where its compiler's headers had them. Loaded beside another torch
+it would read something else, or crash; so it says what it sees of two operators first, in a
+process of its own where a crash is to be expected.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepscope.record.inputs import fragment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_ROOM = 4096
+_TIMEOUT_S = 10
+_CHILD_TIMEOUT_S = 120  # it imports torch
+_FLOAT64 = "7"  # c10::ScalarType
+_TYPES = [str(number) for number in range(256)]
+
+
+class _Known(NamedTuple):
+    """An operator, how it is run, and what its inputs are."""
+
+    name: bytes
+    run: Callable[[Any, Any, Any], Any]  # with torch, a tensor and a weight
+    dims: list[Any]
+    strides: list[Any]
+    types: list[str]
+    values: list[str]
+
+
+# The tensor that both are run with, in an order of its own.
+_DIMS, _STRIDES = [2, 3, 5], [5, 10, 1]
+_KNOWN = (
+    _Known(
+        b"aten::layer_norm",
+        lambda torch, tensor, weight: torch.layer_norm(tensor, [5], weight, None, 0.25, False),
+        [_DIMS, [], [5], [], [], []],
+        [_STRIDES, [], [1], [], [], []],
+        [_FLOAT64, "ScalarList", _FLOAT64, "", "Scalar", "Scalar"],
+        ["", "[5]", "", "", "0.25", "False"],
+    ),
+    _Known(
+        b"aten::cat",
+        lambda torch, tensor, _: torch.cat([tensor, tensor], 1),
+        [[_DIMS, _DIMS], []],
+        [[_STRIDES, _STRIDES], []],
+        ["TensorList", "Scalar"],
+        ["", "1"],
+    ),
+)
+
+
+def misfit(bridge: ctypes.CDLL, torch: Any) -> str:
+    """Return what the bridge sees wrongly of this torch; nothing when it fits.
+
+    On a thread of its own: nothing that the program has set for its threads, and no profiler of
+    its, meets these operators.
+    """
+    found: list[str] = []
+
+    def look() -> None:
+        try:
+            found.append(_misfit(bridge, torch))
+        except Exception as error:  # an operator that torch does not have, for one
+            found.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=look, name="stepscope: probe", daemon=True)
+    thread.start()
+    thread.join(_TIMEOUT_S)
+    return found[0] if found else "it did not answer"
+
+
+def _misfit(bridge: ctypes.CDLL, torch: Any) -> str:
+    tensor = torch.zeros(3, 2, 5, dtype=torch.float64, device="cpu").transpose(0, 1)
+    tensor.requires_grad_()
+    weight = torch.ones(5, dtype=torch.float64, device="cpu")
+    for known in _KNOWN:
+        bridge.stepscope_bridge_probe_start(known.name)
+        try:
+            result = known.run(torch, tensor, weight)
+        finally:
+            seen = _seen(bridge)
+        name = known.name.decode()
+        if seen is None:
+            return f"it does not see {name}"
+        sequence, inputs = seen
+        wanted = result.grad_fn._sequence_nr()
+        if sequence != wanted:
+            return f"it reads {sequence} as the sequence number of {name}, which is {wanted}"
+        right = {
+            "Concrete Inputs": known.values,
+            "Input type": known.types,
+            "Input Strides": known.strides,
+            "Input Dims": known.dims,
+        }
+        if inputs != right:
+            return f"it reads {inputs} as the inputs of {name}, which are {right}"
+    return ""
+
+
+def _seen(bridge: ctypes.CDLL) -> tuple[int, object] | None:
+    """Return the sequence number and the inputs that the bridge read."""
+    sequence = ctypes.c_int64(-1)
+    encoded = ctypes.create_string_buffer(_ROOM)
+    stop = bridge.stepscope_bridge_probe_stop
+    stop.restype = ctypes.c_int64
+    size = stop(ctypes.byref(sequence), encoded, ctypes.c_int64(_ROOM))
+    if size < 0:
+        return None
+    try:
+        inputs = json.loads(f"{{{fragment(encoded.raw[: min(size, _ROOM)], _TYPES)}}}")
+    except struct.error:
+        inputs = "nothing that has an end"
+    return sequence.value, inputs
+
+
+def misfit_in_child(path: Path) -> str:
+    """Return what the bridge sees wrongly, or how it crashed, in a process of its own."""
+    if not sys.executable:
+        return "there is no Python to try it in"
+    command = [sys.executable, "-c", f"from {__name__} import main; main({str(path)!r})"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=_CHILD_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    if done.returncode == 0:
+        return done.stdout.strip()
+    if done.returncode < 0:
+        return f"it crashed by signal {-done.returncode}"
+    return (done.stderr.strip().splitlines() or [f"it exited with {done.returncode}"])[-1]
+
+
+def main(path: str) -> None:
+    """Print what does not fit, for the process that asked."""
+    import torch
+
+    print(misfit(ctypes.CDLL(path, mode=os.RTLD_NOW), torch))

@@ -84,7 +84,8 @@ _HOMES = {
     "tensorboard_trace_handler": "stepscope.frameworks.torch.dialect.handlers",
     "unpatch_torch": "stepscope.frameworks.torch.patch",
 }
-_MODULES = {"itt", "nvtx", "paddle"}
+# torch is no name of a star import: there it would hide the real one.
+_MODULES = {"itt", "nvtx", "paddle", "torch"}
 
 __all__ = [
     "DeviceType",

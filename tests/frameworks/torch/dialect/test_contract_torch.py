@@ -22,7 +22,7 @@ import torch
 import stepscope
 from recording import nothing_left_on
 from stepscope import ProfilerAction, ProfilerActivity, profile, schedule
-from stepscope.torch import legacy
+from stepscope.frameworks.torch.dialect import legacy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

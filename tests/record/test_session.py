@@ -17,7 +17,7 @@ from stepscope.record.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 NONE, WARMUP, RECORD, SAVE = ProfilerAction
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from made_trace import Call, trace_of_calls
+from stepscope import _native
 from stepscope.trace.build import build
 from stepscope.trace.frames import slices_frame
 from stepscope.trace.join import join_traces, merge_parts
@@ -149,3 +150,17 @@ def test_devices_are_the_same_wherever_they_are_told() -> None:
 def test_links_are_the_columns_that_join_moves_apart() -> None:
     links = [name for name, known in Slices.columns().items() if known.role is Role.LINK]
     assert links == ["sequence", "correlation"]
+
+
+# What the recorder writes that becomes something else: texts of arguments, and devices by number.
+NOT_COLUMNS = {"inputs", "detail"}
+
+
+@pytest.mark.parametrize("table", ["slices", "memory", "owners"])
+def test_the_native_record_has_the_columns_of_the_schema(table: str) -> None:
+    known = TABLES[table].columns()
+    for name, dtype in _native.record_columns()[table]:
+        if name not in NOT_COLUMNS:
+            assert known[name].dtype is not None, name
+            assert np.dtype(known[name].dtype).name == dtype, name
+            assert not known[name].derived, name

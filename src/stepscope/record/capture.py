@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from stepscope import _native
 from stepscope.record.details import args_of
 from stepscope.record.inputs import with_inputs
 from stepscope.record.stacks import with_stacks
-from stepscope.trace.build import Captured
 from stepscope.trace.model import (
-    NO_SLICE,
     NO_THREAD,
     Args,
     Losses,
@@ -23,13 +21,16 @@ from stepscope.trace.model import (
     Stacks,
     Track,
 )
-from stepscope.trace.schema import Slices
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
+from stepscope.trace.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.trace.model import UInt32
+
+_Table = TypeVar("_Table", bound=Table)
 
 _DEVICE_KINDS = {0: "cpu", 1: "cuda", 12: "xpu", 13: "mps", 20: "privateuse1"}
 _NO_INDEX = 0xFF
@@ -58,22 +59,10 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
     stacks, stack = Stacks.empty(), columns["stack"]
     if stack is not None:
         strings, stacks, stack = with_stacks(strings, stack)
-    strings, memory = _memory(strings, columns["memory"])
-    strings, owners = _owners(strings, columns["owners"])
-    slices = Slices.of(
-        category=columns["category"],
-        name=columns["name"],
-        start_ns=columns["start_ns"],
-        duration_ns=columns["duration_ns"],
-        track=columns["track"],
-        overload=columns["overload"],
-        flags=columns["flags"],
-        context=columns["context"],
-        sequence=columns["sequence"],
-        forward_thread=columns["forward_thread"],
-        stack=stack,
-        args=args,
-    )
+    strings, memory = _with_devices(strings, Memory, columns["memory"])
+    strings, owners = _with_devices(strings, Owners, columns["owners"])
+    recorded_columns = {name: columns[name] for name in Slices.columns() if name in columns}
+    slices = Slices.of(**{**recorded_columns, "stack": stack, "args": args})
     losses = Losses()
     if columns["lost"]:
         policy = "oldest" if columns["keep_newest"] else "newest"
@@ -89,28 +78,14 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
     return Recorded(captured, columns["window_start_ns"], columns["window_end_ns"], losses)
 
 
-def _memory(strings: Strings, columns: Mapping[str, Any]) -> tuple[Strings, Memory]:
+def _with_devices(
+    strings: Strings, table: type[_Table], columns: Mapping[str, Any]
+) -> tuple[Strings, _Table]:
+    """Return a table whose devices the core wrote as words, and the strings with their names."""
     if not len(columns["time_ns"]):
-        return strings, Memory.empty()
+        return strings, table.empty()
     strings, device = _named_devices(strings, columns["device"])
-    memory = Memory(
-        time_ns=columns["time_ns"],
-        address=columns["address"],
-        size=columns["size"],
-        device=device,
-        track=columns["track"],
-        slice=np.full(len(device), NO_SLICE, np.int32),
-        allocated=columns["allocated"],
-        reserved=columns["reserved"],
-    )
-    return strings, memory
-
-
-def _owners(strings: Strings, columns: Mapping[str, Any]) -> tuple[Strings, Owners]:
-    if not len(columns["time_ns"]):
-        return strings, Owners.empty()
-    strings, device = _named_devices(strings, columns["device"])
-    return strings, Owners(**{**columns, "device": device})
+    return strings, table.of(**{**columns, "device": device})
 
 
 def _named_devices(strings: Strings, words: UInt32) -> tuple[Strings, UInt32]:

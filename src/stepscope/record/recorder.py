@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from stepscope.record import MemoryLimit
     from stepscope.record.capture import Recorded
     from stepscope.record.source import Source
-    from stepscope.trace.build import Captured
     from stepscope.trace.model import Losses, Trace
+    from stepscope.trace.schema import Captured
 
 
 class Recorder:

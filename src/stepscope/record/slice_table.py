@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 
 class SliceTable:
@@ -42,9 +42,8 @@ class SliceTable:
 
         from stepscope.record.capture import thread_track
         from stepscope.record.threads import thread_names
-        from stepscope.trace.build import Captured
         from stepscope.trace.model import NO_THREAD, Args, SliceFlags
-        from stepscope.trace.schema import Slices
+        from stepscope.trace.schema import Captured, Slices
         from stepscope.trace.strings import Strings
 
         name, start_ns, duration_ns, track, rest, unfinished = np.array(self._rows, np.int64).T

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepscope.record.limits import MemoryLimit
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 
 class Stage(IntEnum):

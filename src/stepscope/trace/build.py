@@ -22,8 +22,6 @@ from stepscope.trace.schema import (
 )
 from stepscope.trace.strings import Strings
 
-__all__ = ["Captured", "build", "empty_trace", "started_outside", "step_at", "tied_to_slices"]
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from stepscope.frameworks.cuda.devices import occupancy_fragment
 from stepscope.record.capture import thread_track
-from stepscope.trace.build import Captured
 from stepscope.trace.model import NO_THREAD, Args, IntColumn, Track
-from stepscope.trace.schema import Slices
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:

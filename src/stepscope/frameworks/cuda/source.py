@@ -16,7 +16,7 @@ from stepscope.record.source import Source, Stage
 if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 # What NVIDIA's own tools set in the processes that they watch.
 _INJECTED = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")

@@ -20,7 +20,7 @@ from stepscope.notices import notify
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 _CPU = 1  # a bit of Paddle's trace_switch; what GPUs do is recorded by another source
 _STEP_OF_CLOCK_NS = 1_000  # more than reading two clocks together is ever off

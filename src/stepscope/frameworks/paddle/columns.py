@@ -12,9 +12,8 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.frameworks.paddle.memory import MemoryBefore, memory_of
-from stepscope.trace.build import Captured
 from stepscope.trace.model import Args, IntColumn, Track
-from stepscope.trace.schema import Slices
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from stepscope.record.patching import Patches
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
     _Place = tuple[ModuleType, str, Callable[..., Any]]
 

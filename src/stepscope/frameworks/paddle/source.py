@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
     from stepscope.record.patching import Patches
-    from stepscope.trace.build import Captured
     from stepscope.trace.model import Track
+    from stepscope.trace.schema import Captured
 
 _SLOT_TAKEN = (
     "Paddle's operators are not recorded: a paddle.profiler.Profiler is alive, and Paddle serves "

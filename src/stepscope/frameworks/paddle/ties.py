@@ -12,9 +12,8 @@ from stepscope.trace.strings import Strings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.trace.build import Captured
     from stepscope.trace.model import Int64
-    from stepscope.trace.schema import Slices
+    from stepscope.trace.schema import Captured, Slices
 
 _EAGER = " dygraph"  # how the slice of an eager operator ends: "matmul dygraph"
 _MADE_OF = {"linear": "matmul"}  # operators that are none themselves, and the first in them

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from stepscope.record import MemoryLimit, Window
     from stepscope.record.source import Source
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
     MakeSources = Callable[[], Sequence[Source]]
 

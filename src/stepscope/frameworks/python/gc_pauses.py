@@ -12,7 +12,7 @@ from stepscope.record.slice_table import SliceTable
 from stepscope.record.source import Source
 
 if TYPE_CHECKING:
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 # torch.profiler does not show them.
 GC_PAUSES = Option("gc_pauses", False, run_default=True)

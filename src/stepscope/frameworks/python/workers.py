@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from stepscope.frameworks.python.child_recorder import MakeSources
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 _START_TIMEOUT_S = 5.0  # a child that is busy for longer is recorded from when it is free
 _SAVE_TIMEOUT_S = 10.0

@@ -11,9 +11,8 @@ from stepscope import _native
 from stepscope.record.capture import thread_track
 from stepscope.record.inputs import scalar_text
 from stepscope.record.threads import thread_names
-from stepscope.trace.build import Captured
 from stepscope.trace.model import NO_SEQUENCE, NO_THREAD, Args, Memory, SliceFlags
-from stepscope.trace.schema import Slices
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from stepscope.record.source import Source
 
 if TYPE_CHECKING:
     from stepscope.record.options import RecordOptions
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 # What its user should know: everything else is as with the bridge.
 DIFFERENCES = (

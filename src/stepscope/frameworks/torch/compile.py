@@ -21,7 +21,7 @@ from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 _KERNEL_PREFIX = "cpp_"  # how inductor names the kernels that it writes in C++
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.record.slice_table import SliceTable
 
 if TYPE_CHECKING:
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 CATEGORY = "compile"  # of the slices
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")  # dynamo's name for a function's rest

@@ -17,7 +17,7 @@ from stepscope.record.source import Source, Stage
 if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
-    from stepscope.trace.build import Captured
+    from stepscope.trace.schema import Captured
 
 _ENVIRONMENT = "STEPSCOPE_TORCH_COLLECTOR"
 

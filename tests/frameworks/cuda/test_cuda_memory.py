@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stepscope import ProfilerActivity, Trace, profile, record_function
-from stepscope.analysis.memory.usage import peak
+from stepscope.analysis.memory.usage import memory_peak
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ def test_the_peak_is_that_of_torch() -> None:
         b = a @ a
         del a, b
         torch.ones(10, device="cuda")
-    found = peak(prof.trace, "cuda:0")
+    found = memory_peak(prof.trace, "cuda:0")
     assert found is not None
     assert found.bytes == torch.cuda.max_memory_allocated()
 

@@ -66,7 +66,8 @@ def misfit(bridge: ctypes.CDLL, torch: Any) -> str:
     """Return what the bridge sees wrongly of this torch; nothing when it fits.
 
     On a thread of its own: nothing that the program has set for its threads, and no profiler of
-    its, meets these operators.
+    its, meets these operators. While torch is being imported the program has set nothing yet, and
+    another thread would wait for the import, should an operator import something.
     """
     found: list[str] = []
 
@@ -76,6 +77,9 @@ def misfit(bridge: ctypes.CDLL, torch: Any) -> str:
         except Exception as error:  # an operator that torch does not have, for one
             found.append(f"{type(error).__name__}: {error}")
 
+    if getattr(torch.__spec__, "_initializing", False):
+        look()
+        return found[0]
     thread = threading.Thread(target=look, name="stepscope: probe", daemon=True)
     thread.start()
     thread.join(_TIMEOUT_S)

@@ -2,9 +2,14 @@
 #define Py_BUILD_CORE 1  // for the frames' structure; this file is the only one that knows of it
 #include <Python.h>
 
-#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030E0000 && !defined(Py_GIL_DISABLED)
+// Of a release that is not known here, nothing is assumed.
+#if PY_VERSION_HEX < 0x030F0000 && !defined(Py_GIL_DISABLED)
 #define STEPSCOPE_INTERNAL_FRAMES 1
+#if PY_VERSION_HEX < 0x030E0000
 #include <internal/pycore_frame.h>
+#else
+#include <internal/pycore_interpframe.h>
+#endif
 #else
 #define STEPSCOPE_INTERNAL_FRAMES 0
 #endif
@@ -91,6 +96,14 @@ const _PyInterpreterFrame* innermost(const PyThreadState* thread) { return threa
 Site site_of(const _PyInterpreterFrame* frame) { return reinterpret_cast<Site>(frame->instr_ptr); }
 #endif
 
+#if PY_VERSION_HEX < 0x030E0000
+PyObject* borrowed(PyObject* object) { return object; }
+#else
+PyObject* borrowed(_PyStackRef reference) {
+  return PyStackRef_IsNull(reference) ? nullptr : PyStackRef_AsPyObjectBorrow(reference);
+}
+#endif
+
 // The interpreter's own frames are walked like all others: they, too, stand at a site.
 void walk_internal(const PyThreadState* thread, Sites& sites) {
   const _PyInterpreterFrame* frame = innermost(thread);
@@ -130,7 +143,7 @@ PyObject* variable_internal(PyObject* name) {
   const auto* code = reinterpret_cast<const PyCodeObject*>(executable_of(frame));
   for (int i = 0; i < code->co_nlocalsplus; ++i) {
     if (PyTuple_GET_ITEM(code->co_localsplusnames, i) != name) continue;
-    PyObject* value = frame->localsplus[i];
+    PyObject* value = borrowed(frame->localsplus[i]);
     if (value && PyCell_Check(value)) value = PyCell_GET(value);  // one shared with inner functions
     return Py_XNewRef(value);
   }
@@ -192,7 +205,7 @@ PyObject* executable_of([[maybe_unused]] const _PyInterpreterFrame* frame) {
 #elif PY_VERSION_HEX < 0x030D0000
   return reinterpret_cast<PyObject*>(frame->f_code);
 #else
-  return frame->f_executable;
+  return borrowed(frame->f_executable);
 #endif
 }
 

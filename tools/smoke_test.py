@@ -19,13 +19,13 @@ def main() -> None:
     """Record, show, save and read."""
     compilers = [each for each in ("cc", "c++", "gcc", "g++", "clang++") if shutil.which(each)]
     assert not compilers or "--with-compiler" in sys.argv, f"{compilers} can be found"
+    if "--torch" in sys.argv:
+        check_torch()  # first: it tells how long the first operator takes, imports and all
     import stepscope
 
     assert stepscope.__version__ == metadata.version("stepscope")
     check_ranges(stepscope)
     check_command()
-    if "--torch" in sys.argv:
-        check_torch()
     print(f"stepscope {stepscope.__version__} works with Python {sys.version.split()[0]}")
 
 

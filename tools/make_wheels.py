@@ -58,7 +58,6 @@ def make(version: str, python: Path, tools: Path) -> Path:
     )
     tag = made.name.split("-")[2]
     (wheel,) = DIST.glob(f"*-{tag}-*.whl")
-    subprocess.run([tools, "-m", "auditwheel", "show", wheel], check=True)
     print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB", flush=True)
     return wheel
 

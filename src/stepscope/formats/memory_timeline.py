@@ -8,19 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from stepscope.analysis.memory.blocks import ALWAYS
-from stepscope.analysis.memory.timeline import MemoryTimeline, memory_timeline
-from stepscope.formats.files import output_file
 from stepscope.registry import Registry
 
 if TYPE_CHECKING:
+    from stepscope.analysis.memory.timeline import MemoryTimeline
     from stepscope.trace.model import Trace
 
 _BEFORE = -1  # torch's time of what was there before the recording
 
-TimelineWriter = Callable[[MemoryTimeline, str | os.PathLike[str]], None]
+TimelineWriter = Callable[["MemoryTimeline", str | os.PathLike[str]], None]
 
 TIMELINE_FORMATS: Registry[tuple[tuple[str, ...], TimelineWriter]] = Registry()
 """The suffixes of each format, and who writes it."""
@@ -35,6 +31,8 @@ def export_memory_timeline(
     ``[times in µs, [[0, bytes by category ...] ...]]``. ``.raw.json`` (``.raw.json.gz``): a list
     of ``[time in ns, action, bytes, category]``. Numbers, order and units are torch.profiler's.
     """
+    from stepscope.analysis.memory.timeline import memory_timeline
+
     write = _writer_for(path)
     write(memory_timeline(trace, device), path)
 
@@ -51,6 +49,8 @@ def _writer_for(path: str | os.PathLike[str]) -> TimelineWriter:
 
 
 def _write_levels(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:
+    import numpy as np
+
     offset_ns = timeline.trace.info.wall_offset_ns
     times, sizes = timeline.levels(tick_ns=1000, offset_ns=offset_ns)
     padded = np.zeros((len(sizes), sizes.shape[1] + 1), np.int64)  # torch's rows begin with a 0
@@ -59,6 +59,10 @@ def _write_levels(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> Non
 
 
 def _write_raw(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:
+    import numpy as np
+
+    from stepscope.analysis.memory.blocks import ALWAYS
+
     events = timeline.events()
     was_there = events.time_ns == ALWAYS
     offset_ns = timeline.trace.info.wall_offset_ns
@@ -68,6 +72,8 @@ def _write_raw(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:
 
 
 def _write_json(value: Any, path: str | os.PathLike[str]) -> None:
+    from stepscope.formats.files import output_file
+
     with output_file(path) as sink:
         sink.write(json.dumps(value).encode())
 

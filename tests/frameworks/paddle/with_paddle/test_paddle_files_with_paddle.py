@@ -48,6 +48,7 @@ MEMORY_ATTRIBUTES = (
     "peak_allocated",
     "peak_reserved",
 )
+EXACT_NS = 2**14 * 1000
 # What Paddle's reader knows no name for; our file calls it by the nearest one that it does.
 UNKNOWN_TO_PADDLE = {"DygraphKernelLaunch", "StaticKernelLaunch"}
 
@@ -83,7 +84,15 @@ def train() -> None:
 
 @pytest.fixture(scope="module")
 def result() -> Any:
-    return recorded(train)
+    """A recording short enough for Paddle's JSON to be exact: its times are floats of 32 bits."""
+    train()  # the first time, libraries are loaded
+    for _ in range(200):
+        found = recorded(train)
+        (root,) = found.get_data().values()
+        times = [(node.start_ns, node.end_ns) for node in root.children_node]
+        if max(end for _, end in times) - min(start for start, _ in times) < EXACT_NS:
+            return found
+    pytest.skip("the machine is too busy to run three steps within 16 ms")
 
 
 @pytest.fixture(scope="module")

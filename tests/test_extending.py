@@ -85,7 +85,7 @@ except TypeError as error:
     done = python_with(installed, "-c", code)
     _, names, refused = done.stdout.splitlines()
     assert names == "['said']"
-    assert refused.startswith("'no_such_option' is no option of a recording; there are ")
+    assert refused.startswith("'no_such_option' is not a recording option; use one of ")
     assert "prints" in refused
 
 
@@ -141,5 +141,5 @@ def test_a_broken_extension_is_left_out_and_named(tmp_path: Path) -> None:
     script(tmp_path, PROGRAM)
     done = python_with(tmp_path, "-m", "stepscope", "run", "-o", "a.stepscope", "program.py")
     assert done.returncode == 0
-    assert "the extension no_such_module is left out: ModuleNotFoundError" in done.stderr
+    assert "the extension no_such_module is skipped: ModuleNotFoundError" in done.stderr
     assert "program.py" in read_trace(tmp_path / "a.stepscope").names()

@@ -1,4 +1,4 @@
-"""Stepscope: where every step of training and inference goes."""
+"""Stepscope: a profiler that shows where the time of every training and inference step goes."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def _register_extensions() -> None:
     for extension in entry_points(group="stepscope"):
         try:
             extension.load()
-        except Exception as error:  # what somebody else installed must not cost a recording
-            notify(f"the extension {extension.value} is left out: {type(error).__name__}: {error}")
+        except Exception as error:  # a broken extension must not cost a recording
+            notify(f"the extension {extension.value} is skipped: {type(error).__name__}: {error}")
 
 
 @before_first_use
@@ -84,7 +84,7 @@ _HOMES = {
     "tensorboard_trace_handler": "stepscope.frameworks.torch.dialect.handlers",
     "unpatch_torch": "stepscope.frameworks.torch.patch",
 }
-# torch is no name of a star import: there it would hide the real one.
+# torch is not in __all__: a star import would hide the real one.
 _MODULES = {"itt", "nvtx", "paddle", "torch"}
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Enums that a framework has as well: members of both are taken for each other by their names."""
+"""Enums that mirror a framework's own: members with the same name are interchangeable."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ _E = TypeVar("_E", bound=Enum)
 
 
 class NamedAlike(Enum):
-    """An enum whose members equal those of the framework's own, which need not be imported."""
+    """An enum whose members equal those of the framework's own, which is not imported."""
 
     def __eq__(self, other: object) -> bool:
-        """Compare with ours, and with those of another enum of that name."""
+        """Compare by name with members of this enum and of any enum with the same class name."""
         if isinstance(other, Enum) and type(other).__name__ == type(self).__name__:
             return other.name == self.name
         return NotImplemented
 
-    __hash__ = Enum.__hash__  # by the name, as theirs: the two find each other in a dict
+    __hash__ = Enum.__hash__  # by name, like theirs: both find the same dict entry
 
 
 def is_alike(value: object, kind: type[Enum]) -> bool:
-    """Tell whether a value is of that enum, or of the framework's own of that name."""
+    """Return whether a value belongs to that enum or to the framework's own of the same name."""
     return isinstance(value, kind) or type(value).__name__ == kind.__name__
 
 
 def member_of(kind: type[_E], value: object, role: str) -> _E:
-    """Take our members, and the framework's own by their name; ``role`` says what it is for."""
+    """Return our member for one of ours or the framework's; ``role`` names it in the error."""
     if isinstance(value, kind):
         return value
     name = getattr(value, "name", None)
     if is_alike(value, kind) and isinstance(name, str) and name in kind.__members__:
         return kind[name]
     choices = ", ".join(kind.__members__)
-    raise TypeError(f"{role} {value!r} is no {kind.__name__}; choose of {choices}")
+    raise TypeError(f"{role} {value!r} is not a {kind.__name__}; use one of {choices}")

@@ -1,4 +1,4 @@
-"""What Stepscope raises and warns about: one clear line each, with the way out."""
+"""Stepscope's errors and warnings: one clear line each, with what to do about it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 class StepscopeError(Exception):
-    """A mistake in what was asked for, or in a file; the CLI shows its line and exits with 2."""
+    """An invalid request or file; the CLI prints its message and exits with status 2."""
 
 
 class UnsupportedError(StepscopeError):
-    """What was asked for cannot be had from this trace; the message says what to use instead."""
+    """This trace cannot provide what was requested; the message says what to use instead."""
 
 
 class TraceReadError(StepscopeError):
@@ -27,9 +27,9 @@ class TraceReadError(StepscopeError):
         super().__init__(f"{self.path!r} {reason}" + (f"; {way_out}" if way_out else ""))
 
     def __reduce__(self) -> tuple[type[TraceReadError], tuple[str, str, str]]:
-        """Let the error travel between processes."""
+        """Support pickling, so that the error can cross processes."""
         return type(self), (self.path, self.reason, self.way_out)
 
 
 class TraceReadWarning(UserWarning):
-    """A trace was read, but not all of the file could be."""
+    """A trace was read, but only a part of the file."""

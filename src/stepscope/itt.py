@@ -1,7 +1,7 @@
-"""Ranges for Intel's tools, after ``torch.profiler.itt``; they are in every trace, too.
+"""Ranges for Intel's tools, with the API of ``torch.profiler.itt``; traces record them, too.
 
 They work with or without torch. Where torch was built with ITT, or else the ``ittapi`` package is
-installed, VTune and its like see them as well.
+installed, VTune and similar tools see them as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DOMAIN = "stepscope"
 
 
 def is_available() -> bool:
-    """Return True: ranges are recorded whether Intel's tools are there or not."""
+    """Return True: ranges are recorded with or without Intel's tools."""
     return True
 
 
@@ -50,7 +50,7 @@ def _ittapi_tool() -> Tool | None:
     def pop() -> None:
         ittapi.task_end(domain)
 
-    def mark_it(message: str) -> None:  # the package knows no marks
+    def mark_it(message: str) -> None:  # the package has no marks
         push(message)
         pop()
 

@@ -1,4 +1,4 @@
-"""What the user is told while the program runs: notices, each shown once, and warnings."""
+"""Messages to the user while the program runs: notices, each shown once, and warnings."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _shown: set[str] = set()
 
 
 def notify(line: str) -> None:
-    """Print a line to standard error, the first time it comes up."""
+    """Print a line to standard error, once per process."""
     if line not in _shown:
         _shown.add(line)
         print(f"stepscope: {line}", file=sys.stderr, flush=True)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside of Stepscope that led here."""
+    """Warn at the nearest calling line outside of Stepscope."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back

@@ -1,6 +1,6 @@
-"""Ranges for NVIDIA's tools, after ``torch.cuda.nvtx`` and the ``nvtx`` package.
+"""Ranges for NVIDIA's tools, with the API of ``torch.cuda.nvtx`` and the ``nvtx`` package.
 
-They are in every trace, with or without a GPU. Where torch was built with CUDA, or else the
+Traces record them, too, with or without a GPU. Where torch was built with CUDA, or else the
 ``nvtx`` package is installed, Nsight sees them as well.
 """
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["annotate", "mark", "range", "range_pop", "range_push"]
 
 
-class annotate:  # noqa: N801 - the name that the nvtx package gave it
+class annotate:  # noqa: N801 - the nvtx package's name
     """A block or a decorated function as a range, with the ``nvtx`` package's arguments.
 
-    A decorated function goes by its own name unless a message is given. All but the message is for
-    NVIDIA's tools only.
+    The message defaults to the decorated function's name. All other arguments are for NVIDIA's
+    tools only.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class annotate:  # noqa: N801 - the name that the nvtx package gave it
         error: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """End; an exception goes on."""
+        """End; an exception propagates."""
         _ranges.stack.pop()
 
     def __call__(self, function: _F) -> _F:
@@ -87,7 +87,7 @@ class annotate:  # noqa: N801 - the name that the nvtx package gave it
 
 
 def find_tool() -> Tool | None:
-    """Return who else hears of ranges now; None where there is nobody."""
+    """Return the NVTX implementation that ranges are forwarded to; None without one."""
     torch = sys.modules.get("torch")
     nvtx = getattr(getattr(torch, "_C", None), "_nvtx", None)
     return _package_tool() if nvtx is None else _torch_tool(nvtx)

@@ -1,4 +1,4 @@
-"""Registries: what a part of Stepscope can be extended with, one line an entry."""
+"""Registries: Stepscope's extension points, one line per entry."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _to_load_early: list[Callable[[], object]] = []
 
 
 def before_first_use(load: Callable[[], object]) -> None:
-    """Have ``load`` called when somebody first looks into a registry: importing us stays cheap."""
+    """Have ``load`` called when a registry is first read, so that importing us stays cheap."""
     _to_load.append(load)
 
 
 def before_recording(load: Callable[[], object]) -> None:
-    """Have ``load`` called for any registry, also for one that is needed to record.
+    """Have ``load`` called for any registry, including those needed to record.
 
-    It should import nothing heavy: the program that is to be profiled has not run yet.
+    It should import nothing heavy: the profiled program has not run yet.
     """
     _to_load_early.append(load)
 
@@ -35,17 +35,17 @@ class Registry(Generic[T]):
     """Entries in the order in which they were registered."""
 
     def __init__(self, *, early: bool = False) -> None:
-        """Start without entries; one that is needed to record is ``early``."""
+        """Start empty; a registry that is needed to record is ``early``."""
         self._early = early
         self._entries: list[T] = []
 
     def register(self, entry: T) -> T:
-        """Add an entry and return it, so that this serves as a decorator, too."""
+        """Add an entry and return it, so that this also works as a decorator."""
         self._entries.append(entry)
         return entry
 
     def unregister(self, entry: T) -> None:
-        """Take an entry out again."""
+        """Remove an entry."""
         self._entries.remove(entry)
 
     def __iter__(self) -> Iterator[T]:

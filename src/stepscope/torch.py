@@ -17,7 +17,7 @@ from stepscope.frameworks.torch.dialect.profile import profile
 from stepscope.frameworks.torch.dialect.values import Interval, Kernel
 from stepscope.record.schedules import ProfilerAction, schedule
 
-# What code that reaches below torch's public names calls them.
+# The names used by code that reaches below torch's public API.
 _KinetoProfile = LowLevelProfile
 _ExperimentalConfig = ExperimentalConfig
 

@@ -1,7 +1,7 @@
-"""Numbers as people read them: the same words on the command line, in notebooks and in reports.
+"""Numbers for people: the same format on the command line, in notebooks and in reports.
 
 ``report/static/format.js`` has the same rules; ``tests/report/test_report_words.py`` compares them.
-Three digits count; what would be rounded up to the next unit has that unit; half is rounded up.
+Three significant digits; a value that rounds up to the next unit gets it; halves round up.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def scaled_text(value: float, unit: str = "") -> str:
 
 
 def percent_text(part: float, whole: float = 1) -> str:
-    """Return a share: ``33.3%``; a dash of nothing."""
+    """Return a share: ``33.3%``; a dash when the whole is 0."""
     if not whole:
         return "-"
     return f"{_sign(part / whole, 3)}{_rounded(abs(100 * part / whole), 1)}%"
@@ -41,7 +41,7 @@ def count_text(count: int, one: str, many: str = "") -> str:
 
 
 def _with_unit(value: float, units: tuple[tuple[float, str], ...], *, whole: bool) -> str:
-    """Write a value with its unit; below the second unit it is ``whole``, or has digits, too."""
+    """Format a value with its unit; below the second unit it has decimals unless ``whole``."""
     amount = abs(value)
     below = (*(size for size, _ in units[1:]), 0)
     pairs = zip(units, below, strict=True)

@@ -65,7 +65,7 @@ def test_a_trace_in_which_nothing_happened(
 ) -> None:
     save(recording([]), tmp_path / "a.stepscope")
     assert main(["summary", "a.stepscope"]) == 0
-    assert capsys.readouterr().out.endswith("\n\nThere is nothing in it to sum up.\n")
+    assert capsys.readouterr().out.endswith("\n\nThere is nothing to summarize.\n")
     assert main(["info", "a.stepscope"]) == 0
 
 
@@ -101,7 +101,7 @@ def test_the_first_step_holds_all_that_came_before_and_is_left_out(
     assert main(["summary", "a.stepscope"]) == 0
     expected = (
         "steps     3, each ended by the optimizer: median 200 µs, mean 200 µs "
-        "(without the first, 1.00 ms with all before it)"
+        "(excluding the first: 1.00 ms including startup)"
     )
     assert expected in capsys.readouterr().out
 
@@ -200,8 +200,8 @@ def test_export_replaces_only_by_force(saved: Path, tmp_path: Path, name: str) -
         ("run --output", "--output"),
         ("run -o x.xyz script.py", "x.xyz"),
         ("run -o nowhere/x.stepscope script.py", "nowhere does not exist"),
-        ("run -o script.stepscope --force script.py", "no saved trace"),
-        ("run --memory-limit 5Q script.py", "'5Q' is no size"),
+        ("run -o script.stepscope --force script.py", "not a saved trace"),
+        ("run --memory-limit 5Q script.py", "'5Q' is not a size"),
         ("run --memory-limit 1K script.py", "1024 bytes is too small"),
         ("run --keep some script.py", "'some'"),
         ("run --torch-collector none script.py", "'none'"),
@@ -211,7 +211,7 @@ def test_export_replaces_only_by_force(saved: Path, tmp_path: Path, name: str) -
         ("summary no-such.stepscope", "does not exist"),
         ("summary empty.json", "is empty"),
         ("summary folder", "not a saved trace"),
-        ("summary script.py", "is no trace"),
+        ("summary script.py", "is not a trace"),
         ("summary list.json", "without trace events"),
         ("summary half.gz", "half.gz"),
         ("summary a.stepscope --sort-by nonsense", "'nonsense' is not a column"),

@@ -221,7 +221,7 @@ def test_a_trace_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path: Path) -
     words = ["--no-summary", "-o", "there/x.stepscope", "program.py"]
     done = stepscope_run(*words, cwd=tmp_path, TMPDIR=str(temporary))
     assert done.returncode == 0
-    assert "the trace goes to" in done.stderr
+    assert "saving the trace to" in done.stderr
     assert len(saved_trace(next(temporary.iterdir()))) == 1
 
 

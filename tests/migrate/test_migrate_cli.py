@@ -101,7 +101,7 @@ def test_a_file_without_profiler_code_is_left_alone(
     assert main(["migrate", str(path), "--to", "paddle", *how]) == 0
     shown = capsys.readouterr()
     assert shown.out == ("" if how else "import torch\n")
-    assert shown.err == f"stepscope: {path}: no profiler code, left as it is\n"
+    assert shown.err == f"stepscope: {path}: no profiler code, left unchanged\n"
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before
 
 
@@ -110,7 +110,7 @@ def test_a_file_that_is_converted_already_is_left_alone(
 ) -> None:
     path = program(tmp_path, PADDLE)
     assert main(["migrate", str(path), "--to", "paddle", "--write"]) == 0
-    assert capsys.readouterr().err == f"stepscope: {path}: already speaks paddle, left as it is\n"
+    assert capsys.readouterr().err == f"stepscope: {path}: already uses paddle, left unchanged\n"
     assert path.read_text() == PADDLE
 
 

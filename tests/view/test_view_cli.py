@@ -49,8 +49,8 @@ def started(*words: str, cwd: Path, **environment: str) -> Iterator[subprocess.P
 def printed_url(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(3)]
-    assert lines[0].startswith("The traces of ")
-    assert lines[2] == "Ctrl-C ends it.\n"
+    assert lines[0].startswith("Serving the traces of ")
+    assert lines[2] == "Press Ctrl-C to stop.\n"
     url = lines[1].strip()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", url)
     return url
@@ -140,6 +140,6 @@ def test_a_port_that_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("port", ["65536", "-1", "http", "1.5", "٣"])
 def test_what_is_no_port(tmp_path: Path, capsys: pytest.CaptureFixture[str], port: str) -> None:
-    assert f"{port!r} is no port: 0 (any) to 65535" in refused(
+    assert f"{port!r} is not a port; use 0 (any) to 65535" in refused(
         capsys, str(tmp_path), f"--port={port}"
     )

@@ -136,7 +136,7 @@ def test_folders_too_deep_are_not_looked_at_and_that_is_told(tmp_path: Path) -> 
     saved(tmp_path / "1/2/3/4/5/6/out.json")
     listing = folder_at(tmp_path).listing()
     assert [found.name for found in listing.traces] == ["1/2/3/4/5/in.json"]
-    assert listing.left_out == "folders more than 5 below were not looked at"
+    assert listing.left_out == "folders below depth 5 were not scanned"
 
 
 def test_only_so_many_names_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_only_so_many_names_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
         saved(tmp_path / name)
     listing = folder_at(tmp_path).listing()
     assert [found.name for found in listing.traces] == ["a.json", "b.json"]
-    assert listing.left_out == "only the first 2 names were looked at"
+    assert listing.left_out == "only the first 2 names were scanned"
 
 
 def test_only_the_newest_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +154,7 @@ def test_only_the_newest_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     saved(tmp_path / "new.json", age_s=100)
     listing = folder_at(tmp_path).listing()
     assert [found.name for found in listing.traces] == ["new.json"]
-    assert listing.left_out == "of 2 traces the newest 1 are shown"
+    assert listing.left_out == "only the newest 1 of 2 traces are shown"
 
 
 # Nothing outside of the folder.

@@ -217,7 +217,7 @@ def test_a_server_that_ended_is_told(chromium: Any, root: Path) -> None:
         window = Window(chromium, viewed)
         page = window.open()
         lines(page)
-    page.get_by_text("The server cannot be reached").wait_for()
+    page.get_by_text("Cannot reach the server").wait_for()
     assert len(lines(page)) == 3
     window.close()
     assert all("ERR_CONNECTION_REFUSED" in trouble for trouble in window.troubles)

@@ -1,4 +1,4 @@
-"""The command line: a registry of verbs, and what they share."""
+"""The command line: a registry of verbs, and the code they share."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "Command", "Parser", "main", "verbs"]
 
 _BAD_INPUT = 2
-_INTERRUPTED = 130  # as a shell numbers a death by SIGINT
+_INTERRUPTED = 130  # the shell's exit code for death by SIGINT
 _PIPE_CLOSED = 141  # ... and by SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> ExitCode:
-    """Run the verb that the arguments name; return what ``sys.exit`` is to be given."""
+    """Run the verb that the arguments name; return the value for ``sys.exit``."""
     parser = Parser(
         prog="stepscope",
-        description="Shows where every step of training and inference goes.",
-        epilog="stepscope VERB --help tells more about a verb.",
+        description="Shows where the time of every training and inference step goes.",
+        epilog="Run `stepscope VERB --help` for the options of a verb.",
     )
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version")
     add_verbs(parser, COMMANDS)

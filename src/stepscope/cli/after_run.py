@@ -40,10 +40,10 @@ _MOST_EVENTS = 1_000_000  # for a report that nobody asked for: a second or two 
 
 
 class Report:
-    """Everything that must be known before the program runs, to tell of it afterwards."""
+    """State captured before the program runs, and the output made from it afterwards."""
 
     def __init__(self, program_name: str, output: Path, args: argparse.Namespace) -> None:
-        """Remember this process as it is now."""
+        """Remember the current state of this process."""
         self._program_name = program_name
         self._shown_output = output
         self._output = output.absolute()
@@ -53,7 +53,7 @@ class Report:
         self._path = list(sys.path)
 
     def make(self, session: Session, ended: BaseException | None) -> None:
-        """Save what was recorded, then show it; the program's own end is not disturbed."""
+        """Save what was recorded, then show it; the program's own exit is unaffected."""
         with self._as_before_the_program():
             try:
                 trace = self._saved(session)
@@ -73,7 +73,7 @@ class Report:
 
     @contextlib.contextmanager
     def _as_before_the_program(self) -> Iterator[None]:
-        """Print where we would have printed, and import what we would have imported."""
+        """Use the stdout and import path of before the program ran."""
         with contextlib.suppress(Exception):
             sys.stdout.flush()
         theirs, sys.path = sys.path, self._path
@@ -95,7 +95,7 @@ class Report:
             self._shown_output = self._output = Path(tempfile.mkdtemp(prefix="stepscope-")) / (
                 self._output.name
             )
-            notify(f"{error}; the trace goes to {self._output} instead")
+            notify(f"{error}; saving the trace to {self._output} instead")
             write(trace, self._output, force=False)
         return trace
 
@@ -124,7 +124,7 @@ class Report:
         return quick and self._output.suffix != ".html"
 
     def _write_report(self, trace: Trace) -> None:
-        """Write the report beside the trace; whatever goes wrong, the trace is saved already."""
+        """Write the report beside the trace; a failure is only reported: the trace is saved."""
         if not self._wants_report(trace):
             return
         path = report_beside(self._output)

@@ -1,4 +1,4 @@
-"""What a verb is, and how its arguments are parsed."""
+"""The interface of a verb, and the parser of its arguments."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Command(Protocol):
         """Declare the options."""
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Do it; bad input is a StepscopeError."""
+        """Run the verb; bad input raises a StepscopeError."""
 
 
 COMMANDS: Registry[Command] = Registry(early=True)
 
 
 class ShowVersion(argparse.Action):
-    """Prints the version; it is looked up only when it is asked for."""
+    """Prints the version, which is looked up only on request."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Print it and exit."""
@@ -43,10 +43,10 @@ class ShowVersion(argparse.Action):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that says what is wrong in one line."""
+    """An argument parser that reports an error in one line."""
 
     def __init__(self, declare: Callable[[Parser], None] | None = None, **options: Any) -> None:
-        """Take what declares the arguments when they are needed, and argparse's options.
+        """Take a function that declares the arguments on first use, and argparse's options.
 
         An abbreviated option is an error.
         """
@@ -57,9 +57,9 @@ class Parser(argparse.ArgumentParser):
         self._options_with_value: frozenset[str] = frozenset()
 
     def leave_the_rest(self, dest: str, options: Iterable[argparse.Action]) -> None:
-        """Keep every word from the first that is no option of ours on, untouched, as ``dest``.
+        """Keep everything from the first word that is not one of ``options`` on as ``dest``.
 
-        ``options`` are ours. argparse's own REMAINDER takes leading options along, too.
+        argparse's own REMAINDER would also swallow the options before it.
         """
         self._program_dest = dest
         self._options_with_value = frozenset(
@@ -69,7 +69,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse the options, after the words that are not for us are set aside."""
+        """Parse our options; the program's own arguments are set aside first."""
         declare, self._declare = self._declare, None
         if declare is not None:
             declare(self)
@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         parsed = namespace or argparse.Namespace()
         _, unknown = super().parse_known_args(words[:end], parsed)
         if unknown:
-            self.error(f"there is no option {unknown[0]!r}")
+            self.error(f"unknown option {unknown[0]!r}")
         if self._program_dest:
             setattr(parsed, self._program_dest, words[end:])
         return parsed, []
@@ -93,12 +93,12 @@ class Parser(argparse.ArgumentParser):
         return len(words)
 
     def error(self, message: str) -> NoReturn:
-        """Raise what main() shows as one line."""
+        """Raise the error that main() prints as one line."""
         raise StepscopeError(f"{message}; see `{self.prog} --help`")
 
 
 def add_verbs(parser: Parser, commands: Iterable[Command]) -> None:
-    """Let the parser's first argument name a command."""
+    """Add a subcommand for each command."""
     verbs = parser.add_subparsers(
         title="verbs", metavar="VERB", dest="verb", required=True, parser_class=Parser
     )

@@ -1,4 +1,4 @@
-"""What the command line tells of devices: a few facts of each, and a table a question."""
+"""Device output of the command line: a few facts per device, and one table per view."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class View:
 def check_view(name: str) -> None:
     """Raise StepscopeError for a view that does not exist."""
     if name not in VIEWS:
-        raise StepscopeError(f"--device {name}: there is no such view; use {', '.join(VIEWS)}")
+        raise StepscopeError(f"--device {name}: unknown view; use {', '.join(VIEWS)}")
 
 
 def device_text(trace: Trace, view: str, row_limit: int, save_as: str | None = None) -> str:
-    """Return what a view tells; write its whole table, too, where ``save_as`` names a file."""
+    """Return a view as text; ``save_as`` names a file to write its whole table to."""
     check_view(view)
     work = device_work(trace)
     if not len(work):
-        raise StepscopeError("the trace holds no device work: no kernel, no copy, no fill")
+        raise StepscopeError("the trace has no device work: no kernels, copies or fills")
     if save_as is not None:
         is_csv = save_as.removesuffix(".gz").endswith(".csv")
         (write_csv if is_csv else write_json)(VIEWS[view].columns(trace, work), save_as)
@@ -67,7 +67,7 @@ def device_text(trace: Trace, view: str, row_limit: int, save_as: str | None = N
 
 
 def device_facts(trace: Trace) -> Iterator[Fact]:
-    """Yield a line a device: how busy it was and why not more."""
+    """Yield one line per device: how busy it was, and why it was idle."""
     work = device_work(trace)
     if not len(work):
         return
@@ -107,7 +107,7 @@ def _overview(trace: Trace, work: DeviceWork, _: int) -> str:
     kernels = kernel_table(trace, work)
     parts.append(text.kernel_text(kernels, _OVERVIEW_KERNELS, details=False))
     others = ", ".join(name for name in VIEWS if name != OVERVIEW)
-    parts.append(f"--device VIEW tells more: {others}.")
+    parts.append(f"More with --device VIEW: {others}.")
     return "\n".join(parts)
 
 
@@ -135,7 +135,7 @@ def _overlap_facts(trace: Trace, work: DeviceWork) -> Iterator[Fact]:
         copy_ns, hidden_ns = int(copies.busy_ns.sum()), int(copies.hidden_ns.sum())
         yield (
             "copies",
-            f"{duration_text(copy_ns)}, {hidden_ns / max(copy_ns, 1):.1%} beside kernels",
+            f"{duration_text(copy_ns)}, {hidden_ns / max(copy_ns, 1):.1%} overlapped by kernels",
         )
     talk = communication_overlap(trace, work)
     talk_ns, exposed_ns = int(talk.communication_ns.sum()), int(talk.exposed_ns.sum())
@@ -143,7 +143,7 @@ def _overlap_facts(trace: Trace, work: DeviceWork) -> Iterator[Fact]:
         yield (
             "communication",
             f"{duration_text(talk_ns)}, of which {duration_text(exposed_ns)} "
-            f"({exposed_ns / talk_ns:.1%}) exposed: no compute ran beside it",
+            f"({exposed_ns / talk_ns:.1%}) exposed: not overlapped by compute",
         )
 
 
@@ -153,8 +153,8 @@ def _math_facts(trace: Trace, work: DeviceWork) -> Iterator[Fact]:
     whole = max(yes + no + unknown, 1)
     yield (
         "tensor cores",
-        f"{yes / whole:.1%} of the time of compute kernels, {no / whole:.1%} without, "
-        f"{unknown / whole:.1%} unknown; by their names",
+        f"{yes / whole:.1%} of compute kernel time, {no / whole:.1%} without, "
+        f"{unknown / whole:.1%} unknown, by kernel name",
     )
     achieved = operator_flops(trace)
     if len(achieved):
@@ -164,7 +164,7 @@ def _math_facts(trace: Trace, work: DeviceWork) -> Iterator[Fact]:
         yield (
             "arithmetic",
             f"{scaled_text(rate, 'FLOP/s')} over all device work{_of_peak(trace, work, rate)}; "
-            f"operations are known for {counted:.1%} of that time",
+            f"FLOPs are known for {counted:.1%} of that time",
         )
 
 
@@ -177,7 +177,7 @@ def _of_peak(trace: Trace, work: DeviceWork, rate: float) -> str:
 
 
 def _peak(trace: Trace, work: DeviceWork) -> tuple[str, float] | None:
-    """Return the model of the devices and its peak, where all are of one that is known."""
+    """Return the device model and its peak, if all devices are of one known model."""
     models = {device_model(trace, device) for device in work.devices}
     if len(models) != 1:
         return None
@@ -198,13 +198,13 @@ def _steps(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 def _idle(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     reasons = text.idle_text(device_idle(trace, work), device_busy(trace, work).window_ns)
     gaps = text.gap_text(idle_gaps(trace, work), work.window_ns()[0], row_limit)
-    return f"{reasons}\nThe longest gaps; times count from the start of the recording.\n\n{gaps}"
+    return f"{reasons}\nThe longest gaps; times are from the start of the recording.\n\n{gaps}"
 
 
 def _queue(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     queues = text.queue_text(launch_queues(trace, work))
     delays = text.delay_text(launch_delays(trace, work), row_limit)
-    return f"{queues}\nThe work that waited longest, from the begin of its launch.\n\n{delays}"
+    return f"{queues}\nThe work that waited longest, from the start of its launch.\n\n{delays}"
 
 
 def _kernels(trace: Trace, work: DeviceWork, row_limit: int) -> str:
@@ -218,7 +218,7 @@ def _copies(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 def _communication(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     collectives = text.collective_text(collective_table(trace, work), row_limit)
     if not collectives:
-        return "No kernel's name tells that it communicates."
+        return "No communication: no kernel has the name of a collective."
     return f"{text.communication_text(communication_overlap(trace, work))}\n{collectives}"
 
 
@@ -227,10 +227,10 @@ def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     peak = _peak(trace, work)
     operators = text.flops_text(operator_flops(trace), peak and peak[1], row_limit)
     if not operators:
-        operators = "No operations are counted: the trace has no input shapes (record_shapes=True)."
+        operators = "No FLOPs are known: the trace has no input shapes (record_shapes=True)."
     elif peak is not None:
         model, most = peak
-        operators += f"Peak: dense 16-bit products of {model}, {scaled_text(most, 'FLOP/s')}.\n"
+        operators += f"Peak: dense 16-bit matmuls of {model}, {scaled_text(most, 'FLOP/s')}.\n"
     return f"{cores}\n{operators}"
 
 

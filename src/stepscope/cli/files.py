@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read(path: str) -> Trace:
-    """Read a trace of any format; what is wrong with the file is told in a line."""
+    """Read a trace of any format; each problem of the file is reported in one line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TraceReadWarning)
         with Progress(f"reading {path}") as progress:
@@ -38,7 +38,7 @@ def check_output(path: Path, *, force: bool) -> None:
     if not path.exists():
         return
     if path.is_dir() and not is_stored_trace(path):
-        raise StepscopeError(f"{path} is a folder and no saved trace; choose another name")
+        raise StepscopeError(f"{path} is a folder but not a saved trace; choose another name")
     if not force and (path.is_file() or path.is_dir()):
         raise StepscopeError(f"{path} exists; add --force to replace it, or choose another name")
 
@@ -53,7 +53,7 @@ def write(trace: Trace, path: Path, *, force: bool) -> None:
 
 
 def write_report(trace: Trace, path: Path, *, title: str, source: bool = True) -> str:
-    """Write the report of a trace; returns what of the trace is in it, in words."""
+    """Write the report of a trace; return in words how much of the trace it holds."""
     from stepscope.report.build import export_html
 
     with Progress(f"writing {path}") as progress:

@@ -1,4 +1,4 @@
-"""Options that verbs share, and values that argparse does not know."""
+"""Options that verbs share, and argument types that argparse lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stepscope.record.options import Option
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
-_RECORD = "record_"  # before the names of sources' options: they may be called as ours are
+_RECORD = "record_"  # prefix of the sources' options, which may be named like ours
 _POWER_OF_1024 = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -40,7 +40,7 @@ def add_table_options(parser: Parser, row_limit: int) -> list[argparse.Action]:
 
 
 def add_source_options(parser: Parser) -> list[argparse.Action]:
-    """Declare a flag for each thing that a source records when it is asked to."""
+    """Declare a flag for each optional thing that a source can record."""
     return [_add(parser, option) for option in known_options().values() if option.flag]
 
 
@@ -58,7 +58,7 @@ def _add(parser: Parser, option: Option[Any]) -> argparse.Action:
 
 
 def record_options(args: argparse.Namespace) -> RecordOptions:
-    """Return what the flags ask for; what has none is as ``stepscope run`` wants it."""
+    """Return the options that the flags set; one without a flag has its ``run_default``."""
     values: dict[str, object] = {}
     for name, option in known_options().items():
         if option.flag:
@@ -74,14 +74,14 @@ def memory_size(text: str) -> int | None:
         return None
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write 512M, 2G or none")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; use 512M, 2G or none")
     return int(float(match[1]) * 1024 ** _POWER_OF_1024[match[2].upper()])
 
 
 def finding_limit(text: str) -> int | None:
-    """Return how many findings to tell: a number, 0 for ``none``, None for ``all``."""
+    """Return how many findings to show: a number, 0 for ``none``, None for ``all``."""
     if text in {"all", "none"}:
         return None if text == "all" else 0
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of findings: write 5, all or none")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finding count; use 5, all or none")
     return int(text)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     _Handler = Callable[[int, Any], Any] | int | None
 
-_INTERRUPTED = 130  # as a shell numbers a death by SIGINT
+_INTERRUPTED = 130  # the shell's exit code for death by SIGINT
 _OUR_MODULES = {__name__, "importlib.util"}
 
 
@@ -49,16 +49,16 @@ class Program:
             words = [attached, *words[1:]] if attached else words[1:]
         if not words:
             what = "a module after -m" if is_module else "a script, or a module with -m"
-            raise StepscopeError(f"there is nothing to run: name {what}")
+            raise StepscopeError(f"there is nothing to run: give {what}")
         return Program(words[0], tuple(words[1:]), is_module)
 
     @property
     def name(self) -> str:
-        """Return what people call it: the script's file name or the module's name."""
+        """Return its display name: the script's file name or the module's name."""
         return self.target if self.is_module else Path(self.target).name
 
     def check(self) -> None:
-        """Raise StepscopeError when a script is not there."""
+        """Raise StepscopeError when a script does not exist or cannot be read."""
         path = Path(self.target)
         if self.is_module:
             return
@@ -76,7 +76,7 @@ class Program:
             folder = Path.cwd() if self.is_module else Path(self.target).resolve().parent
             sys.path[0] = str(folder)
         if self.is_module and importlib.util.find_spec(self.target.partition(".")[0]) is None:
-            raise StepscopeError(f"there is no module {self.target!r} in this folder or Python")
+            raise StepscopeError(f"there is no module {self.target!r} in this folder or sys.path")
 
     def run(self) -> BaseException | None:
         """Run it to its end; return what ended it early, with a traceback of its own frames."""
@@ -150,13 +150,13 @@ class _Terminated(SystemExit):
 
 
 class ExitOnTerminate:
-    """While the block runs, SIGTERM is an exit that the program can be cleaned up after.
+    """Turns SIGTERM into an exit while the block runs, so that the trace can still be saved.
 
-    A program that handles SIGTERM itself goes on to do so.
+    A program's own SIGTERM handler keeps working.
     """
 
     def __enter__(self) -> Self:
-        """Take SIGTERM when nobody else has."""
+        """Handle SIGTERM unless it already has a handler."""
         self._handler: _Handler = signal.getsignal(signal.SIGTERM)
         if self._handler is signal.SIG_DFL:
             self._set(self._exit)
@@ -164,12 +164,12 @@ class ExitOnTerminate:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give it back."""
+        """Restore the previous handler."""
         if signal.getsignal(signal.SIGTERM) == self._handler:
             self._set(signal.SIG_DFL)
 
     def ignore(self) -> None:
-        """Let nothing disturb the rest of the block."""
+        """Ignore SIGTERM for the rest of the block."""
         if signal.getsignal(signal.SIGTERM) == self._handler:
             self._set(signal.SIG_IGN)
 
@@ -196,7 +196,7 @@ def how_it_ended(ended: BaseException | None) -> str:
 
 
 def honoured(ended: BaseException | None) -> ExitCode:
-    """Do what Python does with what ended a program; return what ``sys.exit`` is to be given."""
+    """Handle a program's end as Python does; return the value for ``sys.exit``."""
     if ended is None:
         return 0
     if isinstance(ended, SystemExit):
@@ -208,7 +208,7 @@ def honoured(ended: BaseException | None) -> ExitCode:
 def _wait_for_threads() -> None:
     """Wait for the threads that Python itself would wait for, so that their work is recorded."""
     pools = sys.modules.get("concurrent.futures.thread")
-    # Idle workers of pools wait to be told of the exit, which comes after this.
+    # Idle pool workers wait for the exit signal, which comes after this.
     pool_workers = set(getattr(pools, "_threads_queues", ()))
     for thread in threading.enumerate():
         if not (thread.daemon or thread is threading.current_thread() or thread in pool_workers):

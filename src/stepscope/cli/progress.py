@@ -1,4 +1,4 @@
-"""Progress on whatever takes longer than a second, for people who watch a terminal."""
+"""A progress bar on the terminal for whatever takes longer than a second."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PATIENCE_S = 1.0
 
 
 class Progress:
-    """A context manager to be called with (done, total); it shows itself when time has passed.
+    """A context manager to call with (done, total); the bar appears after a second.
 
-    Without such calls it only shows that something is going on.
+    Without such calls the bar only shows activity.
     """
 
     def __init__(self, title: str) -> None:
@@ -49,7 +49,7 @@ class Progress:
                     self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        """Tell how far it is."""
+        """Update the progress."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total)
 

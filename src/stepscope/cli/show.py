@@ -1,4 +1,4 @@
-"""What the command line tells of a trace: a few facts, then the table."""
+"""What the command line prints about a trace: a few facts, then the table."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
 
 
 def headline(trace: Trace) -> str:
-    """Return what was recorded, in a line."""
+    """Return a one-line summary of what was recorded."""
     window_ns = trace.info.end_ns - trace.info.start_ns
     return f"{count_text(len(trace), 'event')} on {_places(trace)} in {duration_text(window_ns)}"
 
 
 def facts(trace: Trace) -> Iterator[Fact]:
-    """Yield what is worth knowing of a trace besides its table."""
+    """Yield the facts that are shown above a trace's table."""
     info = trace.info
     if steps := _steps(trace):
         yield "steps", steps
     for phase in phase_table(trace):
         if phase.name == COMPILE_CATEGORY:
             times = count_text(phase.count, "time")
-            yield "compile", f"{duration_text(phase.total_ns)}, {times}; no part of the steps"
+            yield "compile", f"{duration_text(phase.total_ns)}, {times}; not part of the steps"
     yield from device_facts(trace)
     yield from _peaks(trace)
     for name, says in info.sources.items():
@@ -56,7 +56,7 @@ def facts(trace: Trace) -> Iterator[Fact]:
         yield (
             "overhead",
             f"about {duration_text(cost_ns)}, {share:.2%} of the time "
-            f"({count_text(len(trace), 'event')} at {duration_text(info.overhead_ns)})",
+            f"({count_text(len(trace), 'event')} at {duration_text(info.overhead_ns)} each)",
         )
     if info.losses.events:
         yield "lost", _losses(trace)
@@ -89,7 +89,7 @@ def show_facts(pairs: Iterable[Fact]) -> None:
 
 
 def show_findings(trace: Trace, most: int | None, more: str = "") -> None:
-    """Print what is wrong with the program, at most so many; ``more`` is how to see the others."""
+    """Print at most ``most`` findings; ``more`` says how to see the others."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -101,7 +101,7 @@ def show_findings(trace: Trace, most: int | None, more: str = "") -> None:
     console = _console()
     print()
     if not found:
-        show_facts([("findings", "none of the problems that are looked for")])
+        show_facts([("findings", "no known problem found")])
     for number, finding in enumerate(found[:most], 1):
         style = _SEVERITY_STYLES[finding.severity.value]
         title = f"{number}. {finding.title} ({finding.severity.value})"
@@ -126,7 +126,7 @@ def show_command(label: str, command: str) -> None:
 def _console() -> Console:
     from rich.console import Console
 
-    # Where nobody watches, a line stays one line.
+    # When the output is no terminal, a line stays one line.
     return Console(width=None if sys.stdout.isatty() else _UNBOUNDED_WIDTH)
 
 
@@ -147,17 +147,17 @@ def _steps(trace: Trace) -> str:
     if marked:
         return f"{len(steps):,}, as marked: {_times(times_ns)}"
     if len(steps) == 1:
-        return f"1, ended by the optimizer: {duration_text(float(times_ns[0]))} with all before it"
-    # Nothing tells where the first one began: it holds the imports, too.
+        return f"1, ended by the optimizer: {duration_text(float(times_ns[0]))} including startup"
+    # Where the first one began is unknown: it includes the imports.
     first = duration_text(float(times_ns[0]))
     return (
         f"{len(steps):,}, each ended by the optimizer: {_times(times_ns[1:])} "
-        f"(without the first, {first} with all before it)"
+        f"(excluding the first: {first} including startup)"
     )
 
 
 def _peaks(trace: Trace) -> Iterator[Fact]:
-    """Yield a line a device whose memory was recorded."""
+    """Yield one line per device whose memory was recorded."""
     for device in devices(trace):
         found = memory_peak(trace, device)
         if found is not None:

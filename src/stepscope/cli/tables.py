@@ -23,7 +23,7 @@ _FILE_KINDS = (".csv", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """What makes two calls of one operator two rows, and what is counted besides."""
+    """How calls of one operator are grouped into rows, and whether FLOPs are counted."""
 
     by_shape: bool = False
     by_stack: int = 0

@@ -1,4 +1,4 @@
-"""The terminal and the shell that we were called from."""
+"""The terminal, and the shell command that started us."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def size_on_disk(path: Path) -> int:
 
 
 def discard_stdout() -> None:
-    """Let what is still in the buffer go nowhere: whoever read our output has left."""
+    """Discard buffered output: the reader of our pipe is gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def own_command() -> str:
-    """Return what the user types to call Stepscope as it was called now."""
+    """Return the command that calls Stepscope the way it was called now."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return f"{shlex.quote(_short_name(sys.executable))} -m stepscope"

@@ -1,4 +1,4 @@
-"""Names of files that are made from names that somebody else gave."""
+"""File names made from names that the user or the system chose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOT_IN_A_FILE_NAME = re.compile(r"[\x00-\x1f\x7f/\\:*?\"<>|\ud800-\udfff]|^\.+|
 
 
 def file_word(name: str) -> str:
-    """Return a name as it may stand in a file name; two names never give the same word."""
+    """Return a name escaped for a file name; two names never give the same result."""
     word = _NOT_IN_A_FILE_NAME.sub("_", name)
     word = word.encode()[:_LONGEST_WORKER].decode("utf-8", "ignore")
     if word == name:
@@ -24,10 +24,10 @@ def file_word(name: str) -> str:
 
 
 def worker_path(dir_name: str | os.PathLike[str], worker_name: str | None, suffix: str) -> Path:
-    """Return a new file WORKER.TIME.SUFFIX in a folder, which is made when it is not there.
+    """Return a new file WORKER.TIME.SUFFIX in a folder, which is created if needed.
 
-    The worker is named HOST_PID where it has no name. Asked for at each trace: a forked child is
-    another worker, and a run that records nothing leaves no folder behind.
+    The worker defaults to HOST_PID. Called for each trace: a forked child is another worker, and a
+    run that records nothing leaves no folder behind.
     """
     folder = Path(dir_name)
     try:

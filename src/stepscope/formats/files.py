@@ -1,4 +1,4 @@
-"""Writing one output file so that it is there whole or not at all."""
+"""Writes an output file atomically: complete, or not at all."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _fast_gzip() -> _Compressor:
 
 
 def gzipped(data: bytes) -> bytes:
-    """Return the data compressed, quickly rather than well."""
+    """Return the data compressed, with speed over size."""
     compressor = _fast_gzip()
     return compressor.compress(data) + compressor.flush()
 
@@ -71,8 +71,9 @@ def gzipped(data: bytes) -> bytes:
 def output_file(path: str | os.PathLike[str]) -> Iterator[Sink]:
     """Open ``path`` for writing, compressed when its name ends in ``.gz``.
 
-    The bytes go to a new file beside the target, which takes the target's name when the block ends
-    well and vanishes when it does not. What is no regular file (``/dev/stdout``) is written as is.
+    The bytes go to a new file beside the target, which is renamed to the target when the block
+    succeeds and removed when it fails. Anything but a regular file (``/dev/stdout``) is written
+    directly.
     """
     target = Path(os.path.realpath(path))
     compressed = os.fspath(path).lower().endswith(".gz")

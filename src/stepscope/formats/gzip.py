@@ -1,4 +1,4 @@
-"""The text of a file in chunks, inflated when it is gzip, on a thread of its own."""
+"""Reads a file's text in chunks, inflated when it is gzip, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Chunk(NamedTuple):
 
 
 def inflated_head(path: Path) -> bytes:
-    """Return the first bytes of a file's text; what is wrong with the rest is not looked at."""
+    """Return the first bytes of a file's text; the rest is not checked."""
     with _opened(path) as file, closing(_chunks(file)) as chunks:
         first = next(chunks, Chunk(b"", 0))
     if first.damage:
@@ -41,7 +41,7 @@ def inflated_head(path: Path) -> bytes:
 
 @contextmanager
 def text_chunks(path: Path) -> Generator[Iterator[Chunk]]:
-    """Give the text of a file; the next chunks are prepared while one is being used."""
+    """Yield the text of a file; the next chunks are prepared while one is being used."""
     with _opened(path) as file, closing(_chunks(file)) as chunks:
         ahead = _Ahead(chunks)
         try:
@@ -79,7 +79,7 @@ def _chunks(file: BinaryIO) -> Generator[Chunk]:
 
 
 def _fast_zlib() -> ModuleType:
-    """Return isal's zlib, several times faster, where it can be had."""
+    """Return isal's zlib, several times faster, if it is installed."""
     try:
         from isal import isal_zlib
     except ImportError:
@@ -120,7 +120,7 @@ def _inflated(file: BinaryIO, start: bytes) -> Generator[Chunk]:
 
 
 class _Ahead:
-    """Runs an iterator on a thread of its own, a few items ahead of who uses them."""
+    """Runs an iterator on a thread of its own, a few items ahead of its consumer."""
 
     def __init__(self, items: Iterator[Chunk], limit: int = 3) -> None:
         self._items = items

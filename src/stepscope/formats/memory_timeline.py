@@ -1,4 +1,4 @@
-"""The memory timeline as a file: torch's two JSON formats, and what else is registered."""
+"""The memory timeline as a file: torch's two JSON formats, and any registered ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEFORE = -1  # torch's time of what was there before the recording
 TimelineWriter = Callable[["MemoryTimeline", str | os.PathLike[str]], None]
 
 TIMELINE_FORMATS: Registry[tuple[tuple[str, ...], TimelineWriter]] = Registry()
-"""The suffixes of each format, and who writes it."""
+"""The suffixes of each format, and its writer."""
 
 
 def export_memory_timeline(
@@ -43,7 +43,7 @@ def _writer_for(path: str | os.PathLike[str]) -> TimelineWriter:
         if name.endswith(suffixes):
             return writer
     raise ValueError(
-        f"{os.fspath(path)}: the suffix names no kind of memory timeline; "
+        f"{os.fspath(path)}: the suffix is not one of a memory timeline; "
         "use .html, .json, .json.gz or .raw.json.gz"
     )
 

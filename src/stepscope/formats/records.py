@@ -1,4 +1,4 @@
-"""Tables as CSV and JSON: any columns of equal length, whatever texts they hold."""
+"""Tables as CSV and JSON: any columns of equal length, with any text in them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_csv(columns: Columns, path: str | os.PathLike[str]) -> None:
 
 
 def write_json(columns: Columns, path: str | os.PathLike[str]) -> None:
-    """Write columns as a JSON array with an object a row; ``.gz`` compresses."""
+    """Write columns as a JSON array with one object per row; ``.gz`` compresses."""
     keys = list(columns)
     with output_file(path) as sink:
         sink.write(b"[")

@@ -1,4 +1,4 @@
-"""The registry of file formats: how each is recognised, and who reads and writes it."""
+"""The registry of file formats: how each is recognised, read and written."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Progress = Callable[[int, int], None]  # called with how much is done, and how m
 
 
 class Reader(Protocol):
-    """Read a trace from ``path``, telling ``progress`` how far it is."""
+    """Read a trace from ``path``, reporting to ``progress``."""
 
     def __call__(self, path: Path, progress: Progress | None = None) -> Trace:
         """Read the trace."""
 
 
 class Writer(Protocol):
-    """Write ``trace`` to ``path``, telling ``progress`` how far it is."""
+    """Write ``trace`` to ``path``, reporting to ``progress``."""
 
     def __call__(
         self, trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
@@ -51,7 +51,7 @@ FORMATS: Registry[Format] = Registry()
 
 
 class UnknownSuffixError(StepscopeError, ValueError):
-    """No format that can be written has that suffix."""
+    """No writable format has that suffix."""
 
 
 def format_to_write(path: str | os.PathLike[str]) -> Format:
@@ -73,7 +73,7 @@ def format_to_write(path: str | os.PathLike[str]) -> Format:
 
 
 def format_of(path: Path, head: bytes) -> Format | None:
-    """Return the format that a file's first bytes show; None for no format that can be read."""
+    """Return the format that a file's first bytes show; None if it is not a readable one."""
     readable = (each for each in FORMATS if each.reader and each.matches)
     return next((each for each in readable if each.matches and each.matches(path, head)), None)
 
@@ -90,8 +90,9 @@ def export_trace(
 def read_trace(path: str | os.PathLike[str], progress: Progress | None = None) -> Trace:
     """Read a trace of any known format, recognised by its content.
 
-    ``progress`` is called with how much was read so far and how much there is, in any unit. What is
-    no trace raises ``TraceReadError``; what could only be read in part warns ``TraceReadWarning``.
+    ``progress`` is called with how much was read so far and how much there is, in any unit. A
+    file that is not a trace raises ``TraceReadError``; one that could only be read in part warns
+    with ``TraceReadWarning``.
     """
     from stepscope.formats.gzip import inflated_head
 
@@ -101,5 +102,5 @@ def read_trace(path: str | os.PathLike[str], progress: Progress | None = None) -
     if found is not None and found.reader is not None:
         return found.reader()(place, progress)
     known = ", ".join(each.title for each in FORMATS if each.reader)
-    what = "is empty" if not head else "is no trace that Stepscope knows"
-    raise TraceReadError(place, what, f"it reads {known}")
+    what = "is empty" if not head else "is not a trace that Stepscope can read"
+    raise TraceReadError(place, what, f"known formats: {known}")

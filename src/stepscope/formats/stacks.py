@@ -1,4 +1,4 @@
-"""Folded stacks: one line a stack, as FlameGraph, speedscope and inferno read them."""
+"""Folded stacks: one line per stack, as FlameGraph, speedscope and inferno read them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ METRICS = (
     "self_privateuse1_time_total",
     "self_device_time_total",
 )
-"""What a stack's number may be; all but the first are the time on the device."""
+"""What a stack's number can be; all but the first are time on the device."""
 
 # Spaces separate a stack from its number, semicolons frames, line ends stacks.
 _BREAKING = re.compile(r"[\s;\x00-\x1f\x7f]")
@@ -56,8 +56,8 @@ def export_stacks(
     known = stack_of_events(tree, by_calls=True)
     if known is None and len(tree):
         raise UnsupportedError(
-            f"{path}: this trace holds no Python stacks; record it with with_stack=True, or look at"
-            " export_chrome_trace(path), which shows which call was inside which"
+            f"{path}: this trace holds no Python stacks; record it with with_stack=True, or use"
+            " export_chrome_trace(path), which shows how calls nest"
         )
     each = single_events(tree)
     with output_file(path) as sink:
@@ -71,14 +71,14 @@ def export_stacks(
 def _self_ns(each: Averages, metric: str) -> Int64:
     if metric == METRICS[0]:
         return each.self_cpu_ns
-    # Device work stands in the list of events, too; its time is that of who launched it.
+    # Device work is in the list of events, too; its time belongs to the operator that launched it.
     return np.where(each.is_device, 0, each.self_device_ns)
 
 
 def _lines(
     each: Averages, known: KnownStacks, ns: Int64, strings: Strings, names: bool
 ) -> Iterator[str]:
-    """Sum first, write then: a stack is spelled out once, however many events have it."""
+    """Sum first, then write: a stack is spelled out once, however many events have it."""
     counted = np.flatnonzero((known.rows != NO_STACK) & (ns > 0))
     key = known.rows[counted].astype(np.int64)
     if names:

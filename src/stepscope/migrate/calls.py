@@ -1,4 +1,4 @@
-"""Converts calls of a profiler's names and methods: the name, the keywords, the values."""
+"""Converts calls of a profiler's functions and methods: the name, the keywords, the values."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Calls:
             text += f".{member}"
         self._edits.replace(start, end, text)
         if not reference.name and self._way.parameters:
-            self._edits.remark(end, "what is used of the module here is not converted")
+            self._edits.remark(end, "uses of the module through this value are not converted")
 
     def _member_without_counterpart(self, reference: Reference, text: str) -> None:
         parsed, node = self._parsed, reference.node
@@ -105,7 +105,7 @@ class Calls:
             self._edits.replace(parsed.start(node), parsed.end(node), f"{text}.{reference.member}")
 
     def _convert_value(self, argument: Any, function: str, name: str, origin: Reference) -> bool:
-        """Convert what a value says in another way there; return False if nothing is left."""
+        """Convert a value that is written differently there; return False if nothing is left."""
         if not self._way.parameters:
             return True  # the same vocabulary
         value = argument.value

@@ -1,4 +1,4 @@
-"""What every part of one conversion shares."""
+"""The state that all parts of one conversion share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Conversion:
-    """A program, the two dialects, how one is said in the other, and where changes are noted."""
+    """A program, the two dialects, the mapping between them, and the edits to the text."""
 
     parsed: Parsed
     edits: Edits
@@ -31,7 +31,7 @@ class Conversion:
         self.edits.remark_missing(self.parsed.end(node), name, self.target.module)
 
     def approximate(self, node: Node, what: str) -> None:
-        """Remark that something is there only nearly the same, if so."""
+        """Remark that the counterpart differs slightly, if it does."""
         text = self.way.approximations.get(what)
         if text:
             self.edits.remark(self.parsed.end(node), text.format(self.target.module))

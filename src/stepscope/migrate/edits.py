@@ -1,7 +1,7 @@
 """Changes to a text: spans with their new text, and remarks at the ends of lines.
 
-All offsets are those of the text as it was. What no edit names stays byte for byte, so that
-formatting and comments need no care.
+All offsets are those of the original text. Everything outside the edits stays byte for byte, so
+that formatting and comments are kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Edits:
         return bool(self._replacements or self._appended or self.remark_texts())
 
     def no_comment_in(self, start: int, end: int) -> None:
-        """Take it that the lines of a span continue at their ends: it is a string."""
+        """Put no remark into the lines of a span: it is a string that goes on at their ends."""
         self._no_comment.update(range(self.line_of(start), self.line_of(end)))
 
     def replace(self, start: int, end: int, text: str) -> None:
@@ -72,7 +72,7 @@ class Edits:
         return any(a <= start and end <= b and b - a > end - start for a, b in self._replacements)
 
     def add_line(self, at: int, text: str) -> None:
-        """Put a new line behind the line of an offset, as far to the right."""
+        """Add a line after the line of an offset, with the same indentation."""
         line = self.line_of(at)
         start = self._line_starts[line]
         indent = re.match(rb"\s*", self._source[start : self._line_ends[line]])
@@ -149,7 +149,7 @@ class Edits:
 
     def apply(self) -> str:
         """Return the changed text."""
-        # An edit within another is gone with what it would have changed.
+        # An edit within another one is dropped: its text is replaced.
         pieces = [
             (*span, 0, text)
             for span, text in self._replacements.items()

@@ -1,4 +1,4 @@
-"""Converts import statements, and tells how a name is spelled after that."""
+"""Converts import statements, and returns how names are spelled afterwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USUAL_ALIAS = "profiler"  # import stepscope.paddle as profiler
 
 
 class Imports:
-    """The imports of one dialect, on their way to another."""
+    """Converts the imports of one dialect to another's."""
 
     def __init__(self, conversion: Conversion, imports: list[Imported]) -> None:
         """Take what to convert, and everything that the program imports."""
@@ -54,7 +54,7 @@ class Imports:
         self._add_statement(imported.statement, f"import {reference.dialect.module}")
 
     def spell(self, reference: Reference, name: str) -> str:
-        """Return how ``name`` is said in place of a reference; ``""`` is the module itself."""
+        """Return how ``name`` is spelled in place of a reference; ``""`` is the module itself."""
         imported = reference.imported
         self._rewritten[imported].add(_root(reference.node))
         if imported.reach is Reach.MEMBER:
@@ -62,7 +62,7 @@ class Imports:
         return _join(self._module_text(imported), name)
 
     def spell_new(self, origin: Reference, name: str, at: Node) -> str | None:
-        """Return how a name is said that the program did not need before; None if it cannot be."""
+        """Return how to spell a name that the program did not use before; None if impossible."""
         imported = origin.imported
         if not self._parsed.is_visible(imported.scope, at):
             return None
@@ -150,7 +150,7 @@ class Imports:
         )
         new = self._import_text(self._module_text(imported))
         if others and not bound_elsewhere:
-            # The rest of the program lives on what this statement imported.
+            # The rest of the program uses what this statement imported.
             is_ours = imported.local == "stepscope"
             keep = imported.loads if is_ours else imported.local
             self._edits.replace(parsed.start(name), parsed.end(name), keep)

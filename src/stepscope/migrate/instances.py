@@ -1,6 +1,6 @@
-"""Which expressions of a program are profilers and ranges.
+"""Finds the expressions of a program that are profilers and ranges.
 
-Followed are variables (also in other functions of the file that they are passed to), attributes of
+It follows variables (also in other functions of the file that they are passed to), attributes of
 ``self``, parameters with the class as annotation, and the parameter of an ``on_trace_ready``.
 """
 
@@ -27,7 +27,7 @@ _ENTERING = {"enter_context", "__enter__"}  # they return the object that they e
 
 
 class Instances:
-    """Tells for an expression which use of a class made it."""
+    """Finds the use of a class that made an expression's object."""
 
     def __init__(self, parsed: Parsed, references: Iterable[Reference]) -> None:
         """Follow the objects of the classes that are referred to."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dialect:
-    """A module that speaks one of the two vocabularies."""
+    """A module that has one of the two vocabularies."""
 
     module: str
     vocabulary: str
@@ -41,7 +41,7 @@ STEPSCOPE = Dialect("stepscope", "torch", _TORCH_NAMES)
 STEPSCOPE_PADDLE = Dialect("stepscope.paddle", "paddle", _PADDLE_NAMES)
 
 # Every module that code takes a profiler's names from. Names beside a dialect's own that live in
-# such a module (stepscope.read_trace) are no profiler code: they stay as they are.
+# such a module (stepscope.read_trace) are not profiler code: they stay unchanged.
 HOMES: Mapping[str, Dialect] = {
     "torch.profiler": TORCH,
     "torch.profiler.profiler": TORCH,
@@ -79,7 +79,7 @@ Parameters = dict[str, str | None]
 
 @dataclass(frozen=True)
 class Direction:
-    """How code of one dialect is said in another."""
+    """How code of one dialect is written in another."""
 
     names: Mapping[str, str]
     # An enum's members, by the name that the enum has in the source.
@@ -264,7 +264,7 @@ _BELOW_THE_SURFACE = {"_KinetoProfile": "_KinetoProfile is LowLevelProfile of st
 
 
 def direction(source: Dialect, target: Dialect) -> Direction:
-    """Return how code of ``source`` is said in ``target``."""
+    """Return how code of ``source`` is written in ``target``."""
     if source.vocabulary != target.vocabulary:
         return _TORCH_TO_PADDLE if target.vocabulary == "paddle" else _PADDLE_TO_TORCH
     common = {name: name for name in source.names & target.names}

@@ -1,4 +1,4 @@
-"""Converts what is called and read of profilers and ranges."""
+"""Converts method calls and attributes of profilers and ranges."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Methods:
         """Put what was ``prof.summary(...)`` into a print."""
         parsed, edits = self._parsed, self._edits
         has_key = any(a.keyword is None or a.keyword.value == "sorted_by" for a in call.args)
-        if not has_key:  # Paddle sorts so without being told, torch not at all
+        if not has_key:  # Paddle's default; torch does not sort by default
             opened = parsed.source.index(b"(", parsed.end(call.func)) + 1
             is_wrapped = parsed.source[opened : opened + 1].isspace()
             comma = "" if not arguments_left else "," if is_wrapped else ", "
@@ -120,7 +120,7 @@ class Methods:
         self._edits.replace(self._parsed.start(node.attr), self._parsed.end(node.attr), name)
 
     def _without_counterpart(self, node: Any, call: Any) -> None:
-        """Take out a statement that nothing can stand for; a value stays, with a remark."""
+        """Remove a statement without a counterpart; a value stays, with a remark."""
         parsed, edits = self._parsed, self._edits
         name = node.attr.value
         self._conversion.missing(call or node, name)

@@ -28,7 +28,7 @@ _PROVIDERS: Any = (
 
 
 class ProgramError(StepscopeError):
-    """A text that is no Python program."""
+    """A text that is not a Python program."""
 
 
 class Parsed:
@@ -52,7 +52,7 @@ class Parsed:
         self.module = wrapper.module
         self.source = text.encode()
         if self.module.code != text:
-            raise ProgramError("the text cannot be written back as it is")
+            raise ProgramError("the parsed code does not reproduce the text")
         self._scopes, self._spans, self._parents, self._contexts = (
             known[provider] for provider in _PROVIDERS
         )
@@ -151,10 +151,10 @@ def dotted(node: Node) -> str:
 
 
 def _check(text: str) -> None:
-    """Raise a ProgramError, in Python's own words, for what Python would not take.
+    """Raise a ProgramError, in Python's own words, for a text that Python would reject.
 
-    It comes before the other parser, which names all that it expected, and which a text that is
-    nested deeply enough ends together with the process.
+    It runs before the other parser, whose errors list every token that it expected, and which a
+    deeply nested text can crash together with the process.
     """
     try:
         with warnings.catch_warnings(action="ignore"):

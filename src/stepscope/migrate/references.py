@@ -69,7 +69,7 @@ def find_imports(parsed: Parsed) -> list[Imported]:
 
 
 def find_references(parsed: Parsed, imports: list[Imported]) -> list[Reference]:
-    """Return the uses of the profilers' names; every import learns of its uses, too."""
+    """Return the uses of the profilers' names, and note each use in its import."""
     by_statement: dict[tuple[Any, str], list[Imported]] = {}
     for imported in imports:
         by_statement.setdefault((imported.statement, imported.local), []).append(imported)
@@ -105,7 +105,7 @@ def dialect_of(path: str) -> tuple[Dialect | None, list[str]]:
 
 
 def _leave_out_other_imports(imports: list[Imported], references: list[Reference]) -> None:
-    """Keep apart the imports that the rest of the program lives on: ``stepscope.read_trace``."""
+    """Leave out the imports that the rest of the program uses: ``stepscope.read_trace``."""
     users: dict[Imported, int] = {}
     for reference in references:
         users[reference.imported] = users.get(reference.imported, 0) + 1

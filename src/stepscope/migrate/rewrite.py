@@ -1,4 +1,4 @@
-"""Converts a program's profiler code from one vocabulary, or one home, to another."""
+"""Converts a program's profiler code from one vocabulary, or one module, to another."""
 
 from __future__ import annotations
 

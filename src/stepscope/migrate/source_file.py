@@ -1,4 +1,4 @@
-"""Reading and writing of a program's file: its encoding, newlines and mode stay as they are."""
+"""Reads and writes a program's file; its encoding, newlines and mode are preserved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SourceFile:
 
 
 def read_source(path: str) -> SourceFile:
-    """Read a program; what cannot be read is a StepscopeError."""
+    """Read a program; a file that cannot be read raises a StepscopeError."""
     try:
         data = Path(path).read_bytes()
     except IsADirectoryError:

@@ -1,4 +1,4 @@
-"""Values that are said in another way in the other vocabulary."""
+"""Values that are written differently in the other vocabulary."""
 
 from __future__ import annotations
 

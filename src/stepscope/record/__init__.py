@@ -1,4 +1,4 @@
-"""The recorder's Python face: windows over the native buffers, and their limits."""
+"""The Python side of the recorder: windows over the native buffers, and their limits."""
 
 from stepscope.record.limits import Keep, MemoryLimit
 from stepscope.record.window import Window

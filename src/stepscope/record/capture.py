@@ -1,4 +1,4 @@
-"""What a window saw, as the columns that a Trace is built from."""
+"""The events of a window, as the columns that a Trace is built from."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NO_INDEX = 0xFF
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A closed window: what it saw, when it was open, and what it could not keep."""
+    """A closed window: its events, when it was open, and what was dropped."""
 
     captured: Captured
     start_ns: int
@@ -47,7 +47,7 @@ class Recorded:
 
 
 def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Recorded:
-    """Take the native columns of a closed window; ``thread_names`` is by the system's ids."""
+    """Convert the native columns of a closed window; ``thread_names`` is by system thread id."""
     strings = Strings(columns["blob"], columns["offsets"])
     args = Args()
     if columns["detail"] is not None:

@@ -1,4 +1,4 @@
-"""The texts that ride with recorded slices, as the args of a Trace."""
+"""The detail texts of recorded slices, as the args of a Trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TYPES = frozenset(map(event_type_fragment, TracerEventType))
 def args_of(strings: Strings, category: UInt32, detail: UInt32) -> tuple[Strings, Args]:
     """Return the args of all slices, and the strings with those that the args need.
 
-    The detail of a user's range is any text, or the fragment that tells its event type; that of
+    The detail of a user's range is any text, or the fragment with its event type; that of
     everything else is the inside of a JSON object, whose integers become columns.
     """
     texts = list(strings)

@@ -1,4 +1,4 @@
-"""The inputs of operators: from the bridge's encoding (see core_api.h) to the words of a trace."""
+"""Decodes the inputs of operators from the bridge's encoding (see core_api.h) to trace args."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     _SIZED,
 ) = range(10)
 
-_Value = tuple[object, object, str, str]  # dims, strides, type, what stands in the program
+_Value = tuple[object, object, str, str]  # dims, strides, type, concrete value
 _NOTHING: _Value = ([], [], "", "")
 
 
@@ -65,7 +65,7 @@ def fragment(encoded: bytes, type_names: Sequence[str]) -> str:
 
 
 class _Decoder:
-    """Reads one value after the other."""
+    """Reads values one after another."""
 
     def __init__(self, encoded: bytes, type_names: Sequence[str]) -> None:
         self._bytes = encoded
@@ -114,7 +114,7 @@ def _double_text(value: float) -> str:
 
 
 def scalar_text(value: object) -> str:
-    """Return a number as torch spells it; nothing for what is none."""
+    """Return a number as torch spells it; empty for anything else."""
     if isinstance(value, float):
         return _double_text(value)
     return str(value) if isinstance(value, int) else ""

@@ -1,4 +1,4 @@
-"""Ctrl-C at a bad moment: it waits until what must not be left half done is done."""
+"""Defers Ctrl-C while an operation that must not be left half done is running."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 class HeldInterrupts:
-    """While the block runs, a Ctrl-C waits for its end; a second one does not.
+    """Defers a Ctrl-C to the end of the block; a second one is not deferred.
 
-    Python runs signal handlers on the main thread: elsewhere the block is not disturbed anyway.
+    Python runs signal handlers on the main thread: on others the block is never interrupted.
     """
 
     def __enter__(self) -> Self:
-        """Take SIGINT, unless Python has no handler for it or it is already held."""
+        """Install our handler, unless Python has none for SIGINT or it is already deferred."""
         self._handler: Callable[[int, FrameType | None], Any] | None = None
         self._frame: FrameType | None = None
         self._is_pending = False
@@ -31,11 +31,11 @@ class HeldInterrupts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give SIGINT back, and let what came in between be heard."""
+        """Restore the handler, and call it if a Ctrl-C was deferred."""
         handler, self._handler = self._handler, None
         if handler is None:
             return
-        if signal.getsignal(signal.SIGINT) == self._note:  # else the program took it meanwhile
+        if signal.getsignal(signal.SIGINT) == self._note:  # else the program replaced it meanwhile
             signal.signal(signal.SIGINT, handler)
         frame, self._frame = self._frame, None
         if self._is_pending:

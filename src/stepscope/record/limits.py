@@ -1,4 +1,4 @@
-"""How much memory a recording may take, and what goes when that is too little."""
+"""How much memory a recording may take, and what is dropped when it needs more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SMALLEST_BYTES = 64 * 1024
 
 
 class Keep(Enum):
-    """Which events stay when a limit is met."""
+    """Which events are kept when the limit is reached."""
 
     OLDEST = "oldest"
     NEWEST = "newest"
@@ -17,13 +17,13 @@ class Keep(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryLimit:
-    """A bound on the recorder's buffers. What is dropped is counted, and every total says so."""
+    """A bound on the recorder's buffers. Dropped events are counted, and every total says so."""
 
     bytes: int
     keep: Keep = Keep.OLDEST
 
     def __post_init__(self) -> None:
-        """Refuse a bound that could not hold anything."""
+        """Reject a bound that is too small to hold anything."""
         if self.bytes < _SMALLEST_BYTES:
             raise ValueError(
                 f"a memory limit of {self.bytes} bytes is too small: "

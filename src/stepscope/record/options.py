@@ -1,4 +1,4 @@
-"""What can be asked of a recording beyond names and times; each costs something."""
+"""What can be recorded beyond names and times; each option adds overhead."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class StackMode(Enum):
 
     NONE = "none"
     OPERATORS = "operators"  # the frames in which an operator starts
-    CALLS = "calls"  # those, and every call with its time, but of functions in C by libraries
-    ALL_CALLS = "all-calls"  # those of functions in C by libraries, too
+    CALLS = "calls"  # those, and every call with its time, except C functions that libraries call
+    ALL_CALLS = "all-calls"  # C functions that libraries call, too
 
     def __bool__(self) -> bool:
         """Tell whether there is something to record."""
@@ -24,11 +24,11 @@ class StackMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Option(Generic[T]):
-    """One thing to ask for, declared by the source that understands it.
+    """One recording option, declared by the source that implements it.
 
-    ``stepscope run`` has the flag, where one is named: a switch for a bool that is off by default,
-    a choice for an enum, else a value of the default's type. Without a flag it asks for
-    ``run_default``, where that is given.
+    A ``flag`` makes it an option of ``stepscope run``: a switch for a bool that is off by
+    default, a choice for an enum, else a value of the default's type. Without a flag,
+    ``stepscope run`` uses ``run_default``, if given.
     """
 
     name: str
@@ -38,20 +38,20 @@ class Option(Generic[T]):
     run_default: T | None = None
 
 
-# What several sources understand.
-SHAPES = Option("shapes", False, "--shapes", "record operators' inputs, too")
-MEMORY = Option("memory", False, "--memory", "record allocations, too")
+# Options that several sources share.
+SHAPES = Option("shapes", False, "--shapes", "also record operator inputs")
+MEMORY = Option("memory", False, "--memory", "also record memory allocations")
 HOST = Option("host", True)  # the frameworks' operators
 DEVICE = Option("device", False, run_default=True)  # kernels and copies, where there is a device
-WORKERS = Option("workers", False, "--workers", "record DataLoader workers and other children, too")
+WORKERS = Option("workers", False, "--workers", "also record DataLoader workers and other children")
 SHARED_OPTIONS: tuple[Option[bool], ...] = (SHAPES, MEMORY, HOST, DEVICE, WORKERS)
 
 
 class RecordOptions:
-    """What is asked of one recording: the value of each option that was given, by its name."""
+    """The options of one recording: the value of each one that was given, by name."""
 
     def __init__(self, **values: object) -> None:
-        """Take the values; ``make_sources`` refuses a name that no source has declared."""
+        """Take the values; ``make_sources`` rejects a name that no source has declared."""
         self._values = values
 
     @property
@@ -60,13 +60,13 @@ class RecordOptions:
         return frozenset(self._values)
 
     def __getitem__(self, option: Option[T]) -> T:
-        """Return what was asked for, or the option's default."""
+        """Return the given value, or the option's default."""
         return self._values.get(option.name, option.default)  # type: ignore[return-value]
 
     def but(self, **values: object) -> RecordOptions:
-        """Return the same with some other values."""
+        """Return a copy with some values changed."""
         return RecordOptions(**{**self._values, **values})
 
     def __repr__(self) -> str:
-        """Show it as it was made."""
+        """Show the call that makes it."""
         return f"RecordOptions({', '.join(f'{k}={v!r}' for k, v in self._values.items())})"

@@ -1,4 +1,4 @@
-"""Attributes of other people's modules that are replaced while something records."""
+"""Monkey-patching: attributes of foreign modules that are replaced while recording."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class _Replaced:
 class Patches:
     """Replacements that several recordings share: made for the first, undone after the last.
 
-    Somebody who wraps ours in the meantime keeps it in their chain: it must work after the end,
-    too, and do nothing of its own where ``in_use`` is false.
+    Code that wraps a replacement in the meantime keeps calling it after the end: a replacement must
+    still work then, and only pass the call on while ``in_use`` is false.
     """
 
     def __init__(self, apply: Callable[[Patches], None]) -> None:
-        """Take what makes the replacements, by means of the methods below."""
+        """Take the function that makes the replacements with the methods below."""
         self.in_use = False
         self._apply = apply
         self._lock = threading.RLock()
         self._users = 0
         self._undo: list[Callable[[], None]] = []
-        self._left: dict[tuple[int, str], _Replaced] = {}  # in the chains of others
+        self._left: dict[tuple[int, str], _Replaced] = {}  # ours that other wrappers still call
         _all.add(self)
 
     def acquire(self) -> None:
@@ -65,9 +65,9 @@ class Patches:
                 self._undo_all()
 
     def wrap(self, owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-        """Set an attribute to what ``wrapper`` makes of it, until the end.
+        """Wrap an attribute with ``wrapper`` until the end.
 
-        One of ours that is still in somebody's chain is not wrapped again.
+        A replacement of ours that another wrapper still calls is not wrapped again.
         """
         left = self._left.pop((id(owner), name), None)
         if left is None or vars(owner).get(name, _MISSING) is left.before:
@@ -90,7 +90,7 @@ class Patches:
             setattr(it.owner, it.name, it.before)
 
     def replace_item(self, owner: MutableMapping[str, Any], key: str, value: Any) -> None:
-        """Set an item that is there until the end."""
+        """Set an existing item until the end."""
         before = owner[key]
         owner[key] = value
 
@@ -101,7 +101,7 @@ class Patches:
         self.on_undo(undo)
 
     def on_undo(self, undo: Callable[[], None]) -> None:
-        """Have something done at the end; what was asked for last is done first."""
+        """Register a callback for the end; the last one registered runs first."""
         with self._lock:
             self._undo.append(undo)
 
@@ -118,10 +118,10 @@ class Patches:
 
 
 class PatchesWhenImported:
-    """One recording's share in replacements that wait for a module to be imported."""
+    """One recording's use of replacements that wait for a module to be imported."""
 
     def __init__(self, module: str, patches: Patches) -> None:
-        """Remember both; nothing is imported."""
+        """Remember both without importing anything."""
         self._module = module
         self._patches = patches
         self._on = False
@@ -129,7 +129,7 @@ class PatchesWhenImported:
         self._hook = PostImport(module, self._imported)
 
     def start(self) -> None:
-        """Make the replacements now, or when the program has imported the module."""
+        """Make the replacements now, or once the program has imported the module."""
         self._on = True
         module = sys.modules.get(self._module)
         if module is None or getattr(module.__spec__, "_initializing", False):
@@ -138,7 +138,7 @@ class PatchesWhenImported:
             self._imported(module)
 
     def stop(self) -> None:
-        """Give up the share."""
+        """Release the replacements."""
         self._on = False
         self._hook.remove()
         if self._holds:

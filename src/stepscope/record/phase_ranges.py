@@ -1,4 +1,4 @@
-"""What the sources of phases share: functions that are ranges of a type of Paddle's."""
+"""Wrappers for the sources of phases: they record calls as ranges of a Paddle event type."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ DATALOADER = event_type_fragment(TracerEventType.Dataloader)
 
 
 def never() -> bool:
-    """Return False: nobody else marks this phase."""
+    """Return False: nothing else marks this phase."""
     return False
 
 
 class ByClass:
-    """Makes methods whose calls are ranges with the name of the object's class."""
+    """Wraps methods so that each call is a range named after the object's class."""
 
     def __init__(self, fragment: str, marked: Callable[[], bool]) -> None:
-        """Take who tells that somebody else marks them: then we do not."""
+        """Take a function that returns True while something else marks the calls."""
         self._fragment = fragment
         self._marked = marked
 
     def __call__(self, plain: _Function) -> _Function:
-        """Return a method that is a range around the plain one."""
+        """Return the method with a range around it."""
         fragment, marked = self._fragment, self._marked
 
         @functools.wraps(plain)
@@ -54,17 +54,17 @@ class ByClass:
 
 
 class Outermost:
-    """Makes functions ranges of one name: one that runs within another of them is no second one."""
+    """Wraps functions so that the outermost call is a range; nested calls add none."""
 
     def __init__(self, name: str, fragment: str, marked: Callable[[], bool]) -> None:
-        """Take what the ranges are called, and who tells that somebody else marks them."""
+        """Take the ranges' name, and a function that is True while something else marks them."""
         self._name = name
         self._fragment = fragment
         self._marked = marked
         self._here = _Here()
 
     def __call__(self, plain: _Function) -> _Function:
-        """Return a function that is a range around the plain one."""
+        """Return the function with a range around it."""
         name, fragment, marked, here = self._name, self._fragment, self._marked, self._here
 
         @functools.wraps(plain)

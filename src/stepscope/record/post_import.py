@@ -1,4 +1,4 @@
-"""Calls back when the program has imported a module."""
+"""Post-import hooks: a callback once the program has imported a module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PostImport(MetaPathFinder):
-    """Watches for one module; found, it calls back once the module has been executed."""
+    """Watches for one module, and calls back once it has been executed."""
 
     def __init__(self, module: str, then: Callable[[ModuleType], None]) -> None:
         """Watch nothing yet."""

@@ -1,4 +1,4 @@
-"""Ranges that are pushed and popped, as ITT and NVTX know them; a stack a thread."""
+"""Ranges that are pushed and popped, as in ITT and NVTX, with one stack per thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _telling = _Telling()
 
 
 def tell(function: Callable[..., object], *args: str) -> None:
-    """Call a tool's function, so that nobody takes it for a range of the program's own."""
+    """Call a tool's function, so that it is not recorded as the program's own range."""
     _telling.now = True
     try:
         function(*args)
@@ -33,7 +33,7 @@ def tell(function: Callable[..., object], *args: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """Somebody else who wants to hear of ranges."""
+    """Another tool that ranges are forwarded to."""
 
     push: Callable[[str], object]
     pop: Callable[[], object]
@@ -41,10 +41,10 @@ class Tool:
 
 
 class RangeStack(threading.local):
-    """The open ranges of each thread, recorded and told to a tool."""
+    """The open ranges of each thread, recorded and forwarded to a tool."""
 
     def __init__(self) -> None:
-        """Begin empty, on every thread that asks."""
+        """Begin with an empty stack on each thread."""
         self._open: list[tuple[record_function, Tool | None]] = []
 
     def push(self, message: str, tool: Tool | None = None) -> int:
@@ -53,7 +53,7 @@ class RangeStack(threading.local):
         if tool is not None:
             tell(tool.push, valid_text(message))
         recorded.__enter__()
-        # The tool may come or go before the end: who heard the beginning hears the end.
+        # The tool may change before the end: the one that got the push gets the pop.
         self._open.append((recorded, tool))
         return len(self._open) - 1
 
@@ -69,7 +69,7 @@ class RangeStack(threading.local):
 
 
 def mark(message: str, tool: Tool | None = None) -> None:
-    """Record a moment: a range without a length."""
+    """Record an instant: a range without a length."""
     with record_function(message):
         if tool is not None:
             tell(tool.mark, valid_text(message))
@@ -79,7 +79,7 @@ class Ranges:
     """The functions that ITT and NVTX have in common."""
 
     def __init__(self, find_tool: Callable[[], Tool | None]) -> None:
-        """Take how to find who else wants to hear of ranges; it is asked each time."""
+        """Take a function that finds the tool to forward to; it is called for each range."""
         self.stack = RangeStack()
         self._find_tool = find_tool
 
@@ -92,12 +92,12 @@ class Ranges:
         return self.stack.pop()
 
     def mark(self, msg: str) -> None:
-        """Record a moment."""
+        """Record an instant."""
         mark(msg, self._find_tool())
 
     @contextmanager
     def range(self, msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """Record a block, or a function as its decorator; arguments are filled in by str.format."""
+        """Record a block, or a decorated function; arguments are filled in by str.format."""
         self.range_push(_formatted(msg, args, kwargs))
         try:
             yield
@@ -106,7 +106,7 @@ class Ranges:
 
 
 def is_telling() -> bool:
-    """Tell whether a tool is hearing right now, on this thread, of what we recorded."""
+    """Return whether this thread is in a call that forwards one of our ranges to a tool."""
     return _telling.now
 
 

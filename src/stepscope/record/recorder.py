@@ -1,4 +1,4 @@
-"""The Recorder: sources and a window over the native buffers; every start to stop is a Trace."""
+"""The Recorder: sources and a window over the native buffers; start to stop makes a Trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Records what its sources see, whenever it is told to."""
+    """Records the events of its sources between start and stop."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Recorder:
         *,
         keep_cycles: bool = False,
     ) -> None:
-        """Take the sources; ``keep_cycles`` lets ``trace`` hold every cycle, not the last only."""
+        """Take the sources; with ``keep_cycles``, ``trace`` holds all cycles, not only the last."""
         self._sources = tuple(sources)
         self._limit = limit
         self._keep_cycles = keep_cycles
@@ -57,22 +57,22 @@ class Recorder:
         return self._window is not None and os.getpid() == self._pid
 
     def open(self) -> None:
-        """Let sources know that a run begins, and with it steps that may not be recorded."""
+        """Tell the sources that a run begins, which may have steps that are not recorded."""
         for source in self._sources:
             source.open()
 
     def close(self) -> None:
-        """Let them know that it has ended."""
+        """Tell the sources that the run has ended."""
         for source in self._sources:
             source.close()
 
     def prepare(self) -> None:
-        """Do everything slow, so that ``start`` is quick."""
+        """Do all slow work, so that ``start`` is quick."""
         for source in self._sources:
             source.prepare()
 
     def start(self) -> None:
-        """Begin a cycle; when a source cannot start, nothing is left on."""
+        """Begin a cycle; when a source cannot start, all others are stopped."""
         if self.active:
             raise RuntimeError("this profiler is already recording: stop it before it starts again")
         self._pid = os.getpid()
@@ -116,7 +116,7 @@ class Recorder:
             self._end_pause(_native.now_ns())
 
     def abandon(self) -> None:
-        """Leave nothing on after a failure."""
+        """Turn everything off after a failure."""
         window, self._window = self._window, None
         try:
             self._stop_sources()
@@ -125,7 +125,7 @@ class Recorder:
                 window.close()
 
     def note_thread_names(self) -> None:
-        """Remember what the threads that run now are called."""
+        """Remember the names of the threads that run now."""
         if self._window is not None:
             self._window.note_thread_names()
 

@@ -25,16 +25,16 @@ Schedule = Callable[[int], ProfilerAction]
 
 
 def as_action(state: Any, step: int, states: type[Enum] = ProfilerAction) -> ProfilerAction:
-    """Take what a schedule returned: our members, and the framework's own by their name.
+    """Convert what a schedule returned: our members, or the framework's own by name.
 
-    ``states`` is what the dialect calls the actions; the values are the same.
+    ``states`` is the dialect's enum of the actions; the values are the same.
     """
     if isinstance(state, ProfilerAction):
         return state
     if isinstance(state, Enum) and is_alike(state, states):
         if state.name in states.__members__:
             return ProfilerAction(states[state.name].value)
-        raise ValueError(f"the schedule returned {state!r} for step {step}: it is not known here")
+        raise ValueError(f"the schedule returned {state!r} for step {step}: no such state is known")
     raise TypeError(
         f"the schedule returned {state!r} for step {step}: it must return a {states.__name__}"
     )
@@ -75,8 +75,8 @@ def schedule(
         )
     if warmup == 0:
         warnings.warn(
-            "Profiler won't be using a warmup (warmup=0): the first recorded step pays for "
-            "starting to record",
+            "Profiler won't be using a warmup (warmup=0): the first recorded step includes the "
+            "overhead of starting to record",
             stacklevel=2,
         )
     return cycles(
@@ -98,7 +98,7 @@ def cycles(
     skip_first: int,
     skip_first_wait: bool = False,
 ) -> Schedule:
-    """Return what ``schedule`` returns, of arguments that were checked."""
+    """Return what ``schedule`` returns, for arguments that were already checked."""
     cycle = wait + warmup + active
 
     def action_at(step: int) -> ProfilerAction:

@@ -31,7 +31,7 @@ RECORD_AND_SAVE = ProfilerAction.RECORD_AND_SAVE
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a Session calls things, and what it does with a cycle that is cut short."""
+    """A dialect's names for a Session, and its handling of a cycle that is cut short."""
 
     states: type[Enum] = ProfilerAction  # the names of the actions; the values are theirs
     step_name: str = "ProfilerStep#"
@@ -43,7 +43,7 @@ TORCH = Dialect()
 
 
 class Session:
-    """Records what its sources see, as a schedule says, one Trace a cycle."""
+    """Records the events of its sources on a schedule, one Trace per cycle."""
 
     def __init__(
         self,
@@ -134,8 +134,8 @@ class Session:
         return as_action(self.schedule(step), step, self._dialect.states)
 
     def _go(self, before: ProfilerAction, after: ProfilerAction | None) -> None:
-        # A failing callback does not end the run: the moves after it are made, then it is heard.
-        # Anything else that fails does end it, with nothing left on.
+        # A failing callback does not end the run: the moves after it are made, then it raises.
+        # Any other failure ends the run, with everything turned off.
         failure: BaseException | None = None
         for move in self._transitions[before, after]:
             try:
@@ -151,7 +151,7 @@ class Session:
             raise failure
 
     def _give_up(self) -> None:
-        """Leave nothing on after a failure."""
+        """Turn everything off after a failure."""
         self.running = False
         self.recorder.abandon()
         self.recorder.close()
@@ -192,7 +192,7 @@ class Session:
         self._warn(RECORD, "this cycle's trace is kept, but on_trace_ready is not called")
 
     def _warn_delivered(self) -> None:
-        self._warn(RECORD, "this cycle's trace is handed to on_trace_ready all the same")
+        self._warn(RECORD, "this cycle's trace is still passed to on_trace_ready")
 
     def _warn(self, before: ProfilerAction, consequence: str) -> None:
         after = self.action if self.running else NONE
@@ -206,7 +206,7 @@ class Session:
         return self._dialect.states(action.value).name
 
 
-# The moves, as the tables call them.
+# The moves under the names that the tables use.
 _prepare = Session._prepare
 _record = Session._record
 _save = Session._save

@@ -1,4 +1,4 @@
-"""Slices that a source keeps itself, when they are few."""
+"""A table of slices for a source that collects only a few itself."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SliceTable:
         self._rows.append(row)
 
     def captured(self) -> Captured:
-        """Return all as columns; there must be one at least."""
+        """Return all as columns; there must be at least one."""
         import numpy as np
 
         from stepscope.record.capture import thread_track

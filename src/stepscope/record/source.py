@@ -1,4 +1,4 @@
-"""What a source of events is, and the registry of those that there are."""
+"""The interface of a source of events, and the registry of all sources."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class Stage(IntEnum):
-    """When a source starts and stops, among the others; within a stage as they were registered."""
+    """The order in which sources start, and in reverse stop; within a stage, as registered."""
 
-    DEVICE = 0  # first: an operator that is recorded may launch work
+    DEVICE = 0  # first: a recorded operator may launch device work
     OPERATORS = 1
     RANGES = 2
-    PYTHON = 3  # after those that start by calls in Python: they are not the program's
-    PROCESSES = 4  # children are told to record when all is on here
+    PYTHON = 3  # after those that start by Python calls, which are not the program's
+    PROCESSES = 4  # child processes start when everything here is on
 
 
 class Source(ABC):
@@ -36,23 +36,23 @@ class Source(ABC):
 
     name: str
     stage: ClassVar[Stage] = Stage.RANGES
-    when: ClassVar[Option[Any] | None] = None  # it is wanted where this is asked for; None: always
-    options: ClassVar[tuple[Option[Any], ...]] = ()  # what else it understands, and nobody else
+    when: ClassVar[Option[Any] | None] = None  # the option that enables it; None: always
+    options: ClassVar[tuple[Option[Any], ...]] = ()  # further options that only it reads
 
-    lost: int = 0  # events that it saw and could not keep
-    devices: Sequence[Mapping[str, Any]] = ()  # what it knows of the machine's devices
+    lost: int = 0  # events that it dropped
+    devices: Sequence[Mapping[str, Any]] = ()  # what it knows about the machine's devices
     code_folders: Sequence[str] = ()  # where the files are that its stacks name
 
     @classmethod
     def made_for(cls, _options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one, as the options ask; ``limit`` is what it may keep of its own."""
+        """Make one for the options; ``limit`` bounds what it keeps itself."""
         return cls()
 
-    def open(self) -> None:  # noqa: B027 - few have to do with it
-        """Hear that a run begins, with steps that may not be recorded; asked again, do nothing."""
+    def open(self) -> None:  # noqa: B027 - few need it
+        """Prepare for a run, whose steps may not all be recorded; a second call does nothing."""
 
     def prepare(self) -> None:  # noqa: B027
-        """Do everything slow, so that ``start`` is quick."""
+        """Do all slow work, so that ``start`` is quick."""
 
     @abstractmethod
     def start(self) -> None:
@@ -67,10 +67,10 @@ class Source(ABC):
         return None
 
     def close(self) -> None:  # noqa: B027
-        """Hear that the run has ended; asked again, do nothing."""
+        """Clean up after the run; a second call does nothing."""
 
     def describe(self) -> str:
-        """Say in a few words what is used, and why; nothing where there is nothing to say."""
+        """Return in a few words what is used, and why; empty when there is nothing to say."""
         return ""
 
     def overhead_ns(self) -> float:
@@ -83,7 +83,7 @@ SOURCES: Registry[Callable[[], Iterable[type[Source]]]] = Registry(early=True)
 
 
 def known_options() -> dict[str, Option[Any]]:
-    """Return all that can be asked for, by name."""
+    """Return all options by name."""
     options = list(SHARED_OPTIONS)
     for source in _sources():
         options += [*([source.when] if source.when else []), *source.options]
@@ -93,16 +93,16 @@ def known_options() -> dict[str, Option[Any]]:
 def make_sources(
     options: RecordOptions | None = None, limit: MemoryLimit | None = None
 ) -> list[Source]:
-    """Return the sources that the options ask for, in the order in which they start.
+    """Return the sources that the options enable, in the order in which they start.
 
-    A framework that is not imported is waited for. ``limit`` holds for what each source, and each
-    child process, keeps.
+    Sources of a framework that is not imported yet wait for it. ``limit`` applies to each source
+    and to each child process.
     """
     options = options or RecordOptions()
     known = known_options()
     if unknown := sorted(options.names - known.keys()):
         raise TypeError(
-            f"{unknown[0]!r} is no option of a recording; there are {', '.join(sorted(known))}"
+            f"{unknown[0]!r} is not a recording option; use one of {', '.join(sorted(known))}"
         )
     return [
         source.made_for(options, limit)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def with_stacks(strings: Strings, numbers: UInt32) -> tuple[Strings, Stacks, UInt32]:
     """Return the strings with those of the frames, the table, and each slice's row in it.
 
-    ``numbers`` are the recorder's: they have a meaning until ``_native.clear_stacks()``.
+    ``numbers`` are the recorder's: they are valid until ``_native.clear_stacks()``.
     """
     rows, parent, frame, texts = _native.stack_table(numbers)
     # Row 0 is the empty stack, and string 0 is the empty text; the rest is put behind ours.

@@ -1,4 +1,4 @@
-"""What the threads of this process are called, also those that end before anybody asks."""
+"""The names of this process's threads, including those that end before they are queried."""
 
 from __future__ import annotations
 

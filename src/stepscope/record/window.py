@@ -1,4 +1,4 @@
-"""A window over the recorder: from its opening to close() it sees every event of every thread."""
+"""A window over the recorder: until close() it gets every event of every thread."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _CALIBRATION_ROUNDS = 2_000
 
 
 class Window:
-    """One open window. Several may be open at once; each gets all that happens while it is.
+    """One open window. Several may be open at once; each gets all events while it is.
 
-    Nothing here imports NumPy: a program that is being profiled may want to set it up first.
+    Nothing here imports NumPy: the profiled program may want to configure it first.
     """
 
     def __init__(self, limit: MemoryLimit | None = None) -> None:
@@ -30,15 +30,15 @@ class Window:
         self.note_thread_names()
 
     def restart(self) -> None:
-        """Let the window begin now."""
+        """Make the window begin now."""
         _native.restart_window(self._id)
 
     def note_thread_names(self) -> None:
-        """Remember what the threads that run now are called: a thread that ends takes it along."""
+        """Remember the names of the threads that run now: a thread's name is gone when it ends."""
         self._names.update(thread_names())
 
     def close(self) -> Recorded:
-        """Close it and take what it saw."""
+        """Close it and return its events."""
         self.note_thread_names()
         columns = _native.close_window(self._id)
         STARTED_THREADS.release()
@@ -50,7 +50,7 @@ class Window:
 
 
 def range_overhead_ns() -> float:
-    """Return the calibrated cost of one range; 0 while somebody would record the calibration."""
+    """Return the calibrated cost of one range; 0 while a recording would include it."""
     return 0.0 if _native.recording() else _calibrated_ns()
 
 

@@ -45,7 +45,7 @@ class Layout:
     time_unit: str | None = None  # None: each time in the unit that suits it
 
     def __post_init__(self) -> None:
-        """Refuse a unit that no time can be shown in."""
+        """Reject an unknown unit."""
         if self.time_unit is not None and self.time_unit not in _US_PER_UNIT:
             units = ", ".join(_US_PER_UNIT)
             raise ValueError(
@@ -112,7 +112,7 @@ def size_text(size: int) -> str:
 
 
 def sorted_rows(rows: Averages, sort_by: str | None) -> NDArray[np.intp]:
-    """Return row indices, the largest first, equal ones as they stood; as they stand for None."""
+    """Return row indices, the largest first, ties in their old order; unsorted for None."""
     if sort_by is None:
         return np.arange(len(rows))
     column = sort_by
@@ -320,6 +320,6 @@ def _losses(losses: Losses) -> list[str]:
     limit = units.size_text(losses.limit_bytes) if losses.limit_bytes else "given"
     which = f"the {losses.policy} ones" if losses.policy else "some"
     return [
-        f"{losses.events:,} events were dropped, {which}: recording reached its limit of memory"
-        f" ({limit}). The numbers above leave them out."
+        f"{losses.events:,} events were dropped, {which}: recording reached its memory limit"
+        f" ({limit}). The numbers above exclude them."
     ]

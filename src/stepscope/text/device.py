@@ -47,7 +47,7 @@ REASON_TEXTS = {
 
 
 def kernel_name_text(name: str) -> str:
-    """Return a kernel's name without what all names have in common and what it is called with."""
+    """Return a kernel's name without its common prefixes and its parameter list."""
     short = _NOISE.sub("", name)
     cut = _argument_list(short)
     return printable(short[:cut])
@@ -104,7 +104,7 @@ def step_text(rows: StepBusy, row_limit: int = -1) -> str:
 
 
 def idle_text(rows: DeviceIdle, windows_ns: Int64) -> str:
-    """Lay out why devices were idle: a row a reason that occurred."""
+    """Lay out why devices were idle: one row per reason that occurred."""
     reasons = [reason for reason in IdleReason if rows.parts_ns[:, reason].any()]
     columns = [_words("Idle", [REASON_TEXTS[reason] for reason in reasons] + ["in all"])]
     for i, device in enumerate(rows.device):
@@ -176,7 +176,7 @@ def delay_text(rows: LaunchDelays, row_limit: int) -> str:
 
 
 def kernel_text(rows: KernelTable, row_limit: int, *, details: bool = True) -> str:
-    """Lay out the kernels that took longest; ``details`` are their shape and what they occupy."""
+    """Lay out the kernels that took longest; ``details`` adds launch shape and occupancy."""
     shape = [
         *([_words("Grid", rows.grid)] if any(rows.grid) else []),
         *([_words("Block", rows.block)] if any(rows.block) else []),
@@ -214,14 +214,14 @@ def copy_text(rows: CopyTable, row_limit: int = -1) -> str:
             *_optional("Size unknown", rows.untold, _count),
             _numbers("Time", rows.busy_ns, _time),
             Column("Bandwidth", [_rate(rate) for rate in rows.bytes_per_second]),
-            _numbers("Beside kernels", rows.hidden_ns, _time),
+            _numbers("Overlapped", rows.hidden_ns, _time),
             _shares("%", rows.hidden_ns, rows.busy_ns),
         ],
     )
 
 
 def communication_text(rows: CommunicationOverlap) -> str:
-    """Lay out communication beside compute."""
+    """Lay out how communication overlaps compute."""
     return _text(
         rows.device,
         -1,
@@ -260,7 +260,7 @@ def collective_text(rows: CollectiveTable, row_limit: int = -1) -> str:
 
 
 def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
-    """Lay out what operators achieved, beside the ``peak`` of the device where it is known."""
+    """Lay out the FLOP/s of operators, against the device's ``peak`` where it is known."""
     rates = rows.flops_per_second.tolist()
     return _text(
         rows.operator,

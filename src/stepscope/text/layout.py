@@ -1,4 +1,4 @@
-"""Tables of text: ours, torch.profiler's and Paddle's are laid out by this."""
+"""The layout of text tables: ours, torch.profiler's and Paddle's."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Columns of some widths, a gap after each; a text that is wider stands over."""
+    """Columns of given widths, with a gap after each; a wider text overflows."""
 
     widths: tuple[int, ...]
-    is_left: tuple[bool, ...] = ()  # for each column; without: all are on the left
+    is_left: tuple[bool, ...] = ()  # for each column; empty: all are left-aligned
 
     @property
     def rule(self) -> str:
@@ -43,7 +43,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading and a text a row; words stand on the left of their column, numbers on the right."""
+    """A heading and one text per row; words are left-aligned, numbers right-aligned."""
 
     header: str
     cells: list[str]
@@ -51,7 +51,7 @@ class Column:
 
 
 def text_lines(columns: Sequence[Column], max_width: int) -> list[str]:
-    """Lay columns out as wide as what they hold, no column wider than ``max_width``."""
+    """Lay columns out as wide as their content, no column wider than ``max_width``."""
     widths = [min(max(map(len, (c.header, *c.cells))), max_width) for c in columns]
     layout = Layout(tuple(widths), tuple(column.is_text for column in columns))
     rows = zip(*(column.cells for column in columns), strict=True)

@@ -47,7 +47,7 @@ def module_table_text(
 
 
 def export_module_table(rows: ModuleTable, path: str | os.PathLike[str]) -> None:
-    """Write the table as its name ends: ``.csv``, ``.json``, ``.txt``, each also with ``.gz``."""
+    """Write the table in the format of the suffix: ``.csv``, ``.json``, ``.txt``, also ``.gz``."""
     stem = os.fspath(path).lower().removesuffix(".gz")
     for suffix, render in _RENDERERS.items():
         if stem.endswith(suffix):
@@ -55,7 +55,7 @@ def export_module_table(rows: ModuleTable, path: str | os.PathLike[str]) -> None
                 file.write(render(rows).encode("utf-8", "replace"))
             return
     known = ", ".join(_RENDERERS)
-    raise ExportError(f"{os.fspath(path)}: no table can be written so; use one of {known}")
+    raise ExportError(f"{os.fspath(path)}: unknown table format; use one of {known}")
 
 
 def _csv(rows: ModuleTable) -> str:
@@ -79,7 +79,7 @@ def _order(rows: ModuleTable, sort_by: str | None) -> list[int]:
     column = getattr(rows, sort_by, None)
     if not isinstance(column, np.ndarray):
         raise AttributeError(
-            f"sort_by {sort_by!r} is no column of numbers; use total_ns, self_ns, forward_ns, "
+            f"sort_by {sort_by!r} is not a numeric column; use total_ns, self_ns, forward_ns, "
             "backward_ns, calls, operators, device_ns, memory_bytes, flops or parameters"
         )
     return [int(i) for i in np.argsort(-column, kind="stable")]
@@ -135,7 +135,7 @@ def _label(rows: ModuleTable, row: int, indents: list[int] | None) -> str:
 
 
 def _indents(rows: ModuleTable) -> list[int]:
-    """Return below how many other rows each stands; a ModuleList, called by nobody, has no row."""
+    """Return how many rows each is nested in; a ModuleList, which is never called, has none."""
     places = set(zip(rows.model, rows.name, strict=True))
 
     def ancestors(model: str, name: str) -> int:

@@ -1,1 +1,1 @@
-"""The Trace: the one noun in the middle. Sources and readers make it, everything else reads it."""
+"""The Trace, the central data model: sources and readers make it, everything else reads it."""

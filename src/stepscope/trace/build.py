@@ -1,4 +1,4 @@
-"""From the tables of a source or a reader to a Trace: order, kinds, nesting, steps."""
+"""Builds a Trace from the tables of a source or a reader: order, kinds, nesting, steps."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def tied_to_slices(memory: Memory, slices: Slices) -> Memory:
 
 
 def _engine_ties(slices: Slices, parent: Int32) -> dict[str, Any]:
-    """Let the engine's slice around a backward function be tied to the forward operator, too."""
+    """Also tie the engine's slice around a backward function to the forward operator."""
     sequence, forward_thread = slices.sequence, slices.forward_thread
     inner = np.flatnonzero((slices.flags & SliceFlags.BACKWARD != 0) & (parent != NO_PARENT))
     inner = inner[(sequence[inner] >= 0) & (sequence[parent[inner]] == NO_SEQUENCE)]
@@ -128,7 +128,7 @@ def _steps(slices: Slices, kind: UInt8, strings: Strings) -> Int32:
 
 
 def step_at(time_ns: Int64, start_ns: Int64, end_ns: Int64, numbers: Int32) -> Int32:
-    """Return the number of the step that each moment lies in; steps stand in order of start."""
+    """Return the number of the step that each moment lies in; steps are in order of start."""
     if not len(start_ns):
         return np.full(len(time_ns), NO_STEP, np.int32)
     at = np.searchsorted(start_ns, time_ns, side="right") - 1

@@ -1,4 +1,4 @@
-"""What a trace says of the process that was recorded."""
+"""A trace's description of the recorded process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def describe_process(
     devices: Sequence[Mapping[str, Any]] = (),
     code_folders: Sequence[str] = (),
 ) -> TraceInfo:
-    """Describe this process, as a trace of it that ends now needs it."""
+    """Describe this process for a trace that ends now."""
     rank, world_size = _rank()
     return TraceInfo(
         producer=PRODUCER,

@@ -1,4 +1,4 @@
-"""What a trace says of the devices that worked in it."""
+"""A trace's description of its devices."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One device; what is not known is 0 or empty."""
+    """One device; unknown values are 0 or empty."""
 
     id: int
     name: str
     memory_bytes: int = 0
     multiprocessors: int = 0
     compute_capability: tuple[int, int] = (0, 0)
-    properties: Mapping[str, Any] = field(default_factory=dict)  # all of it, in Kineto's words
+    properties: Mapping[str, Any] = field(default_factory=dict)  # everything, under Kineto's names
 
 
 def devices_of(info: TraceInfo) -> tuple[Device, ...]:

@@ -1,15 +1,15 @@
-"""Paddle's words for what an event is; a Trace of Paddle has them as categories."""
+"""Paddle's event types; a Trace of Paddle has them as categories."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-# The key under which a range's own arguments hold one of the words: ``"Event type": "Forward"``.
+# The key of the event type in a range's own arguments: ``"Event type": "Forward"``.
 EVENT_TYPE_KEY = "Event type"
 
 
 class TracerEventType(IntEnum):
-    """What an event is, as Paddle numbers it."""
+    """Paddle's event types with Paddle's numbers."""
 
     Operator = 0
     Dataloader = 1
@@ -31,5 +31,5 @@ class TracerEventType(IntEnum):
 
 
 def event_type_fragment(event_type: TracerEventType) -> str:
-    """Return what makes a range one of that type, as the inside of a JSON object."""
+    """Return the argument that gives a range that type, as the inside of a JSON object."""
     return f'"{EVENT_TYPE_KEY}": "{event_type.name}"'

@@ -1,4 +1,4 @@
-"""The Trace as data frames: ids spelled out, one row a slice.
+"""The Trace as data frames: ids spelled out, one row per slice.
 
 Texts are Polars categoricals made from the codes that the trace holds, so that a million rows cost
 no Python object.
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def slices_frame(trace: Captured, args: Iterable[str] = ()) -> pl.DataFrame:
-    """Return one row a slice, in the trace's order; ``docs/trace.md`` tells what its columns mean.
+    """Return one row per slice, in the trace's order; ``docs/trace.md`` explains the columns.
 
-    Ids are spelled out: ``pid``, ``tid``, ``process`` and ``thread`` stand for the track, and each
+    Ids are spelled out: ``pid``, ``tid``, ``process`` and ``thread`` replace the track, and each
     flag is a column of its own. Where a column has no value it is null. Each key of ``args`` adds a
     column with that integer argument.
     """

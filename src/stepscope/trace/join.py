@@ -1,4 +1,4 @@
-"""Several captures, or several traces, as one: strings, tracks, stacks and clocks put together."""
+"""Joins several captures or traces into one, with their strings, tracks, stacks and clocks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Common:
 def merge_parts(parts: Sequence[Captured]) -> Captured:
     """Join what the sources of one recording captured; a thread that two of them saw is one track.
 
-    They share the clock and all numbers, so that rows only move below each other.
+    They share the clock and all numbers, so that rows are only concatenated.
     """
     parts = [part for part in parts if _has_rows(part) or part is parts[0]]
     if len(parts) == 1:
@@ -82,7 +82,7 @@ def join_traces(traces: Sequence[Trace]) -> Trace:
 
     Threads of one process are the same tracks in all its traces. The numbers by which events of
     one process refer to each other (sequence, correlation, flow and external ids) are moved apart
-    between processes. What is nested stays as it is; slices of a trace without steps get the number
+    between processes. Nesting does not change; slices of a trace without steps get the number
     of the step in which they started in one with steps.
     """
     if not traces:
@@ -150,10 +150,10 @@ def _order(traces: Sequence[Trace], shifts_ns: Sequence[int]) -> tuple[UInt32, U
 
 
 def _clock_shift_ns(first: TraceInfo, other: TraceInfo) -> int:
-    """Return what makes a time of ``other`` one of ``first``.
+    """Return what to add to a time of ``other`` to get one of ``first``.
 
     All recordings of one machine share its clock. Their offsets to wall time were measured at
-    different moments and differ by a little; only a restart lets them differ by much.
+    different moments and differ by a little; only a reboot makes them differ by much.
     """
     apart_ns = other.wall_offset_ns - first.wall_offset_ns
     recorded_here = first.producer == other.producer == PRODUCER and first.host == other.host
@@ -165,7 +165,7 @@ def _process(trace: Trace) -> _Process:
 
 
 def _link_offsets(traces: Sequence[Trace]) -> list[int]:
-    """Return what moves the numbers of each process out of the way of all others'."""
+    """Return the offset that keeps each process's numbers apart from all others."""
     processes = [_process(trace) for trace in traces]
     rank = {process: n for n, process in enumerate(dict.fromkeys(processes))}
     stride = 1 + max(
@@ -239,7 +239,7 @@ def _with_steps(traces: Sequence[Trace], shifts_ns: Sequence[int]) -> list[Slice
 
 
 def _info(infos: Sequence[TraceInfo], shifts_ns: Sequence[int]) -> TraceInfo:
-    """Say of the whole what its parts say; where they differ, the first is heard."""
+    """Combine the parts' info; where they differ, the first wins."""
     return replace(
         infos[0],
         start_ns=min(info.start_ns + by for info, by in zip(infos, shifts_ns, strict=True)),

@@ -1,4 +1,4 @@
-"""What slices and blocks of memory are: the words of every tool, brought to one set of kinds."""
+"""The kinds of slices and memory blocks: every tool's categories mapped to one set."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SliceFlags(IntFlag):
 
 
 class MemoryOwner(IntEnum):
-    """What a block of memory holds, as far as the program told."""
+    """What a block of memory holds, as far as the program reported it."""
 
     PARAMETER = 1
     GRADIENT = 2
@@ -92,7 +92,7 @@ _KIND_OF_CATEGORY = {
 
 
 def kind_of_category(category: str) -> SliceKind:
-    """Return what a tool's word for an event means."""
+    """Return the kind that a tool's category stands for."""
     return _KIND_OF_CATEGORY.get(category.lower(), SliceKind.OTHER)
 
 

@@ -1,7 +1,7 @@
 """The Trace: what every source fills, every analysis reads and every renderer writes.
 
 Events are rows of NumPy columns, never Python objects. The columns are stated in
-``trace/schema.py``; this module has the Trace itself, and the names that go with it.
+``trace/schema.py``; this module has the Trace itself, and re-exports the related names.
 """
 
 from __future__ import annotations
@@ -95,11 +95,11 @@ class Trace(Captured):
 
     @property
     def losses(self) -> Losses:
-        """Return what could not be kept."""
+        """Return how much was dropped, and why."""
         return self.info.losses
 
     def devices(self) -> tuple[Device, ...]:
-        """Return what is known of the devices, of our recordings and of foreign files alike."""
+        """Return what is known about the devices, in our recordings and in foreign files alike."""
         return devices_of(self.info)
 
     def to_polars(self) -> polars.DataFrame:
@@ -151,7 +151,7 @@ def save_trace(
 
 
 def with_info(captured: Captured, info: TraceInfo) -> Trace:
-    """Return the Trace of tables that are in order, and of what is known of them."""
+    """Return a Trace of tables that are already ordered, and of its info."""
     return Trace(
         captured.slices,
         captured.tracks,
@@ -164,5 +164,5 @@ def with_info(captured: Captured, info: TraceInfo) -> Trace:
     )
 
 
-# Whoever can draw a trace for a notebook; the report does.
+# Functions that render a trace for a notebook; the report adds one.
 NOTEBOOK: Registry[Callable[[Trace], str]] = Registry()

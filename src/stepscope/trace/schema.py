@@ -84,7 +84,7 @@ class Slices(Table):
         transient=True,
     )  # fmt: skip
     args: Args = arguments("its arguments", links=("External id",))
-    fields: Args = arguments("what stood beside the arguments in a foreign trace")
+    fields: Args = arguments("other fields of the event in a foreign trace")
     added: Mapping[str, NDArray[Any]] = added_columns()
 
     @property
@@ -172,7 +172,7 @@ class Owners(Table):
 class Track:
     """One line of the timeline: a thread of a process, or a stream of a device."""
 
-    pid: str  # as the tool wrote it: most are numbers, foreign traces hold words too
+    pid: str  # as the tool wrote it: mostly numbers, but foreign traces also have words
     tid: str
     process_name: str = ""
     thread_name: str = ""
@@ -184,7 +184,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """What was seen but could not be kept, and why."""
+    """Events that were dropped, and why."""
 
     events: int = 0
     policy: str = ""  # "newest" or "oldest" were dropped
@@ -204,10 +204,10 @@ class TraceInfo:
     rank: int | None = None
     world_size: int | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)  # what each says of itself
+    sources: Mapping[str, str] = field(default_factory=dict)  # how each describes itself
     losses: Losses = field(default_factory=Losses)
     overhead_ns: float = 0.0  # calibrated cost of recording one event
-    devices: Sequence[Mapping[str, Any]] = ()  # in Kineto's words; see Trace.devices()
+    devices: Sequence[Mapping[str, Any]] = ()  # under Kineto's names; see Trace.devices()
     code_folders: Sequence[str] = ()  # where the files that frames name were imported from
     anomalies: Mapping[str, int] = field(default_factory=dict)  # odd things met, and how many
     user: Mapping[str, Any] = field(default_factory=dict)  # the user's, or a foreign file's
@@ -217,8 +217,8 @@ class TraceInfo:
 class Captured:
     """The tables of a trace.
 
-    As the recorder, a source or a reader fills them, rows stand in any order and derived columns
-    are absent; ``build`` makes a Trace of that.
+    As filled by the recorder, a source or a reader, rows are in any order and derived columns are
+    absent; ``build`` makes a Trace from that.
     """
 
     slices: Slices

@@ -2,7 +2,7 @@
 
 ``slices.arrow`` and ``marks.arrow`` hold the events, ``integers.arrow`` their sparse integer
 arguments in long form (``row_step`` and ``value_step`` summed up give row and value),
-``tracks.arrow`` the timelines, and ``meta.json`` where it all comes from.
+``tracks.arrow`` the timelines, and ``meta.json`` the ``TraceInfo``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SaveError(StepscopeError):
 
 
 def is_stored_trace(path: str | os.PathLike[str]) -> bool:
-    """Tell whether ``path`` is a folder that ``save`` wrote, of whatever version."""
+    """Return whether ``path`` is a folder that ``save`` wrote, in any version."""
     try:
         return bool(_read_meta(Path(path))["format"] == FORMAT)
     except TraceReadError:

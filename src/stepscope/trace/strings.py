@@ -1,4 +1,4 @@
-"""Interned strings, decoded when somebody looks."""
+"""Interned strings, decoded on first use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Strings(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[str]: ...
     def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        """Decode one string, or a run of them."""
+        """Decode one string, or a slice of them."""
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         if self._decoded is not None:

@@ -1,4 +1,4 @@
-"""Tables of columns: how a column is stated, and the row operations, which exist once.
+"""Tables of columns: how a column is declared, and the row operations for every table.
 
 A table is a frozen dataclass whose fields are made by ``column`` and ``arguments``. Everything that
 must know the columns (building, joining, storing, data frames, the report's page, the docs) asks
@@ -28,7 +28,7 @@ UInt8 = NDArray[np.uint8]
 
 
 class Role(Enum):
-    """What the numbers of a column refer to, and so what becomes of them when rows move."""
+    """What the numbers of a column refer to, and so how they change when rows move."""
 
     VALUE = "value"  # nothing: they stay
     TIME = "time"  # ns on the trace's clock
@@ -41,7 +41,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What is known of a column, beside its name."""
+    """The properties of a column, besides its name."""
 
     meaning: str
     dtype: type[np.generic] | None = None  # None: key-value pairs, see Args
@@ -70,7 +70,7 @@ def column(  # the signature is Column's, so that a table reads as a list of col
     absent: int | None = None,
     **more: Any,
 ) -> Any:
-    """State a column of a table; ``absent`` is what stands for no value, where that may be."""
+    """Declare a column of a table; ``absent`` is the number for "no value", if there is one."""
     known = Column(meaning, dtype, role, **more)
     if absent is not None:
         known = replace(known, absent=absent, may_be_absent=True)
@@ -80,12 +80,12 @@ def column(  # the signature is Column's, so that a table reads as a list of col
 
 
 def added_columns() -> Any:
-    """State the place of columns that are registered from outside; every table ends with it."""
+    """Declare where columns registered from outside are held; every table ends with this."""
     return field(default_factory=dict, kw_only=True, repr=False)
 
 
 def arguments(meaning: str, *, links: tuple[str, ...] = ()) -> Any:
-    """State the key-value pairs of a table's rows."""
+    """Declare the key-value pairs of a table's rows."""
     return field(default_factory=Args, metadata={_KEY: Column(meaning, links=links)})
 
 
@@ -148,7 +148,7 @@ class Args:
 
     @staticmethod
     def concat(parts: Sequence[Args], lengths: Sequence[int]) -> Args:
-        """Put the pairs of tables with so many rows under each other."""
+        """Concatenate the pairs of tables with these numbers of rows."""
         found: dict[str, list[IntColumn]] = {}
         for part, first in zip(parts, accumulate([0, *lengths]), strict=False):
             for key, column in part.integers.items():
@@ -226,7 +226,7 @@ class Table:
 
     @classmethod
     def columns(cls) -> Mapping[str, Column]:
-        """Return what is known of each column, by its name, in order."""
+        """Return the properties of each column by its name, in order."""
         return {**_stated(cls), **_ADDED.get(cls, {})}
 
     @classmethod
@@ -261,7 +261,7 @@ class Table:
 
     @classmethod
     def concat(cls, tables: Sequence[Self]) -> Self:
-        """Put tables under each other."""
+        """Concatenate tables."""
         lengths = [len(table) for table in tables]
 
         def joined(name: str, known: Column) -> Any:
@@ -345,7 +345,7 @@ def add_column(table: type[Table], name: str, known: Column) -> None:
 
 
 def remove_column(table: type[Table], name: str) -> None:
-    """Take back ``add_column``."""
+    """Undo ``add_column``."""
     del _ADDED[table][name]
 
 

@@ -1,8 +1,8 @@
-"""The tables of a Trace as those of its files, and back, without loss.
+"""Converts the tables of a Trace to those of its files and back, without loss.
 
-Texts stand in the tables themselves, dictionary-coded, so that each file can be read on its own.
-What is derived (nesting, self time, steps) is stored too: it costs 2 % of the JSON's size, and
-whoever reads the files without Stepscope needs it.
+Texts are in the tables themselves, dictionary-coded, so that each file can be read on its own.
+Derived columns (nesting, self time, steps) are stored too: they cost 2 % of the JSON's size, and
+readers of the files without Stepscope need them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def tables_of(captured: Captured) -> dict[str, pl.DataFrame]:
 
 
 def captured_of(tables: Mapping[str, pl.DataFrame]) -> Captured:
-    """Return what ``tables_of`` took apart; a column that a file does not have is absent."""
+    """Undo ``tables_of``; a column that a file does not have is absent."""
     texts = _Texts()
     integers = _integer_columns(tables["integers"])
     found = {
@@ -97,7 +97,7 @@ def _integers_table(captured: Captured) -> pl.DataFrame:
     """Return the sparse integer columns in long form, one after the other.
 
     Rows and values are stored as differences from the one before, within each table and key: ids
-    that count upwards then cost next to nothing. A cumulative sum over the group restores them.
+    that count upwards then take almost no space. A cumulative sum over the group restores them.
     """
     columns = [
         (f"{table}.{name}", valid_text(key), column)

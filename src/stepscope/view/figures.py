@@ -1,4 +1,4 @@
-"""The few numbers that tell one trace from another in a list."""
+"""The key figures that distinguish traces in a list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the list shows of a trace; None where the trace does not tell."""
+    """What the list shows of a trace; None where the trace does not have it."""
 
     events: int
     lost_events: int

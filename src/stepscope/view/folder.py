@@ -1,4 +1,4 @@
-"""Which traces a folder holds: found by name and by their first bytes, whole, within bounds.
+"""Finds the complete traces of a folder, by name and by their first bytes, within bounds.
 
 Links are not followed, so nothing outside of the folder is ever opened.
 """
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MAX_DEPTH = 5  # folders below the one that is shown
-MAX_ENTRIES = 20_000  # names looked at, of whatever
+MAX_ENTRIES = 20_000  # entries scanned, of any kind
 MAX_TRACES = 500
 
 _SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz")
 _NEVER_TRACES = frozenset({"__pycache__", "node_modules", "site-packages"})
 _SECOND_NS = 1_000_000_000
-# A writer that was silent for so long has ended ...
+# A writer that wrote nothing for so long has ended ...
 _SILENT_NS = 2 * _SECOND_NS
-# ... and a file without its end will not get one any more.
+# ... and an incomplete file will not be completed any more.
 _GIVEN_UP_NS = 60 * _SECOND_NS
 _TAIL_BYTES = 256
-_HEAD_BYTES = 64 << 10  # torch's metadata stands before the events
+_HEAD_BYTES = 64 << 10  # torch's metadata is before the events
 _SIGNS_OF_EVENTS = (b'"traceEvents"', b'"ph"')
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A trace as it stands on disk; another size or time is another trace."""
+    """A trace on disk; a different size or time makes it a different trace."""
 
     name: str  # its path below the folder, with slashes
     written_ns: int  # Unix time
@@ -55,16 +55,16 @@ class Listing(NamedTuple):
 
 
 class Folder:
-    """A folder, looked through again and again; what is known of a file is not read again."""
+    """A folder that is scanned repeatedly; known files are not read again."""
 
     def __init__(self, root: Path, now_ns: Callable[[], int] = time.time_ns) -> None:
-        """Look at ``root``, which exists; the clock tells Unix time."""
+        """Take ``root``, which exists; the clock returns Unix time."""
         self.root = root.resolve(strict=True)
         self._now_ns = now_ns
         self._is_trace: dict[Found, bool] = {}
 
     def listing(self) -> Listing:
-        """Return all traces that are whole now."""
+        """Return all traces that are complete now."""
         entries = _Entries(self.root)
         seen = {found: path for path, found in filter(None, map(self._candidate, entries))}
         known = self._is_trace
@@ -76,13 +76,13 @@ class Folder:
         traces.sort(key=lambda found: (-found.written_ns, found.name))
         left_out = entries.left_out
         if len(traces) > MAX_TRACES:
-            left_out = f"of {len(traces):,} traces the newest {MAX_TRACES:,} are shown"
+            left_out = f"only the newest {MAX_TRACES:,} of {len(traces):,} traces are shown"
         return Listing(tuple(traces[:MAX_TRACES]), left_out)
 
     def path_of(self, found: Found) -> Path:
-        """Return where a trace of the listing is; TraceReadError when it is not there any more.
+        """Return where a trace of the listing is; TraceReadError when it no longer exists.
 
-        It is looked at anew: a part of the path may have become a link since the listing.
+        It is checked again: a part of the path may have become a link since the listing.
         """
         path = self.root / found.name
         try:
@@ -90,7 +90,7 @@ class Folder:
         except OSError:
             inside = False
         if not inside or _stamped(self.root, path) != found:
-            raise TraceReadError(found.name, "was changed or removed", "look at the list again")
+            raise TraceReadError(found.name, "was changed or removed", "reload the list")
         return path
 
     def _candidate(self, entry: os.DirEntry[str]) -> tuple[Path, Found] | None:
@@ -125,7 +125,7 @@ class _Entries:
             for entry in _sorted_entries(folder):
                 looked_at += 1
                 if looked_at > MAX_ENTRIES:
-                    self.left_out = f"only the first {MAX_ENTRIES:,} names were looked at"
+                    self.left_out = f"only the first {MAX_ENTRIES:,} names were scanned"
                     return
                 if _is_hidden(entry.name) or entry.is_symlink():
                     continue
@@ -134,7 +134,7 @@ class _Entries:
                     if depth < MAX_DEPTH:
                         folders.append((entry.path, depth + 1))
                     else:
-                        self.left_out = f"folders more than {MAX_DEPTH} below were not looked at"
+                        self.left_out = f"folders below depth {MAX_DEPTH} were not scanned"
 
 
 def _sorted_entries(folder: str) -> list[os.DirEntry[str]]:

@@ -1,4 +1,4 @@
-"""What the server knows of a folder: its traces, their figures, and their reports on demand."""
+"""The server's view of a folder: its traces, their figures, and their reports on demand."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REPORTS_KEPT = 16
 
 @dataclass(slots=True)
 class Digest:
-    """What was found out about a trace so far."""
+    """What is known about a trace so far."""
 
     figures: Figures | None = None
     error: str = ""
@@ -50,7 +50,7 @@ class Report:
 
 
 class _ClosedError(Exception):
-    """Nobody waits for the work any more."""
+    """The result is no longer needed."""
 
 
 @dataclass(slots=True)
@@ -65,10 +65,10 @@ class _Kept:
 
 
 class Library:
-    """A folder's traces; a thread finds out about them, and builds reports before all else."""
+    """A folder's traces; a thread reads their figures, and builds reports first."""
 
     def __init__(self, folder: Folder, fresh_s: float = _FRESH_S) -> None:
-        """Look at a folder, not again within ``fresh_s``; ``close`` ends it."""
+        """Take a folder, scanned at most every ``fresh_s`` seconds; ``close`` ends it."""
         self.folder = folder
         self._fresh_s = fresh_s
         self._kept = _Kept()
@@ -125,7 +125,7 @@ class Library:
             return report
 
     def _look(self) -> None:
-        """Look through the folder, unless that was just done; the lock is held."""
+        """Scan the folder, unless that was just done; the lock is held."""
         kept, now_s = self._kept, time.monotonic()
         if now_s - kept.looked_at_s < self._fresh_s:
             return
@@ -200,7 +200,7 @@ class Library:
             raise _ClosedError
 
     def _told(self, found: Found, error: Exception) -> str:
-        """Return an error in a line; what is no mistake of the file is told with its type."""
+        """Return an error in one line; one that is not the file's fault includes its type."""
         if isinstance(error, StepscopeError):
             text = self._without_folder(str(error))
         else:
@@ -212,12 +212,12 @@ class Library:
 
 
 def printable(text: str) -> str:
-    """Return a text that any encoder takes: what is no Unicode in a file's name is replaced."""
+    """Return a text that any encoder takes: non-Unicode parts of a file's name are replaced."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def as_json(found: Found, digest: Digest) -> dict[str, Any]:
-    """Return a trace as the page is told of it."""
+    """Return a trace as the page receives it."""
     return {
         "name": printable(found.name),
         "written_ms": found.written_ns // 1_000_000,

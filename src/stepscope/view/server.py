@@ -1,9 +1,9 @@
-"""The server: for this machine only, for who has the token only, and nothing but GET and HEAD.
+"""The server: for this machine only, only with the token, and only GET and HEAD.
 
 Every request must name this machine in its Host header, or a page of any web site could reach the
 server under a name of its own (DNS rebinding), and must carry the token as the first part of its
-path. All others are told nothing. No part of a request ever becomes a path: pages, scripts and
-traces are looked up by name among those that there are.
+path. All others are refused without details. No part of a request ever becomes a path: pages,
+scripts and traces are looked up by name among those that exist.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ _NOTHING = f"default-src 'none'; {_ALONE}"
 
 
 class ViewServer(ThreadingHTTPServer):
-    """Shows one library on one port of this machine."""
+    """Serves one library on one port of this machine."""
 
     daemon_threads = True
 
     def __init__(self, library: Library, port: int) -> None:
-        """Take the port, 0 for any; OSError when it cannot be had."""
+        """Take the port, 0 for any; OSError when it is not available."""
         super().__init__((LOOPBACK, port), _Handler)
         self.library = library
         self.files = dict(_static_files())
@@ -77,11 +77,11 @@ class ViewServer(ThreadingHTTPServer):
         return f"http://{LOOPBACK}:{self.server_port}/{self._ticket}"
 
     def has_token(self, text: str) -> bool:
-        """Tell whether a text is the token, in a time that does not tell how much is right."""
+        """Return whether a text is the token, compared in constant time."""
         return secrets.compare_digest(text.encode("utf-8", "replace"), self._token.encode())
 
     def take_ticket(self, text: str) -> bool:
-        """Tell whether a text is the ticket; it is not any more afterwards."""
+        """Return whether a text is the ticket, which works only once."""
         ticket, given = self._ticket.encode(), text.encode("utf-8", "replace")
         if not ticket or not secrets.compare_digest(given, ticket):
             return False
@@ -89,7 +89,7 @@ class ViewServer(ThreadingHTTPServer):
         return True
 
     def handle_error(self, *_: Any) -> None:
-        """Say nothing: a browser that hangs up is no event."""
+        """Print nothing: a browser that disconnects is not an error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _SLOWEST_CLIENT_S
 
     def parse_request(self) -> bool:
-        """Answer at once whoever may not ask, or asks for anything but GET and HEAD."""
+        """Refuse requests that are not allowed, or are anything but GET and HEAD."""
         if not super().parse_request():
             return False
         head, _, self.rest = self.path.partition("?")[0].lstrip("/").partition("/")
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def do_GET(self) -> None:
-        """Answer who has the token."""
+        """Answer a request with the token."""
         kind, _, name = self.rest.partition("/")
         if self.rest == "traces.json":
             self._send_traces()
@@ -153,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         with file:
             size = os.fstat(file.fileno()).st_size
-            # What the report may do, it says itself: it is the same file that opens from disk.
+            # The report has its own content policy: it is the same file that opens from disk.
             self._send_head(HTTPStatus.OK, "text/html", size, _ALONE)
             if self.command == "GET":
                 shutil.copyfileobj(file, self.wfile)
@@ -212,11 +212,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is no HTTP, without repeating it."""
+        """Answer invalid HTTP, without repeating it."""
         self._refuse(HTTPStatus(code))
 
     def version_string(self) -> str:
-        """Return no more than who we are."""
+        """Return only our name."""
         return "stepscope"
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -239,7 +239,7 @@ def _decoded(name: str) -> str:
 def _static_files() -> Iterator[tuple[str, bytes]]:
     """Yield the pages, scripts and styles by their name in the URL.
 
-    The report's own modules and colours are at hand as ``static/...``.
+    The report's own modules and colours are served as ``static/...``.
     """
     yield from _texts(files(__package__) / "static", "")
     for name, content in _texts(files("stepscope.report") / "static", "static/"):

@@ -1,4 +1,4 @@
-"""One thread that does what it is given, the urgent first."""
+"""A worker thread with a priority queue of jobs."""
 
 from __future__ import annotations
 

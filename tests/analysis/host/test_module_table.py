@@ -297,7 +297,7 @@ def test_the_text_is_a_tree_or_sorted() -> None:
     by_self = module_table_text(rows, sort_by="self_ns", row_limit=2, time_unit="us").splitlines()
     assert by_self[2].split()[:2] == ["Net:", "l.1"]
     assert by_self[-1] == "(2 more rows)"
-    with pytest.raises(AttributeError, match="'speed' is no column"):
+    with pytest.raises(AttributeError, match="'speed' is not a numeric column"):
         module_table_text(rows, sort_by="speed")
 
 

@@ -34,7 +34,7 @@ class Info:
         parser.add_argument("trace", metavar="TRACE")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Print what is known of the trace."""
+        """Print what is known about the trace."""
         from stepscope.cli.files import read
         from stepscope.cli.show import facts, headline, print_title, show_facts
 
@@ -63,11 +63,11 @@ def _origin(trace: Trace) -> Iterator[tuple[str, str]]:
 def _wall_time(trace: Trace) -> str:
     unix_ns = trace.info.start_ns + trace.info.wall_offset_ns
     if unix_ns < _EARLIEST_UNIX_NS:
-        return "unknown: the trace does not tie its clock to the time of day"
+        return "unknown: the trace does not relate its clock to wall time"
     try:
         return f"{datetime.fromtimestamp(unix_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):
-        return f"unknown: {unix_ns:,} ns after 1970 is no date"
+        return f"unknown: {unix_ns:,} ns after 1970 is not a valid date"
 
 
 def _contents(trace: Trace) -> Iterator[tuple[str, str]]:

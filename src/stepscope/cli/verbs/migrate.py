@@ -1,4 +1,4 @@
-"""``stepscope migrate``: a script's profiler code in another profiler's words."""
+"""``stepscope migrate``: rewrites a script's profiler code for another profiler."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _BAD_INPUT = 2
 class Migrate:
     """Rewrite a script's profiler code for another profiler.
 
-    Converts what scripts say to torch.profiler, paddle.profiler or Stepscope into the words of
-    another; `--to stepscope` keeps the words and changes the import. What has no counterpart is
-    marked with a comment. Without --write or --diff, one converted file is printed as it is,
+    Converts uses of torch.profiler, paddle.profiler or Stepscope to the API of another;
+    `--to stepscope` keeps the API and changes only the import. Code without a counterpart is
+    marked with a comment. Without --write or --diff, one converted file is printed in full,
     several as a diff.
     """
 
@@ -34,14 +34,14 @@ class Migrate:
         """Declare the options."""
         parser.add_argument("files", metavar="FILE", nargs="+")
         parser.add_argument(
-            "--to", required=True, choices=("paddle", "torch", "stepscope"), help="whose words"
+            "--to", required=True, choices=("paddle", "torch", "stepscope"), help="target API"
         )
         how = parser.add_mutually_exclusive_group()
         how.add_argument("--write", action="store_true", help="change the files")
         how.add_argument("--diff", action="store_true", help="print what would change")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Convert every file, and only then write: a bad one leaves all as they are."""
+        """Convert every file, and only then write: if one fails, none is changed."""
         files = list(dict.fromkeys(args.files))
         results = [_convert(path, args.to) for path in files]
         done = [result for result in results if result is not None]
@@ -103,7 +103,7 @@ def _diff(file: SourceFile, migration: Migration) -> str:
 
 
 def _print(text: str) -> None:
-    """Print a text byte for byte, in UTF-8 where the terminal cannot say it otherwise."""
+    """Print a text byte for byte, in UTF-8 where the terminal's encoding cannot."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
@@ -112,9 +112,9 @@ def _outcome(file: SourceFile, migration: Migration, to: str) -> str:
     from stepscope.units import count_text
 
     if not migration.sources:
-        return f"{file.path}: no profiler code, left as it is"
+        return f"{file.path}: no profiler code, left unchanged"
     if migration.text == file.text:
-        return f"{file.path}: already speaks {to}, left as it is"
+        return f"{file.path}: already uses {to}, left unchanged"
     converted = count_text(migration.converted, "name")
     marked = count_text(len(migration.remarks), "line")
     note = f", {marked} marked" if migration.remarks else ""

@@ -19,8 +19,8 @@ SUFFIX = ".html"
 class MakeReport:
     """Write a trace as one HTML file that opens offline.
 
-    The page shows the steps, the timeline, operators, modules, stacks and memory, and what to do
-    about them. It needs no network and no other file. TRACE is a folder that `stepscope run`
+    The page shows the steps, the timeline, operators, modules, stacks, memory, and findings with
+    their fixes. It needs no network and no other file. TRACE is a folder that `stepscope run`
     wrote, or a trace file of torch.profiler, Kineto, HTA or Paddle.
     """
 
@@ -36,9 +36,9 @@ class MakeReport:
         parser.add_argument(
             "--no-source",
             action="store_true",
-            help="leave the text of your own files out of the page",
+            help="leave your source code out of the page",
         )
-        parser.add_argument("--open", action="store_true", help="show it in the browser")
+        parser.add_argument("--open", action="store_true", help="open it in the browser")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Read, write, and say what was written."""
@@ -48,7 +48,7 @@ class MakeReport:
 
         output = args.output or report_beside(Path(args.trace))
         if output.suffix.lower() != SUFFIX:
-            raise StepscopeError(f"{output}: a report is one {SUFFIX} file; name it so")
+            raise StepscopeError(f"{output}: a report is one {SUFFIX} file; use that suffix")
         check_output(output, force=args.force)
         trace = read(args.trace)
         title = Path(args.trace).absolute().name
@@ -62,6 +62,6 @@ class MakeReport:
 
 
 def report_beside(trace: Path) -> Path:
-    """Return where the report of a trace goes unless somebody says otherwise."""
+    """Return the default path of a trace's report."""
     name = trace.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pb")
     return trace.with_name(f"{name.removesuffix('.stepscope')}{SUFFIX}")

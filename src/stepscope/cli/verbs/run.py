@@ -29,9 +29,10 @@ _DEFAULT_LIMIT = "2G"
 class Run:
     """Profile a program and show where its time went.
 
-    The program runs as Python would run it, unchanged; every word after its name is its own.
-    However it ends, the trace is saved first, then a summary is printed, and then stepscope exits
-    as the program did. Steps are those that the program marks, or else end with its optimizer's.
+    The program runs unchanged, as Python would run it; all arguments after its name are its own.
+    However it ends, the trace is saved, a summary is printed, and stepscope exits with the
+    program's status. Steps are those that the program marks; without marks, each call of the
+    optimizer's step() ends one.
     """
 
     name = "run"
@@ -57,27 +58,27 @@ class Run:
                 metavar="SIZE",
                 type=memory_size,
                 default=_DEFAULT_LIMIT,
-                help="what the recording may take: 512M, 2G, none; an event takes 56 bytes, and "
-                f"what is lost is counted (default: {_DEFAULT_LIMIT}, 38 million events)",
+                help="memory for the recording: 512M, 2G, none; an event takes 56 bytes, and "
+                f"dropped events are counted (default: {_DEFAULT_LIMIT}, 38 million events)",
             ),
             parser.add_argument(
                 "--keep",
                 choices=("oldest", "newest"),
                 default="oldest",
-                help="which events stay when the limit is reached (default: oldest)",
+                help="which events to keep when the limit is reached (default: oldest)",
             ),
             *add_source_options(parser),
             parser.add_argument(
                 "--patch-torch",
                 action="store_true",
-                help="let the program's own use of torch.profiler record through Stepscope, too",
+                help="also record the program's own use of torch.profiler through Stepscope",
             ),
             *add_table_options(parser, _ROWS),
             parser.add_argument(
                 "--report",
                 action=argparse.BooleanOptionalAction,
-                help="write the report beside the trace, or do not (default: only of less than "
-                "a million events, and with a summary)",
+                help="write the report beside the trace, or not (default: only below a million "
+                "events, and not with --no-summary)",
             ),
             parser.add_argument("--no-summary", action="store_true", help="only save the trace"),
         ]
@@ -96,8 +97,8 @@ class Run:
         output = args.output or _default_output(program)
         check_output(output, force=args.force)
         session = _session(args)
-        # What is told after the run is fixed before it: the program may change folder, streams,
-        # arguments and import path as it likes.
+        # What the output needs is captured before the run: the program may change folder, streams,
+        # arguments and import path.
         report = Report(program.name, output, args)
         pid = os.getpid()
         with ExitOnTerminate() as termination:

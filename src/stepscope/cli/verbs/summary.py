@@ -35,20 +35,20 @@ class Summary:
         parser.add_argument(
             "--group-by-overload",
             action="store_true",
-            help="tell the overloads of an operator apart",
+            help="one row per overload of an operator",
         )
         parser.add_argument(
-            "--group-by-shape", action="store_true", help="tell the shapes of the inputs apart"
+            "--group-by-shape", action="store_true", help="one row per set of input shapes"
         )
         parser.add_argument(
             "--group-by-stack",
             metavar="N",
             type=int,
             default=0,
-            help="tell calls apart by the N innermost Python frames",
+            help="one row per call stack, by the N innermost Python frames",
         )
         parser.add_argument(
-            "--flops", action="store_true", help="count operations, where shapes were recorded"
+            "--flops", action="store_true", help="show FLOPs, where shapes were recorded"
         )
         parser.add_argument(
             "--modules",
@@ -63,7 +63,7 @@ class Summary:
             metavar="VIEW",
             nargs="?",
             const="overview",
-            help="show what devices did instead: overview (the default), streams, steps, idle, "
+            help="show device activity instead: overview (the default), streams, steps, idle, "
             "queue, kernels, copies, communication or flops",
         )
         parser.add_argument(
@@ -71,14 +71,11 @@ class Summary:
             metavar="N",
             type=finding_limit,
             default=_FINDINGS,
-            help="how many of the problems that were found to tell: a number, all or none "
-            f"(default: {_FINDINGS})",
+            help=f"how many findings to show: a number, all or none (default: {_FINDINGS})",
         )
+        parser.add_argument("--save-findings", metavar="FILE", help="write all findings as JSON")
         parser.add_argument(
-            "--save-findings", metavar="FILE", help="write all problems that were found as JSON"
-        )
-        parser.add_argument(
-            "--save", metavar="FILE", help="write all rows of the table, too: .csv or .json"
+            "--save", metavar="FILE", help="also write all rows of the table: .csv or .json"
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
@@ -118,7 +115,7 @@ class Summary:
             show_findings(trace, args.findings, ": --findings all")
         if args.save_findings:
             _save_findings(trace, args.save_findings)
-        print(f"\n{table or 'There is nothing in it to sum up.'}".rstrip("\n"), flush=True)
+        print(f"\n{table or 'There is nothing to summarize.'}".rstrip("\n"), flush=True)
         return 0
 
 

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from stepscope.view.server import ViewServer
 
 _LAST_PORT = 65_535
-_TERMINATED = 143  # as a shell numbers a death by SIGTERM
+_TERMINATED = 143  # the shell's exit code for death by SIGTERM
 
 
 class View:
     """Show the traces of a folder in the browser.
 
     Lists the traces in DIR (default: here) and below with their key figures, and opens their
-    reports; new traces appear as they are written. The server is for this machine only and for
-    whoever has the address it prints. Ctrl-C ends it.
+    reports; new traces appear as they are written. The server is reachable from this machine only,
+    and only with the address that it prints. Ctrl-C stops it.
     """
 
     name = "view"
@@ -37,14 +37,14 @@ class View:
         """Declare the options."""
         parser.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path())
         parser.add_argument(
-            "--port", metavar="N", type=_port, default=0, help="default: any that is free"
+            "--port", metavar="N", type=_port, default=0, help="default: any free port"
         )
         parser.add_argument(
-            "--no-open", action="store_true", help="print the address, do not start a browser"
+            "--no-open", action="store_true", help="only print the address, do not open a browser"
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Serve until Ctrl-C, which is how it is meant to end."""
+        """Serve until Ctrl-C, the normal way to stop."""
         from stepscope.view.folder import Folder
         from stepscope.view.library import Library
 
@@ -54,8 +54,8 @@ class View:
             Library(Folder(args.folder)) as library,
             _server(library, args.port) as server,
         ):
-            print(f"The traces of {args.folder.absolute()} are at\n  {server.url}")
-            print("Ctrl-C ends it.", flush=True)
+            print(f"Serving the traces of {args.folder.absolute()} at\n  {server.url}")
+            print("Press Ctrl-C to stop.", flush=True)
             if not args.no_open:
                 _open_browser(server)
             with contextlib.suppress(KeyboardInterrupt):
@@ -82,7 +82,7 @@ def check_folder(folder: Path) -> None:
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > _LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 (any) to {_LAST_PORT}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; use 0 (any) to {_LAST_PORT}")
     return int(text)
 
 
@@ -99,7 +99,7 @@ def _server(library: Library, port: int) -> ViewServer:
 
 @contextlib.contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Let a plain kill end it as cleanly as Ctrl-C does."""
+    """Exit on SIGTERM as cleanly as on Ctrl-C."""
 
     def end(*_: object) -> None:
         raise SystemExit(_TERMINATED)
@@ -114,6 +114,6 @@ def _ended_by_sigterm() -> Iterator[None]:
 def _open_browser(server: ViewServer) -> None:
     import webbrowser
 
-    # A browser of the terminal would wait for the page, and the page for us.
+    # A text browser blocks until the page loads, and the page needs our server loop.
     url = server.url_for_once()
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -16,7 +16,7 @@ Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
 
 class ChromeDialect(Protocol):
-    """Chrome JSON in which a tool has hidden more than the events say."""
+    """A tool's dialect of Chrome JSON, which holds more than plain events."""
 
     def claims(self, columns: Columns) -> bool:
         """Tell whether a file is of this dialect."""

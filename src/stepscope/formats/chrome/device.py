@@ -1,4 +1,4 @@
-"""What torch.profiler's JSON tells of the device: who launched what, and the ranges there."""
+"""Device data in torch.profiler's JSON: links from launches to work, and ranges on streams."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def external_ids(trace: Trace) -> IntColumn:
 
 
 def launch_flows(trace: Trace, flow_name: int, enclosing: int) -> Marks:
-    """Return an arrow from each call to the device work that it launched."""
+    """Return a flow from each call to the device work that it launched."""
     work, call = launched_work(trace)
     return flow_marks(trace, (call, work), flow_name, enclosing, trace.slices.correlation[work])
 

@@ -36,7 +36,7 @@ _DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 1
 
 
 def is_recording(trace: Trace) -> bool:
-    """Tell a recording of ours from a trace that another tool wrote."""
+    """Return whether a trace is our own recording, not one that another tool wrote."""
     return trace.info.producer == PRODUCER
 
 
@@ -152,7 +152,7 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     yield "External id", external_ids(trace)
     numbered = slices.sequence != NO_SEQUENCE
     yield "Sequence number", _where(numbered, slices.sequence)
-    # Stands wherever a sequence number does, as in torch's files: 0 says "a forward operator".
+    # Present wherever a sequence number is, as in torch's files: 0 means a forward operator.
     yield "Fwd thread id", _where(numbered, np.maximum(slices.forward_thread, 0))
     yield "correlation", _where(slices.correlation != NO_CORRELATION, slices.correlation)
     on_host = np.flatnonzero(~np.isin(slices.kind, DEVICE_KINDS)).astype(np.uint32)

@@ -30,12 +30,12 @@ function element(id) {
 async function ask() {
   try {
     const answer = await fetch("traces.json");
-    if (!answer.ok) throw new Error(`it answered ${answer.status}`);
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
     listing = await answer.json();
     trouble.hidden = true;
     show();
   } catch (error) {
-    trouble.textContent = `The server cannot be reached: has stepscope view ended? (${error})`;
+    trouble.textContent = `Cannot reach the server: has stepscope view been stopped? (${error})`;
     trouble.hidden = false;
   }
 }
@@ -72,7 +72,7 @@ function show() {
 /** @param {number} rows shown */
 function told(rows) {
   const all = listing.traces.length;
-  if (!all) return "No traces yet. They appear here when they are written: stepscope run train.py";
+  if (!all) return "No traces yet. They appear here as they are written: stepscope run train.py";
   const waiting = listing.traces.filter((row) => !row.figures && !row.error).length;
   const parts = [rows === all ? `${all} ${all === 1 ? "trace" : "traces"}` : `${rows} of ${all} traces`];
   if (waiting) parts.push(`${waiting} being read`);

@@ -1,4 +1,4 @@
-// While a report is being built: how far it is. Then the same address is the report.
+// The progress of a report that is being built. Then the same address is the report.
 
 import { startTheme } from "stepscope/theme.js";
 
@@ -19,7 +19,7 @@ function fail(text) {
 async function ask() {
   const answer = await fetch(`../progress/${link}`);
   if (!answer.ok) {
-    fail("The trace is not there any more.");
+    fail("The trace no longer exists.");
     return false;
   }
   const { ready, error, doing: what, done, total } = await answer.json();
@@ -43,5 +43,5 @@ try {
 try {
   while (await ask()) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
 } catch (error) {
-  fail(`The server cannot be reached: has stepscope view ended? (${error})`);
+  fail(`Cannot reach the server: has stepscope view been stopped? (${error})`);
 }

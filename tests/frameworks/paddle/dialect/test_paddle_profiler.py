@@ -430,7 +430,7 @@ def test_summary_with_another_unit_is_a_value_error(unit: Any) -> None:
 )
 def test_summary_names_an_argument_that_is_wrong(argument: str, wrong: Any) -> None:
     prof, _ = run([RETURN])
-    with pytest.raises(TypeError, match="choose of"):
+    with pytest.raises(TypeError, match="use one of"):
         prof.summary(**{argument: wrong})
 
 

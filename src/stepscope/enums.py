@@ -33,4 +33,4 @@ def member_of(kind: type[_E], value: object, role: str) -> _E:
     if is_alike(value, kind) and isinstance(name, str) and name in kind.__members__:
         return kind[name]
     choices = ", ".join(kind.__members__)
-    raise TypeError(f"{role} {value!r} is no {kind.__name__}; choose of {choices}")
+    raise TypeError(f"{role} {value!r} is not a {kind.__name__}; choose from {choices}")

@@ -322,7 +322,7 @@ def test_export_needs_a_name() -> None:
 @pytest.mark.parametrize("wrong", ["xml", "JSON", "", None])
 def test_export_of_an_unknown_format_is_an_error_that_names_it(tmp_path: Path, wrong: Any) -> None:
     prof, _ = run([RETURN])
-    with pytest.raises(ValueError, match="choose of json, pb") as caught:
+    with pytest.raises(ValueError, match="choose from json, pb") as caught:
         prof.export("t.json", wrong)
     assert repr(wrong) in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -430,7 +430,7 @@ def test_summary_with_another_unit_is_a_value_error(unit: Any) -> None:
 )
 def test_summary_names_an_argument_that_is_wrong(argument: str, wrong: Any) -> None:
     prof, _ = run([RETURN])
-    with pytest.raises(TypeError, match="choose of"):
+    with pytest.raises(TypeError, match="choose from"):
         prof.summary(**{argument: wrong})
 
 

@@ -260,7 +260,7 @@ def test_paddles_own_types_are_taken_by_name(prof: Profiler) -> None:
 
 @pytest.mark.parametrize("wrong", [9, "Forward", None])
 def test_what_is_no_type_is_a_clear_error(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="is no TracerEventType") as caught:
+    with pytest.raises(TypeError, match="is not a TracerEventType") as caught:
         RecordEvent("mine", wrong)
     assert repr(wrong) in str(caught.value)
 

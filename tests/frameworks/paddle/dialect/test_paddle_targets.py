@@ -42,7 +42,7 @@ def test_paddles_own_members_are_taken_by_name() -> None:
 
 @pytest.mark.parametrize("wrong", ["CPU", 0, Enum("ProfilerTarget", {"TPU": 9})["TPU"]], ids=repr)
 def test_what_is_no_target_is_a_clear_error(wrong: object) -> None:
-    with pytest.raises(TypeError, match="choose of CPU, GPU, XPU, CUSTOM_DEVICE") as caught:
+    with pytest.raises(TypeError, match="choose from CPU, GPU, XPU, CUSTOM_DEVICE") as caught:
         Profiler(targets=[wrong])
     assert repr(wrong) in str(caught.value)
 

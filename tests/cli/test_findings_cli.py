@@ -45,7 +45,7 @@ def test_the_summary_tells_title_numbers_and_fix(
     assert main(["summary", str(slow)]) == 0
     lines = told(capsys)
     at = lines.index("1. Data loading takes 50% of a step (high)")
-    assert lines[at + 1].startswith("Of 1.67 ms a step on average, the program waits 833 µs")
+    assert lines[at + 1].startswith("An average step takes 1.67 ms; for 833 µs of that the")
     assert lines[at + 2].startswith("fix: Load in the background")
     assert any(line.startswith("2. Step 5 takes 5.0 times as long") for line in lines)
 
@@ -101,7 +101,7 @@ def test_a_run_tells_them_too(tmp_path: Path) -> None:
     ("example", "title"),
     [
         ("slow_dataloader.py", "1. Data loading takes "),
-        ("host_bound.py", "1. The optimizer runs 864 small operators a step"),
+        ("host_bound.py", "1. The optimizer runs 864 small operators per step"),
     ],
 )
 def test_the_examples_of_the_guide_have_the_problem_that_it_names(

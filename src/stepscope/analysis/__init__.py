@@ -1,4 +1,4 @@
-"""What a trace tells: functions from a Trace to tables, all of which become data frames.
+"""Analyses of a trace: functions from a Trace to tables, which convert to data frames.
 
     from stepscope import read_trace
     from stepscope.analysis import device_idle, find_problems
@@ -11,7 +11,7 @@
 Times are integer ns on the trace's clock, sizes are bytes. Nothing is imported before it is used.
 
 ==============  ===================================================================================
-problems        ``find_problems``; ``DETECTORS`` is the registry of what looks for one
+problems        ``find_problems``; ``DETECTORS`` is the registry of detectors
 the host        ``averages`` of operators, ``module_table``, ``source_lines``, ``flame_graph``,
                 ``call_tree`` (the events and how they nest)
 steps           ``step_table``, ``step_breakdown`` into parts, ``phase_table`` (compiling, warm-up)
@@ -22,7 +22,7 @@ devices         ``device_busy``, ``stream_busy``, ``step_busy``; ``device_idle``
 memory          ``memory_timeline`` by category and time, ``memory_peak``
 arithmetic      ``flops_of`` each slice, ``flops_per_second``, ``operator_flops`` on devices,
                 ``peak_flops_per_second``
-several tables  ``shared_analyses``: within it, what several tables stand on is done once
+several tables  ``shared_analyses``: within it, work that several tables need is done once
 ==============  ===================================================================================
 """
 
@@ -180,7 +180,7 @@ def __dir__() -> list[str]:
 
 
 def _imported() -> dict[str, Any]:
-    """Import all analyses, and return what their modules hold."""
+    """Import all analyses, and return everything that their modules define."""
     from stepscope.analysis import findings, shared, tree
     from stepscope.analysis.device import (
         busy,

@@ -1,4 +1,4 @@
-"""The distinct values of integer columns, and which of them each row has: without a sort."""
+"""The distinct values of integer columns, and each row's index among them, without sorting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROOM = 4  # times the rows: a table that large is still cheaper than sorting
 
 
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
-    """Return the distinct integers, ascending, and the index of each row's among them."""
+    """Return the distinct integers, ascending, and each row's index among them."""
     if not len(values):
         return values[:0], np.zeros(0, np.int64)
     least, most = int(values.min()), int(values.max())
@@ -32,9 +32,9 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
 def distinct_pairs(
     first: NDArray[Any], second: NDArray[Any]
 ) -> tuple[tuple[NDArray[Any], NDArray[Any]], Int64]:
-    """Return the distinct pairs of two columns, by the first and then the second, and each row's.
+    """Return the distinct pairs of two columns, sorted, and each row's index among them.
 
-    NumPy's own way, with whole columns, takes ten times as long.
+    ``numpy.unique`` on whole rows takes ten times as long.
     """
     firsts, first_code = distinct(first)
     seconds, second_code = distinct(second)

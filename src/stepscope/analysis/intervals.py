@@ -1,4 +1,4 @@
-"""Stretches of time: their union, what two sets share, and what lies between."""
+"""Sets of time intervals: their union, intersection and gaps."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Stretches of time in order, none empty, none touching the next; ends are exclusive."""
+    """Sorted, non-empty time intervals that do not touch each other; ends are exclusive."""
 
     start_ns: Int64
     end_ns: Int64
 
     def __len__(self) -> int:
-        """Return the number of stretches."""
+        """Return the number of intervals."""
         return len(self.start_ns)
 
     @property
     def total_ns(self) -> int:
-        """Return how long they are together."""
+        """Return their total length."""
         return int((self.end_ns - self.start_ns).sum())
 
     def covered(self, from_ns: Int64, to_ns: Int64) -> Int64:
@@ -32,7 +32,7 @@ class Intervals:
         return self._covered_before(to_ns) - self._covered_before(from_ns)
 
     def contain(self, time_ns: Int64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Tell which moments lie in them; the start of one does, its end does not."""
+        """Return which moments lie in them; starts are included, ends are not."""
         if not len(self):
             return np.zeros(len(time_ns), np.bool_)
         at = np.searchsorted(self.start_ns, time_ns, side="right") - 1
@@ -53,7 +53,7 @@ class Intervals:
         return Intervals(starts[kept], ends[kept])
 
     def gaps(self, from_ns: int, to_ns: int) -> Intervals:
-        """Return what they leave free between two moments."""
+        """Return the gaps that they leave between two moments."""
         starts = np.concatenate([[from_ns], np.clip(self.end_ns, from_ns, to_ns)])
         ends = np.concatenate([np.clip(self.start_ns, from_ns, to_ns), [to_ns]])
         kept = starts < ends
@@ -70,9 +70,9 @@ class Intervals:
 
 
 def union(start_ns: Int64, end_ns: Int64) -> Intervals:
-    """Return the time that any of some intervals covers, no moment twice; they may be in disorder.
+    """Return the union of intervals, which need not be sorted.
 
-    Intervals that touch become one, empty ones cover nothing.
+    Intervals that touch are merged, empty ones are dropped.
     """
     kept = end_ns > start_ns
     if not kept.all():

@@ -1,4 +1,4 @@
-"""Columns of texts as codes: what averages are grouped by, and tables show."""
+"""Text columns stored as codes: the keys by which averages are grouped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STEP_PREFIX = "ProfilerStep#"
 
 @dataclass(frozen=True, slots=True)
 class Labels(Sequence[_Text], Generic[_Text]):
-    """A column of texts: a code a row, and the distinct texts that the codes stand for.
+    """A column of texts: a code per row, and the distinct texts that the codes stand for.
 
     The "texts" of a column of stacks are tuples of frames.
     """

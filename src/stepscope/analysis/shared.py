@@ -1,4 +1,4 @@
-"""Costly analyses, done once while several tables are made of one trace.
+"""Expensive analyses, computed once while several tables are built from one trace.
 
 Analyses are pure functions of a Trace. Within ``shared_analyses()`` those that are marked as
 ``shared`` return what they returned for the same arguments before. Outside of it nothing is kept:
@@ -26,7 +26,7 @@ _known: ContextVar[Known | None] = ContextVar("_known", default=None)
 
 @contextmanager
 def shared_analyses() -> Iterator[None]:
-    """Let shared analyses keep their results until the block ends."""
+    """Cache the results of shared analyses until the block ends."""
     token = _known.set({})
     try:
         yield
@@ -35,7 +35,7 @@ def shared_analyses() -> Iterator[None]:
 
 
 def shared(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Mark an analysis that several others stand on; nobody may change what it returns."""
+    """Mark an analysis that several others build on; callers must not modify its result."""
 
     @functools.wraps(function)
     def once(*args: _P.args, **kwargs: _P.kwargs) -> _R:

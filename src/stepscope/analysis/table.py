@@ -1,4 +1,4 @@
-"""Tables of columns: frozen dataclasses that know how to become a data frame."""
+"""Tables of columns: frozen dataclasses that convert to data frames."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The slices that count as events, and how they nest.
 
-torch.profiler hides some names, and folds a call whose only child bears its own name into one
-event. Calls of modules, which torch.profiler does not know, are hidden likewise. All of this
-changes who is whose parent, hence self times; the Trace itself keeps every slice.
+torch.profiler hides some names, and folds a call and its only child into one event if both have
+the same name. Module calls, which torch.profiler does not record, are hidden too. All of this
+changes parents and hence self times; the Trace itself keeps every slice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ HIDDEN_NAMES = frozenset(
 """What torch.profiler records and never shows."""
 
 _SPAN_CATEGORY = "Trace"
-"""Kineto's word for the slice that stands for a whole recording: a frame, not an event."""
+"""Kineto's name for the slice that spans a whole recording; it is not an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class CallTree:
         return len(self.parent)
 
     def of(self, column: NDArray[_Scalar]) -> NDArray[_Scalar]:
-        """Return a column of the slices, one value an event."""
+        """Return a column of the slices, one value per event."""
         return column if self.rows is None else column.take(self.rows)
 
     def row(self, event: int) -> int:
@@ -80,7 +80,7 @@ class CallTree:
         return event if self.rows is None else int(self.rows[event])
 
     def events_around(self, slices: Int32) -> Int32:
-        """Return the innermost event that each of some slices is or is in, NO_PARENT without."""
+        """Return the innermost event that is or encloses each slice, NO_PARENT if there is none."""
         event = np.full(len(self.trace.slices) + 1, NO_PARENT, np.int32)  # the last for no slice
         event[slice(len(self)) if self.rows is None else self.rows] = np.arange(len(self))
         parent = self.trace.slices.parent
@@ -146,7 +146,7 @@ def levels(depth: Int32) -> Iterator[Int64]:
 
 
 def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:
-    """Return the distinct ids of a column whose text fulfils the predicate, ascending."""
+    """Return the distinct ids of a column whose text satisfies the predicate, ascending."""
     return np.array([i for i in distinct_ids(ids) if predicate(strings[int(i)])], np.int64)
 
 
@@ -170,7 +170,7 @@ def _hidden_mask(trace: Trace) -> Bool | None:
 
 
 def span_mask(trace: Trace) -> Bool | None:
-    """Tell which slices stand for a whole recording; None when there is none."""
+    """Return which slices span a whole recording; None if there are none."""
     category = trace.slices.category
     return _mask(category, ids_where(category, trace.strings, _SPAN_CATEGORY.__eq__))
 
@@ -254,7 +254,7 @@ def _handed_up(self_ns: Int64, parent: Int32, drop: Bool) -> Int64:
 
 
 def _without_async(self_ns: Int64, flags: UInt8) -> Int64:
-    """Take from what ended on another thread its self time: whose it is cannot be told."""
+    """Clear the self time of events that ended on another thread: it cannot be attributed."""
     ended_elsewhere = np.flatnonzero(flags & np.uint8(SliceFlags.ASYNC))
     if len(ended_elsewhere):
         self_ns = self_ns.copy()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 MOST_SLICES = 3_000_000
-"""More make a page that browsers take long to open."""
+"""Browsers take long to open a page with more."""
 
 _MOMENTS = 4_096  # into which the recorded time is divided: more than a screen has pixels
 _A_MOMENT = 8  # slices of a track at least, or there are fewer moments

@@ -1,4 +1,4 @@
-"""What ``on_trace_ready`` may be given, in either dialect, to get a report of each trace."""
+"""A handler for ``on_trace_ready``, in either dialect, that writes a report of each trace."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _facts(trace: Trace, told: Overview) -> Iterator[tuple[str, str]]:
     places = f"{told.threads:,} threads" + (f", {told.streams:,} streams" * bool(told.streams))
     yield "trace", f"{told.events:,} events in {duration_text(told.window_ns)} ({places})"
     if trace.info.losses.events:
-        yield "LOST", f"{trace.info.losses.events:,} events: the sums are without them"
+        yield "LOST", f"{trace.info.losses.events:,} events: the sums do not include them"
     yield from source_of(trace).items()
     yield from _steps(trace)
     for device in told.devices:
@@ -51,7 +51,7 @@ def _facts(trace: Trace, told: Overview) -> Iterator[tuple[str, str]]:
     for peak in told.peaks:
         yield f"peak memory, {peak.device}", size_text(peak.bytes)
     if told.overhead_ns:
-        yield "our overhead", f"about {duration_text(told.overhead_ns)}"
+        yield "profiling overhead", f"about {duration_text(told.overhead_ns)}"
 
 
 def _steps(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -65,7 +65,7 @@ def _steps(trace: Trace) -> Iterator[tuple[str, str]]:
     whole_ns = max(sum(mean_ns.values()), 1.0)
     parts = sorted(mean_ns.items(), key=lambda part: -part[1])
     shares = [f"{part.words} {ns / whole_ns:.0%}" for part, ns in parts if ns >= 0.005 * whole_ns]
-    yield "a step goes into", ", ".join(shares)
+    yield "step breakdown", ", ".join(shares)
 
 
 def _top(what: str, rows: Iterable[TopRow], whole_ns: int) -> str:
@@ -78,7 +78,7 @@ def _top(what: str, rows: Iterable[TopRow], whole_ns: int) -> str:
         )
         for row in rows
     ]
-    return _table(f"top {what}s", cells, ("", "own time", "share", "calls"))
+    return _table(f"top {what}s", cells, ("", "self time", "share", "calls"))
 
 
 def _table(title: str, rows: Iterable[tuple[str, ...]], headings: tuple[str, ...] = ()) -> str:

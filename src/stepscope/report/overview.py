@@ -1,4 +1,4 @@
-"""What the first page tells, and a notebook: where a trace comes from and where its time went."""
+"""The facts of the first page and of notebooks: where a trace comes from, where its time went."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class MemoryPeak:
     device: str
     bytes: int
     time_ns: int  # on the trace's clock
-    where: str  # the operator that asked for the last of it, "" where the trace does not tell
+    where: str  # the operator that asked for the last of it, "" where the trace does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Overview:
 
 
 def overview_of(trace: Trace) -> Overview:
-    """Sum a trace up."""
+    """Summarise a trace."""
     slices, info = trace.slices, trace.info
     tree = call_tree(trace)
     rows = averages(tree)
@@ -135,7 +135,7 @@ def source_of(trace: Trace) -> dict[str, str]:
 
 
 def metadata_of(trace: Trace) -> dict[str, str]:
-    """Return what the user, or a foreign file, says of the trace; long values are cut."""
+    """Return what the user, or a foreign file, says about the trace; long values are cut."""
     return {str(key): _cut(value) for key, value in trace.info.user.items() if value is not None}
 
 
@@ -158,7 +158,7 @@ def _peaks(trace: Trace) -> Iterator[MemoryPeak]:
 
 
 def _recorded(trace: Trace) -> Iterator[str]:
-    """Yield what the trace tells besides names and times."""
+    """Yield what the trace contains besides names and times."""
     present = np.bincount(trace.slices.kind, minlength=256)
     for kind, words in ((SliceKind.MODULE, "modules"), (SliceKind.PYTHON, "Python calls")):
         if present[kind]:

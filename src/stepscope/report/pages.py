@@ -41,7 +41,7 @@ class Page:
     ``static/app.js`` describes it. All scripts and style sheets of the folder are in the report.
 
     Of a big trace a report holds some slices only. A section that is ``by_slice``, because it adds
-    a value for each slice or tells of slices by their rows, sees the trace with those; all others
+    a value for each slice or refers to slices by row, sees the trace with those; all others
     see the whole trace, and ask ``Payload.page_rows`` for the rows of slices that they name.
     """
 

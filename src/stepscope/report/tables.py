@@ -28,7 +28,7 @@ def add_table(payload: Payload, name: str, columns: Columns) -> None:
     """
     lengths = {len(column) for column in columns.values()}
     if len(lengths) != 1:
-        raise ValueError(f"table {name!r} has columns of {sorted(lengths)} rows; all need as many")
+        raise ValueError(f"table {name!r} has columns of {sorted(lengths)} rows; they must match")
     payload.add_value(f"{name}.rows", lengths.pop())
     for key, column in columns.items():
         if isinstance(column, np.ndarray):

@@ -126,7 +126,7 @@ def test_gradients_that_are_filled() -> None:
     trace = training(torch.optim.SGD(own, foreach=False), own, rounds=1, set_to_none=False)
     finding = found(trace, "gradients-filled")
     assert finding is not None
-    assert "100 tensors a call" in finding.text
+    assert "100 tensors per call" in finding.text
     assert shown(finding, trace) == "Optimizer.zero_grad#SGD.zero_grad"
 
 
@@ -162,7 +162,7 @@ def test_a_step_that_stands_out() -> None:
     finding = found(trace, "slow-step")
     assert finding is not None
     assert finding.title.startswith("Step 6 takes ")
-    assert "What grew most is forward" in finding.text
+    assert "The part that grew most is forward" in finding.text
     assert shown(finding, trace) == "ProfilerStep#6"
 
 
@@ -191,7 +191,7 @@ def test_a_function_that_is_compiled_again_and_again() -> None:
     trace = compiled(breaks=False, sizes=[2, 3, 4, 5])
     finding = found(trace, "recompilations")
     assert finding is not None
-    assert finding.title == "torch.compile compiled again, 3 times"
+    assert finding.title == "torch.compile recompiled 3 times"
     assert "function (test_findings.py:" in finding.text
     assert shown(finding, trace).startswith("torch.compile 0/")
     assert found(trace, "graph-breaks") is None

@@ -128,8 +128,8 @@ def test_masses_of_tiny_kernels(length_us: int, is_found: bool) -> None:
     assert (finding is not None) == is_found
     if finding is not None:
         assert finding.title == "100% of the kernels take less than 5.00 µs"
-        assert "(200 a step)" in finding.text
-        assert "most by aten::mm" in finding.text
+        assert "(200 per step)" in finding.text
+        assert "most are launched by aten::mm" in finding.text
 
 
 def test_float32_products_on_a_device_with_tensor_cores() -> None:
@@ -174,7 +174,7 @@ def memory_trace(folder: Path, allocated: int, reserved: int) -> Trace:
 def test_memory_close_to_the_limit(tmp_path: Path) -> None:
     finding = found(memory_trace(tmp_path, 29 * 10**9, 31 * 10**9), "memory-near-limit")
     assert finding is not None
-    assert finding.title == "cuda:0 is 97% full"
+    assert finding.title == "The memory of cuda:0 is 97% full"
     assert "28.9 GiB of the device's 29.8 GiB" in finding.text
     assert finding.evidence["page"] == "memory"
     assert finding.evidence["device"] == "cuda:0"

@@ -255,7 +255,7 @@ def test_an_unknown_collector_is_named_with_the_choices(monkeypatch: pytest.Monk
     from stepscope import profile
 
     monkeypatch.setenv("STEPSCOPE_TORCH_COLLECTOR", "cupti")
-    with pytest.raises(ValueError, match="'cupti' is none of auto, bridge, kineto"):
+    with pytest.raises(ValueError, match="'cupti' is not one of auto, bridge, kineto"):
         profile()
 
 

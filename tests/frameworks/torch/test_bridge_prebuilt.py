@@ -173,7 +173,7 @@ def test_without_any_bridge_torchs_collector_has_the_same_and_says_what_differs(
     )
     (line,) = lines
     assert "no C++ compiler" in line
-    assert "the wheel's bridge is no help" in line
+    assert "the wheel's bridge does not work either" in line
     assert "starting thread" in line
     assert "torch's own collector" in seen["source"]
     for what in ("memory", "in use", "owners", "modules"):

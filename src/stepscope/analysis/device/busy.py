@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DeviceBusy(Table):
-    """One row a device. Every ``..._ns`` but the last is a union of intervals."""
+    """One row per device. Every ``..._ns`` but the last is a union of intervals."""
 
     device: tuple[str, ...]
     streams: Int64
@@ -39,7 +39,7 @@ class DeviceBusy(Table):
 
 @dataclass(frozen=True, slots=True)
 class StreamBusy(Table):
-    """One row a stream."""
+    """One row per stream."""
 
     device: tuple[str, ...]
     stream: tuple[str, ...]
@@ -56,7 +56,7 @@ class StreamBusy(Table):
 
 @dataclass(frozen=True, slots=True)
 class StepBusy(Table):
-    """One row a step and device: what the device did between the step's begin and end on the host.
+    """One row per step and device: what the device did while the step ran on the host.
 
     A device works behind the host: what a step launched may run in the next one's time.
     """

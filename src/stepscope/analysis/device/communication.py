@@ -1,8 +1,8 @@
-"""Communication between devices, apart from compute, and how much of it compute hides.
+"""Communication between devices, and how much of it overlaps with compute.
 
 Compute is the time in which a kernel runs that does not communicate. Communication is exposed while
-no such kernel runs: the device waits for its peers. Which kernels communicate, and how that
-is told, stands in device_work. A communicating kernel that waits for a slow peer looks busy.
+no such kernel runs: the device waits for its peers. See device_work for how communicating kernels
+are recognised. A communicating kernel that waits for a straggler looks busy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ELEMENT_BYTES = {
 
 @dataclass(frozen=True, slots=True)
 class CommunicationOverlap(Table):
-    """One row a device; unions of intervals."""
+    """One row per device; unions of intervals."""
 
     device: tuple[str, ...]
     communication_ns: Int64
@@ -52,21 +52,21 @@ class CommunicationOverlap(Table):
 
     @property
     def exposed_ns(self) -> Int64:
-        """Return the communication that no compute hid."""
+        """Return the exposed communication: the time without compute."""
         return self.communication_ns - self.overlap_ns
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveTable(Table):
-    """One row a device, collective, type and size of the group, by time."""
+    """One row per device, collective, type and size of the group, by time."""
 
     device: tuple[str, ...]
-    collective: tuple[str, ...]  # as the trace tells, else from the kernel's name
-    dtype: tuple[str, ...]  # "" where the trace does not tell
-    group_size: Int64  # -1 where the trace does not tell
+    collective: tuple[str, ...]  # as the trace says, else from the kernel's name
+    dtype: tuple[str, ...]  # "" where the trace does not say
+    group_size: Int64  # -1 where the trace does not say
     count: Int64
-    bytes: Int64  # the larger of what goes in and comes out on this device, of those that tell
-    told_ns: Int64  # the time of those that tell
+    bytes: Int64  # the larger of input and output on this device, of those with a known size
+    told_ns: Int64  # the time of those with a known size
     total_ns: Int64
     exposed_ns: Int64  # of their union, the time in which no compute ran
 

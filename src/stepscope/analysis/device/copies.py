@@ -23,13 +23,13 @@ _UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class CopyTable(Table):
-    """One row a device and kind of copy, by time: ``Memcpy HtoD (Pinned -> Device)``."""
+    """One row per device and kind of copy, by time: ``Memcpy HtoD (Pinned -> Device)``."""
 
     device: tuple[str, ...]
     name: tuple[str, ...]
     count: Int64
-    bytes: Int64  # of those copies that tell
-    untold: Int64  # copies that do not tell their size
+    bytes: Int64  # of the copies with a known size
+    untold: Int64  # copies of unknown size
     total_ns: Int64  # all durations
     busy_ns: Int64  # the union: copies of two streams may run at once
     hidden_ns: Int64  # of busy_ns, the time in which a kernel ran on the device, too

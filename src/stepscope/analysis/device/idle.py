@@ -4,7 +4,7 @@ A gap is time in which no stream of a device works. The work that ends it (the f
 was launched by a runtime call on some thread of the host; that thread is the host here. The moment
 at which the call begins cuts the gap in two:
 
-before it, the host had not come to the launch
+before it, the host had not reached the launch
     ``synchronisation``  the time in which the host was inside a call that waits for the device:
                          ``...Synchronize``, or a copy that returns when it is done
     ``data loading``     of the rest, the time inside a range of a data loader
@@ -16,10 +16,10 @@ from it on, the work waits for the device or its driver
     ``launch``           the call was made in the gap, or going on when the gap began: the time that
                          a launch takes until the work starts
     ``queued``           the call had returned before the gap began: the time between two pieces of
-                         work that both stood in the queue, such as waiting for another stream
+                         work that were both queued, such as waiting for another stream
 
 Besides, there is the time ``before first`` and ``after last`` work of the recorded window, and
-``unknown`` where the trace does not hold the call. The parts of a gap add up to the gap, and
+``unknown`` where the call is not in the trace. The parts of a gap add up to the gap, and
 all of them to the idle time of the device, to the ns.
 """
 
@@ -71,13 +71,13 @@ class IdleReason(IntEnum):
 
     @property
     def words(self) -> str:
-        """Return the name as people read it."""
+        """Return the name to show."""
         return self.name.lower().replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
 class IdleGaps(Table):
-    """One row a gap, by device and in the order of time."""
+    """One row per gap, by device and in the order of time."""
 
     work: DeviceWork
     device: Labels[str]
@@ -85,7 +85,7 @@ class IdleGaps(Table):
     duration_ns: Int64
     before: Int64  # the row of the work that ends the gap, NO_SLICE at the end of the window
     call: Int64  # the row of the runtime call that launched it, NO_SLICE where it is not known
-    parts_ns: Int64  # a row a gap, a column an IdleReason
+    parts_ns: Int64  # a row per gap, a column per IdleReason
 
     def __len__(self) -> int:
         """Return the number of gaps."""
@@ -100,7 +100,7 @@ class IdleGaps(Table):
     def to_columns(self) -> Columns:
         """Return the columns by name, with the work that ends the gap and who launched it.
 
-        There is a column an IdleReason, too.
+        There is a column per IdleReason, too.
         """
         columns: Columns = {
             name: getattr(self, name)
@@ -115,15 +115,15 @@ class IdleGaps(Table):
 
 @dataclass(frozen=True, slots=True)
 class DeviceIdle(Table):
-    """One row a device."""
+    """One row per device."""
 
     device: tuple[str, ...]
     gaps: Int64
     idle_ns: Int64
-    parts_ns: Int64  # a row a device, a column an IdleReason
+    parts_ns: Int64  # a row per device, a column per IdleReason
 
     def to_columns(self) -> Columns:
-        """Return the columns by name, a column an IdleReason."""
+        """Return the columns by name, a column per IdleReason."""
         columns: Columns = {name: getattr(self, name) for name in ("device", "gaps", "idle_ns")}
         return columns | _by_reason(self.parts_ns)
 

@@ -31,7 +31,7 @@ _OCCUPANCY = "est. achieved occupancy %"
 
 @dataclass(frozen=True, slots=True)
 class KernelTable(Table):
-    """One row a kernel's name, the one with the longest total first. UNKNOWN: not in the trace.
+    """One row per kernel's name, the one with the longest total first. UNKNOWN: not in the trace.
 
     Shape and memory are those of the kernel's longest run.
     """
@@ -45,12 +45,12 @@ class KernelTable(Table):
     min_ns: Int64
     max_ns: Int64
     busy_share: NDArray[np.float64]  # of the busy time of all devices; overlaps count twice
-    grid: tuple[str, ...]  # "32,8,1"; "" where the trace does not tell
+    grid: tuple[str, ...]  # "32,8,1"; "" where the trace does not say
     block: tuple[str, ...]
     registers: Int64  # a thread
     shared_memory_bytes: Int64  # a block
     occupancy_percent: Int64  # as Kineto estimates it: the mean over the kernel's time
-    operator: tuple[str, ...]  # that launched most of its time, "" where the trace does not tell
+    operator: tuple[str, ...]  # that launched most of its time, "" where the trace does not say
     operators: Int64  # how many different ones launched it
 
 

@@ -26,7 +26,7 @@ class Launches:
 
     work: Int64  # kernels, copies and fills whose launching event is known, ascending
     host: Int64  # the operator or range that launched work[i]
-    device_ns: Int64  # one value an event: its own time on the device, or what ran under it
+    device_ns: Int64  # one value per event: its own time on the device, or what ran under it
     self_device_ns: Int64  # the same, less what its children launched
 
     def work_of(self, event: int) -> Int64:
@@ -90,7 +90,7 @@ def launching_calls(trace: Trace, work: Int64) -> Int64:
 
 
 def _launching_event(tree: CallTree, kind: UInt8, work: Int64) -> Int64:
-    """Return the host event of each piece of work, _NO_LAUNCH where the trace does not tell."""
+    """Return the host event of each piece of work, _NO_LAUNCH where the trace does not say."""
     correlation = tree.of(tree.trace.slices.correlation)
     calls = np.flatnonzero((kind == SliceKind.RUNTIME) & (correlation != NO_CORRELATION))
     call = _matched(correlation[work], correlation[calls], calls)
@@ -102,7 +102,7 @@ def _launching_event(tree: CallTree, kind: UInt8, work: Int64) -> Int64:
 
 
 def launching_operators(trace: Trace, work: Int64) -> Int64:
-    """Return the row of the operator whose number device work bears, NO_SLICE without.
+    """Return the row of the operator whose number device work carries, NO_SLICE without.
 
     It is torch's way where a call was not recorded.
     """

@@ -45,7 +45,7 @@ _PEAK_TFLOPS: tuple[tuple[str, float], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class TensorCoreTime(Table):
-    """One row a device: the summed time of its compute kernels by what their names tell."""
+    """One row per device: the summed time of its compute kernels by use of tensor cores."""
 
     device: tuple[str, ...]
     yes_ns: Int64
@@ -55,7 +55,7 @@ class TensorCoreTime(Table):
 
 @dataclass(frozen=True, slots=True)
 class OperatorFlops(Table):
-    """One row an operator whose operations are counted and that worked on a device, by time."""
+    """One row per operator whose operations are counted and that worked on a device, by time."""
 
     operator: tuple[str, ...]
     calls: Int64
@@ -114,7 +114,7 @@ def peak_flops_per_second(device_name: str) -> float | None:
 
 
 def device_model(trace: Trace, device: str) -> str:
-    """Return what a device is, such as ``NVIDIA H100 80GB HBM3``; "" when the trace does not tell.
+    """Return what a device is, such as ``NVIDIA H100 80GB HBM3``; "" when the trace does not say.
 
     ROCm numbers devices otherwise in events than in their description: where all that are
     described are of one model, that is it.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LaunchDelays(Table):
-    """One row a piece of work whose launching call is known, in the order of the work's starts."""
+    """One row per piece of work whose launching call is known, in the order of their starts."""
 
     device: Labels[str]
     stream: Labels[str]
@@ -42,7 +42,7 @@ class LaunchDelays(Table):
 
 @dataclass(frozen=True, slots=True)
 class LaunchQueues(Table):
-    """One row a stream, and one a device that has several (``stream`` is "all")."""
+    """One row per stream, and one per device that has several (``stream`` is "all")."""
 
     device: tuple[str, ...]
     stream: tuple[str, ...]
@@ -111,7 +111,7 @@ def launch_queues(trace: Trace, work: DeviceWork | None = None) -> LaunchQueues:
 
 
 def queue_length(trace: Trace, device: str, stream: str = ALL_STREAMS) -> QueueLength:
-    """Return the length of a queue over time, for a picture."""
+    """Return the length of a queue over time, for a chart."""
     work = device_work(trace)
     streams = [
         i

@@ -1,4 +1,4 @@
-"""Whether a kernel computes on tensor cores, told by its name: a heuristic with three answers.
+"""Whether a kernel uses tensor cores, judged by its name: a heuristic with three answers.
 
 ``yes``
     The name holds a word of the matrix instructions: NVIDIA's ``hmma``, ``imma``, ``qmma``,

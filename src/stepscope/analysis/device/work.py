@@ -1,11 +1,11 @@
 """What ran on devices, and what kind of work it was.
 
-Work is every kernel, copy and fill. Ranges on a device, such as ``gpu_user_annotation``, hold work
-and are none; nor are the waits of streams for each other.
+Work is every kernel, copy and fill. Ranges on a device, such as ``gpu_user_annotation``, contain
+work but are none; neither are the waits of streams for each other.
 
-Communication is told from compute by the kernel's name: NCCL's and RCCL's kernels, and those whose
+Communication is recognised by the kernel's name: NCCL's and RCCL's kernels, and those whose
 name has a collective in it as a word (``multimem_all_reduce_kernel``, NVSHMEM's, DeepEP's,
-``cross_device_reduce_1stage``). A library with other words is taken for compute. A kernel with the
+``cross_device_reduce_1stage``). Kernels with other names count as compute. A kernel with the
 argument ``Collective name`` communicates whatever it is called.
 
 MTIA calls all it does kernels: there ``dma_request`` is a copy, ``event_record`` and ``event_wait``
@@ -62,7 +62,7 @@ class WorkKind(IntEnum):
 
 @dataclass(frozen=True)
 class DeviceWork:
-    """The work of a trace, in the order of its starts, one value of a column a piece."""
+    """The work of a trace, in the order of its starts, one value of a column per piece."""
 
     trace: Trace
     rows: Int64  # of the trace's slices
@@ -70,7 +70,7 @@ class DeviceWork:
     device: Int64  # index of ``devices``
     stream: Int64  # index of ``streams``
     devices: tuple[str, ...]  # as the trace numbers them
-    streams: tuple[tuple[int, str], ...]  # the device and the stream's name, a row a track
+    streams: tuple[tuple[int, str], ...]  # the device and the stream's name, a row per track
 
     def __len__(self) -> int:
         """Return the number of pieces."""

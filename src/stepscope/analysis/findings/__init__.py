@@ -1,6 +1,6 @@
-"""Problems of a program that its trace shows: one small function a problem.
+"""The detectors: one small function for each problem that a trace can show.
 
-A module of findings is one line here; ``DETECTORS.register`` takes one from outside of the package.
+Adding a module of detectors takes one line here; other packages use ``DETECTORS.register``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["DETECTORS", "Detector", "Facts", "Finding", "Severity", "find_proble
 
 
 def find_problems(trace: Trace) -> list[Finding]:
-    """Return what is wrong with the program that was recorded, the worst first."""
+    """Return the problems of the recorded program, the worst first."""
     facts = Facts(trace)
     found = [finding for detect in DETECTORS if (finding := detect(facts)) is not None]
     severities = list(Severity)

@@ -1,4 +1,4 @@
-"""torch.compile: code that is compiled again and again, and graphs that break."""
+"""torch.compile: recompilations and graph breaks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _COMPILATION = re.compile(r"torch\.compile (?:\d+/)?(\d+)/(\d+)")  # region and how often before
 _BREAK = "graph break: "
 MIN_RECOMPILATIONS = 1
-"""A region that is compiled a second time met inputs that the first code does not serve."""
+"""A second compilation means that a region met inputs that the first one does not cover."""
 
 _NAMED_PLACES = 3
 
 
 @DETECTORS.register
 def recompilations(facts: Facts) -> Finding | None:
-    """Find regions that were compiled again, because what they had been compiled for changed."""
+    """Find regions that were recompiled because their inputs changed."""
     again = _again(facts)
     if len(again) < MIN_RECOMPILATIONS:
         return None
@@ -40,21 +40,21 @@ def recompilations(facts: Facts) -> Finding | None:
     regions = sorted({facts.trace.name_of(int(i)).partition(": ")[2] for i in again})
     return Finding(
         id="recompilations",
-        title=f"torch.compile compiled again, {count_text(len(again), 'time')}",
-        text=f"{_listed(regions)}: compiled again after the first time, because shapes, types or "
-        f"values changed that the code had been compiled for. That took "
-        f"{duration_text(spent.total_ns)}, as much as {share:.0%} of the steps.",
+        title=f"torch.compile recompiled {count_text(len(again), 'time')}",
+        text=f"{_listed(regions)}: recompiled because shapes, types or values differed from those "
+        f"of earlier compilations. This took {duration_text(spent.total_ns)}, equal to "
+        f"{share:.0%} of the step time.",
         share=share,
         evidence=facts.on_timeline(row, "torch.compile"),
-        fix='TORCH_LOGS="recompiles" tells why. Keep shapes equal (drop_last=True, padding), or '
-        "mark what changes: torch.compile(dynamic=True), torch._dynamo.mark_dynamic.",
+        fix='TORCH_LOGS="recompiles" shows the reasons. Keep shapes constant (drop_last=True, '
+        "padding), or mark what changes: torch.compile(dynamic=True), torch._dynamo.mark_dynamic.",
         severity=Severity.of_share(share),
     )
 
 
 @DETECTORS.register
 def graph_breaks(facts: Facts) -> Finding | None:
-    """Find places at which torch.compile gave up and went on in Python."""
+    """Find places where torch.compile gave up and fell back to Python."""
     rows = facts.named(lambda name: name.startswith(_BREAK))
     if not len(rows):
         return None
@@ -62,21 +62,21 @@ def graph_breaks(facts: Facts) -> Finding | None:
     places = sorted({facts.trace.name_of(int(i)).removeprefix(_BREAK) for i in rows})
     return Finding(
         id="graph-breaks",
-        title=f"torch.compile breaks its graph at {count_text(len(places), 'place')}",
-        text=f"{_listed(places)}. Each break ends a graph: what follows is compiled apart, nothing "
-        "is fused across it, and every call goes back to Python there.",
+        title=f"torch.compile breaks the graph at {count_text(len(places), 'place')}",
+        text=f"{_listed(places)}. Each break ends a graph: the code after it is compiled "
+        "separately, nothing is fused across it, and every call returns to Python there.",
         share=0.0,
         evidence=moment(
             int(slices.start_ns[rows[0]]), int(slices.end_ns[rows].max()), _BREAK.rstrip()
         ),
-        fix="Move printing, .item() and calls of other libraries out of the compiled function; "
-        "torch.compile(fullgraph=True) refuses them and says why.",
+        fix="Move printing, .item() and calls to other libraries out of the compiled function; "
+        "torch.compile(fullgraph=True) turns a break into an error that says why.",
         severity=Severity.LOW,
     )
 
 
 def _again(facts: Facts) -> Int64:
-    """Return the compilations of regions that had been compiled before."""
+    """Return the recompilations: those of regions that were compiled before."""
     slices, strings = facts.trace.slices, facts.trace.strings
     rows = facts.named(lambda name: (m := _COMPILATION.match(name)) is not None and m[2] != "0")
     is_compilation = [strings[int(i)] == COMPILE_CATEGORY for i in slices.category[rows]]

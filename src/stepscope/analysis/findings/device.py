@@ -1,4 +1,4 @@
-"""Devices that could do more: idle, fed in crumbs, made to wait, or without tensor cores."""
+"""Underused devices: host-bound, tiny kernels, synchronous copies, unused tensor cores."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64
 
 MIN_IDLE_SHARE = 0.20
-"""Some idle time at the edges of steps is usual; a fifth of the device is worth a look."""
+"""Some idle time at the edges of steps is usual; a fifth of the device's time is worth a look."""
 
 TINY_NS = 5_000
-"""A launch takes the host about as long: a stream of shorter kernels cannot keep a device busy."""
+"""A launch takes the host about this long: shorter kernels cannot keep a device busy."""
 
 MIN_TINY_SHARE, MIN_TINY_KERNELS = 0.50, 500
-"""Every model has some small kernels: half of all, and hundreds, are a way of writing it."""
+"""Every model has some small kernels; hundreds of them, and half of all, can be avoided."""
 
 MIN_WAITING_SHARE = 0.02
-"""Of the device's time, lost to waits: below, a wait costs less than finding it."""
+"""Share of the device's time lost to waits; less than this is not worth the search."""
 
 MIN_FLOAT32_SHARE = 0.10
-"""Of the device's busy time, in products without tensor cores, which do them many times faster."""
+"""Share of the device's busy time in products that tensor cores do many times faster."""
 
 _FLOAT32_PRODUCT = re.compile(
     r"(?<![a-z])sgemm|scudnn|simt_sgemm|_ffma_|convolve_sgemm|winograd\w*fp32|gemmSN", re.IGNORECASE
@@ -59,13 +59,13 @@ def host_too_slow(facts: Facts) -> Finding | None:
         id="host-bound",
         title=f"The device is idle {share:.0%} of the time because the host is too slow",
         text=f"In {count_text(int((lost_ns > 0).sum()), 'gap')} "
-        f"({duration_text(int(lost_ns.sum()))} in all) the device had finished all its work, and "
-        f"the host had not launched the next; {count_text(kernels, 'kernel')} took "
-        f"{duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in all.",
+        f"({duration_text(int(lost_ns.sum()))} in total) the device had finished all its work "
+        f"before the host launched more; {count_text(kernels, 'kernel')} took "
+        f"{duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in total.",
         share=share,
         evidence=moment(start_ns, start_ns + length_ns),
-        fix='Give the device more at once: a larger batch, torch.compile(mode="reduce-overhead") '
-        "or CUDA graphs, fused operators; and take Python work out of the loop.",
+        fix="Give the device more work per launch: a larger batch, fused operators, "
+        'torch.compile(mode="reduce-overhead") or CUDA graphs; move Python work out of the loop.',
         severity=Severity.of_share(share),
     )
 
@@ -89,22 +89,22 @@ def waiting_copies(facts: Facts) -> Finding | None:
     waited_ns = int(slices.duration_ns[waits].sum())
     return Finding(
         id="waiting-copies",
-        title=f"The host waits for the device {_often(len(waits) / facts.steps)} a step",
-        text=f"Mostly in {facts.commonest(above)}: calls that return only when the device is done, "
-        f"{len(waits):,} of them, {duration_text(waited_ns)} in all. After each the device "
-        f"has nothing to do until the host comes with more: {share:.0%} of its time.",
+        title=f"The host waits for the device {_often(len(waits) / facts.steps)} per step",
+        text=f"Mostly in {facts.commonest(above)}: {count_text(len(waits), 'call')} that waited "
+        f"for the device, {duration_text(waited_ns)} in total. After each one the device is idle "
+        f"until the host launches more work: {share:.0%} of its time.",
         share=share,
         evidence=facts.on_timeline(facts.longest(above), facts.commonest(above)),
         fix="Keep results on the device: no .item(), .cpu(), print(loss) or `if tensor` in every "
-        "step; sum the loss there and read it now and then. Copy batches from pinned memory with "
-        "non_blocking=True.",
+        "step; accumulate the loss there and read it occasionally. Copy batches from pinned memory "
+        "with non_blocking=True.",
         severity=Severity.of_share(share),
     )
 
 
 @DETECTORS.register
 def tiny_kernels(facts: Facts) -> Finding | None:
-    """Find a program that launches masses of kernels too short to be worth their launch."""
+    """Find a program that launches many kernels that are shorter than their launch."""
     kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
     tiny = kernels[facts.work.duration_ns[kernels] < TINY_NS]
     if len(tiny) < max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels)):
@@ -112,9 +112,9 @@ def tiny_kernels(facts: Facts) -> Finding | None:
     idle = int(facts.idle_ns(*IdleReason).sum()) / facts.device_ns
     operators = facts.work.operator[facts.work.rows[tiny]]
     known = operators[operators != NO_SLICE]
-    who = f", most by {shown_name(facts.commonest(known))}" if len(known) else ""
+    who = f"; most are launched by {shown_name(facts.commonest(known))}" if len(known) else ""
     row = int(facts.work.rows[tiny[len(tiny) // 2]])
-    per_step = f" ({len(tiny) / facts.steps:,.0f} a step)" if facts.steps else ""
+    per_step = f" ({len(tiny) / facts.steps:,.0f} per step)" if facts.steps else ""
     return Finding(
         id="tiny-kernels",
         title=f"{len(tiny) / len(kernels):.0%} of the kernels take less than "
@@ -123,7 +123,7 @@ def tiny_kernels(facts: Facts) -> Finding | None:
         f"longer than running them{who}. The device is idle {idle:.0%} of the time.",
         share=idle,
         evidence=facts.on_timeline(row),
-        fix="Let several become one: torch.compile, fused or foreach optimizers, "
+        fix="Fuse several into one: torch.compile, fused or foreach optimizers, "
         "scaled_dot_product_attention, a larger batch; CUDA graphs make launches cheaper.",
         severity=Severity.of_share(idle),
     )
@@ -148,8 +148,8 @@ def float32_products(facts: Facts) -> Finding | None:
     return Finding(
         id="float32-products",
         title=f"Float32 products without tensor cores take {share:.0%} of the device's time",
-        text=f"{count_text(len(slow), 'kernel')} multiply in full float32, "
-        f"{duration_text(spent_ns)} in all; the tensor cores stay unused meanwhile.",
+        text=f"{count_text(len(slow), 'kernel')} multiplied in full float32 for "
+        f"{duration_text(spent_ns)} in total, without using tensor cores.",
         share=share,
         evidence=facts.on_timeline(row),
         fix=_precision_fix(generation),
@@ -170,11 +170,11 @@ def _is_float32_product(name: str) -> bool:
 def _precision_fix(generation: int) -> str:
     if generation and generation < _FIRST_WITH_TF32:
         return (
-            'torch.autocast("cuda", dtype=torch.float16) with a GradScaler, where the accuracy of '
-            "the model allows it."
+            'Use torch.autocast("cuda", dtype=torch.float16) with a GradScaler, if the model\'s '
+            "accuracy allows it."
         )
     return (
-        'torch.set_float32_matmul_precision("high") (TF32; for convolutions '
+        'Use torch.set_float32_matmul_precision("high") (TF32; for convolutions '
         "torch.backends.cudnn.allow_tf32), or "
         'torch.autocast("cuda", dtype=torch.bfloat16), if the device has tensor cores for it.'
     )

@@ -1,4 +1,4 @@
-"""What several detectors need to know of a trace, derived once."""
+"""Facts about a trace that several detectors need, each derived once."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 PAUSE_NS = 100_000_000
-"""Where no step is marked: a device that is idle for longer waits for no launch in a loop, but for
-the program to start, load or be asked."""
+"""Without marked steps: a device that is idle for longer is not waiting for a launch in a loop, but
+for the program to start, load something or get a request."""
 
 
 class Facts:
-    """A trace, and what is derived from it as soon as somebody asks."""
+    """A trace, and what is derived from it on first use."""
 
     def __init__(self, trace: Trace) -> None:
         """Derive nothing yet."""
@@ -53,7 +53,7 @@ class Facts:
 
     @cached_property
     def breakdown(self) -> StepBreakdown:
-        """Return where the steps went."""
+        """Return where the steps' time went."""
         return step_breakdown(self.trace, self.work, self.parts)
 
     @cached_property
@@ -63,7 +63,7 @@ class Facts:
 
     @cached_property
     def gap_ns(self) -> Int64:
-        """Return how much of each gap counts: what is in steps; without steps, all but pauses."""
+        """Return how much of each gap counts: the part in steps; without steps, all but pauses."""
         gaps = self.gaps
         if self.steps:
             return self.step_time.covered(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
@@ -71,9 +71,9 @@ class Facts:
 
     @cached_property
     def device_ns(self) -> int:
-        """Return the time in which devices could have worked, of all of them together.
+        """Return the time in which devices could have worked, summed over all devices.
 
-        That of the steps; without steps, that from first to last work, less pauses.
+        This is the time of the steps; without steps, that from first to last work, less pauses.
         """
         work, gaps = self.work, self.gaps
         if self.steps:
@@ -92,7 +92,7 @@ class Facts:
 
     @cached_property
     def counted(self) -> Bool:
-        """Tell which steps count: the whole ones, or all where none is."""
+        """Return which steps count: the complete ones, or all if none is complete."""
         whole = self.breakdown.is_whole
         return whole if whole.any() else np.ones(len(whole), np.bool_)
 
@@ -118,7 +118,7 @@ class Facts:
         return time.shared_with(self.step_time).total_ns
 
     def named(self, wanted: Callable[[str], bool]) -> Int64:
-        """Return the slices with a name that is wanted."""
+        """Return the slices whose name is wanted."""
         name = self.trace.slices.name
         return np.flatnonzero(np.isin(name, ids_where(name, self.trace.strings, wanted)))
 

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
 
 MIN_SHARE = 0.20
-"""A healthy loader prepares the next batch while the step runs: it should take next to nothing."""
+"""A healthy loader prepares the next batch while the step runs: the wait should be negligible."""
 
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
 
 
 @DETECTORS.register
 def slow_loading(facts: Facts) -> Finding | None:
-    """Find steps that wait for their data; where devices work meanwhile, nothing is lost."""
+    """Find steps that wait for data; waits during which devices work do not count."""
     found = facts.breakdown
     step_ns = int(found.duration_ns[facts.counted].sum())
     loading_ns = int(found.parts_ns[facts.counted, Part.DATA_LOADING].sum())
@@ -33,12 +33,13 @@ def slow_loading(facts: Facts) -> Finding | None:
     rows = np.flatnonzero(is_loading & ~(around & (slices.parent >= 0)))
     row = facts.longest(inside if len(inside := facts.in_steps(rows)) else rows)
     share = loading_ns / step_ns
-    idle = ", and the device has nothing to do meanwhile" if found.on_device.any() else ""
+    idle = ", and the device is idle meanwhile" if found.on_device.any() else ""
     return Finding(
         id="data-loading",
         title=f"Data loading takes {share:.0%} of a step",
-        text=f"Of {duration_text(step_ns / facts.steps)} a step on average, the program waits "
-        f"{duration_text(loading_ns / facts.steps)} for the next batch{idle}. "
+        text=f"An average step takes {duration_text(step_ns / facts.steps)}; for "
+        f"{duration_text(loading_ns / facts.steps)} of that the program waits for the next "
+        f"batch{idle}. "
         f"The longest wait took {duration_text(int(slices.duration_ns[row]))}.",
         share=share,
         evidence=facts.on_timeline(row),
@@ -50,8 +51,8 @@ def slow_loading(facts: Facts) -> Finding | None:
 def _fix(loader: str) -> str:
     if _WITH_WORKERS in loader:
         return (
-            "The loader has workers, and they do not keep up: give it more (num_workers), let them "
-            "prepare further ahead (prefetch_factor), or make reading an item cheaper; "
+            "The loader's workers do not keep up: use more of them (num_workers), let them "
+            "prefetch more batches (prefetch_factor), or make reading an item cheaper; "
             "`stepscope run --workers` shows what they do."
         )
     return (

@@ -1,4 +1,4 @@
-"""Memory of devices: close to what there is, or held and not used."""
+"""Device memory: nearly full, or held by the allocator without being used."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Trace
 
 NEAR_LIMIT = 0.90
-"""The driver, libraries and other programs take some of the memory, too: a tenth is soon gone."""
+"""The driver, libraries and other programs need memory too: the last tenth is soon gone."""
 
 MIN_UNUSED = 0.30
-"""An allocator always holds some more than is in use; a third of it is not the usual rounding."""
+"""An allocator always holds a little more than is in use; a third is more than rounding."""
 
 MIN_HELD = 0.10
-"""Of the device's memory: while the allocator holds less, nobody misses it."""
+"""Share of the device's memory; an allocator that holds less does not matter."""
 
 SCARCE = 0.50
-"""Of the device's memory: from here on what is held in vain may be missed."""
+"""Share of the device's memory; from here on, unused memory may be needed elsewhere."""
 
 
 @DETECTORS.register
 def memory_near_limit(facts: Facts) -> Finding | None:
-    """Find a device whose memory is almost all taken."""
+    """Find a device whose memory is nearly full."""
     trace = with_memory(facts.trace)
     for device, rows, total in _devices(trace):
         held = _held(trace, rows)
@@ -42,14 +42,14 @@ def memory_near_limit(facts: Facts) -> Finding | None:
         used = int(in_use(trace.memory, rows).max())
         return Finding(
             id="memory-near-limit",
-            title=f"{device} is {share:.0%} full",
-            text=f"The allocator held {size_text(int(held[at]))} of the device's "
-            f"{size_text(total)} at most; tensors took {size_text(used)} of that at their peak. "
-            "A slightly larger batch or input runs out of memory.",
+            title=f"The memory of {device} is {share:.0%} full",
+            text=f"The allocator held up to {size_text(int(held[at]))} of the device's "
+            f"{size_text(total)}; tensors used up to {size_text(used)} of that. "
+            "A slightly larger batch or input would run out of memory.",
             share=min(1.0, share),
             evidence=_at(device, int(trace.memory.time_ns[rows[at]])),
-            fix="See on the memory page what is alive at the peak. Usually: a smaller batch with "
-            "gradient accumulation, torch.utils.checkpoint, bfloat16, a sharded optimizer.",
+            fix="The Memory page shows what is alive at the peak. Usual fixes: a smaller batch "
+            "with gradient accumulation, torch.utils.checkpoint, bfloat16, a sharded optimizer.",
             severity=Severity.HIGH,
         )
     return None
@@ -68,13 +68,13 @@ def fragmentation(facts: Facts) -> Finding | None:
         return Finding(
             id="fragmentation",
             title=f"{share:.0%} of the memory held on {device} was not in use",
-            text=f"The allocator holds {size_text(held)}, and tensors took no more than "
-            f"{size_text(int(used[at]))} of it while this was recorded: either more was needed "
-            "before, or it is cut into pieces that do not fit.",
+            text=f"The allocator holds {size_text(held)}, but tensors used no more than "
+            f"{size_text(int(used[at]))} of it during the recording: either more was needed "
+            "earlier, or the memory is fragmented into blocks that do not fit.",
             share=share,
             evidence=_at(device, int(trace.memory.time_ns[rows[at]])),
-            fix="PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; avoid sizes that change from "
-            "step to step (padding to a few lengths).",
+            fix="Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; avoid sizes that change "
+            "from step to step (pad to a few lengths).",
             severity=Severity.MEDIUM if held >= SCARCE * total else Severity.LOW,
         )
     return None

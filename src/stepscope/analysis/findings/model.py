@@ -10,8 +10,8 @@ from typing import Any
 from stepscope.analysis.findings.facts import Facts
 from stepscope.registry import Registry
 
-# From which share of the time, or of the memory, on a finding is that severe: what costs a third
-# is the first thing to repair, what costs less than a tenth can wait.
+# The share of the time, or of the memory, from which on a finding has that severity: what costs a
+# third should be fixed first, what costs less than a tenth can wait.
 HIGH_SHARE, MEDIUM_SHARE = 0.30, 0.10
 
 
@@ -24,7 +24,7 @@ class Severity(Enum):
 
     @staticmethod
     def of_share(share: float) -> Severity:
-        """Return how severe it is to lose that share."""
+        """Return the severity of losing that share."""
         if share >= HIGH_SHARE:
             return Severity.HIGH
         return Severity.MEDIUM if share >= MEDIUM_SHARE else Severity.LOW
@@ -32,13 +32,13 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem of the program that was recorded: what, how much, where to see it, what to do.
+    """A problem in the recorded program: what it is, what it costs, where to see it, how to fix it.
 
     ``evidence`` names a page of the report and the state to open it in: ``{"page": "timeline",
     "from": ns, "to": ns, "q": name}``, times on the trace's clock.
     """
 
-    id: str  # stands for the kind of problem: "data-loading"
+    id: str  # the kind of problem: "data-loading"
     title: str
     text: str  # a sentence or two with the numbers
     share: float  # of the time, or of the memory, that the problem concerns: 0 to 1
@@ -47,11 +47,11 @@ class Finding:
     severity: Severity
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as what JSON has."""
+        """Return it as JSON-compatible values."""
         return asdict(self) | {"severity": self.severity.value, "evidence": dict(self.evidence)}
 
 
 Detector = Callable[[Facts], Finding | None]
 
 DETECTORS: Registry[Detector] = Registry()
-"""What finds a problem; ``@DETECTORS.register`` adds one, from wherever."""
+"""The functions that find problems; ``@DETECTORS.register`` adds one from any package."""

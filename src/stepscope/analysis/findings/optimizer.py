@@ -1,4 +1,4 @@
-"""The optimizer: many small operators where one would do, and gradients filled with zeros."""
+"""The optimizer: updates that are not fused, and gradients that are filled with zeros."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64
 
 MIN_OPERATORS = 50
-"""A fused or foreach optimizer needs a handful of operators a step, whatever the model's size."""
+"""A fused or foreach optimizer needs a handful of operators per step, whatever the model size."""
 
 MIN_OPTIMIZER_SHARE = 0.10
-"""Below a tenth of the step another optimizer would not be felt."""
+"""Below a tenth of the step, a faster optimizer makes no noticeable difference."""
 
 MIN_FILLING_SHARE = 0.01
-"""Filling is pure loss, since leaving it out costs nothing; below a hundredth nobody would care."""
+"""Filling is pure overhead; below a hundredth of the step it does not matter."""
 
 _STEP, _ZERO_GRAD = "Optimizer.step#", "Optimizer.zero_grad#"
 _FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
@@ -29,7 +29,7 @@ _FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 
 @DETECTORS.register
 def gradients_filled(facts: Facts) -> Finding | None:
-    """Find gradients that are kept and filled with zeros, instead of let go."""
+    """Find gradients that are filled with zeros instead of being freed."""
     calls = facts.named(lambda name: name.startswith(_ZERO_GRAD))
     fills = facts.named(_FILLING.__contains__)
     fills = fills[facts.within(calls)[fills]] if len(calls) else fills[:0]
@@ -45,19 +45,19 @@ def gradients_filled(facts: Facts) -> Finding | None:
         id="gradients-filled",
         title=f"Setting gradients to zero takes {share:.1%} of a step",
         text=f"zero_grad fills every gradient with zeros, {len(fills) / len(calls):,.0f} tensors "
-        f"a call; that takes {duration_text(spent_ns / facts.steps)} a step, keeps the memory of "
-        "the gradients through the forward pass, and makes the backward pass add where it could "
-        "write.",
+        f"per call. This takes {duration_text(spent_ns / facts.steps)} per step, keeps the "
+        "gradients allocated during the forward pass, and makes the backward pass accumulate "
+        "where it could just write.",
         share=share,
         evidence=facts.on_timeline(facts.longest(calls)),
-        fix="Call optimizer.zero_grad() without set_to_none=False: gradients are dropped then.",
+        fix="Call optimizer.zero_grad() without set_to_none=False: it then frees the gradients.",
         severity=Severity.of_share(share),
     )
 
 
 @DETECTORS.register
 def unfused_optimizer(facts: Facts) -> Finding | None:
-    """Find an optimizer that goes through the parameters one by one."""
+    """Find an optimizer that updates the parameters one by one."""
     calls = facts.in_steps(facts.named(lambda name: name.startswith(_STEP)))
     base_ns = facts.step_time.total_ns
     if not len(calls) or not base_ns:
@@ -72,14 +72,14 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
     median_ns = float(np.median(facts.trace.slices.duration_ns[operators]))
     return Finding(
         id="unfused-optimizer",
-        title=f"The optimizer runs {per_call:,.0f} small operators a step",
-        text=f"{kind} updates one parameter after the other: {per_call:,.0f} operators a step, "
+        title=f"The optimizer runs {per_call:,.0f} small operators per step",
+        text=f"{kind} updates the parameters one by one: {per_call:,.0f} operators per step, "
         f"half of them shorter than {duration_text(median_ns)}. "
         f"The optimizer takes {share:.0%} of the step.",
         share=share,
         evidence=facts.on_timeline(row),
-        fix=f"torch.optim.{kind}(..., fused=True), or foreach=True where that is not supported: "
-        "all parameters in a few operators.",
+        fix=f"Use torch.optim.{kind}(..., fused=True), or foreach=True where that is not "
+        "supported: both update all parameters in a few operators.",
         severity=Severity.of_share(share),
     )
 

@@ -1,4 +1,4 @@
-"""Time that some steps lose and others do not: garbage collection, and steps that stand out."""
+"""Irregular delays: garbage collection, and steps much slower than the others."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
 
 MIN_PAUSE_SHARE = 0.01
-"""A training step creates little that a collection could find: a hundredth is much for that."""
+"""A training step creates little garbage: a hundredth of its time is much for collecting it."""
 
 MIN_STEPS = 5
-"""With fewer steps nothing tells which of them is the usual one."""
+"""With fewer steps there is no telling which duration is usual."""
 
 SLOW_FACTOR = 2.0
-"""Steps differ by some ten percent on a busy machine; one of double length has a reason."""
+"""Steps vary by ten percent or so on a busy machine; one that takes twice as long has a cause."""
 
 _COLLECTION = "Python garbage collection"
 
@@ -48,15 +48,15 @@ def garbage_collection(facts: Facts) -> Finding | None:
         f"{duration_text(longest_ns)}.",
         share=share,
         evidence=facts.on_timeline(row, _COLLECTION),
-        fix="Before the loop call gc.collect() and gc.freeze(), so that what is there already is "
-        "not searched again; or gc.disable(), and gc.collect() every few hundred steps.",
+        fix="Call gc.collect() and gc.freeze() before the loop, so that existing objects are not "
+        "scanned again; or gc.disable(), and gc.collect() every few hundred steps.",
         severity=Severity.of_share(share),
     )
 
 
 @DETECTORS.register
 def slow_step(facts: Facts) -> Finding | None:
-    """Find steps far longer than the usual one; the first, which warms up, is let off."""
+    """Find steps far longer than the median; the first, which warms up, is exempt."""
     found = facts.breakdown
     if len(found) < MIN_STEPS:
         return None
@@ -71,17 +71,17 @@ def slow_step(facts: Facts) -> Finding | None:
     part = Part(int(grown_ns.argmax()))
     share = float((time_ns[slow] - usual_ns).sum() / found.duration_ns[1:].sum())
     start_ns = int(found.start_ns[worst])
-    others = f" {len(slow) - 1:,} more stand out likewise." if len(slow) > 1 else ""
+    others = f" {len(slow) - 1:,} more stood out as well." if len(slow) > 1 else ""
     return Finding(
         id="slow-step",
         title=f"Step {found.step[worst]} takes {time_ns[worst] / usual_ns:.1f} times as long as "
         "usual",
-        text=f"It took {duration_text(int(time_ns[worst]))}; half of the steps take less than "
-        f"{duration_text(usual_ns)}. What grew most is {part.words}, by "
+        text=f"It took {duration_text(int(time_ns[worst]))}; the median step takes "
+        f"{duration_text(usual_ns)}. The part that grew most is {part.words}, by "
         f"{duration_text(float(grown_ns[part]))}.{others}",
         share=share,
         evidence=moment(start_ns, start_ns + int(found.duration_ns[worst])),
-        fix="Look at that step on the timeline: a checkpoint, an evaluation, a slow batch or "
-        "another program on the machine are what it usually is.",
+        fix="Look at that step on the timeline. Usual causes: a checkpoint, an evaluation, a slow "
+        "batch, or another program on the machine.",
         severity=Severity.of_share(share),
     )

@@ -32,7 +32,7 @@ Where torch counts otherwise
       ``torch.profiler`` also every convolution but ``aten::conv2d``, attention and all gradients
       of convolutions.
 
-Paddle's eager operators (``matmul dygraph``) count as torch's do. Those that are called by a sign
+Paddle's eager operators (``matmul dygraph``) count as torch's do. Those behind Python's operators
 (``x + y``), those of the backward pass and static graphs carry no shapes.
 
 Unknown is 0: other operators, and shapes that are missing or make no sense.

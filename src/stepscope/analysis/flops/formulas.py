@@ -1,4 +1,4 @@
-"""The registry of formulas: how many floating-point operations a call of an operator is."""
+"""The registry of formulas: how many floating-point operations a call of an operator takes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What an operator was called with, as far as a trace tells.
+"""The inputs of an operator call, as far as the trace has them.
 
-Traces are foreign text: every accessor checks what it hands out, and raises ``ValueError`` for
-what is not there or makes no sense. A formula needs no check of its own.
+Traces are untrusted text: every accessor checks what it returns, and raises ``ValueError`` for
+values that are missing or invalid. A formula needs no check of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events summed by name: the numbers under ``key_averages()`` and every summary table."""
+"""Events summed by name: the numbers behind ``key_averages()`` and every summary table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Text = TypeVar("_Text")
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """One row a group of events, in the order in which the groups were first seen.
+    """One row per group of events, in the order in which the groups were first seen.
 
     A list of single events has the same shape: every group is one event.
     """
@@ -69,19 +69,19 @@ class Averages:
 
     @property
     def total_self_device_ns(self) -> int:
-        """Return the time of all device work; ranges on the device hold work, they are none."""
+        """Return the time of all device work; ranges on the device contain work, but are none."""
         return int(self.self_device_ns[self.is_device & ~self.is_annotation].sum())
 
     @property
     def flops_per_second(self) -> NDArray[np.float64]:
-        """Return the arithmetic done in the time of the calls, the device's where it worked."""
+        """Return the FLOP/s of the calls: in device time where there is any, else in host time."""
         ns = np.where(self.device_ns > 0, self.device_ns, self.cpu_ns)
         flops = np.zeros(len(self), np.int64) if self.flops is None else self.flops
         rate: NDArray[np.float64] = flops * 1e9 / np.maximum(ns, 1)
         return rate
 
     def to_columns(self) -> Columns:
-        """Return the groups as columns by name: times in ns, sizes in bytes; no unknown ones."""
+        """Return the groups as columns by name: times in ns, sizes in bytes; no unknown columns."""
         texts: dict[str, Labels[Any] | None] = {
             "key": self.key,
             "input_shapes": self.input_shapes,
@@ -117,7 +117,7 @@ def averages(
     by_overload: bool = False,
     stack_frames: int = 0,
 ) -> Averages:
-    """Sum events with one name, on one kind of device, that are all user ranges or all not.
+    """Sum events by name, kind of device, and whether they are user ranges.
 
     Of a Trace, all events count, and what memory they allocated and freed if that was recorded.
     """
@@ -179,7 +179,7 @@ def single_events(
 ) -> Averages:
     """Return every event as a group of its own.
 
-    ``stack_frames`` is how many frames of the stack tell events apart, the innermost ones.
+    ``stack_frames`` is how many of the innermost stack frames distinguish events.
     """
     slices, events = tree.trace.slices, len(tree)
     none: Int64 = np.broadcast_to(np.int64(0), events)
@@ -223,7 +223,7 @@ def polars_frame(columns: Columns) -> polars.DataFrame:
 
 
 def total_of(rows: Averages) -> Averages:
-    """Return one group named ``Total`` that holds every other."""
+    """Return one group named ``Total`` that sums all others."""
     one = np.zeros(1, np.uint32)
 
     def total(column: Int64 | None) -> Int64 | None:

@@ -24,7 +24,7 @@ _ENGINE = "autograd::engine::evaluate_function: "
 def backward_functions(trace: Trace) -> Bool:
     """Return which slices are backward functions.
 
-    Our recordings say so. In other traces it is what the engine's slice for ``X`` calls by ``X``.
+    Our recordings flag them. In other traces it is the slice ``X`` inside the engine's slice for X.
     """
     slices, strings = trace.slices, trace.strings
     flagged: Bool = (slices.flags & np.uint8(SliceFlags.BACKWARD)) != 0

@@ -1,4 +1,4 @@
-"""What Paddle would call each slice, in a trace of whatever framework."""
+"""Paddle's event type for each slice, in traces of any framework."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _within_operator(trace: Trace) -> NDArray[np.bool_]:
 
 
 def _with_told(trace: Trace, types: UInt8) -> UInt8:
-    """Let ranges be what their arguments say."""
+    """Give ranges the type that their arguments state."""
     rest = trace.slices.args.rest
     if not len(rest):
         return types

@@ -1,8 +1,8 @@
-"""Flame graphs: calls merged by their path, whatever of it is known.
+"""Flame graphs: calls merged by their call path.
 
 A path is what encloses a call, or the Python stack in which it started with the operators around it
-that started in the same one. Device work stands below the call that launched it. What each node
-holds itself adds up to the whole trace; nothing is left out, however small.
+that started in the same one. Device work is below the call that launched it. The self values of
+all nodes add up to the whole trace; nothing is left out, however small.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ALL = "all"
 OTHERS = "(others)"
-NO_LAUNCH = "(launched by no known call)"
+NO_LAUNCH = "(unknown launch)"
 OUTSIDE = "(outside of all calls)"
 MOST_NODES = 50_000
 _ROOT = 0
@@ -78,7 +78,7 @@ def flame_graph(
 
 
 def _event_metrics(tree: CallTree, each: Averages) -> dict[str, Int64]:
-    """Return what every event itself adds; device time is the work's own, not its launcher's."""
+    """Return what every event adds itself; device time counts for the work, not the launcher."""
     metrics = {"cpu_ns": each.self_cpu_ns}
     if tree.is_device is not None:
         is_work = each.is_device & ~each.is_annotation
@@ -108,7 +108,7 @@ def _summed(node: Int64, amount: Int64, nodes: int) -> Int64:
 def without_address(text: str) -> str:
     """Return a frame without the address of its object: the next one's is another, its code not.
 
-    torch.profiler tells of ``<built-in method add of Tensor object at 0x7f3c>``.
+    torch.profiler writes ``<built-in method add of Tensor object at 0x7f3c>``.
     """
     return _ADDRESS.sub("", text)
 
@@ -169,7 +169,7 @@ class _Nodes:
         return inside & (same | (rows == NO_STACK)), rows.astype(np.int64)
 
     def _add_frames(self) -> None:
-        """Let row 0 be the root, and each stack the node with its row as its number."""
+        """Make row 0 the root, and give each stack the node with its row number."""
         if self._stacks is None:
             self._special(ALL)
             return

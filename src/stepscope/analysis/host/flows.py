@@ -1,4 +1,4 @@
-"""Ties between slices that do not nest: a forward operator and its backward function."""
+"""Links between slices that do not nest: a forward operator and its backward function."""
 
 from __future__ import annotations
 

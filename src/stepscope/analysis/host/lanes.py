@@ -1,4 +1,4 @@
-"""Lines on which the slices of a track can be drawn without covering each other."""
+"""Assigns the slices of a track to lines so that none covers another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def lanes(trace: Trace) -> Int32:
     """Return the line of each slice within its track: its depth, or a lower one that is free.
 
-    Nested slices stand at their depth. Where slices overlap without nesting (streams that share a
+    Nested slices are at their depth. Where slices overlap without nesting (streams that share a
     track, asynchronous ranges), each takes the first free line below its parent, so none is hidden.
     """
     slices = trace.slices

@@ -1,4 +1,4 @@
-"""Which call of a neural network's module every slice belongs to, in both passes."""
+"""The module call that every slice belongs to, in the forward and the backward pass."""
 
 from __future__ import annotations
 

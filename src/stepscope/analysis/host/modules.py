@@ -26,7 +26,7 @@ __all__ = ["ModuleTable", "module_of_slices", "module_table"]
 
 @dataclass(frozen=True, slots=True)
 class ModuleTable:
-    """One row a module, in the order of first calls. ``self`` leaves out the modules called in it.
+    """One row per module, in the order of first calls. ``self`` excludes the modules called in it.
 
     The row without a model holds all that belongs to no module: with it, the columns ``operators``
     and ``self_*`` add up to the whole trace.
@@ -50,7 +50,7 @@ class ModuleTable:
     self_device_memory_bytes: Int64
     flops: Int64
     self_flops: Int64
-    parameters: Int64  # its own and those of all modules below; 0 when the trace does not tell
+    parameters: Int64  # its own and those of all modules below; 0 when the trace does not say
     own_parameters: Int64
 
     def __len__(self) -> int:

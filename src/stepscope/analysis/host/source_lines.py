@@ -61,7 +61,7 @@ _LIBRARIES = frozenset(
         "triton",
     }
 )
-"""What a program is commonly built on; what is not here counts as the user's."""
+"""Common libraries; every other file counts as the user's."""
 
 
 class Place(NamedTuple):
@@ -74,7 +74,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineOperators:
-    """What ran on each line: one row a line and name, ordered by line, the longest first."""
+    """What ran on each line: one row per line and name, ordered by line, the longest first."""
 
     line: Int64  # row of SourceLines
     name: UInt32  # string id
@@ -86,7 +86,7 @@ class LineOperators:
 
 @dataclass(frozen=True, slots=True)
 class SourceLines:
-    """One row a line of the user's that did something, ordered by file and line."""
+    """One row per line of the user's that did something, ordered by file and line."""
 
     place: tuple[Place, ...]
     self_ns: Int64  # of the operators and functions whose innermost line of the user's it is
@@ -115,7 +115,7 @@ def place_of(frame: str) -> Place | None:
 
 
 def is_own_file(path: str) -> bool:
-    """Tell by its name whether a file is the user's, and none of Python, torch or a library.
+    """Tell by its name whether a file is the user's, not Python's, torch's or a library's.
 
     Recorders leave out the folder that a module was imported from, so a library's file begins
     with the library's name.
@@ -130,7 +130,7 @@ def is_own_file(path: str) -> bool:
 
 
 def source_lines(trace: Trace, is_own: IsOwn = is_own_file) -> SourceLines | None:
-    """Return what the user's lines cost; None where the trace knows of no such line."""
+    """Return what the user's lines cost; None where the trace has no such line."""
     known = _with_own_calls(trace, stack_of_slices(trace))
     if known is None:
         return None

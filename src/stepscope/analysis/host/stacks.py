@@ -1,8 +1,8 @@
 """The Python frames in which every slice started.
 
-Our own recordings tell them. In traces of torch.profiler they are the ``python_function`` slices
-that run when another slice starts. A backward function, and all inside it, ran where the engine
-likes; it shows the frames of the operator that it is the backward of.
+Our own recordings contain them. In traces of torch.profiler they are the ``python_function`` slices
+that run when another slice starts. A backward function, with all inside it, runs on a thread of the
+autograd engine; it gets the frames of its forward operator.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class KnownStacks:
 
 @shared
 def stack_of_slices(trace: Trace, *, by_calls: bool = False) -> KnownStacks | None:
-    """Return the stack of every slice; None if the trace tells of none.
+    """Return the stack of every slice; None if the trace has none.
 
-    A recording may tell both the frames of its operators, with the line that was running, and all
+    A recording may have both the frames of its operators, with the line that was running, and all
     calls of Python functions, with the line where each function begins. The former are more exact;
     ``by_calls`` prefers the latter, so that all stacks are of one kind and make one flame graph.
     """
@@ -113,7 +113,7 @@ def _innermost(table: Stacks, row: int, strings: Strings, limit: int | None) -> 
 
 
 def _inherited(slices: Slices, rows: UInt32) -> UInt32:
-    """Let what an operator calls have its stack: no Python ran in between, or it would tell."""
+    """Give what an operator calls its stack: no Python ran in between, or it would have its own."""
     from_operator = slices.kind.take(slices.parent, mode="clip") == SliceKind.OPERATOR
     bare = (rows == NO_STACK) & from_operator & (slices.parent != NO_PARENT)
     if not bare.any():

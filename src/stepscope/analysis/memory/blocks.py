@@ -1,4 +1,4 @@
-"""Blocks of memory: from the allocator's events to what lived from when to when."""
+"""Memory blocks and their lifetimes, from the allocator's events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_BLOCK = -1
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """One row a block of memory, ordered by address, then by time."""
+    """One row per block of memory, ordered by address, then by time."""
 
     address: Int64
     size: Int64  # bytes
@@ -38,9 +38,9 @@ class Blocks:
 
 
 def blocks_of_device(trace: Trace, device: str) -> tuple[Blocks, Owners]:
-    """Return the blocks of a device, and what the program said of its memory.
+    """Return the blocks of a device, and what the program stated about its memory.
 
-    A block of which the program spoke, but whose allocation and release both lie outside the
+    A block that appears in a statement, but whose allocation and release both lie outside the
     recording, is a block that was always there.
     """
     seen = _seen(trace, device)
@@ -97,7 +97,7 @@ def _statements(trace: Trace, device: str) -> Owners:
 
 
 def _only_told(seen: Blocks, told: Owners) -> Blocks:
-    """Return the blocks that are known because the program spoke of them, and only so."""
+    """Return the blocks that are known only from what the program stated."""
     unmet = np.flatnonzero(
         (block_at(seen, told.address, told.time_ns) == NO_BLOCK) & (told.size > 0)
     )

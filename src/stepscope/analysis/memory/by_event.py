@@ -26,7 +26,7 @@ _BYTES_OF_INSTANT = "Bytes"  # the argument in which torch's JSON tells the size
 
 
 def with_memory(tree: CallTree) -> CallTree:
-    """Return the tree with the bytes of each event, if anything is known of memory.
+    """Return the tree with the bytes of each event, if memory was recorded.
 
     As in torch.profiler's results, what was allocated or freed outside every event becomes an
     event of its own, ``[memory]``, without a duration.

@@ -80,7 +80,7 @@ _OWNERS = (
 
 
 class NoMemoryError(StepscopeError, ValueError):
-    """The trace does not tell of the memory that was asked for."""
+    """The trace has no events for the requested memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,9 +64,9 @@ class Peak:
 
 @shared
 def with_memory(trace: Trace) -> Trace:
-    """Return the trace with a filled memory table, if it knows of memory at all.
+    """Return the trace with a filled memory table, if it has memory events at all.
 
-    Our recordings have the table. torch.profiler's JSON tells of memory in instants named
+    Our recordings have the table. torch.profiler's JSON has memory events as instants named
     ``[memory]``; they are turned into the same table here, and the devices' names are added to
     the strings.
     """
@@ -138,7 +138,7 @@ def default_device(trace: Trace) -> str:
 
 
 def rows_of_device(trace: Trace, device: str) -> Int64:
-    """Return the rows of a trace's memory table that tell of one device."""
+    """Return the rows of a trace's memory table for one device."""
     found = trace.strings.ids_of([device]).get(device)
     if found is None:
         return np.zeros(0, np.int64)
@@ -173,7 +173,7 @@ def memory_peak(trace: Trace, device: str | None = None) -> Peak | None:
 
 
 def _instants(trace: Trace) -> Int64:
-    """Return the marks with which torch.profiler tells of memory."""
+    """Return torch.profiler's memory instants."""
     marks = trace.marks
     word = trace.strings.ids_of(["[memory]"]).get("[memory]")
     if word is None or "Bytes" not in marks.args.integers:

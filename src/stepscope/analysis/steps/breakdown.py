@@ -3,17 +3,17 @@
 A step is the time between its begin and end on its thread of the host (see steps). What counts is:
 
 in a program without device work, what that thread is in at each moment
-    The part of its innermost slice that tells (see host_parts); where it is in nothing that tells,
+    The part of its innermost slice that has one (see host_parts); where no slice has one,
     ``backward`` while another thread of the process is in the backward pass, else ``other``:
-    Python's own code and waiting, which cannot be told apart. There are no ``copies`` (those
-    between host memory are part of who asks for them), and nothing is ``idle``.
+    Python's own code and waiting, which cannot be told apart. There are no ``copies`` (copies
+    within host memory belong to the part that makes them), and nothing is ``idle``.
 
 in a program with device work, what its devices do at each moment
     While a kernel computes or a fill runs: the part of the operator that launched it,
     ``backward`` before ``optimizer`` before ``forward`` before ``data loading`` where several run;
-    ``other`` where the launch is not in the trace or tells nothing.
+    ``other`` where the launch is not in the trace or has no part.
     Else ``communication`` while a communicating kernel runs: it is exposed.
-    Else ``copies`` while memory is copied: exposed, too.
+    Else ``copies`` while memory is copied: these are exposed, too.
     Else the devices are idle: ``data loading`` while the step's thread loads data, else ``idle``.
     A device works behind the host: what a step launched may count in the next one.
 """
@@ -54,28 +54,28 @@ _KERNEL_ORDER = (Part.BACKWARD, Part.OPTIMIZER, Part.FORWARD, Part.DATA_LOADING,
 
 @dataclass(frozen=True, slots=True)
 class StepBreakdown(Table):
-    """One row a step, in time order."""
+    """One row per step, in time order."""
 
     step: Int64
     start_ns: Int64
     duration_ns: Int64
-    is_whole: Bool  # False: nothing tells where it began, so it holds all before it, too
-    on_device: Bool  # whether the parts are what devices did; else what the host's thread was in
-    parts_ns: Int64  # a row a step, a column a Part; each row adds up to duration_ns
+    is_whole: Bool  # False: its start is unknown, so it includes everything before it
+    on_device: Bool  # whether the parts are what devices did; else what the host thread did
+    parts_ns: Int64  # a row per step, a column per Part; each row adds up to duration_ns
 
     def __len__(self) -> int:
         """Return the number of steps."""
         return len(self.step)
 
     def to_columns(self) -> Columns:
-        """Return the columns by name, a column a Part: ``data_loading_ns``, ..."""
+        """Return the columns by name, a column per Part: ``data_loading_ns``, ..."""
         names = ("step", "start_ns", "duration_ns", "is_whole", "on_device")
         columns: Columns = {name: getattr(self, name) for name in names}
         return columns | {f"{part.name.lower()}_ns": self.parts_ns[:, part] for part in Part}
 
     @property
     def mean_ns(self) -> dict[Part, float]:
-        """Return the average step by part: of the whole ones, of all where none is."""
+        """Return the average step by part: over the complete steps, or all if none is complete."""
         counted = self.is_whole if self.is_whole.any() else np.ones(len(self), np.bool_)
         if not counted.any():
             return dict.fromkeys(Part, 0.0)
@@ -128,7 +128,7 @@ def step_tracks(trace: Trace, steps: Steps) -> Int64:
 
 
 def _work_of(work: DeviceWork, process: Int64, number: int) -> Bool:
-    """Tell which work a process launched; what nobody is known to have launched is everybody's."""
+    """Return which work a process launched; work of unknown origin counts for every process."""
     of_call = process[work.trace.slices.track[work.call]] if len(work) else work.device
     mine: Bool = (work.call == NO_SLICE) | (of_call == number)
     return mine

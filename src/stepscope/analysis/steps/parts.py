@@ -1,6 +1,6 @@
-"""Which part of a training step each slice belongs to, and what a thread is in at every moment.
+"""The part of a step that each slice belongs to, and that a thread is in at each moment.
 
-The innermost slice that tells decides, and what is inside it inherits:
+The innermost slice with a part of its own decides, and everything inside it inherits that part:
 
 ``data loading``   ranges of a data loader (``enumerate(DataLoader)``, Paddle's)
 ``optimizer``      ``Optimizer.step#``, ``Optimizer.zero_grad#``, Paddle's Optimization
@@ -8,7 +8,7 @@ The innermost slice that tells decides, and what is inside it inherits:
 ``communication``  collectives of c10d, gloo, NCCL, MPI
 ``other``          compilations
 ``forward``        calls of modules, Forward ranges and plain operators, where nothing around them
-                   tells otherwise: a forward that is computed again in the backward is backward
+                   says otherwise: a forward that is recomputed in the backward pass is backward
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Int8 = NDArray[np.int8]
 
 GLUE_NS = 100_000
-"""Between two operators Python takes some µs to some ten µs; what is longer is something else."""
+"""Python takes a few µs to tens of µs between two operators; a longer gap is something else."""
 
 _UNTOLD = -1
 _ENGINE = "autograd::engine::"
@@ -61,7 +61,7 @@ class Part(IntEnum):
 
     @property
     def words(self) -> str:
-        """Return the name as people read it."""
+        """Return the name to show."""
         return self.name.lower().replace("_", " ")
 
 
@@ -75,7 +75,7 @@ _PART_OF_TYPE = {
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What a thread is in, one row a stretch of time in which that does not change; in order."""
+    """Which part a thread is in: one row per interval in which that does not change, in order."""
 
     part: Int8
     start_ns: Int64
@@ -104,7 +104,7 @@ def host_parts(trace: Trace) -> Int8:
 
 
 def thread_moments(trace: Trace, parts: Int8, track: int) -> Moments:
-    """Return what a thread is in, from its first slice to its last.
+    """Return which part a thread is in, from its first slice to its last.
 
     Python's time between two slices of one part belongs to that part, up to GLUE_NS.
     """
@@ -156,7 +156,7 @@ def _part_of_name(name: str) -> int:
 
 
 def _forward_slices(trace: Trace, types: UInt8) -> NDArray[np.bool_]:
-    """Tell what is forward unless something around it tells otherwise."""
+    """Return what is forward unless something around it says otherwise."""
     slices = trace.slices
     is_frame = np.zeros(len(trace.strings), np.bool_)
     is_frame[ids_where(slices.name, trace.strings, lambda n: n.startswith(_MODULE_FRAME))] = True

@@ -31,7 +31,7 @@ class Phase:
 
 
 def phase_table(trace: Trace) -> list[Phase]:
-    """Return the phases that the trace holds, the longest first."""
+    """Return the phases in the trace, the longest first."""
     found = [
         Phase(name, len(rows), _time_of(trace, rows).total_ns) for name, rows in _phase_rows(trace)
     ]

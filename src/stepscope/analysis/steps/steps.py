@@ -20,7 +20,7 @@ _OPTIMIZER_PREFIX = "Optimizer.step#"
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """One row a step, in time order."""
+    """One row per step, in time order."""
 
     number: Int32
     start_ns: Int64

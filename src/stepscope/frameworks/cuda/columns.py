@@ -1,4 +1,4 @@
-"""What CUPTI told, as the columns of a Trace, in the words of Kineto's files."""
+"""CUPTI's records as columns of a Trace, with the names that Kineto uses."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _shape_fragment(shape: list[int], device: dict[str, Any] | None) -> str:
 
 
 def _tracks(columns: Mapping[str, Any]) -> tuple[tuple[Track, ...], UInt32]:
-    """Return a track a stream and a thread, and each row's."""
+    """Return a track per stream and per thread, and each row's."""
     on_device = columns["kind"] < _RUNTIME
     keys = np.where(on_device, columns["device"], _HOST) << 32 | columns["stream"]
     distinct, track = np.unique(keys, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Where CUPTI is: NVIDIA's library that tells what the device did."""
+"""Finds CUPTI, NVIDIA's library that records what devices do."""
 
 from __future__ import annotations
 

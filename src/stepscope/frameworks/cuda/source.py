@@ -1,4 +1,4 @@
-"""CUDA: kernels, copies, fills, and the calls that asked for them, of any program, from CUPTI."""
+"""CUDA kernels, copies, fills and the calls that launched them, of any program, through CUPTI."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _loaded: str | None = None  # what CUPTI says of itself, once it is in use
 
 
 class CuptiUnavailableError(Exception):
-    """There is no CUPTI that could be used."""
+    """No usable CUPTI was found."""
 
 
 def cuda_available() -> bool:
@@ -131,9 +131,9 @@ class CudaActivity(Source):
 
 
 def _obstacle() -> str:
-    """Say what keeps CUPTI from recording for us, as far as can be told."""
+    """Say what keeps CUPTI from recording for us, as far as is known."""
     if CudaActivity.used_by not in (0, os.getpid()):
-        return "CUPTI does not survive a fork; start this process by spawn"
+        return "CUPTI does not survive a fork; start this process with spawn"
     other = _other_user()
     return f"{other} is using CUPTI" if other else ""
 

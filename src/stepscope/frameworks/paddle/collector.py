@@ -122,7 +122,7 @@ class Collector:
         offset_ns = _native.wall_offset_ns()
         if abs(offset_ns - self._started_offset_ns) > _STEP_OF_CLOCK_NS:
             notify(
-                "the system's clock was set while recording: Paddle's events, which are timed by "
+                "the system clock was changed while recording: Paddle's events, which are timed by "
                 f"it, may be off by {abs(offset_ns - self._started_offset_ns) / 1e3:.0f} us"
             )
         segment = Segment(result, offset_ns)
@@ -137,7 +137,7 @@ class Collector:
 
 
 def _serialized(result: Any, core: Any) -> bytes:
-    """Return Paddle's result as it writes it into a file; it offers no shorter way."""
+    """Return Paddle's result as it writes it into a file; there is no other interface."""
     with _quiet(core):
         if hasattr(os, "memfd_create"):
             return _through_memory(result)

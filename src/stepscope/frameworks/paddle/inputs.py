@@ -1,8 +1,8 @@
-"""What Paddle's eager operators are called with: shapes, types and plain values.
+"""The inputs of Paddle's eager operators: shapes, types and plain values.
 
 While it is started, the functions of ``paddle._C_ops`` note their arguments; afterwards a noted
 call is tied to the operator that started within it on its thread. Not seen are operators that do
-not come through that module: those of Python's signs (``x + y``), the backward pass, static graphs,
+not come through that module: Python's own operators (``x + y``), the backward pass, static graphs,
 and functions that a program has imported from it by name.
 """
 

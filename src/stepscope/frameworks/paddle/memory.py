@@ -1,6 +1,6 @@
 """Paddle's memory events, as the rows of ``Trace.memory``, and back.
 
-Paddle tells four kinds: memory that the program takes and gives back (Allocate, Free), and memory
+Paddle has four kinds: memory that the program takes and gives back (Allocate, Free), and memory
 that the allocator takes from the device and gives back (ReservedAllocate, ReservedFree). The first
 two are rows with their bytes. The others are rows of no bytes: they change ``reserved`` only, and
 by how much is the difference to the row before of the same device.
@@ -46,14 +46,14 @@ class MemoryBefore(NamedTuple):
 
 
 def device_of_place(place: str) -> str:
-    """Return a Trace's word for a place of Paddle: ``cuda:0`` for ``Place(gpu:0)``."""
+    """Return a Trace's name for a place of Paddle: ``cuda:0`` for ``Place(gpu:0)``."""
     match = _PLACE.fullmatch(place)
     word = match[1] if match else place
     return re.sub(r"^gpu:", "cuda:", word)
 
 
 def place_of_device(device: str) -> str:
-    """Return Paddle's word for a device: ``Place(gpu:0)`` for ``cuda:0``."""
+    """Return Paddle's name for a device: ``Place(gpu:0)`` for ``cuda:0``."""
     return f"Place({re.sub('^cuda:', 'gpu:', device)})"
 
 
@@ -106,7 +106,7 @@ def _before(
 
 
 def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any]:
-    """Return what Paddle tells of memory events beyond a Trace's columns: type, increase, peaks.
+    """Return what Paddle says about memory events beyond a Trace's columns: type, increase, peaks.
 
     ``said`` is what a file says of the time before its first event; it may be anybody's file.
     """

@@ -1,4 +1,4 @@
-"""Paddle's operators, memory and phases; waits for a Paddle that is not imported yet."""
+"""Records Paddle's operators, memory and phases, also if Paddle is imported later."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import Captured
 
 _SLOT_TAKEN = (
-    "Paddle's operators are not recorded: a paddle.profiler.Profiler is alive, and Paddle serves "
-    "one at a time; delete it (del prof) before recording"
+    "Paddle's operators are not recorded: a paddle.profiler.Profiler exists, and Paddle allows "
+    "only one at a time; delete it (del prof) before recording"
 )
 
 

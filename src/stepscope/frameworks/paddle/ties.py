@@ -1,4 +1,4 @@
-"""Ties what calls of Paddle's operators were made with to the operators' slices."""
+"""Attaches the recorded inputs of Paddle's operator calls to the operators' slices."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Noted:
 
 
 def with_inputs(captured: Captured, noted: Noted) -> Captured:
-    """Give what a call was made with to the eager operator of its name that started within it."""
+    """Give the inputs of a call to the eager operator of its name that started within it."""
     raw, strings = captured.slices, captured.strings
     rest = np.zeros(len(raw.start_ns), np.uint32)
     if len(raw.args.rest):

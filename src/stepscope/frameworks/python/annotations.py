@@ -1,9 +1,8 @@
-"""Makes ranges that the program gives to NVTX or ITT visible in the trace.
+"""Records the ranges that the program passes to NVTX or ITT.
 
 While it is started, the functions of ``torch.cuda.nvtx``, ``torch.profiler.itt`` and the ``nvtx``
-package record what they are told, besides what they do. Not seen are functions that were imported
-by name (``from nvtx import push_range``) or decorated before, domains' own methods, and ranges that
-C++ code gives.
+package also record the ranges passed to them. Not recorded are functions that were imported by name
+(``from nvtx import push_range``) or decorated before, domains' own methods, and ranges from C++.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Annotations(Source):
 
 
 class _OpenRanges:
-    """The ranges that are open now; those that an earlier recording left open are none of them."""
+    """The ranges that are open now; those that an earlier recording left open do not count."""
 
     def __init__(self) -> None:
         self.stack = RangeStack()

@@ -25,8 +25,8 @@ STACKS = Option(
     "stacks",
     StackMode.NONE,
     "--stacks",
-    "record Python's stack at operators, or all calls of Python functions, too; all-calls has "
-    "those of functions in C that libraries make, besides (default: none)",
+    "record the Python stack of each operator, or also all calls of Python functions; all-calls "
+    "adds the calls of C functions that libraries make (default: none)",
 )
 
 _CALIBRATION_ROUNDS = 2_000
@@ -34,9 +34,9 @@ _OWN_FOLDER = str(Path(__file__).parents[2]) + os.sep
 
 
 class PythonCalls(Source):
-    """Python as a source: while it is started, operators note their stack.
+    """Python as a source: while it is started, the stack of each operator is recorded.
 
-    With ``StackMode.CALLS`` every call of a Python function is a slice besides, and every call of
+    With ``StackMode.CALLS`` every call of a Python function is also a slice, and every call of
     one written in C that the program's own code makes; with ``StackMode.ALL_CALLS`` those that
     libraries make, too. The recorder keeps all of it.
     """
@@ -57,7 +57,7 @@ class PythonCalls(Source):
         return cls(options[STACKS])
 
     def prepare(self) -> None:
-        """Learn which beginnings of file names say nothing."""
+        """Find the prefixes of file names to strip."""
         _set_up_once()
         prefixes = _path_prefixes()
         self.code_folders = tuple(prefix for prefix in prefixes if "site-packages" not in prefix)
@@ -125,7 +125,7 @@ def _set_up_once() -> None:
 
 
 def _watch_new_threads() -> None:
-    """Where a new thread does not tell of its calls by itself, have it begin with that."""
+    """Have new threads report their calls, where they do not do so by themselves."""
     if _native.new_thread_hook is None:
         return
     set_by_others = threading.getprofile()

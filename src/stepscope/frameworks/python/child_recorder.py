@@ -1,4 +1,4 @@
-"""The side of a child process: it records itself when the parent asks, and leaves a file.
+"""The child process's side: it records itself when the parent asks, and writes a file.
 
 Nothing that goes wrong here may end the child: it is the program's, not ours.
 """
@@ -45,21 +45,21 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """The child's word that it records."""
+    """The child's message that it is recording."""
 
     cycle: int
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The child's word that its file is whole, or that there was nothing to save."""
+    """The child's message that its file is complete, or that there was nothing to save."""
 
     cycle: int
 
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The child's last word."""
+    """The child's last message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class ChildCapture:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a child is given on its way: a line to its parent, and how to record."""
+    """What a child is started with: a connection to its parent, and how to record."""
 
     line: Connection
     make_sources: MakeSources

@@ -1,4 +1,4 @@
-"""Pauses for Python's garbage collector, as ranges on the thread that stood still."""
+"""Pauses for Python's garbage collector, as ranges on the thread that was paused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GC_PAUSES = Option("gc_pauses", False, run_default=True)
 
 NAME = "Python garbage collection"
 MIN_PAUSE_NS = 1_000_000
-"""What is shorter is lost in what else a thread waits for."""
+"""Shorter pauses are lost among the other waits of a thread."""
 
 _YOUNGEST = 0  # these objects are collected all the time, in some ten µs: that is no pause
 
@@ -39,14 +39,14 @@ class GcPauses(Source):
         self._pauses: list[tuple[int, int, int, int]] = []
 
     def start(self) -> None:
-        """Be called from now on."""
+        """Start to listen."""
         self._pauses = []
         self._start_ns = 0
         if self._collected not in gc.callbacks:
             gc.callbacks.append(self._collected)
 
     def stop(self) -> None:
-        """Be called no longer."""
+        """Stop listening."""
         if self._collected in gc.callbacks:
             gc.callbacks.remove(self._collected)
 

@@ -1,10 +1,10 @@
 """Child processes that record themselves: DataLoader workers, pools, all of multiprocessing.
 
-A process that is started while a profiler runs, by fork, spawn or forkserver, gets a line to it. It
-records when told to, on the clock that all processes of a machine share, and leaves a file that
-becomes part of the parent's trace. It delivers when it is told, when it ends, and before the
-parent terminates or kills it; a child that dies by somebody else's hand takes its events along,
-and is counted. A child's memory events stay out: the trace's totals are those of one process.
+A process that is started while a profiler runs, by fork, spawn or forkserver, is connected to it.
+It records on request, on the clock that all processes of a machine share, and writes a file that
+becomes part of the parent's trace. It delivers on request, when it ends, and before the parent
+terminates or kills it; a child that is killed otherwise loses its events, and is counted. A child's
+memory events are left out: the trace's totals are those of one process.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _watching: list[ChildProcesses] = []
 
 @dataclass(slots=True, eq=False)
 class _Link:
-    """The parent's end of a line to a child."""
+    """The parent's end of a connection to a child."""
 
     serial: int
     process: weakref.ref[BaseProcess]
@@ -69,7 +69,7 @@ class _Link:
 
 
 class ChildProcesses(Source):
-    """The source: while it is open, children are given a line; between start and stop they record.
+    """The source: while it is open, children are connected; between start and stop they record.
 
     ``open`` and ``close`` are for a Session that knows them: workers may well be started before the
     first step that is recorded.
@@ -101,13 +101,13 @@ class ChildProcesses(Source):
     # The life of a source.
 
     def open(self) -> None:
-        """Give a line to every child that is started from now on."""
+        """Connect to every child that is started from now on."""
         if self not in _watching:
             _patches.acquire()
             _watching.append(self)
 
     def start(self) -> None:
-        """Let the children record, those that run and those to come."""
+        """Tell the children to record, those that run and those started later."""
         with self._lock:
             self._closes_itself = self not in _watching
             self.open()
@@ -150,7 +150,7 @@ class ChildProcesses(Source):
         return merge_parts([_placed(i, each.captured) for i, each in sorted(captures.items())])
 
     def close(self) -> None:
-        """Let go of the children, and leave multiprocessing as it was."""
+        """Disconnect from the children, and restore multiprocessing."""
         with self._lock:
             if self in _watching:
                 _watching.remove(self)
@@ -166,10 +166,10 @@ class ChildProcesses(Source):
         """Say how many children delivered."""
         return self._said
 
-    # What multiprocessing tells.
+    # Calls from multiprocessing.
 
     def assign(self, process: BaseProcess) -> Assignment:
-        """Give a line to a process that is about to be started."""
+        """Connect to a process that is about to be started."""
         ours, theirs = multiprocessing.connection.Pipe()
         with self._lock:
             self._started += 1
@@ -189,7 +189,7 @@ class ChildProcesses(Source):
             self._wait(mine, lambda link: link.saved == self._cycle, _START_TIMEOUT_S)
 
     def forget_in_fork(self) -> None:
-        """Close what a forked child has of our lines."""
+        """Close the connections that a forked child inherited."""
         self._lock = threading.RLock()  # a thread that is not in the child may hold the old one
         for link in self._links:
             link.line.close()
@@ -213,13 +213,13 @@ class ChildProcesses(Source):
 
     @staticmethod
     def _send(link: _Link, order: Record | Save) -> None:
-        with contextlib.suppress(OSError):  # it has gone; its last words may still be heard
+        with contextlib.suppress(OSError):  # it has ended; its last messages may still arrive
             link.line.send(order)
 
     def _wait(
         self, links: Sequence[_Link], is_done: Callable[[_Link], bool], timeout_s: float
     ) -> None:
-        """Hear what the children say until all have said what is awaited, or have gone."""
+        """Read messages until every child has sent the one awaited, or has ended."""
         deadline = time.monotonic() + timeout_s
         while True:
             awaited = {link.line: link for link in links if not (is_done(link) or link.is_gone)}

@@ -36,11 +36,11 @@ class Kineto(Source):
         self._prepared = False
 
     def prepare(self) -> None:
-        """Let the collector warm up; this takes it away from whoever has it."""
+        """Warm the collector up; this takes it away from any other user."""
         if self._torch.autograd._profiler_enabled():
             raise StepscopeError(
                 "torch.profiler is active, and torch's collector serves one user at a time: stop "
-                "it first, or record through the bridge (TorchCollector.BRIDGE says why it is not)"
+                "it first, or record through the bridge (TorchCollector.BRIDGE says why it fails)"
             )
         self._torch.autograd._prepare_profiler(*self._options())
         self._prepared = True

@@ -1,9 +1,9 @@
 """torch.compile: compile time, graph breaks, and the kernels that inductor wrote for the CPU.
 
-Dynamo's marks of compiled regions come with the operators. What torch tells its own profiler only
-(the phases of a compilation, calls of compiled graphs, Triton's launches) is asked for while
-something records. Kernels that C++ calls (``cpp_wrapper``, AOTInductor) are not seen one by one:
-they are part of their graph's call.
+Dynamo's marks of compiled regions come with the operators. What torch reports only to its own
+profiler (the phases of a compilation, calls of compiled graphs, Triton's launches) is requested
+while something records. Kernels that C++ calls (``cpp_wrapper``, AOTInductor) are not seen one by
+one: they are part of their graph's call.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _patch_dynamo(patches: Patches) -> None:
 
 
 def _make_annotations_ranges(patches: Patches, torch: Any) -> None:
-    """Let torch's annotations be our ranges: without its own profiler they would be nothing."""
+    """Turn torch's annotations into our ranges: without its own profiler torch drops them."""
     profiler, native = torch.autograd.profiler, torch._C._profiler
     theirs = native._RecordFunctionFast
     wanted = bool(profiler._is_profiler_enabled)

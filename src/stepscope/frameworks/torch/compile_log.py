@@ -1,4 +1,4 @@
-"""What torch.compile did while something recorded: compilations and graph breaks, as slices."""
+"""What torch.compile did during a recording: compilations and graph breaks, as slices."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CompileLog:
         self._is_taken = False
 
     def begin(self, thread: int, start_ns: int, is_backward: bool) -> Span:
-        """Note that a compilation begins; its end is set by the caller."""
+        """Note that a compilation begins; the caller sets its end."""
         span = Span(thread, start_ns, is_backward)
         self._spans.append(span)
         return span

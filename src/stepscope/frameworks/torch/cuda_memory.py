@@ -1,4 +1,4 @@
-"""What torch's CUDA allocator hands out and takes back, through a bridge of its own."""
+"""Allocations and frees of torch's CUDA allocator, through a bridge of their own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CUDA_MEMORY = Bridge(
 
 
 class CudaMemory:
-    """The allocator's books while they are recorded; nothing where torch has no CUDA."""
+    """Records the allocator's events; does nothing where torch has no CUDA."""
 
     def __init__(self, torch: Any) -> None:
         """Take an imported torch."""

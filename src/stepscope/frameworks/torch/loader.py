@@ -1,4 +1,4 @@
-"""What a DataLoader does where it loads: it fetches batches, reads items and collates them."""
+"""What a DataLoader does while loading: it fetches batches, reads items and collates them."""
 
 from __future__ import annotations
 

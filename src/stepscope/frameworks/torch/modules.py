@@ -1,8 +1,8 @@
 """Calls of PyTorch modules, by their names within the model.
 
-While it is started, ``torch.nn.Module.__call__`` is a function that records the call and goes on to
+While it is started, ``torch.nn.Module.__call__`` is a function that records the call and then calls
 the plain one. torch's global forward hooks, even empty ones, cost over twice as much: they take
-every call off torch's short path. They also miss the end of a call that Ctrl-C interrupts.
+every call off torch's fast path. They also miss the end of a call that Ctrl-C interrupts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What torch's blocks of memory hold: parameters, gradients, optimizer state and inputs.
 
-Torch's global hooks tell of optimizers and modules. Statements about their tensors are made while
+Torch's global hooks report optimizers and modules. Statements about their tensors are made while
 the tensors are there: gradients before each step of an optimizer, inputs when a model is called,
 everything else when it is first seen and at the end.
 
@@ -41,12 +41,12 @@ class TorchOwners:
     """States what blocks of memory hold, while it is started.
 
     It looks at tensors without running an operator, keeps none of them alive, and whatever fails
-    in it fails silently: a statement less is no reason to break a training. What is done in every
+    in it fails silently: a missing statement must not break the training. What is done in every
     step is native; this is what it listens to, and what it asks when it sees something new.
     """
 
     def __init__(self, note: Note | None = None) -> None:
-        """Take who wants to know, if not the recorder: that one is told faster."""
+        """Take the receiver of the statements, by default the recorder, which is faster."""
         self._note = note or note_owner
         self._told = note
         self._torch: Any = None
@@ -118,27 +118,27 @@ class TorchOwners:
                 )
 
     def tell_optimizer(self, optimizer: Any) -> None:
-        """Tell of all that it has after its first step."""
+        """State all that it has after its first step."""
         with suppress(Exception):
             self._optimizers.add(optimizer)
             self._tell_parameters(_parameters_of(optimizer))
             self._tell_state(optimizer)
 
     def tell_gradients(self, parameters: tuple[Any, ...]) -> None:
-        """Tell of the gradients that are no plain tensors."""
+        """State the gradients that are not plain tensors."""
         with suppress(Exception):
             for parameter in parameters:
                 if parameter.is_leaf:
                     self._tell(parameter.grad, MemoryOwner.GRADIENT)
 
     def tell_model(self, model: Any) -> None:
-        """Tell of the parameters of a model that is called for the first time."""
+        """State the parameters of a model that is called for the first time."""
         with suppress(Exception):
             self._models.add(model)
             self._tell_parameters(model.parameters())
 
     def tell_input(self, value: Any) -> None:
-        """Tell of what a model is called with, if that is a tensor that no operator made."""
+        """State the inputs of a model that are tensors that no operator made."""
         with suppress(Exception):
             if self._is_tensor(value) and value.grad_fn is None:
                 self._tell(value, MemoryOwner.INPUT)

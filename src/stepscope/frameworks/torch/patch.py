@@ -2,7 +2,7 @@
 
 torch's classes stay what they are, wherever a program holds them: only their ``__init__`` is
 replaced. It turns the new object into one of a class that derives from Stepscope's profiler first
-and from torch's second. So ``isinstance`` and subclasses, also those made before, go on to work.
+and from torch's second. So ``isinstance`` and subclasses, also those made before, keep working.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class _Patch:
 
 
 def patch_torch() -> _Patch:
-    """Let every profiler of torch that is made from now on record through Stepscope.
+    """Make every torch profiler that is created from now on record through Stepscope.
 
-    ``torch.profiler.profile`` and ``torch.autograd.profiler.profile`` are meant. Call
+    This concerns ``torch.profiler.profile`` and ``torch.autograd.profiler.profile``. Call
     unpatch_torch() as often as this, or write ``with patch_torch():``. A torch that is not imported
     yet is patched when it is.
     """
@@ -58,9 +58,9 @@ def patch_torch() -> _Patch:
 
 
 def unpatch_torch() -> None:
-    """Take one patch_torch() back; the last one leaves torch as it was. More are harmless.
+    """Undo one patch_torch(); the last one restores torch. Further calls are harmless.
 
-    Profilers that were made in between go on to be ours.
+    Profilers that were made in between keep recording through Stepscope.
     """
     global _depth  # noqa: PLW0603
     with _lock:

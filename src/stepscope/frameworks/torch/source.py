@@ -1,4 +1,4 @@
-"""Chooses how PyTorch is recorded, and waits for a torch that is not imported yet."""
+"""Chooses how PyTorch is recorded, also if torch is imported later."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ TORCH_COLLECTOR = Option(
     "torch_collector",
     TorchCollector.AUTO,
     "--torch-collector",
-    "how PyTorch is recorded: by the bridge, by torch's own collector, which costs more "
-    "(kineto), or by the first of them that works here (default: auto)",
+    "how PyTorch is recorded: through the bridge, through torch's own collector, which has more "
+    "overhead (kineto), or through the first of these that works here (default: auto)",
 )
 
 
@@ -46,7 +46,7 @@ def _chosen(collector: TorchCollector) -> TorchCollector:
             collector = TorchCollector(wish.lower())
         except ValueError:
             choices = ", ".join(choice.value for choice in TorchCollector)
-            raise ValueError(f"{_ENVIRONMENT}={wish!r} is none of {choices}") from None
+            raise ValueError(f"{_ENVIRONMENT}={wish!r} is not one of {choices}") from None
     return collector
 
 
@@ -60,7 +60,7 @@ def _source_for(
     from stepscope.frameworks.torch.operators import TorchOps
 
     if collector is TorchCollector.KINETO:
-        return Kineto(torch, options, "it was asked for")
+        return Kineto(torch, options, "it was requested")
     try:
         if obstacle is not None:
             raise obstacle
@@ -73,7 +73,7 @@ def _source_for(
 
 
 class WhenImported(Source):
-    """PyTorch's source as soon as there is a torch: at once, or when the program imports it."""
+    """PyTorch's source: starts at once, or when the program imports torch."""
 
     name = "torch"
     stage = Stage.OPERATORS
@@ -134,7 +134,7 @@ class WhenImported(Source):
         return 0.0 if self._source is None else self._source.overhead_ns()
 
     def _make_ready(self) -> None:
-        """Have the bridge before the program begins: none of that is the program's time."""
+        """Prepare the bridge before the program begins, outside the program's time."""
         if self._collector is TorchCollector.KINETO or self._made_ready:
             return
         self._made_ready = True

@@ -1,1 +1,1 @@
-"""What a report tells: one file a section. A section fills its part of the payload."""
+"""The sections of a report, one file each. A section fills its part of the payload."""

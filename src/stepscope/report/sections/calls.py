@@ -1,4 +1,4 @@
-"""The calls of a trace, and what tells those of one name apart: one look for all sections."""
+"""The calls of a trace and what distinguishes those of one name, shared by all sections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FRAMES = 5  # of a stack that tell calls apart, the innermost
 
 @dataclass(frozen=True)
 class Calls:
-    """The events of a trace, and what tells calls of one name apart. Each is looked up once."""
+    """The events of a trace, and what distinguishes calls of one name. Each is computed once."""
 
     trace: Trace
 
@@ -51,7 +51,7 @@ class Calls:
 
     @cached_property
     def groupings(self) -> dict[str, Labels[str]]:
-        """Return a label an event for each way to tell calls apart that the trace knows."""
+        """Return a label per event for each grouping that the trace supports."""
         known = {"shapes": self._shapes(), "stack": self._stacks(), "module": self._modules()}
         return {name: column for name, column in known.items() if column is not None}
 

@@ -23,7 +23,7 @@ def add_flame(trace: Trace, payload: Payload) -> None:
     """Add ``flame.calls``, and ``flame.stacks`` where the trace has Python stacks.
 
     A graph is the columns ``up`` (how many rows above the caller stands, 0 for the root), ``text``
-    and ``kind``, and one column a metric: what a node holds itself.
+    and ``kind``, and one column per metric: what a node holds itself.
     """
     views = []
     tree = call_tree(trace)

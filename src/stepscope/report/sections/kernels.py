@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def add_kernels(trace: Trace, payload: Payload) -> None:
     """Add ``kernels`` and its groupings, ``copies``, ``collectives`` and so on, if there are any.
 
-    A grouping such as ``kernels.operator`` tells kernels apart by the call that launched them.
+    A grouping such as ``kernels.operator`` splits kernels by the call that launched them.
     """
     work = device_work(trace)
     if not len(work):
@@ -81,7 +81,7 @@ def _add_others(work: DeviceWork, payload: Payload) -> None:
 
 
 def _known(table: Table) -> Columns:
-    """Return a table's columns, without numbers that the trace does not tell at all."""
+    """Return a table's columns, without those that the trace has no numbers for."""
     columns: Columns = {}
     for name, column in table.to_columns().items():
         if isinstance(column, np.ndarray):
@@ -97,7 +97,7 @@ def _rate(bytes_per_second: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _groupings(calls: Calls, work: DeviceWork) -> dict[str, Labels[str]]:
-    """Return a label a kernel for each grouping: that of the operator or range that launched it."""
+    """Return a label per kernel for each grouping, from the operator or range that launched it."""
     tree, found = calls.tree, calls.launches
     if found is None or not len(found.work):
         return {}

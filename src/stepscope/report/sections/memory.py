@@ -1,4 +1,4 @@
-"""Memory: every block's life and who asked for it, what allocators said, and the peaks."""
+"""Memory: every block's lifetime and allocation site, the allocators' own numbers, the peaks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
     """Add the blocks of all devices or of one, in the order of their starts, if there are any.
 
     A block that was there before the recording starts at 0, one that was there after it ends
-    beyond ``memory.end``. Rows of ``memory.sites`` tell who asked for it.
+    beyond ``memory.end``. Rows of ``memory.sites`` say who asked for it.
     """
     known = with_memory(trace)
     timelines = _timelines(known) if device is None else [memory_timeline(known, device)]
@@ -112,7 +112,7 @@ def _add_sites(payload: Payload, sites: Sites) -> None:
 def _add_told(
     payload: Payload, trace: Trace, timelines: Sequence[MemoryTimeline], start: int
 ) -> None:
-    """Add what the allocators themselves said: bytes in use and bytes held, where they did."""
+    """Add what the allocators reported: bytes in use and bytes held, where they did."""
     memory = trace.memory
     parts = []
     for number, timeline in enumerate(timelines):

@@ -1,4 +1,4 @@
-"""Operators, ranges and runtime calls: by name, and by what tells calls of one name apart."""
+"""Operators, ranges and runtime calls: by name, shapes, stack and module."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BYTES = ("self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes")
 
 
 def add_operators(trace: Trace, payload: Payload) -> None:
-    """Add a table a grouping: ``operators.name``, and ``.shapes``, ``.stack``, ``.module``."""
+    """Add a table per grouping: ``operators.name``, and ``.shapes``, ``.stack``, ``.module``."""
     calls = calls_of(trace)
     each = calls.each
     payload.add_value("operators.groupings", ["name", *calls.groupings])

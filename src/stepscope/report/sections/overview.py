@@ -1,4 +1,4 @@
-"""The overview: what was profiled, how long steps took and what they went into, the findings."""
+"""The overview: what was profiled, how long steps took and where their time went, the findings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def add_overview(trace: Trace, payload: Payload) -> None:
 
 
 def _finding(finding: Finding, origin_ns: int) -> dict[str, Any]:
-    """Return what the page tells of a problem, with a link's words for its evidence."""
+    """Return what the page shows of a problem, with its evidence as a link."""
     state = {
         key: str(value - origin_ns if key in _MOMENTS else value)
         for key, value in finding.evidence.items()

@@ -126,7 +126,7 @@ export class App {
   whyNot(id) {
     const page = this.every.find((each) => each.id === id);
     if (!page) return `This report has no page “${id}”; here is the ${this.pages[0].title}.`;
-    return `This trace has nothing for the page “${page.title}”. ${page.missing ?? ""}`.trim();
+    return `This trace has no data for the page “${page.title}”. ${page.missing ?? ""}`.trim();
   }
 
   /** @param {Page} page @param {number} i */

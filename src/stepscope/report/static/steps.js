@@ -1,4 +1,4 @@
-// The chart of the steps: a bar a step, its parts stacked, the slow ones marked.
+// The chart of the steps: a bar per step, its parts stacked, the slow ones marked.
 
 import { fitted, h, themed } from "stepscope/dom.js";
 import { number, time } from "stepscope/format.js";
@@ -151,7 +151,7 @@ class StepChart {
 
   summary() {
     const slow = Array.from(this.slow).filter(Boolean).length;
-    const first = this.whole[0] ? "" : "; the first holds all before it, and is cut off";
+    const first = this.whole[0] ? "" : "; the first includes everything before it and is cut off";
     return `${number(this.length)} step${this.length === 1 ? "" : "s"}${slow ? `, ${number(slow)} much slower than the rest` : ""}${first}`;
   }
 

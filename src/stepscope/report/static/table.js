@@ -350,7 +350,7 @@ export async function copied(text, button) {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } catch (error) {
-    button.textContent = "The browser refused";
+    button.textContent = "Blocked by the browser";
     button.title = String(error);
   }
   setTimeout(() => (button.textContent = was), 2000);

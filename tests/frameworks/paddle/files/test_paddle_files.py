@@ -200,7 +200,7 @@ def test_a_file_cut_anywhere_gives_what_is_there_or_a_clear_error(tmp_path: Path
     [
         (b"", "is empty"),
         (b"hello, this is a text", "is not a trace that Stepscope can read"),
-        (b"\x0a\x051.0.2\x10\x00\x1a\x05\xff\xff\xff\xff\xff", "holds no event"),
+        (b"\x0a\x051.0.2\x10\x00\x1a\x05\xff\xff\xff\xff\xff", "has no readable event"),
         (b"\x0a\x051.0.2\x10\x00\x1a\x7f", "ends early"),
     ],
 )

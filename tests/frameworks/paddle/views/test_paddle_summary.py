@@ -124,9 +124,9 @@ def test_an_unknown_unit_is_an_error_that_names_the_units(trace: Trace) -> None:
 
 
 def test_what_is_no_key_and_no_view_is_an_error_that_names_them(trace: Trace) -> None:
-    with pytest.raises(TypeError, match=r"'cpu' is no SortedKeys; use one of CPUTotal, CPUAvg"):
+    with pytest.raises(TypeError, match=r"'cpu' is not a SortedKeys; use one of CPUTotal, CPUAvg"):
         summary_text(trace, "cpu")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"3 is no SummaryView; use one of DeviceView"):
+    with pytest.raises(TypeError, match=r"3 is not a SummaryView; use one of DeviceView"):
         summary_text(trace, views=[3])  # type: ignore[list-item]
 
 

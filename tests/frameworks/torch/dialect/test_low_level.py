@@ -224,7 +224,7 @@ def test_activities_that_are_not_recorded_and_moments_that_do_not_matter() -> No
         one.neg()
     profiler.toggle_collection_dynamic(False, [CPU])
     assert names(profiler) == ["aten::neg"]
-    with pytest.raises(TypeError, match="'CPU' is no ProfilerActivity"):
+    with pytest.raises(TypeError, match="'CPU' is not a ProfilerActivity"):
         profiler.toggle_collection_dynamic(True, ["CPU"])
 
 

@@ -62,7 +62,7 @@ _patches = {module: Patches(functools.partial(_patch, module)) for module in _IT
 
 
 class LoaderWaits:
-    """One profiler's wish to have loaders timed; the last that ends leaves them as they were."""
+    """One profiler's request to time loaders; the last one to end restores them."""
 
     def __init__(self) -> None:
         """Touch nothing yet."""
@@ -70,14 +70,14 @@ class LoaderWaits:
         self._on = False
 
     def start(self) -> None:
-        """Time the loaders that are there, and those that come."""
+        """Time all loaders, existing and future."""
         if not self._on:
             self._on = True
             for part in self._parts:
                 part.start()
 
     def stop(self) -> None:
-        """Time them no longer; asked again, do nothing."""
+        """Stop timing them; a second call does nothing."""
         if self._on:
             self._on = False
             for part in reversed(self._parts):

@@ -50,7 +50,7 @@ _ranges = Patches(_tell_of_ranges)
 
 
 class NvtxRanges:
-    """One profiler's wish to have its steps, and all RecordEvents, shown by NVIDIA's tools."""
+    """One profiler's request to show its steps, and all RecordEvents, in NVIDIA's tools."""
 
     def __init__(self) -> None:
         """Forward nothing yet."""
@@ -58,14 +58,14 @@ class NvtxRanges:
         self._in_step = False
 
     def start(self) -> None:
-        """Forward from now on; where nobody listens, say so."""
+        """Forward from now on; warn if there is nothing to forward to."""
         if self._on:
             return
         tool: Tool | None = find_tool()
         if tool is None:
             warn_user(
-                "emit_nvtx=True has no effect: neither a torch with CUDA nor the nvtx package is "
-                "there to pass ranges on; `pip install nvtx` brings it"
+                "emit_nvtx=True has no effect: it needs torch with CUDA or the nvtx package, and "
+                "neither was found; try `pip install nvtx`"
             )
             return
         self._on = True
@@ -85,7 +85,7 @@ class NvtxRanges:
             _pop()
 
     def stop(self) -> None:
-        """Forward nothing any more; asked again, do nothing."""
+        """Stop forwarding; a second call does nothing."""
         self.end_step()
         if self._on:
             self._on = False

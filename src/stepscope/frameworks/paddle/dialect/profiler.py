@@ -39,7 +39,7 @@ _DIALECT = Dialect(
     delivers_cut_cycles=True,
 )
 _FORMATS = ("json", "pb")
-_NO_RESULT = "nothing was recorded yet: a result is there after a recorded cycle, or after stop()"
+_NO_RESULT = "nothing was recorded yet: there is a result after a recorded cycle, or after stop()"
 
 
 class Profiler:
@@ -69,7 +69,7 @@ class Profiler:
         if on_trace_ready is None:
             on_trace_ready = export_chrome_tracing("./profiler_log/")
         if not callable(on_trace_ready):
-            raise TypeError(f"on_trace_ready={on_trace_ready!r} is no function of the profiler")
+            raise TypeError(f"on_trace_ready={on_trace_ready!r} is not a function")
         self.on_trace_ready: Callable[[Any], object] = on_trace_ready
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
@@ -113,7 +113,7 @@ class Profiler:
         self.timer.start()
 
     def step(self, num_samples: int | None = None) -> None:
-        """Tell that a step, which worked on that many samples, has ended and the next begins."""
+        """End a step, which processed that many samples, and begin the next."""
         self.timer.step(num_samples)
         if self.timer_only:
             return
@@ -124,7 +124,7 @@ class Profiler:
             self._nvtx.begin_step(f"{_STEP}{self.step_num}")
 
     def stop(self) -> None:
-        """End the run, deliver what was recorded, and print what steps cost; twice is harmless."""
+        """End the run, deliver what was recorded, and print the step times; twice is harmless."""
         costs = self.timer.stop()
         if costs is not None:
             print(costs)
@@ -209,9 +209,9 @@ class Profiler:
         A path that ends in .gz is compressed.
         """
         if format not in _FORMATS:
-            raise ValueError(f"export(format={format!r}): choose of {', '.join(_FORMATS)}")
+            raise ValueError(f"export(format={format!r}): choose from {', '.join(_FORMATS)}")
         if not os.fspath(path):
-            raise ValueError(f"export(path={path!r}): give the name of a file")
+            raise ValueError(f"export(path={path!r}): pass a file name")
         trace = self.trace
         if format == "json":
             from stepscope.frameworks.paddle.files.write_json import export_paddle_json
@@ -233,7 +233,7 @@ class Profiler:
         from stepscope.report.notebook import nothing_html
 
         if self._session.trace is None:
-            return nothing_html(f"The profiler shows nothing: {_NO_RESULT}.")
+            return nothing_html(f"There is nothing to show: {_NO_RESULT}.")
         return self.trace._repr_html_()
 
     def summary(
@@ -249,8 +249,8 @@ class Profiler:
     ) -> None:
         """Print the tables of the last finished cycle; ``views`` is one of them or several.
 
-        Ours are ``row_limit``, the most rows of a table, and ``self_time``, what operators take
-        without those that they call.
+        Ours are ``row_limit``, the most rows of a table, and ``self_time``, the time of
+        operators without those that they call.
         """
         if self._session.trace is None:
             warn_user(f"summary() has nothing to show: {_NO_RESULT}")

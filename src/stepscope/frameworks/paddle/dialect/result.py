@@ -1,4 +1,4 @@
-"""What a recording gave, or a file holds, as paddle.profiler hands it out: trees of nodes."""
+"""The result of a recording or a file, as paddle.profiler returns it: trees of nodes."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class ProfilerResult:
 
 
 def load_profiler_result(file_name: str | os.PathLike[str]) -> ProfilerResult:
-    """Read a result that Paddle or Stepscope wrote, in whatever format.
+    """Read a result that Paddle or Stepscope wrote, in any format.
 
-    Paddle cannot load many of its own files; this can. What is no trace raises a
+    Paddle cannot load many of its own files; this can. What is not a trace raises a
     ``TraceReadError``; what can be read only in part warns.
     """
     return ProfilerResult(read_trace(file_name))

@@ -38,8 +38,8 @@ def make_scheduler(
         raise AssertionError(f"Invalid profiler scheduler arguments: {', '.join(wrong)}")
     if ready == 0:
         warn_user(
-            "make_scheduler(ready=0): the first recorded step pays for starting to record; "
-            "give ready=1 or more to keep that out"
+            "make_scheduler(ready=0): the first recorded step includes the cost of starting "
+            "to record; use ready=1 or more to exclude it"
         )
     action_at = cycles(
         wait=closed, warmup=ready, active=record, repeat=repeat, skip_first=skip_first
@@ -52,7 +52,7 @@ def make_scheduler(
 
 
 def as_scheduler(scheduler: Any) -> Scheduler:
-    """Take what ``Profiler`` may be given: a function, a pair of steps, or None."""
+    """Accept what ``Profiler`` does: a function, a pair of steps, or None."""
     if scheduler is None:
         return _always_record
     if callable(scheduler):
@@ -60,7 +60,7 @@ def as_scheduler(scheduler: Any) -> Scheduler:
     if isinstance(scheduler, Sequence) and not isinstance(scheduler, str):
         return _recording(scheduler)
     raise TypeError(
-        f"scheduler={scheduler!r}: give a function from the step's number to a ProfilerState, "
+        f"scheduler={scheduler!r}: pass a function from step number to ProfilerState, "
         "a pair of steps (first, end), or None"
     )
 

@@ -1,4 +1,4 @@
-"""What paddle.profiler calls targets: which of them are asked for, and which this machine has."""
+"""paddle.profiler's targets: which are requested, and which this machine has."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def supported_targets() -> set[ProfilerTarget]:
 
 
 def chosen_targets(wanted: Iterable[Any] | None) -> set[ProfilerTarget]:
-    """Return what to record of what was asked for; a warning names what cannot be."""
+    """Return which of the requested targets to record; a warning names the unsupported ones."""
     supported = supported_targets()
     asked = [member_of(ProfilerTarget, each, "the target") for each in wanted or ()]
     for target in dict.fromkeys(asked):
         if target not in supported:
-            warn_user(f"Profiling {target} is not supported here: it is left out")
+            warn_user(f"Profiling {target} is not supported here: it is ignored")
     return supported.intersection(asked) if asked else supported

@@ -59,7 +59,7 @@ class Steps:
             self.speed.add((1 if samples is None else samples) * 1e9 / batch_ns)
 
     def mean_speed(self, by_steps: bool) -> float:
-        """Return what was done a second: the sum of it over the sum of the time."""
+        """Return the rate per second: the sum of what was done over the sum of the time."""
         done = self.batch.count if by_steps else self.samples
         return done * 1e9 / self.batch.total if self.batch.total else 0.0
 
@@ -67,7 +67,7 @@ class Steps:
 class BenchmarkTimer:
     """Measures steps from ``start`` to ``stop``, and the time in which they wait for a DataLoader.
 
-    It stands still while another data set is read than that of the first step, as when a model is
+    It pauses while a data set other than that of the first step is read, as when a model is
     evaluated in the middle of its training, and while another timer runs within a step.
     """
 
@@ -78,7 +78,7 @@ class BenchmarkTimer:
         self._forget()
 
     def _forget(self) -> None:
-        """Leave nothing of an earlier run."""
+        """Forget an earlier run."""
         self._thread = threading.get_ident()
         self._start_ns = self._step_ns = self._read_ns = 0
         self._reader_ns = 0  # what the current step has waited so far
@@ -136,10 +136,10 @@ class BenchmarkTimer:
             text += f" ips: {speed:.3f} {self._unit}"
         return text
 
-    # What a data loader tells.
+    # What a data loader reports.
 
     def read_begins(self, dataset: object) -> None:
-        """Hear that the next batch of a data set is being waited for."""
+        """Note that the program now waits for the next batch of a data set."""
         self._read_ns = self._now_ns()
         if self._dataset is None:
             self._dataset = dataset
@@ -148,7 +148,7 @@ class BenchmarkTimer:
         self._elsewhere = dataset is not self._dataset
 
     def read_ends(self) -> None:
-        """Hear that the batch is there."""
+        """Note that the batch has arrived."""
         if not self._elsewhere:
             self._reader_ns += self._now_ns() - self._read_ns
 
@@ -185,7 +185,7 @@ class BenchmarkTimer:
 
 
 def running_timers() -> tuple[BenchmarkTimer, ...]:
-    """Return the timers that want to hear of loaded data."""
+    """Return the timers to notify about data loading."""
     return tuple(_running)
 
 

@@ -1,8 +1,8 @@
-"""Paddle's Chrome JSON: what only Paddle writes so, from the columns of the Chrome reader.
+"""Reads what is particular to Paddle's Chrome JSON, from the columns of the Chrome reader.
 
 Paddle writes whole microseconds into ``ts`` and the exact times, since the first event, into texts;
 it appends the duration to every name; it makes two threads of one (``11037(Python)`` and
-``11037(C++)``); and it tells memory as instants. All of that is undone here.
+``11037(C++)``); and it writes memory as instants. All of that is undone here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NO_DETAILS = re.compile(r'(?:, )?"input_shapes": \{\}, "input_dtypes": \{\}, "c
 
 
 class PaddleJson:
-    """What Paddle's Chrome JSON hides in it; see ``formats.chrome.ChromeDialect``."""
+    """Paddle's dialect of Chrome JSON; see ``formats.chrome.ChromeDialect``."""
 
     def claims(self, columns: Columns) -> bool:
         """Tell Paddle's JSON from that of others, by the words at its top."""

@@ -68,9 +68,9 @@ def _check(path: Path, data: bytes, found: PaddleFile, damage: str) -> None:
         return
     cause = damage or found.damage
     if not is_paddle_pb(data):
-        raise TraceReadError(path, "is no protobuf of Paddle's", _NOT_A_TRACE)
+        raise TraceReadError(path, "is not a Paddle protobuf", _NOT_A_TRACE)
     if cause:
-        raise TraceReadError(path, f"holds no event that could be read: {cause}", _NOT_A_TRACE)
+        raise TraceReadError(path, f"has no readable event: {cause}", _NOT_A_TRACE)
 
 
 def _info(found: PaddleFile, damage: str) -> TraceInfo:

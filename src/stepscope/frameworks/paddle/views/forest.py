@@ -1,8 +1,8 @@
-"""A Trace as Paddle's result tree sees it: host events, the calls under them, what those launched.
+"""A Trace as Paddle's result tree: host events, the calls under them, and what those launched.
 
 Paddle keeps a tree of host events for each thread. Calls of the device's runtime hang beside it,
 and work on the device hangs under the call that launched it. Here all of that is columns, each
-worked out when it is first asked for.
+computed on first use.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Work:
     """Kernels, copies and fills, one value each."""
 
     rows: Int64
-    host: Int64  # the host event that launched it, NO_ROW where the trace does not tell
+    host: Int64  # the host event that launched it, NO_ROW where the trace does not say
     seen: Int64  # place in the order in which Paddle meets them
     device: Int64  # the number of the device
 
@@ -71,7 +71,7 @@ class Branches:
 class Forest:
     """Host events, runtime calls, device work and memory of a trace, and who belongs to whom.
 
-    Columns have one value a slice unless they say otherwise.
+    Columns have one value per slice unless they say otherwise.
     """
 
     trace: Trace
@@ -266,7 +266,7 @@ class Forest:
 
     @cached_property
     def memory_figures(self) -> dict[str, Any]:
-        """Return what Paddle tells of memory events beyond our columns: type, increase, peaks."""
+        """Return what Paddle says about memory events beyond our columns: type, increase, peaks."""
         said = self.trace.info.user.get("memoryBefore")
         return memory_figures(self.trace.memory, self.trace.strings, said)
 

@@ -48,13 +48,13 @@ _KERNEL_WIDTH = 90
 _TEMPLATE = re.compile(r"(?P<kept>.+?<.*>)\(.*\)")
 
 _DEVICE_NOTE = """\
-CPU(Process): time that this process had on all cores / time that passed; 100% is one core.
-CPU(System): busy time of all cores, whoever used them / (busy time + idle time).
+CPU(Process): CPU time of this process on all cores / elapsed time; 100% is one core.
+CPU(System): busy time of all cores, for all processes / (busy time + idle time).
 GPU: time in which a kernel of this process ran / time of the steps."""
 _OVERVIEW_NOTE = """\
 Every event is counted under its type: what ran on the host as CPU Time, on a device as GPU Time.
-A type may contain another, as Operator contains OperatorInner: ratios add up to more than 100%.
-Within a type no moment counts twice, on however many threads or streams its events ran at once.
+A type may contain another, as Operator contains OperatorInner: ratios may exceed 100% in total.
+Within a type, events that overlap on several threads or streams count only once.
 """
 _MODEL_NOTE = """\
 GPU time is that of all kernels that a phase launched.
@@ -62,8 +62,8 @@ Kernels that ran at the same time on different streams are added up here, unlike
 """
 _DISTRIBUTION_NOTE = """\
 Communication: communication events and operators, and the kernels that they launched.
-Computation: kernels, less those that communicate by their name.
-Overlap: the time in which both went on.
+Computation: kernels, except those whose names say that they communicate.
+Overlap: the time in which both ran.
 """
 _NO_STEP_NOTE = "No step was recorded: the ratios are of the whole recording."
 
@@ -83,7 +83,7 @@ def summary_text(
 
     Beyond Paddle's options, ``row_limit`` is the most rows that a view shows of a thread or place
     (the rows in an operator do not count) and ``self_time`` adds a column with the time that events
-    spent themselves. Errors tell what can be chosen.
+    spent themselves. Errors list the valid choices.
     """
     style = _style(time_unit, row_limit, self_time)
     wanted = _wanted_views(views)
@@ -120,7 +120,7 @@ def _wanted_views(views: SummaryView | Iterable[SummaryView] | None) -> set[Summ
 def _check_member(option: str, value: object, choices: type[Enum]) -> None:
     if not isinstance(value, choices):
         members = ", ".join(choices.__members__)
-        raise TypeError(f"{option}: {value!r} is no {choices.__name__}; use one of {members}")
+        raise TypeError(f"{option}: {value!r} is not a {choices.__name__}; use one of {members}")
 
 
 def _losses(losses: Losses) -> list[str]:

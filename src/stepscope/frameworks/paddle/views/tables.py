@@ -1,6 +1,6 @@
-"""The shapes of Paddle's views: typed rows with units in their names, each view a DataFrame, too.
+"""Paddle's views as typed rows with units in their names; each converts to a DataFrame.
 
-A row stands for all events of a name or type: there are few of them, however many events.
+A row sums all events of a name or type, so there are few rows, however many events.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class EventTable:
         return len(self.rows)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the table as a Polars DataFrame; null is what a row has not."""
+        """Return the table as a Polars DataFrame; null where a row has no value."""
         import polars as pl
 
         numbers = {

@@ -1,8 +1,8 @@
-"""Paddle's summary of a trace, view by view, for whatever framework the trace is of.
+"""Paddle's summary of a trace, view by view, for traces of any framework.
 
 The figures are Paddle's: its types of events, what it merges, and what its ratios are of. Where
 Paddle is wrong they are right: bytes count once, and a trace without a step has ratios of the whole
-recording. Work on a device counts although nothing is known of its launch.
+recording. Work on a device counts even if its launch is unknown.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def summary_tables(
 ) -> SummaryTables:
     """Return all views of a trace.
 
-    ``op_detail`` lets what is in an operator, and the kernels launched there, have rows of their
-    own; ``thread_sep`` tells the threads' operators and ranges apart.
+    ``op_detail`` adds rows for what runs inside an operator and for the kernels launched there;
+    ``thread_sep`` separates operators and ranges by thread.
     """
     by_gpu = sorted_by.name.startswith("GPU")
     forest = Forest(trace)

@@ -138,7 +138,7 @@ def cache_folder() -> Path:
         if owner.st_uid == os.getuid() and not owner.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return folder
         tried.append(f"{folder} (others can write to it)")
-    raise BridgeUnavailableError(f"no folder to keep the bridge in: {', '.join(tried)}")
+    raise BridgeUnavailableError(f"no folder to cache the bridge in: {', '.join(tried)}")
 
 
 def _cache_candidates() -> Iterator[Path]:
@@ -177,7 +177,7 @@ def _compile(build: TorchBuild, bridge: Bridge, target: Path) -> None:
     if error := _run([*compiler, "--version"]):
         raise BridgeUnavailableError(f"`{shlex.join(compiler)}` does not work: {error}")
     to = f"{bridge.what} {build.version}"
-    notify(f"building the bridge to {to} (once; it takes some seconds) ...")
+    notify(f"building the bridge to {to} (once; this takes a few seconds) ...")
     began = time.monotonic()
     errors = []
     for standard in _STANDARDS:

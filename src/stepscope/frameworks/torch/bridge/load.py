@@ -42,13 +42,15 @@ def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
     except BridgeUnavailableError as error:
         if not refused:
             raise
-        raise BridgeUnavailableError(f"{error}; the wheel's bridge is no help: {refused}") from None
+        raise BridgeUnavailableError(
+            f"{error}; the wheel's bridge does not work either: {refused}"
+        ) from None
 
 
 def make_ready(bridge: Bridge) -> None:
-    """Do all that takes seconds for a torch that is installed and not imported yet.
+    """Do everything slow for a torch that is installed and not imported yet.
 
-    For who is about to start a program: none of it happens in the program's time. Raise
+    For callers that are about to start a program: none of this counts as its time. Raise
     BridgeUnavailableError when there will be no bridge.
     """
     build = TorchBuild.installed()
@@ -64,7 +66,7 @@ def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge) -> str:
     if prebuilt.proven:
         return ""
     if bridge is not OPERATORS:
-        return f"torch {build.version} is not known"
+        return f"torch {build.version} is not a known release"
     return _verdict(prebuilt.path, build)
 
 

@@ -1,8 +1,8 @@
-"""Whether a bridge fits the torch that it is loaded into: it is shown operators that are known.
+"""Checks that a bridge fits the torch that it is loaded into, by running known operators.
 
-A bridge reads torch's objects where its compiler's headers had them. Loaded beside another torch
-it would read something else, or crash; so it says what it sees of two operators first, in a
-process of its own where a crash is to be expected.
+A bridge reads torch's objects at the offsets of the headers that it was compiled with. With another
+torch it would read something else, or crash; so it first reports what it reads of two operators,
+in a separate process if it might crash.
 """
 
 from __future__ import annotations
@@ -126,14 +126,14 @@ def _seen(bridge: ctypes.CDLL) -> tuple[int, object] | None:
     try:
         inputs = json.loads(f"{{{fragment(encoded.raw[: min(size, _ROOM)], _TYPES)}}}")
     except struct.error:
-        inputs = "nothing that has an end"
+        inputs = "data without an end"
     return sequence.value, inputs
 
 
 def misfit_in_child(path: Path) -> str:
     """Return what the bridge sees wrongly, or how it crashed, in a process of its own."""
     if not sys.executable:
-        return "there is no Python to try it in"
+        return "there is no Python interpreter to try it in"
     command = [sys.executable, "-c", f"from {__name__} import main; main({str(path)!r})"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:

@@ -1,4 +1,4 @@
-"""What torch.profiler calls activities: which of them are asked for, and which this machine has."""
+"""torch.profiler's activities: which are requested, and which this machine has."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def known_activity(activity: Any) -> ProfilerActivity:
     if isinstance(name, str) and name in ProfilerActivity.__members__:
         return ProfilerActivity[name]
     choices = ", ".join(ProfilerActivity.__members__)
-    raise TypeError(f"{activity!r} is no ProfilerActivity; choose of {choices}")
+    raise TypeError(f"{activity!r} is not a ProfilerActivity; choose from {choices}")
 
 
 def _listed(wanted: Iterable[Any]) -> list[ProfilerActivity]:
@@ -92,7 +92,7 @@ def _listed(wanted: Iterable[Any]) -> list[ProfilerActivity]:
     for each in wanted:
         if isinstance(each, Mapping):
             activities += [known_activity(key) for key in each]
-            warn_user(f"a choice of events is not made, all are recorded: {dict(each)}")
+            warn_user(f"selecting kinds of events is not supported, all are recorded: {dict(each)}")
         else:
             activities.append(known_activity(each))
     return activities

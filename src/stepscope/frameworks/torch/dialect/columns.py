@@ -1,4 +1,4 @@
-"""What the elements of a result list look into: columns derived once for a trace."""
+"""The columns behind the elements of a result list, derived once per trace."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DeviceType(IntEnum):
 
 
 class EventColumns:
-    """What all events of one trace look into; derived when first asked for."""
+    """The columns behind all events of one trace, derived on first use."""
 
     def __init__(self, trace: Trace, *, with_flops: bool = False, modules: bool = False) -> None:
         """Derive nothing yet. Flops and the calls of modules are there only when asked for."""
@@ -79,7 +79,7 @@ class EventColumns:
 
     @cached_property
     def stacks(self) -> KnownStacks | None:
-        """The Python frames of every event, None where the trace tells of none."""
+        """The Python frames of every event, None where the trace has none."""
         return stack_of_events(self.tree)
 
     @cached_property

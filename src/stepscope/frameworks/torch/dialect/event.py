@@ -132,7 +132,7 @@ class _Measures:
 
     @property
     def flops_per_second(self) -> float:
-        """Return the arithmetic done in the time of the calls, the device's where it worked."""
+        """Return the FLOP/s of the calls: in device time where there is any, else in host time."""
         ns = self._rows.device_ns[self._index] or self._rows.cpu_ns[self._index]
         return self.flops * 1e9 / int(ns) if ns else 0.0
 

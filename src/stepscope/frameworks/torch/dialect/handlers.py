@@ -1,4 +1,4 @@
-"""What ``on_trace_ready`` may be given."""
+"""Handlers for ``on_trace_ready``."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self.entered = False
 
     def __enter__(self) -> Self | None:
-        """Start; where it is not enabled, there is nothing to hold."""
+        """Start; do nothing where it is not enabled."""
         if not self.enabled:
             return None
         if self.entered:

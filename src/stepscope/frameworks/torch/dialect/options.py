@@ -1,4 +1,4 @@
-"""torch.profiler's arguments, as what Stepscope is to record."""
+"""torch.profiler's arguments as Stepscope's options."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def warn_of_ignored(config: object) -> None:
     if ignored:
         warn_user(
             f"experimental_config: {', '.join(sorted(ignored))} has no effect in Stepscope; "
-            "everything else is recorded as asked"
+            "everything else is recorded as requested"
         )
 
 

@@ -89,7 +89,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self._session.start()
 
     def step(self) -> None:
-        """Tell that a step of the program has ended and the next begins."""
+        """End a step of the program and begin the next."""
         self._session.step()
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What a profiler of torch's dialect gives when it has recorded: lists, files, metadata."""
+"""The results of a profiler of torch's dialect: lists, files, metadata."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ProfileResults:
         return self._trace_id
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str] | None) -> None:
-        """Let a function name the traces from the next cycle on."""
+        """Set the function that names the traces from the next cycle on."""
         self.custom_trace_id_callback = callback
 
     def _new_trace_id(self) -> None:
@@ -202,4 +202,4 @@ class Results:
 
 
 def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")

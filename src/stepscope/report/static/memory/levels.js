@@ -3,7 +3,7 @@
 /** @typedef {import("../decode.js").Data} Data */
 /** @typedef {import("../decode.js").Column} Column */
 /**
- * @typedef {object} Blocks one row a block of memory, in the order of their starts
+ * @typedef {object} Blocks one row per block of memory, in the order of their starts
  * @property {Column} start ns
  * @property {Column} life ns; what is there to the end lives beyond it
  * @property {Column} size bytes

@@ -16,7 +16,7 @@ export function groupings(sites) {
   const all = [
     ["operator", "Operator", true],
     ["module", "Module", sites.hasModules],
-    ["line", "Line of yours", sites.hasLines],
+    ["line", "Source line", sites.hasLines],
     ["stack", "Stack", sites.hasStacks],
     ["category", "Category", true],
     ["block", "Single allocations", true],

@@ -28,7 +28,7 @@ export class Sites {
 
   /** @param {number} site */
   lineText(site) {
-    return this.text(this.line[site], "(no line of yours)");
+    return this.text(this.line[site], "(not in your code)");
   }
 
   /** The line of the user's, and the innermost frame where that is another. @param {number} site */

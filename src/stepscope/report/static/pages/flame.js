@@ -11,7 +11,7 @@ import { textsOf } from "stepscope/lib/columns.js";
 /** @typedef {import("../app.js").App} App */
 
 /** @type {Record<string, string>} */
-const VIEWS = { stacks: "Python stacks", calls: "nesting of calls" };
+const VIEWS = { stacks: "Python stacks", calls: "call nesting" };
 /** @type {Record<string, [string, (value: number) => string]>} */
 const METRICS = {
   cpu_ns: ["CPU time", time],
@@ -103,7 +103,7 @@ class Graph {
       turn,
       input,
       this.hits,
-      merged > 0 && h("span", { class: "quiet" }, `${number(merged)} of the smallest calls are shown together, as (others)`),
+      merged > 0 && h("span", { class: "quiet" }, `${number(merged)} of the smallest calls are merged into (others)`),
     );
   }
 
@@ -236,7 +236,7 @@ class Graph {
       `${this.shown(layout.total[node])} ${this.words}`,
       `${percent(layout.total[node], whole)} of all`,
       view.root ? `${percent(layout.total[node], zoomed)} of what is shown` : "",
-      `${this.shown(layout.own[node])} itself`,
+      `${this.shown(layout.own[node])} self`,
     ];
     this.details.replaceChildren(h("strong", null, name.slice(0, 2000)), h("span", null, facts.filter(Boolean).join(" · ")));
     this.showCrumbs();

@@ -32,11 +32,11 @@ export const page = {
     ["w / s", "zoom in, out"],
     ["a / d", "move"],
     ["← / →", "the change before, after the cursor"],
-    ["Shift ← / →", "a twentieth of the chart back, forth"],
+    ["Shift ← / →", "a twentieth of the chart back, forward"],
     ["p", "go to the peak"],
     ["f", "show all"],
     ["drag, scroll", "move, zoom"],
-    ["Shift and drag", "zoom into a stretch of time"],
+    ["Shift and drag", "zoom into an interval"],
   ],
   show: (root, data, state, app) => new MemoryPage(root, data, state, app).close,
 };
@@ -326,7 +326,7 @@ class MemoryPage {
     const words = [`${bytes(total)} in ${number(live.length)} allocations`];
     const { times, values } = this.told.allocated;
     const allocated = values[placeAt(times, at)] ?? 0;
-    if (allocated) words.push(`the allocator counts ${bytes(allocated)}`);
+    if (allocated) words.push(`the allocator reports ${bytes(allocated)}`);
     // Foreign traces do not tell of what was there when they began, but its allocator counts it.
     if (this.isWhole() && allocated > 1.01 * total) words.push(`${bytes(allocated - total)} of it from before the recording`);
     const around = Math.max((this.chart.span.to - this.chart.span.from) / 20, 1000);

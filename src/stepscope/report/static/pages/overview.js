@@ -15,7 +15,7 @@ export const page = {
   title: "Overview",
   available: () => true,
   keys: [
-    ["← →", "choose a step, when the chart has the focus"],
+    ["← →", "select a step, when the chart has the focus"],
     ["Enter", "show the step in the timeline"],
   ],
   show(root, data, _state, app) {
@@ -30,7 +30,7 @@ export const page = {
         steps && card("Steps", "wide", steps.element),
         whereTimeGoes(data),
         devices(data),
-        top("Operators by their own time", "operators", data, app),
+        top("Operators by self time", "operators", data, app),
         top("Kernels", "kernels", data, app),
         memory(data, app),
         about(data),
@@ -63,11 +63,11 @@ function losses(data) {
   if (lost) {
     const which = lost.policy ? `the ${lost.policy} ` : "";
     const limit = lost.limit_bytes ? ` of ${bytes(lost.limit_bytes)}` : "";
-    lines.push(`Lost: ${which}${count(lost.events, "event")}; the memory limit${limit} was reached. All sums are without them.`);
+    lines.push(`Lost: ${which}${count(lost.events, "event")}; the memory limit${limit} was reached. Sums do not include them.`);
   }
   if (left) {
     const events = data.value("overview").events;
-    lines.push(`Lower detail: the timeline holds ${number(events - left)} of ${number(events)} events, the longest of each moment. All sums count every event.`);
+    lines.push(`Lower detail: the timeline holds ${number(events - left)} of ${number(events)} events, the longest at each moment. Sums include every event.`);
   }
   return lines.length ? h("div", { class: "losses", role: "alert" }, ...lines.map((line) => h("p", null, line))) : null;
 }
@@ -114,7 +114,7 @@ function whereTimeGoes(data) {
   );
   const seen = data.value("steps.of_device") ? "What the devices do at each moment" : "What the step’s thread does at each moment";
   return card(
-    "Where a step goes",
+    "Where the time of a step goes",
     "",
     h("div", { class: "stack", "aria-hidden": "true" }, ...bar),
     h("table", { class: "plain" }, h("tbody", null, ...rows)),
@@ -137,7 +137,7 @@ function devices(data) {
       h("td", null, `${time(device.busy_ns)} of ${time(device.window_ns)}`),
     ),
   );
-  return card("Devices: busy", "", h("table", { class: "plain" }, h("tbody", null, ...rows)));
+  return card("Device utilization", "", h("table", { class: "plain" }, h("tbody", null, ...rows)));
 }
 
 /** @param {string} title @param {"operators" | "kernels"} page @param {Data} data @param {App} app */
@@ -187,7 +187,7 @@ function about(data) {
   const lines = Object.entries(data.value("overview.source"));
   for (const [name, times, ns] of phases) lines.push([name, `${time(ns)}, ${count(times, "time")}`]);
   if (overhead_ns) {
-    lines.push(["our overhead", `about ${time(overhead_ns)}, ${percent(overhead_ns, window_ns)} of the time (${time(event_overhead_ns)} an event)`]);
+    lines.push(["profiling overhead", `about ${time(overhead_ns)}, ${percent(overhead_ns, window_ns)} of the time (${time(event_overhead_ns)} per event)`]);
   }
   const odd = Object.entries(data.value("overview.anomalies"));
   if (odd.length) lines.push(["anomalies", odd.map(([what, times]) => `${what}: ${number(/** @type {number} */ (times))}`).join(", ")]);

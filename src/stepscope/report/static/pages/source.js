@@ -22,9 +22,9 @@ export const page = {
   available: (data) => data.has("source.files"),
   missing: "Record with --stacks operators, or with_stack=True.",
   keys: [
-    ["↓ / ↑", "the next, previous line that costs something"],
+    ["↓ / ↑", "the next, previous line with a cost"],
     ["n / N", "the next, previous hit of the search"],
-    ["h", "the line that costs most"],
+    ["h", "the most expensive line"],
   ],
   show: (root, data, state, app) => new SourcePage(root, data, state, app).close,
 };
@@ -156,11 +156,11 @@ class SourcePage {
   /** @param {string | null} text */
   noteOf(text) {
     const newer = this.data.value("source.newer")[this.file.file];
-    const where = this.data.value("source.by_function") ? " The trace tells where functions begin, not which of their lines ran." : "";
+    const where = this.data.value("source.by_function") ? " The trace records where functions begin, not which of their lines ran." : "";
     if (newer) return "This file was changed after the recording: its lines may have moved.";
     if (text !== null) return where.trim();
-    if (!this.data.value("source.with_code")) return "The report was written without code: only the lines' numbers are known." + where;
-    return "The file was not found where the report was written, or is too large: only the lines' numbers are known." + where;
+    if (!this.data.value("source.with_code")) return "The report was written without code: only line numbers are known." + where;
+    return "The file was not found where the report was written, or is too large: only line numbers are known." + where;
   }
 
   /** @param {number} row */
@@ -208,7 +208,7 @@ class SourcePage {
     this.code.querySelector("tr[aria-current]")?.removeAttribute("aria-current");
     this.details.replaceChildren();
     if (this.row < 0) {
-      const hint = "The time of an operator, and that of its backward pass, counts for your line that called it. Click a line to see its operators.";
+      const hint = "The time of an operator and of its backward pass counts for the line of your code that called it. Click a line to see its operators.";
       this.details.append(h("p", { class: "quiet source-note" }, hint));
       return;
     }

@@ -53,9 +53,9 @@ export function costFacts(data, row) {
     if (duration) facts.push(["Speed", `${scaled((flops * 1e9) / duration, "FLOP/s")} (host time)`]);
   }
   const allocated = sparse(data, "timeline.allocated", row);
-  if (allocated) facts.push(["Allocated itself", bytes(allocated)]);
+  if (allocated) facts.push(["Allocated (self)", bytes(allocated)]);
   const freed = sparse(data, "timeline.freed", row);
-  if (freed) facts.push(["Freed itself", bytes(freed)]);
+  if (freed) facts.push(["Freed (self)", bytes(freed)]);
   return facts;
 }
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from made_trace import Bytes, Call, trace_of_calls
 from stepscope.formats.chrome.write import export_chrome
-from stepscope.trace.store import save
+from stepscope.trace.model import save_trace as save
 from stepscope.view.folder import Folder
 from stepscope.view.library import Library
 from stepscope.view.server import ViewServer

@@ -322,7 +322,7 @@ def test_export_needs_a_name() -> None:
 @pytest.mark.parametrize("wrong", ["xml", "JSON", "", None])
 def test_export_of_an_unknown_format_is_an_error_that_names_it(tmp_path: Path, wrong: Any) -> None:
     prof, _ = run([RETURN])
-    with pytest.raises(ValueError, match="choose from json, pb") as caught:
+    with pytest.raises(ValueError, match="use one of json, pb") as caught:
         prof.export("t.json", wrong)
     assert repr(wrong) in str(caught.value)
     assert list(tmp_path.iterdir()) == []

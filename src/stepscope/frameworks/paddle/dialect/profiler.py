@@ -209,7 +209,7 @@ class Profiler:
         A path that ends in .gz is compressed.
         """
         if format not in _FORMATS:
-            raise ValueError(f"export(format={format!r}): choose from {', '.join(_FORMATS)}")
+            raise ValueError(f"export(format={format!r}): use one of {', '.join(_FORMATS)}")
         if not os.fspath(path):
             raise ValueError(f"export(path={path!r}): pass a file name")
         trace = self.trace

@@ -83,7 +83,7 @@ def known_activity(activity: Any) -> ProfilerActivity:
     if isinstance(name, str) and name in ProfilerActivity.__members__:
         return ProfilerActivity[name]
     choices = ", ".join(ProfilerActivity.__members__)
-    raise TypeError(f"{activity!r} is not a ProfilerActivity; choose from {choices}")
+    raise TypeError(f"{activity!r} is not a ProfilerActivity; use one of {choices}")
 
 
 def _listed(wanted: Iterable[Any]) -> list[ProfilerActivity]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +36,13 @@ class PageData:
         payload = Payload()
         section(trace, payload)
         return PageData(payload.packed())
+
+    @staticmethod
+    def in_page(html: str) -> PageData:
+        """Return what a page carries."""
+        found = re.search(r'<script id="data"[^>]*>(.*?)</script>', html, re.DOTALL)
+        assert found
+        return PageData(gzip.decompress(base64.b64decode(found[1])))
 
     def __contains__(self, name: str) -> bool:
         return name in self._places

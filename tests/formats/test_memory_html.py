@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import re
 from itertools import pairwise
@@ -43,14 +41,8 @@ def page_of(folder: Path, name: str = "MmBackward0") -> Path:
     return path
 
 
-def data_in(html: str) -> PageData:
-    found = re.search(r'<script id="data"[^>]*>(.*?)</script>', html, re.DOTALL)
-    assert found
-    return PageData(gzip.decompress(base64.b64decode(found[1])))
-
-
 def strings_in(html: str) -> list[str]:
-    data = data_in(html)
+    data = PageData.in_page(html)
     blob = data.column("strings.bytes").tobytes()
     ends = data.column("strings.offsets").astype(int).tolist()
     return [blob[a:b].decode() for a, b in pairwise(ends)]
@@ -82,7 +74,7 @@ class TestFile:
         for device in ("cpu", "cuda:0"):
             path = tmp_path / "memory.html"
             export_memory_timeline(trace, path, device)
-            data = data_in(path.read_text(encoding="utf-8"))
+            data = PageData.in_page(path.read_text(encoding="utf-8"))
             assert [each["name"] for each in data.values["memory.devices"]] == [device]
 
 

@@ -335,6 +335,8 @@ def test_a_profiler_in_a_thread_while_another_runs() -> None:
 
 @pytest.mark.parametrize("ours_is_outside", [True, False])
 def test_torchs_own_profiler_may_run_at_the_same_time(ours_is_outside: bool) -> None:
+    import torch._dynamo  # torch's profiler imports it when it starts: seen, were it the first time
+
     theirs = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
     ours = profile()
     first, second = (ours, theirs) if ours_is_outside else (theirs, ours)

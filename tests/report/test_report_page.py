@@ -85,7 +85,7 @@ class TestFrame:
 
     def test_a_page_the_trace_has_nothing_for_is_told(self, reports: Reports) -> None:
         page = reports.open(recording(), "kernels")
-        assert "nothing for the page “Kernels”" in page.locator(".notice").inner_text()
+        assert "no data for the page “Kernels”" in page.locator(".notice").inner_text()
 
     def test_the_question_mark_tells_the_keys(self, reports: Reports) -> None:
         page = reports.open(training())

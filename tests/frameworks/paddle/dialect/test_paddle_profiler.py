@@ -315,7 +315,7 @@ def test_export_needs_a_name() -> None:
     """Paddle's process dies of this."""
     prof, _ = run([RETURN])
     for call in (prof.export, lambda: prof.export("")):
-        with pytest.raises(ValueError, match="export\\(path=''\\): give the name of a file"):
+        with pytest.raises(ValueError, match="export\\(path=''\\): pass a file name"):
             call()
 
 

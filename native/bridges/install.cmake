@@ -9,9 +9,13 @@ if(NOT EXISTS "${STEPSCOPE_TORCH_HEADERS}")
 endif()
 
 set(bridges "${PROJECT_SOURCE_DIR}/build/bridges-${CMAKE_SYSTEM_PROCESSOR}")
+if(NOT EXISTS "${bridges}/CMakeCache.txt")
+  # Only once: another name of it would make CMake forget all that it is told here.
+  set(compiler "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}")
+endif()
 execute_process(
   COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}" -B "${bridges}" -G "${CMAKE_GENERATOR}"
-          "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" "-DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}"
+          "-DCMAKE_MAKE_PROGRAM=${CMAKE_MAKE_PROGRAM}" ${compiler}
           "-DSTEPSCOPE_TORCH_HEADERS=${STEPSCOPE_TORCH_HEADERS}" -DCMAKE_BUILD_TYPE=Release
           "-DPython_EXECUTABLE=${Python_EXECUTABLE}"
   COMMAND_ERROR_IS_FATAL ANY)

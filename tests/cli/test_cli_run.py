@@ -293,7 +293,11 @@ def test_an_unchanged_training_script(tmp_path: Path, collector: str) -> None:
 def test_a_bridge_that_cannot_be_built_is_one_line(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script(tmp_path, "import torch; print('never')")
-    environment = {"CXX": "no-such-compiler", "STEPSCOPE_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {
+        "CXX": "no-such-compiler",
+        "STEPSCOPE_CACHE_DIR": str(tmp_path / "cache"),
+        "STEPSCOPE_BRIDGES_DIR": "",  # none of the wheel's either
+    }
     words = ["--torch-collector", "bridge", "program.py"]
     done = stepscope_run(*words, cwd=tmp_path, **environment)
     assert (done.returncode, done.stdout) == (2, "")

@@ -203,7 +203,9 @@ std::string_view EventParser::text_of(Field field, std::string& scratch) const {
 
 uint32_t EventParser::track_id() {
   if (!seen(kPid) || !seen(kTid) || !pid_is_number_ || !tid_is_number_) return named_track_id();
-  const auto slot = static_cast<uint64_t>(pid_ * 31 + tid_) % cached_tracks_.size();
+  // Unsigned: the numbers of a foreign file may be any, and their sum may wrap around.
+  const auto slot =
+      (static_cast<uint64_t>(pid_) * 31 + static_cast<uint64_t>(tid_)) % cached_tracks_.size();
   CachedTrack& cached = cached_tracks_[slot];
   if (!cached.used || cached.pid != pid_ || cached.tid != tid_) {
     cached = {pid_, tid_, named_track_id(), true};

@@ -214,6 +214,18 @@ def test_begins_and_ends_without_each_other_are_kept(read: Callable[..., Trace])
     assert trace.info.anomalies == {"begins without an end": 1, "ends without a begin": 1}
 
 
+def test_processes_and_threads_may_have_any_number(read: Callable[..., Trace]) -> None:
+    largest, least = 2**63 - 1, -(2**63)
+    events = [
+        {"ph": "X", "name": "a", "pid": pid, "tid": tid, "ts": 1, "dur": 1}
+        for pid, tid in [(largest, largest), (least, least), (433810204645720339, 7)]
+    ]
+    trace = read(json.dumps({"traceEvents": events}))
+    assert {(track.pid, track.tid) for track in trace.tracks} == {
+        (str(event["pid"]), str(event["tid"])) for event in events
+    }
+
+
 def test_equal_text_is_one_track_whether_number_or_string(read: Callable[..., Trace]) -> None:
     ids = [(1, 12), ("1", "12"), (11, 2), (-1, "stream 7"), ("", ""), (None, None), (1.5, True)]
     trace = read(trace_of(*(slice_of(pid=pid, tid=tid) for pid, tid in ids)))

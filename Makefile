@@ -156,15 +156,21 @@ demo: $(DONE)/torch $(DONE)/package
 
 TEST_PARTS := lint test-native test-tsan test-js test-python test-paddle test-plain test-sanitized
 
-# All parts, also after one has failed; what failed is named at the end.
+# All parts, also after one has failed; what failed is named at the end. What is downloaded for the
+# other environments is downloaded while this one compiles.
 test:
-	@failed=; for part in $(TEST_PARTS); do \
+	@mkdir -p build; \
+	$(MAKE) --silent $(VENV)-paddle/done/test $(VENV)-plain/done/test >build/setup.log 2>&1 & \
+	setup=$$!; failed=; for part in $(TEST_PARTS); do \
+		[ $$part != test-paddle ] || wait $$setup || cat build/setup.log; \
 		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "--- failed:$$failed"; exit 1; fi
 	@echo '--- all tests passed'
 
-lint: lint-python lint-native lint-js types
+# Installed one after the other, checked side by side.
+lint: $(DONE)/lint $(DONE)/package $(NODE_MODULES)
+	@$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync lint-python lint-native lint-js types
 
 lint-python: $(DONE)/lint
 	$(BIN)/ruff check

@@ -87,7 +87,7 @@ def test_the_trace_is_saved_and_then_the_program_ends_its_own_way(
     note, _, their_words = ours.stderr.partition("\n")
     assert note.startswith("stepscope: saved program-")
     assert their_words == plain.stderr
-    assert list(saved_trace(tmp_path).names()) == ["program.py"]
+    assert set(saved_trace(tmp_path).names()) - {"Python garbage collection"} == {"program.py"}
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,13 @@ class ContainerScan {
   bool want_value_ = true;  // else what follows a value
 };
 
+// The scanner skips all control characters between values; JSON allows only some of them there.
+bool has_control(std::string_view text) {
+  bool found = false;
+  for (const char c : text) found |= static_cast<unsigned char>(c) < ' ';  // no exit: vectorized
+  return found;
+}
+
 const char* scan_container(const char* p, const char* end, Value& out) {
   ContainerScan scan(p, end);
   const bool complete = scan.run();
@@ -232,7 +239,7 @@ const char* scan_container(const char* p, const char* end, Value& out) {
   out.kind = *p == '{' ? Kind::kObject : Kind::kArray;
   out.escaped = false;
   out.too_deep = scan.too_deep();
-  out.verbatim = scan.verbatim() && out.text.find('\n') == std::string_view::npos;
+  out.verbatim = scan.verbatim() && !has_control(out.text);
   return scan.at();
 }
 

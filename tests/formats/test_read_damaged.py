@@ -255,6 +255,13 @@ def test_any_event_that_python_writes_comes_back(
         assert {seen(key): found[key] for key in found} == {seen(key): args[key] for key in args}
 
 
+def test_a_control_character_between_values_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(SMALL.replace(b'"c": {}', b'"c": {\x00}'))
+    trace = read_trace(path)
+    assert trace.slices.args.of_row(0, trace.strings) == {"a": 1, "b": [1.5, "x"], "c": {}}
+
+
 @settings(deadline=None, max_examples=300)
 @given(st.binary(max_size=40), st.integers(0, len(SMALL)), st.integers(0, 20))
 def test_nonsense_in_a_file_is_an_error_or_a_warning_never_a_crash(

@@ -194,7 +194,8 @@ class Recorded(SimpleNamespace):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    paddle_pb = pytest.importorskip("stepscope.frameworks.paddle.files.read_pb")
+    from stepscope.frameworks.paddle.files import read_pb as paddle_pb
+
     path: Path = tmp_path_factory.mktemp("paddle") / "t.pb"
     profiler = _train()
     profiler.profiler_result.save(str(path), "pb")

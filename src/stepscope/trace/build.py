@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from stepscope.trace.schema import (
     NO_STEP,
     Captured,
     Memory,
+    Samples,
     Slices,
     TraceInfo,
 )
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Trace
     from stepscope.trace.table import Int32, Int64, UInt8
+
+_Events = TypeVar("_Events", Memory, Samples)
 
 
 def build(captured: Captured, info: TraceInfo) -> Trace:
@@ -53,7 +56,8 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
         **_engine_ties(slices, parent),
     ).solid()
     memory = tied_to_slices(captured.memory, slices)
-    return with_info(replace(captured, slices=slices, memory=memory), info)
+    samples = tied_to_slices(captured.samples, slices)
+    return with_info(replace(captured, slices=slices, memory=memory, samples=samples), info)
 
 
 def empty_trace() -> Trace:
@@ -76,22 +80,23 @@ def started_outside(captured: Captured, spans_ns: list[tuple[int, int]]) -> Capt
         captured,
         slices=captured.slices.take(outside(captured.slices.start_ns)),
         memory=captured.memory.take(outside(captured.memory.time_ns)),
+        samples=captured.samples.take(outside(captured.samples.time_ns)),
     )
 
 
-def tied_to_slices(memory: Memory, slices: Slices) -> Memory:
-    """Put memory events in the order of time, each with the innermost slice around it."""
-    if not len(memory):
-        return memory
-    memory = memory.take(np.argsort(memory.time_ns, kind="stable"))
-    found = np.full(len(memory), NO_SLICE, np.int32)
+def tied_to_slices(events: _Events, slices: Slices) -> _Events:
+    """Put events in the order of time, each with the innermost slice around it."""
+    if not len(events):
+        return events
+    events = events.take(np.argsort(events.time_ns, kind="stable"))
+    found = np.full(len(events), NO_SLICE, np.int32)
     ended_here = slices.flags & SliceFlags.ASYNC == 0
-    for track in np.unique(memory.track):
+    for track in np.unique(events.track):
         rows = np.flatnonzero((slices.track == track) & ended_here)
-        events = np.flatnonzero(memory.track == track)
-        at = np.searchsorted(slices.start_ns[rows], memory.time_ns[events], side="right") - 1
-        found[events[at >= 0]] = rows[at[at >= 0]]
-    return replace(memory, slice=_climbed_to_running(found, memory.time_ns, slices))
+        here = np.flatnonzero(events.track == track)
+        at = np.searchsorted(slices.start_ns[rows], events.time_ns[here], side="right") - 1
+        found[here[at >= 0]] = rows[at[at >= 0]]
+    return replace(events, slice=_climbed_to_running(found, events.time_ns, slices))
 
 
 def _engine_ties(slices: Slices, parent: Int32) -> dict[str, Any]:

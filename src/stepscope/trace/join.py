@@ -13,7 +13,15 @@ from stepscope import _native
 from stepscope.trace.build import step_at
 from stepscope.trace.kinds import SliceKind, step_number
 from stepscope.trace.model import Trace
-from stepscope.trace.schema import NO_THREAD, PRODUCER, Captured, Losses, TraceInfo, Track
+from stepscope.trace.schema import (
+    NO_THREAD,
+    PRODUCER,
+    TABLES,
+    Captured,
+    Losses,
+    TraceInfo,
+    Track,
+)
 from stepscope.trace.stack_tree import StackTree
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args, Remap, Role, Table
@@ -73,6 +81,7 @@ def merge_parts(parts: Sequence[Captured]) -> Captured:
         memory=_joined([part.memory for part in parts], remaps),
         owners=_joined([part.owners for part in parts], remaps),
         marks=_joined([part.marks for part in parts], remaps),
+        samples=_joined([part.samples for part in parts], remaps),
         **common.tables(),
     )
 
@@ -116,13 +125,14 @@ def join_traces(traces: Sequence[Trace]) -> Trace:
         memory=_by_time(_joined([trace.memory for trace in traces], remaps)),
         owners=_by_time(_joined([trace.owners for trace in traces], remaps)),
         marks=_joined([trace.marks for trace in traces], remaps),
+        samples=_by_time(_joined([trace.samples for trace in traces], remaps)),
         info=_info([trace.info for trace in traces], shifts_ns),
         **common.tables(),
     )
 
 
 def _has_rows(part: Captured) -> bool:
-    return any(map(len, (part.slices, part.memory, part.owners, part.marks)))
+    return any(map(len, (getattr(part, name) for name in TABLES if name != "stacks")))
 
 
 def _joined(tables: Sequence[_Table], remaps: Sequence[Remap]) -> _Table:

@@ -42,6 +42,29 @@ class SliceFlags(IntFlag):
     BACKWARD = 4  # a function of the backward pass
 
 
+class ThreadState(IntEnum):
+    """What a thread was doing when its stack was sampled."""
+
+    PYTHON = 0  # running Python code
+    NATIVE = 1  # running native code: a function written in C, an operator
+    GIL = 2  # waiting for the GIL
+    BLOCKED = 3  # waiting for something else: see WaitReason
+    READY = 4  # could run, but other threads have all cores
+
+
+class WaitReason(IntEnum):
+    """What a blocked thread waits for, as the kernel tells it."""
+
+    UNKNOWN = 0
+    SLEEP = 1
+    LOCK = 2
+    FILE = 3
+    SOCKET = 4
+    PIPE = 5
+    PROCESS = 6  # the end of a child process
+    POLL = 7  # one of several files or sockets: an event loop that has nothing to do
+
+
 class MemoryOwner(IntEnum):
     """What a block of memory holds, as far as the program reported it."""
 

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from stepscope.registry import Registry
 from stepscope.trace.devices import Device, devices_of
-from stepscope.trace.kinds import DEVICE_KINDS, MemoryOwner, SliceFlags, SliceKind
+from stepscope.trace.kinds import (
+    DEVICE_KINDS,
+    MemoryOwner,
+    SliceFlags,
+    SliceKind,
+    ThreadState,
+    WaitReason,
+)
 from stepscope.trace.schema import (
     NO_CORRELATION,
     NO_PARENT,
@@ -26,6 +33,7 @@ from stepscope.trace.schema import (
     Marks,
     Memory,
     Owners,
+    Samples,
     Slices,
     Stacks,
     TraceInfo,
@@ -62,15 +70,18 @@ __all__ = [
     "Memory",
     "MemoryOwner",
     "Owners",
+    "Samples",
     "SliceFlags",
     "SliceKind",
     "Slices",
     "Stacks",
+    "ThreadState",
     "Trace",
     "TraceInfo",
     "Track",
     "UInt8",
     "UInt32",
+    "WaitReason",
 ]
 
 
@@ -160,6 +171,7 @@ def with_info(captured: Captured, info: TraceInfo) -> Trace:
         captured.memory,
         captured.owners,
         captured.marks,
+        captured.samples,
         info=info,
     )
 

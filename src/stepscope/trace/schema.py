@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.trace.kinds import SliceFlags, SliceKind
+from stepscope.trace.kinds import SliceFlags, SliceKind, ThreadState, WaitReason
 from stepscope.trace.table import Args, Role, Table, added_columns, arguments, column
 
 if TYPE_CHECKING:
@@ -169,6 +169,35 @@ class Owners(Table):
 
 
 @dataclass(frozen=True, slots=True)
+class Samples(Table):
+    """What the Python threads were doing, looked at every ms or so, in the order of time.
+
+    Each stands for the time until its thread was looked at again. A thread that did not run
+    in between is one row, however long that was.
+    """
+
+    time_ns: Int64 = column("when it was taken", np.int64, Role.TIME, unit="ns")
+    duration_ns: Int64 = column("how much time it stands for", np.int64, unit="ns")
+    track: UInt32 = column("the thread", np.uint32, Role.TRACK)
+    stack: UInt32 = column(
+        "the Python frames; a function written in C that runs is the innermost one", np.uint32,
+        Role.STACK, absent=NO_STACK,
+    )  # fmt: skip
+    state: UInt8 = column("what the thread was doing", np.uint8, words=ThreadState)
+    wait: UInt8 = column("what a blocked thread waited for", np.uint8, words=WaitReason)
+    slice: Int32 = column(
+        "the innermost slice then running on that thread", np.int32, Role.SLICE, absent=NO_SLICE,
+        derived=True,
+    )  # fmt: skip
+    added: Mapping[str, NDArray[Any]] = added_columns()
+
+    @property
+    def end_ns(self) -> Int64:
+        """Return when what a sample stands for ends."""
+        return self.time_ns + self.duration_ns
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
     """One line of the timeline: a thread of a process, or a stream of a device."""
 
@@ -228,6 +257,7 @@ class Captured:
     memory: Memory = field(default_factory=Memory.empty)
     owners: Owners = field(default_factory=Owners.empty)
     marks: Marks = field(default_factory=Marks.empty)
+    samples: Samples = field(default_factory=Samples.empty)
 
 
 TABLES: Mapping[str, type[Table]] = {
@@ -236,6 +266,7 @@ TABLES: Mapping[str, type[Table]] = {
     "stacks": Stacks,
     "memory": Memory,
     "owners": Owners,
+    "samples": Samples,
 }
 
 

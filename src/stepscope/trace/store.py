@@ -29,6 +29,7 @@ SUFFIX = ".stepscope"
 FORMAT = "stepscope trace"
 VERSION = 1
 _META = "meta.json"
+_YOUNGER = ("samples",)  # tables that files of this version may lack: they are then empty
 
 
 class SaveError(StepscopeError):
@@ -90,9 +91,10 @@ def load(
         )
     tables = {}
     for name in FILES:
-        tables[name] = _read_table(folder, name, meta)
+        if name not in _YOUNGER or name in meta.get("rows", {}):
+            tables[name] = _read_table(folder, name, meta)
         if progress is not None:
-            progress(len(tables), len(FILES))
+            progress(FILES.index(name) + 1, len(FILES))
     try:
         return captured_of(tables), _info(meta["info"])
     except Exception as error:

@@ -43,11 +43,13 @@ def tables_of(captured: Captured) -> dict[str, pl.DataFrame]:
 
 
 def captured_of(tables: Mapping[str, pl.DataFrame]) -> Captured:
-    """Undo ``tables_of``; a column that a file does not have is absent."""
+    """Undo ``tables_of``; a table or column that the files do not have is absent."""
     texts = _Texts()
     integers = _integer_columns(tables["integers"])
     found = {
-        name: _columns(kind, name, tables[name], texts, integers) for name, kind in TABLES.items()
+        name: _columns(kind, name, tables[name], texts, integers)
+        for name, kind in TABLES.items()
+        if name in tables
     }
     tracks = tuple(Track(**row) for row in tables["tracks"].iter_rows(named=True))
     return Captured(**found, tracks=tracks, strings=texts.strings())

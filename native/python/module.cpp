@@ -22,4 +22,5 @@ NB_MODULE(_native, m) {
   stepscope::bind_range(m);
   stepscope::bind_slices(m);
   stepscope::bind_stacks(m);
+  stepscope::bind_tasks(m);
 }

@@ -9,18 +9,20 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.answer import answer
 from stepscope.cli.files import check_output, write, write_report
 from stepscope.cli.program import how_it_ended
 from stepscope.cli.progress import Progress
 from stepscope.cli.show import (
+    answer_facts,
     facts,
     headline,
     print_title,
+    show_answer,
     show_command,
     show_facts,
-    show_findings,
 )
-from stepscope.cli.tables import table_text
+from stepscope.cli.tables import step_table_text
 from stepscope.cli.terminal import discard_stdout, own_command, size_on_disk
 from stepscope.cli.verbs.report import report_beside
 from stepscope.errors import StepscopeError
@@ -100,12 +102,14 @@ class Report:
         return trace
 
     def _show(self, trace: Trace, ended: BaseException | None, size: str) -> None:
+        found = answer(trace)
         print()
-        print_title(f"{self._program_name}: {headline(trace)}")
-        show_facts([*_ending(ended), *facts(trace)])
-        show_findings(trace, _FINDINGS)
+        print_title(f"{self._program_name}: {found.verdict}")
+        about = [*_ending(ended), *answer_facts(found), ("recorded", headline(trace))]
+        show_facts([*about, *facts(trace)])
+        show_answer(found, _FINDINGS)
         print()
-        print(table_text(trace, self._args.sort_by, self._args.row_limit))
+        print(step_table_text(trace, found, self._args.sort_by, self._args.row_limit))
         saved = shlex.quote(str(self._shown_output))
         commands = [f"{self._command} summary {saved}"]
         if not self._wants_report(trace) and self._output.suffix != ".html":

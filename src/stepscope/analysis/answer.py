@@ -159,7 +159,7 @@ def _where(spent: Ledger) -> tuple[Row, ...]:
         rows.append(Row(cause.words, ns, ns / spent.unit_ns, spot.place if spot else None))
     if rest_ns >= MIN_ROW_SHARE * spent.unit_ns:
         rows.append(Row(Cause.OTHER.words, rest_ns, rest_ns / spent.unit_ns, None))
-    return tuple(rows)
+    return tuple(sorted(rows, key=lambda row: -row.ns))
 
 
 def _lines(spent: Ledger) -> tuple[Row, ...]:

@@ -92,7 +92,7 @@ def answer_facts(found: Answer) -> Iterator[Fact]:
         if steps.unit == "request":
             spread = f"p50 {duration_text(steps.median_ns)}, p99 {duration_text(steps.p99_ns)}"
         left = steps.count - steps.steady
-        steady = f", without the first {left}" if left == 1 else f", {steps.steady:,} steady"
+        steady = ", without the first" if left == 1 else f", of the {steps.steady:,} steady ones"
         label = f"{steps.unit}s"
         yield label, f"{steps.count:,}, {steps.how}: {spread}{steady if left else ''}"
     if found.start_up is not None:
@@ -120,7 +120,7 @@ def show_findings(found: Answer, most: int | None, more: str = "") -> None:
     console = _console()
     print()
     if not found.findings:
-        show_facts([("findings", "none of the problems that Stepscope knows")])
+        show_facts([("findings", "no known problem found")])
     for number, finding in enumerate(found.findings[:most], 1):
         style = _SEVERITY_STYLES[finding.severity.value]
         title = f"{number}. {finding.title} ({finding.severity.value})"

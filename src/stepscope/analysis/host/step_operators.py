@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     Bool = NDArray[np.bool_]
 
+_WHOLE = 0.9
 _SHOWN = (SliceKind.OPERATOR, SliceKind.RANGE)
 
 
@@ -50,6 +51,7 @@ def step_operators(trace: Trace) -> StepOperators:
     count = max(int(steady.sum()), 1)
     wanted = np.isin(slices.kind, _SHOWN) & (slices.flags & SliceFlags.ASYNC == 0)
     wanted[import_rows(trace)] = False
+    wanted &= ~_spans_all(trace)
     if len(steps):
         time = union(steps.start_ns[steady], steps.end_ns[steady])
         wanted &= time.contain(slices.start_ns) & _of_steps(trace)
@@ -70,6 +72,14 @@ def step_operators(trace: Trace) -> StepOperators:
         summed(_launched_ns(trace)[rows])[order],
         summed(np.ones(len(rows)))[order],
     )
+
+
+def _spans_all(trace: Trace) -> Bool:
+    """Return the range that `stepscope run` has around the whole program."""
+    slices, info = trace.slices, trace.info
+    whole_ns = max(info.end_ns - info.start_ns, 1)
+    found: Bool = (slices.depth == 0) & (slices.kind == SliceKind.RANGE)
+    return found & (slices.duration_ns > _WHOLE * whole_ns)
 
 
 def _of_steps(trace: Trace) -> Bool:

@@ -29,9 +29,10 @@ from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.intervals import union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Part, host_parts, thread_moments
+from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.analysis.table import Table
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,6 +110,32 @@ def step_breakdown(
     is_whole[:1] = steps.by is not StepsBy.OPTIMIZER
     number = steps.number.astype(np.int64)
     return StepBreakdown(number, steps.start_ns, steps.duration_ns, is_whole, on_device, parts_ns)
+
+
+def run_parts(trace: Trace) -> tuple[Int64, bool]:
+    """Return the parts of the whole recording as if it were one step, and whether devices' count.
+
+    Its thread is the one with the most time in slices; imports are left out.
+    """
+    slices = trace.slices
+    on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    if not on_host.any():
+        return np.zeros(len(Part), np.int64), False
+    busy_ns = np.bincount(slices.track[on_host], slices.self_ns[on_host], len(trace.tracks))
+    track = int(busy_ns.argmax())
+    process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
+    start_ns = min(trace.info.start_ns or int(slices.start_ns[0]), int(slices.start_ns[0]))
+    window = np.array([start_ns]), np.array([max(int(slices.end_ns.max()), trace.info.end_ns)])
+    work, parts = device_work(trace), host_parts(trace)
+    of_process = _work_of(work, process, int(process[track]))
+    on_device = bool(_runs_in(work, of_process, window).any())
+    if on_device:
+        return _device_parts(work, of_process, parts, track, window)[0], True
+    found = _thread_parts(trace, parts, process, track, window)[0]
+    rows = import_rows(trace)
+    imports = union(slices.start_ns[rows], slices.end_ns[rows])
+    found[Part.OTHER] -= min(imports.total_ns, int(found[Part.OTHER]))
+    return found, False
 
 
 def _work_of(work: DeviceWork, process: Int64, number: int) -> Bool:

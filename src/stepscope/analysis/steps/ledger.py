@@ -18,7 +18,7 @@ from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.sampled_stacks import sampled_stacks
 from stepscope.analysis.intervals import union
 from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.breakdown import step_breakdown
+from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
 from stepscope.analysis.steps.causes import Cause, cause_of_moment
 from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts, thread_moments
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
@@ -111,12 +111,19 @@ def ledger(trace: Trace) -> Ledger:
     """Return where the time of the steady steps goes; without steps, that of the run."""
     steps = step_table(trace)
     if not len(steps):
-        return _without(_ledger(trace, _run_windows(trace), "run", 1), Cause.POLL, *_STARTUP)
-    count = int(steady_steps(trace).sum())
-    made = _ledger(trace, _step_windows(trace), steps.unit, count)
-    if steps.by is StepsBy.REQUEST:
+        made = _ledger(trace, _run_windows(trace), "run", 1)
+        exact_ns, on_device = run_parts(trace)
+        if on_device or not len(trace.samples):
+            made = _with_exact_parts(made, exact_ns, on_device=on_device)
         return _without(made, Cause.POLL, *_STARTUP)
-    return _without(_with_exact_parts(trace, made), *_STARTUP)
+    steady = steady_steps(trace)
+    made = _ledger(trace, _step_windows(trace), steps.unit, int(steady.sum()))
+    if steps.by is StepsBy.REQUEST and len(trace.samples):
+        return _without(made, Cause.POLL, *_STARTUP)
+    breakdown = step_breakdown(trace)
+    exact_ns = breakdown.parts_ns[steady].sum(axis=0)
+    on_device = bool(breakdown.on_device[steady].any())
+    return _without(_with_exact_parts(made, exact_ns, on_device=on_device), *_STARTUP)
 
 
 def _step_windows(trace: Trace) -> list[_Window]:
@@ -236,19 +243,19 @@ def _collecting(trace: Trace, window: _Window) -> Intervals:
     return union(slices.start_ns[rows], slices.end_ns[rows])
 
 
-def _with_exact_parts(trace: Trace, made: Ledger) -> Ledger:
+def _with_exact_parts(made: Ledger, parts_ns: Int64, *, on_device: bool) -> Ledger:
     """Scale the samples of each part to the time that its slices took; add parts without any.
 
     What devices do is known by slices alone; the samples tell why they are idle.
     """
-    breakdown, steady = step_breakdown(trace), steady_steps(trace)
-    exact_ns = breakdown.parts_ns[steady].sum(axis=0).astype(np.float64)
+    exact_ns = parts_ns.astype(np.float64)
     groups = {part: made.part == part for part in Part}
-    if breakdown.on_device[steady].any():
+    if on_device:
         groups = {part: np.zeros(len(made), np.bool_) for part in Part}
         groups[Part.IDLE] = ~groups[Part.IDLE]
-        exact_ns[Part.IDLE] += exact_ns[Part.DATA_LOADING]
-        exact_ns[Part.DATA_LOADING] = 0
+        if len(made):
+            exact_ns[Part.IDLE] += exact_ns[Part.DATA_LOADING]
+            exact_ns[Part.DATA_LOADING] = 0
     weight = np.zeros(len(made))
     missing = []
     for part, mine in groups.items():

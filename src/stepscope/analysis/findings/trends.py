@@ -12,6 +12,7 @@ from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
+from stepscope.trace.model import SliceFlags
 from stepscope.units import duration_text, size_text
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ MIN_RANK = 0.6
 
 MIN_GROWTH_BYTES, MIN_GROWTH_SHARE, MIN_MEMORY_RANK = 32 << 20, 0.10, 0.9
 """Of resident memory between the first and the last third of the steps."""
+
+MIN_AGAIN = 0.4
+"""Share of backward functions that repeat; a gradient penalty repeats some, too."""
 
 RESIDENT = "resident memory"
 
@@ -81,6 +85,38 @@ def slowing_steps(facts: Facts) -> Finding | None:
             "cache without a limit. Keep a running value instead."
         ),
         saves_ns=saves_ns,
+    )
+
+
+@DETECTORS.register
+def graph_walked_again(facts: Facts) -> Finding | None:
+    """Find backward passes that go through parts of the graph that were gone through before."""
+    slices, ledger = facts.trace.slices, facts.ledger
+    is_backward = slices.flags & SliceFlags.BACKWARD != 0
+    rows = facts.in_steps(np.flatnonzero(is_backward & (slices.sequence >= 0)))
+    if not len(rows) or not facts.steps:
+        return None
+    _, first = np.unique(
+        np.stack([slices.sequence[rows], slices.name[rows]]), axis=1, return_index=True
+    )
+    again = np.ones(len(rows), np.bool_)
+    again[first] = False
+    if again.mean() < MIN_AGAIN:
+        return None
+    spot = hot_spot(ledger, ledger.spent_on(Cause.BACKWARD))
+    if spot is None:
+        return None
+    times = len(rows) / len(first)
+    return finding_at(
+        facts,
+        spot,
+        "graph-kept",
+        title=f"Backward passes go through the same graph {times:.1f} times: {spot.words}",
+        text=f"{again.mean():.0%} of the backward functions ran for a forward operator that had "
+        f"been gone through already{spot.called_from}: the graph is kept alive.",
+        fix="Call backward once for each graph: on the loss of this batch, not on a sum that holds "
+        "earlier ones, and without retain_graph=True.",
+        saves_ns=float(again.mean()) * spot.each_ns,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -128,7 +129,12 @@ _MODULE_CALLS = (
     ("torch/nn/modules/module.py", frozenset({"_call_impl", "_wrapped_call_impl"})),
     ("paddle/nn/layer/layers.py", frozenset({"__call__", "_dygraph_call_func"})),
 )
-_QUEUES = ("queue.py", "multiprocessing/queues.py", "multiprocessing/connection.py")
+_QUEUES = frozenset({"queue.py", "multiprocessing/queues.py", "multiprocessing/connection.py"})
+_EVENT_LOOPS = ("asyncio/", "uvloop/", "tornado/", "trio/", "selectors.py", "socketserver.py")
+_FILE_MODULES = frozenset(
+    {"pathlib.py", "shutil.py", "glob.py", "tempfile.py", "genericpath.py", "os.py", "fnmatch.py"}
+)
+_FILE_CALL = re.compile(r"(open|file|f|fh|handle|out|stream|os|shutil|path)(\.|$)")
 
 
 def cause_of_stack(stack: SampledStack) -> Cause | None:
@@ -184,18 +190,30 @@ def cause_of_moment(
         return _cause_of_wait(stack, wait)
     if stack.library in FRAMEWORKS and not stack.callee:
         return phase if phase not in (None, Cause.OTHER) else Cause.LIBRARY
+    if _touches_files(stack):
+        return Cause.FILE
     return Cause.NATIVE if state == ThreadState.NATIVE or stack.callee else Cause.PYTHON
 
 
 def _cause_of_wait(stack: SampledStack, wait: int) -> Cause:
-    cause = _OF_WAIT[WaitReason(wait)]
-    if cause in (Cause.LOCK, Cause.PROCESS, Cause.POLL) and any(
-        frame.file.endswith(_QUEUES) for frame in stack.beyond
-    ):
+    files = {frame.file for frame in stack.beyond}
+    if not files.isdisjoint(_QUEUES):
         return Cause.QUEUE
+    if "subprocess.py" in files:
+        return Cause.PROCESS
+    cause = _OF_WAIT[WaitReason(wait)]
+    if cause is Cause.POLL and not any(file.startswith(_EVENT_LOOPS) for file in files):
+        return Cause.SOCKET
     if cause is Cause.LOCK and stack.callee.endswith("sleep"):
         return Cause.SLEEP
     return cause
+
+
+def _touches_files(stack: SampledStack) -> bool:
+    """Tell whether what runs reads or writes files, where the kernel does so without waiting."""
+    if stack.beyond:
+        return stack.beyond[0].file in _FILE_MODULES
+    return _FILE_CALL.match(stack.callee) is not None
 
 
 def _any(stack: SampledStack, table: tuple[tuple[str, frozenset[str]], ...]) -> bool:

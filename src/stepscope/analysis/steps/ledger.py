@@ -23,7 +23,7 @@ from stepscope.analysis.steps.causes import Cause, cause_of_moment
 from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts, thread_moments
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind, ThreadState
+from stepscope.trace.model import NO_STACK, SliceKind, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,8 +179,8 @@ def _moments(trace: Trace, window: _Window) -> Float64:
     rows, weight = rows[weight > 0], weight[weight > 0]
     time_ns = np.maximum(samples.time_ns[rows], window.time.start_ns[:1])
     part = _part_at(trace, window.track, time_ns)
-    inner = samples.slice[rows]
-    kind = np.where(inner == NO_SLICE, 0, trace.slices.kind.take(inner, mode="clip"))
+    kinds = np.append(trace.slices.kind, SliceKind.OTHER)  # the last for no slice
+    kind = kinds[samples.slice[rows]]
     keys = (
         samples.stack[rows],
         samples.state[rows],

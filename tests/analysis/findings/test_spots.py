@@ -33,14 +33,20 @@ def test_the_line_inside_the_function_that_the_loop_calls() -> None:
     assert spot.words == "prepare (train.py:5)"
     assert [place.line for place in spot.places] == [5, 20]
     assert spot.called_from == ", called from train.py:20"
-    assert spot.each_ns == 80e6
+    assert spot.each_ns == 90e6  # without the function, none of its lines costs anything
 
 
 def test_a_function_whose_work_is_all_over_it_counts_as_a_whole() -> None:
     lines = [(20, (f"train.py({line}): prepare", LOOP)) for line in range(5, 10)]
-    spot = spot_of(*lines)
+    spot = spot_of(*lines, (20, ("train.py(30): <module>",)))
     assert spot.place.function == "prepare"
     assert spot.each_ns == 100e6
+
+
+def test_of_the_function_that_holds_the_loop_only_the_line_counts() -> None:
+    lines = [(20 + line, (f"train.py({line}): main", LOOP)) for line in range(5)]
+    spot = spot_of(*lines)
+    assert (spot.words, spot.each_ns) == ("main (train.py:4)", 24e6)
 
 
 def test_a_line_that_calls_several_functions_is_named_itself() -> None:

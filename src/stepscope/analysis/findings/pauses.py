@@ -113,12 +113,14 @@ def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> Spot | None:
     """Return what slow steps do that the others do not; None where they do nothing else."""
     ledger = facts.ledger
     is_slow = np.isin(ledger.step, slow)
-    usual = max(facts.steps - len(slow), 1)
+    slow_ns = float(ledger.weight_ns[is_slow].sum())
+    usual_ns = max(float(ledger.weight_ns[~is_slow].sum()), 1.0)
     extra = {}
     for cause in _EXTRA:
         mine = ledger.spent_on(cause)
-        elsewhere_ns = float(ledger.weight_ns[mine & ~is_slow].sum()) / usual * len(slow)
-        extra[cause] = float(ledger.weight_ns[mine & is_slow].sum()) - elsewhere_ns
+        # A machine that is busy makes everything slower alike.
+        expected = float(ledger.weight_ns[mine & ~is_slow].sum()) / usual_ns * slow_ns
+        extra[cause] = float(ledger.weight_ns[mine & is_slow].sum()) - expected
     cause = max(extra, key=lambda each: extra[each])
     if extra[cause] < MIN_EXTRA * lost_ns:
         return None

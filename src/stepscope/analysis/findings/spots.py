@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.steps.causes import PHASES
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 MOST = 0.6
 """What a callee must have of its caller's time to be the one to name."""
+
+WHOLE, MIN_TRAINING = 0.9, 0.02
+"""A function with more of the run, or with more of the model's phases, is where the loop is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,23 +77,46 @@ def hot_spot(ledger: Ledger, which: Bool) -> Spot | None:
     """Return the place where most of some moments are spent.
 
     From the outermost line that has most of them, the way goes into the function that has most
-    of its caller's, as long as there is one.
+    of its caller's, as long as there is one. All of a function's lines count that does nothing
+    else in the loop; of one that also trains, only the line does.
     """
     chosen = _paths(ledger, which)
+    everything = _paths(ledger, ledger.stack >= 0) if chosen else []
     path: tuple[Place, ...] = ()
+    whole: Paths = []
     while function := _heaviest_function(chosen, len(path)):
         if path and _weight(function) < MOST * _weight(chosen):
             break
         line = _heaviest_line(function, len(path))
-        all_over = bool(path) and _weight(line) < MOST * _weight(function)
+        if not whole and path and not _is_loop(ledger, everything, function[0][0][: len(path) + 1]):
+            whole = function
         path = line[0][0][: len(path) + 1]
-        chosen = function if all_over else line
-        if all_over:
+        if whole and _weight(line) < MOST * _weight(function):
+            chosen = function
             break
+        chosen = line
     if not path:
         return None
+    if whole and _weight(chosen) >= MOST * _weight(whole):
+        chosen = whole
     mine = which & np.isin(ledger.stack, [stack for _, _, stack in chosen])
     return Spot(path, mine, ledger.each_ns(mine))
+
+
+def _is_loop(ledger: Ledger, everything: Paths, path: tuple[Place, ...]) -> bool:
+    """Tell whether a function called there has the loop in it, or is what the loop is for."""
+    around, inner = path[:-1], (path[-1].file, path[-1].function)
+    inside = [
+        each
+        for each in everything
+        if each[0][: len(around)] == around
+        and len(each[0]) > len(around)
+        and (each[0][len(around)].file, each[0][len(around)].function) == inner
+    ]
+    if ledger.unit == "run":
+        return _weight(inside) > WHOLE * _weight(everything)
+    trains = ledger.spent_on(*PHASES) & np.isin(ledger.stack, [stack for _, _, stack in inside])
+    return float(ledger.weight_ns[trains].sum()) > MIN_TRAINING * _weight(inside)
 
 
 def _paths(ledger: Ledger, which: Bool) -> Paths:

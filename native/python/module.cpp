@@ -23,4 +23,5 @@ NB_MODULE(_native, m) {
   stepscope::bind_sampler(m);
   stepscope::bind_slices(m);
   stepscope::bind_stacks(m);
+  stepscope::bind_tasks(m);
 }

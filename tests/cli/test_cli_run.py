@@ -331,7 +331,8 @@ def test_options_that_are_not_given_record_nothing_more(tmp_path: Path) -> None:
     inputs = trace.slices.args.of_row(list(trace.names()).index("aten::addmm"), trace.strings)
     assert "Input Dims" not in inputs
     assert len(trace.memory) == 0
-    assert SliceKind.MODULE not in trace.slices.kind
+    (model,) = (trace.slices.kind == SliceKind.MODULE).nonzero()[0]
+    assert "Parameters" not in trace.slices.args.of_row(model, trace.strings)
 
 
 def test_a_kind_of_stacks_that_there_is_not(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ stays what it is, for programs and for the compilers that look at it.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from stepscope import _native
@@ -84,7 +83,6 @@ class ModelCalls(Source):
     when = MODEL_CALLS
     module: ClassVar[str]  # to wait for
     calls: ClassVar[OutermostCalls]
-    of_what: ClassVar[str]
 
     def __init__(self, *, is_needed: bool = True) -> None:
         """Touch nothing yet; where all module calls are recorded, this is not needed."""
@@ -104,9 +102,3 @@ class ModelCalls(Source):
     def stop(self) -> None:
         """Leave the framework as it was."""
         self._patches.stop()
-
-    def describe(self) -> str:
-        """Say what is recorded."""
-        if not self._is_needed or self.module not in sys.modules:
-            return ""
-        return f"calls of {self.of_what} outside of any other"

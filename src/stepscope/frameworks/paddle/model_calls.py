@@ -27,4 +27,3 @@ class PaddleModelCalls(ModelCalls):
     name = "paddle models"
     module = "paddle"
     calls = MODEL_CALLS
-    of_what = "paddle.nn.Layer"

@@ -27,4 +27,3 @@ class TorchModelCalls(ModelCalls):
     name = "torch models"
     module = "torch"
     calls = MODEL_CALLS
-    of_what = "torch.nn.Module"

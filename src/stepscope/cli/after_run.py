@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import sys
 import tempfile
@@ -50,6 +51,7 @@ class Report:
         self._shown_output = output
         self._output = output.absolute()
         self._args = args
+        self._json: Path | None = args.json and args.json.absolute()
         self._command = own_command()
         self._stdout = sys.stdout
         self._path = list(sys.path)
@@ -60,6 +62,7 @@ class Report:
             try:
                 trace = self._saved(session)
                 size = size_text(size_on_disk(self._output))
+                self._write_json(trace)
                 if self._args.no_summary:
                     notify(f"saved {self._shown_output} ({size})")
                     self._write_report(trace)
@@ -120,6 +123,15 @@ class Report:
         self._write_report(trace)
         for i, command in enumerate(commands):
             show_command("" if i else "next", command)
+
+    def _write_json(self, trace: Trace) -> None:
+        if self._json is None:
+            return
+        try:
+            text = json.dumps(answer(trace).to_json(), indent=2)
+            self._json.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            notify(f"the answer was not written: {self._json}: {error.strerror}")
 
     def _wants_report(self, trace: Trace) -> bool:
         if self._args.report is not None:

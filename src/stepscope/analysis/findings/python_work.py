@@ -46,6 +46,11 @@ _DATA_LIBRARIES = frozenset(
         *("transformers",),  # outside of the model's phases: its tokenizers
     }
 )
+_MACHINERY = (
+    *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/_dynamo/"),
+    *("torch/_tensor.py", "torch/functional.py", "torch/_ops.py", "torch/utils/_contextlib.py"),
+    *("paddle/nn/", "paddle/optimizer/", "paddle/io/", "paddle/autograd/", "paddle/tensor/"),
+)
 _ROOTS = ("np.", "numpy.", "pd.", "pandas.", "cv2.", "Image.", "json.", "zlib.", "gzip.", "pickle.")
 
 
@@ -132,7 +137,10 @@ def python_work(facts: Facts) -> Finding | None:
 def library_call(facts: Facts) -> Finding | None:
     """Find calls of a framework's Python code, outside of the model, that cost much of a step."""
     ledger = facts.ledger
-    spot = hot_spot(ledger, ledger.spent_on(Cause.LIBRARY))
+    machinery = _stacks_where(
+        facts, lambda stack: bool(stack.beyond) and stack.beyond[0].file.startswith(_MACHINERY)
+    )
+    spot = hot_spot(ledger, ledger.spent_on(Cause.LIBRARY) & ~machinery)
     if spot is None:
         return None
     # The line's operators are part of the same calls.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
-from stepscope.analysis.steps.causes import PHASES
+from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -117,6 +117,17 @@ def _is_loop(ledger: Ledger, everything: Paths, path: tuple[Place, ...]) -> bool
         return _weight(inside) > WHOLE * _weight(everything)
     trains = ledger.spent_on(*PHASES) & np.isin(ledger.stack, [stack for _, _, stack in inside])
     return float(ledger.weight_ns[trains].sum()) > MIN_TRAINING * _weight(inside)
+
+
+def call_around(ledger: Ledger, spot: Spot, never: tuple[Cause, ...]) -> Bool:
+    """Return all moments of the outermost call around a spot that does nothing of some kind."""
+    for depth in range(1, len(spot.path) + 1):
+        prefix = spot.path[:depth]
+        stacks = [row for row, known in ledger.stacks.items() if known.own[:depth] == prefix]
+        inside = np.isin(ledger.stack, stacks)
+        if not (inside & ledger.spent_on(*never)).any():
+            return inside
+    return spot.which
 
 
 def _paths(ledger: Ledger, which: Bool) -> Paths:

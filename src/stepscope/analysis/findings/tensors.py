@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Severity
-from stepscope.analysis.findings.spots import finding_at, hot_spot, taken
+from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
 from stepscope.analysis.steps.causes import Cause, phase_of_stack
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, outermost, step_table
@@ -150,6 +150,8 @@ def evaluation(facts: Facts) -> Finding | None:
         return None
     if len(np.unique(ledger.step[spot.which])) < MIN_EVERY_STEP * ledger.count:
         return None
+    which = call_around(ledger, spot, (Cause.BACKWARD, Cause.OPTIMIZER))
+    spot = replace(spot, which=which, each_ns=ledger.each_ns(which))
     return finding_at(
         facts,
         spot,

@@ -9,7 +9,7 @@ import os
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "60"))
+STEPS = int(os.environ.get("STEPS", "150"))
 FIXED = os.environ.get("FIXED") == "1"
 
 
@@ -37,7 +37,7 @@ def evaluate(model, batches):
 
 torch.manual_seed(0)
 classifier = nn.Sequential(
-    nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 20)
+    nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 20)
 )
 shards = [(torch.randn(768, 512), torch.randint(0, 20, (768,))) for _ in range(6)]
 batches = (shards[i % len(shards)] for i in range(STEPS))

@@ -10,7 +10,7 @@ import os
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "80"))
+STEPS = int(os.environ.get("STEPS", "110"))
 FIXED = os.environ.get("FIXED") == "1"
 
 

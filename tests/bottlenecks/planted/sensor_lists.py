@@ -10,7 +10,7 @@ import random
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "60"))
+STEPS = int(os.environ.get("STEPS", "120"))
 FIXED = os.environ.get("FIXED") == "1"
 SENSORS, READINGS = 256, 300
 

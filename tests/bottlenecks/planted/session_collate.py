@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-STEPS = int(os.environ.get("STEPS", "80"))
+STEPS = int(os.environ.get("STEPS", "220"))
 FIXED = os.environ.get("FIXED") == "1"
 ITEMS, LENGTH = 500, 200
 

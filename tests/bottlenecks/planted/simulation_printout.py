@@ -9,9 +9,9 @@ import tempfile
 
 import numpy as np
 
-STEPS = int(os.environ.get("STEPS", "120"))
+STEPS = int(os.environ.get("STEPS", "200"))
 FIXED = os.environ.get("FIXED") == "1"
-BALLS = 700
+BALLS = 450
 
 
 def report(step, places, file):

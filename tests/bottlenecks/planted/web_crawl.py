@@ -7,7 +7,7 @@ Needs: nothing
 import hashlib
 import os
 
-STEPS = int(os.environ.get("STEPS", "80"))
+STEPS = int(os.environ.get("STEPS", "220"))
 FIXED = os.environ.get("FIXED") == "1"
 
 

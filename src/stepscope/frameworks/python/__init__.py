@@ -1,5 +1,4 @@
-"""The Python program itself: its calls, garbage collections, annotations, requests
-and child processes."""
+"""The Python program itself: calls, samples, collections, annotations, requests, children."""
 
 from __future__ import annotations
 
@@ -19,6 +18,7 @@ def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.python.calls import PythonCalls
     from stepscope.frameworks.python.gc_pauses import GcPauses
     from stepscope.frameworks.python.requests import Requests
+    from stepscope.frameworks.python.sampler import Sampler
     from stepscope.frameworks.python.workers import ChildProcesses
 
-    return Annotations, PythonCalls, GcPauses, Requests, ChildProcesses
+    return Annotations, PythonCalls, GcPauses, Requests, Sampler, ChildProcesses

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.memory.usage import devices, memory_peak
+from stepscope.analysis.memory.timeline import memory_peak
+from stepscope.analysis.memory.usage import devices
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY, phase_table, without_compilation
 from stepscope.analysis.steps.steps import step_table
 from stepscope.cli.device import device_facts

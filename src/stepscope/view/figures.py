@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.host.averages import averages
-from stepscope.analysis.memory.usage import memory_peak
+from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.tree import call_tree

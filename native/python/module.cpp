@@ -19,6 +19,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_cuda(m);
   stepscope::bind_recorder(m);
   stepscope::bind_range(m);
+  stepscope::bind_sampler(m);
   stepscope::bind_slices(m);
   stepscope::bind_stacks(m);
 }

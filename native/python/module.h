@@ -16,6 +16,7 @@ void bind_paddle_writer(nanobind::module_& m);
 void bind_cuda(nanobind::module_& m);
 void bind_recorder(nanobind::module_& m);
 void bind_range(nanobind::module_& m);
+void bind_sampler(nanobind::module_& m);
 void bind_slices(nanobind::module_& m);
 void bind_stacks(nanobind::module_& m);
 

@@ -39,8 +39,11 @@ MIN_COPIES_SHARE = 0.12
 MIN_EVALUATION_SHARE, MIN_EVERY_STEP = 0.08, 0.5
 """Of a step, and of the steps in which it happens."""
 
-MIN_TINY_SHARE, TINY_NS, MIN_TINY_OPERATORS = 0.5, 12_000, 50
+MIN_TINY_SHARE, TINY_NS, MIN_TINY_OPERATORS = 0.4, 20_000, 100
 """Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead."""
+
+CALL_SHARE = 0.8
+"""Of the time of tiny operators: what is left is computed in any case."""
 
 MIN_GRAPH_NODES = 0.2
 """Of the operators of an inference: fewer that record a graph are an accident."""
@@ -109,8 +112,10 @@ def redundant_copies(facts: Facts) -> Finding | None:
     copies = _operators(facts, _COPIES.__contains__)
     copies &= ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
     spot = hot_spot(ledger, copies)
-    if spot is None or spot.each_ns < MIN_COPIES_SHARE * ledger.unit_ns:
+    if spot is None or ledger.each_ns(copies) < MIN_COPIES_SHARE * ledger.unit_ns:
         return None
+    there_ns = spot.each_ns
+    spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
     calls = _calls(facts, _COPIES.__contains__)
     return finding_at(
         facts,
@@ -119,7 +124,7 @@ def redundant_copies(facts: Facts) -> Finding | None:
         title=f"Copying and casting tensors takes {taken(ledger, spot)}",
         text=(
             f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}, "
-            f"{duration_text(spot.each_ns)} of them there{spot.called_from}: to(), "
+            f"{duration_text(there_ns)} of them there{spot.called_from}: to(), "
             "contiguous(), clone() or a change of type."
         ),
         fix=(
@@ -215,13 +220,14 @@ def tiny_operators(facts: Facts) -> Finding | None:
     on_thread = np.isin(slices.track, step_table(trace).track)
     rows = facts.in_steps(np.flatnonzero((slices.kind == SliceKind.OPERATOR) & on_thread))
     rows = outermost(trace, rows)
-    tiny = rows[slices.duration_ns[rows] < TINY_NS]
-    each = len(tiny) / facts.steps
-    # Python between two operators is the other half of what an operator costs.
-    spent_ns = 2 * float(slices.duration_ns[tiny].sum()) / facts.steps
+    is_tiny = slices.duration_ns[rows] < TINY_NS
+    each = int(is_tiny.sum()) / facts.steps
+    # Python between two operators is part of what calling them costs.
+    phases_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER))
+    spent_ns = phases_ns - float(slices.duration_ns[rows[~is_tiny]].sum()) / facts.steps
     if each < MIN_TINY_OPERATORS or spent_ns < MIN_TINY_SHARE * ledger.unit_ns:
         return None
-    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD))
+    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY))
     if spot is None:
         return None
     median_ns = float(np.median(slices.duration_ns[rows]))
@@ -238,7 +244,7 @@ def tiny_operators(facts: Facts) -> Finding | None:
             "calling an operator costs more than what it computes."
         ),
         fix=_tiny_fix(facts),
-        saves_ns=min(spent_ns, 0.9 * ledger.unit_ns) / 2,
+        saves_ns=CALL_SHARE * spent_ns,
     )
 
 

@@ -17,6 +17,9 @@
 #   make format  bring the code into shape
 #   make bench   side by side with torch.profiler; bench-paddle with paddle.profiler; bench-report
 #                a report of a million events
+#   make bench-answers
+#                whether the planted problems of the bottleneck suite are named; ANSWERS=... are
+#                options of benchmarks/answers.py
 #   make clean   remove all that make has made
 
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -47,9 +50,9 @@ PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/t
 WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-paddle bench-report bench-gpu clean lint-python \
-	lint-native lint-js types test-js test-python test-paddle test-plain test-gpu build-sanitized \
-	test-native test-sanitized test-tsan test-pythons wheels check-layouts
+.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-gpu clean \
+	lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
+	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -105,7 +108,7 @@ $(VENV)-paddle/done/test: pyproject.toml $(VENV)-paddle/done/venv
 	touch $@
 
 $(VENV)-plain/done/test: pyproject.toml $(VENV)-plain/done/venv
-	$(call pip_of,$(VENV)-plain) install --group plain
+	$(call pip_of,$(VENV)-plain) install --group plain --group servers
 	touch $@
 
 # After torch: none of them may bring another one.
@@ -209,7 +212,7 @@ test-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
 PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py tests/test_layers.py \
 	$(addprefix tests/trace/test_, join.py slices.py trace_store.py) \
 	$(addprefix tests/record/test_, range_names.py ranges.py schedules.py session.py) \
-	$(addprefix tests/frameworks/python/test_, itt.py nvtx.py) \
+	$(addprefix tests/frameworks/python/test_, itt.py nvtx.py requests.py tasks.py) \
 	$(addprefix tests/formats/test_, export_chrome.py records.py) \
 	tests/analysis/host/test_averages.py tests/analysis/steps/test_steps.py tests/cli/test_cli_run.py
 
@@ -299,6 +302,11 @@ bench-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
 
 bench-report: $(DONE)/test $(DONE)/browser $(DONE)/package
 	$(BIN)/python benchmarks/run.py --group report
+
+# Programs with Paddle run in its own environment.
+bench-answers: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/package \
+		$(VENV)-paddle/done/test $(VENV)-paddle/done/package
+	$(BIN)/python benchmarks/answers.py --paddle-python $(VENV)-paddle/bin/python $(ANSWERS)
 
 # As test-gpu, in whatever environment there is.
 bench-gpu:

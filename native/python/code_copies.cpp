@@ -66,10 +66,7 @@ bool is_a(const void* object, const PyTypeObject& type) {
 
 }  // namespace
 
-CodeCopies::CodeCopies(const MemoryReader& memory, std::vector<bool> is_call)
-    : memory_(memory), is_call_(std::move(is_call)) {
-  use_hook();
-}
+CodeCopies::CodeCopies(const MemoryReader& memory) : memory_(memory) { use_hook(); }
 
 CodeCopies::~CodeCopies() { leave_hook(); }
 
@@ -102,7 +99,7 @@ uint32_t CodeCopies::enter(CodeCopy&& copy) {
   const auto [found, is_new] =
       by_content_.try_emplace(std::move(content), static_cast<uint32_t>(copies_.size()));
   if (is_new) {
-    bytes_ += 2 * bytes + sizeof(CodeCopy) + copy.is_call.size() / 8 + 128;
+    bytes_ += 2 * bytes + sizeof(CodeCopy) + copy.operations.size() + 128;
     copies_.push_back(std::move(copy));
   }
   return found->second;
@@ -119,6 +116,7 @@ std::optional<CodeCopy> CodeCopies::copy(Address code) const {
   made.bytes = static_cast<int>(units) * kUnitBytes;
   made.first_line = field<int>(head.data(), kLayout.code_first_line);
   made.first_traceable = field<int>(head.data(), kLayout.code_first_traceable) * kUnitBytes;
+  made.frame_bytes = frame_bytes_of(head.data());
   const auto file = field<Address>(head.data(), kLayout.code_file);
   const auto function = field<Address>(head.data(), kLayout.code_function);
   const auto lines = field<Address>(head.data(), kLayout.code_line_table);
@@ -146,9 +144,9 @@ std::optional<CodeCopy> CodeCopies::copy(Address code) const {
   if (!memory_.read(code + kLayout.code_size, instructions.data(), instructions.size())) {
     return std::nullopt;
   }
-  made.is_call.resize(instructions.size() / kUnitBytes);
-  for (size_t i = 0; i < made.is_call.size(); ++i) {
-    made.is_call[i] = is_call_[instructions[i * kUnitBytes]];
+  made.operations.resize(instructions.size() / kUnitBytes);
+  for (size_t i = 0; i < made.operations.size(); ++i) {
+    made.operations[i] = instructions[i * kUnitBytes];
   }
   return made;
 }

@@ -24,18 +24,19 @@ struct CodeCopy {
   int first_traceable = 0;  // in bytes; before it, the frame is not yet that of the function
   int bytes = 0;            // of instructions
   std::vector<uint8_t> line_table;
-  std::vector<bool> is_call;  // by instruction: it calls something
+  int frame_bytes = 0;              // that a frame of it takes
+  std::vector<uint8_t> operations;  // what each unit of the instructions does
 
-  bool calls_at(int instruction) const {
+  uint8_t operation_at(int instruction) const {
     const auto unit = static_cast<size_t>(instruction) / 2;
-    return instruction >= 0 && unit < is_call.size() && is_call[unit];
+    return instruction >= 0 && unit < operations.size() ? operations[unit] : 0;
   }
 };
 
 class CodeCopies {
  public:
-  // `is_call` has a value for each of the 256 instructions. Needs the GIL, as its end does.
-  CodeCopies(const MemoryReader& memory, std::vector<bool> is_call);
+  // Needs the GIL, as its end does.
+  explicit CodeCopies(const MemoryReader& memory);
   ~CodeCopies();
   CodeCopies(const CodeCopies&) = delete;
   CodeCopies& operator=(const CodeCopies&) = delete;
@@ -60,7 +61,6 @@ class CodeCopies {
   uint32_t enter(CodeCopy&& copy);
 
   const MemoryReader& memory_;
-  const std::vector<bool> is_call_;
   std::unordered_map<Address, Known> known_;
   std::unordered_map<std::string, uint32_t> by_content_;
   std::vector<CodeCopy> copies_;

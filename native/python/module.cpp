@@ -13,6 +13,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_chrome_reader(m);
   stepscope::bind_chrome_writer(m);
   stepscope::bind_columns(m);
+  stepscope::bind_outermost_calls(m);
   stepscope::bind_owners(m);
   stepscope::bind_paddle_reader(m);
   stepscope::bind_paddle_writer(m);
@@ -22,4 +23,5 @@ NB_MODULE(_native, m) {
   stepscope::bind_sampler(m);
   stepscope::bind_slices(m);
   stepscope::bind_stacks(m);
+  stepscope::bind_tasks(m);
 }

@@ -13,7 +13,6 @@
 
 #include "core/clock.h"
 #include "python/frames.h"
-#include "sampler/kernel_view.h"
 
 namespace stepscope {
 namespace {
@@ -22,6 +21,7 @@ constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kOthersEveryNs = 100 * kMs;
 constexpr int64_t kResidentEveryNs = 50 * kMs;
 constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
+constexpr size_t kMostFiles = 256;
 constexpr size_t kMostResident = size_t{1} << 20;  // 14 hours
 
 int64_t own_cpu_ns() {
@@ -53,7 +53,7 @@ void ask_for_short_turns() {
 Sampler::Sampler(SamplerOptions options)
     : options_(std::move(options)),
       memory_(options_.way),
-      codes_(memory_, options_.is_call),
+      codes_(memory_),
       reader_(memory_, codes_),
       list_(memory_),
       pace_(options_.interval_ns, options_.budget),
@@ -63,6 +63,7 @@ Sampler::~Sampler() { stop(); }
 
 bool Sampler::reads_truly() {
   if (!kLayout.is_known) return false;
+  memory_.open();
   PyThreadState* const mine = PyThreadState_Get();
   std::vector<ThreadPlaces> all;
   ThreadList(memory_).find_new(all);
@@ -83,6 +84,7 @@ bool Sampler::reads_truly() {
 // ---- the thread
 
 bool Sampler::start() {
+  memory_.close();
   // Signals are for the program's threads.
   sigset_t all;
   sigset_t before;
@@ -116,6 +118,8 @@ void* Sampler::run(void* self) {
 void Sampler::loop() {
   own_thread_ = static_cast<pid_t>(syscall(SYS_gettid));
   ask_for_short_turns();
+  may_keep_files_ = leave_shared_files();
+  memory_.open();
   clock_is_fine_ = cpu_clock_is_fine();
   sees_waits_ = syscalls_are_shown();
   const int64_t start_ns = Clock::now_ns();
@@ -136,6 +140,8 @@ void Sampler::loop() {
   const int64_t end_ns = Clock::now_ns();
   for (auto& [thread, watched] : watched_) extend(watched, end_ns);
   look_at_others(end_ns);
+  watched_.clear();  // its files are this thread's
+  memory_.close();
   counts_.cpu_ns = own_cpu_ns();
   counts_.wall_ns = end_ns - start_ns;
 }
@@ -201,11 +207,11 @@ bool Sampler::look_at(pid_t thread, Watched& watched) {
   return true;
 }
 
-// Into frames_, with what the innermost does.
+// Into frames_, the outermost first, with what the innermost does.
 bool Sampler::read_stack(Watched& watched) {
   frames_.clear();
-  at_call_ = holds_gil_ = is_cut_ = false;
-  bool is_innermost = true;
+  operation_ = Operation::kOther;
+  holds_gil_ = moves_ = false;
   for (size_t i = watched.places.size(); i-- > 0;) {
     switch (reader_.read(watched.places[i], part_)) {
       case StackReader::Outcome::kTorn:
@@ -218,28 +224,39 @@ bool Sampler::read_stack(Watched& watched) {
         break;
     }
     holds_gil_ |= part_.holds_gil;
-    is_cut_ |= part_.is_cut;
-    if (is_innermost) at_call_ = part_.at_call;
-    is_innermost &= part_.frames.empty();
+    moves_ |= part_.moves;
+    if (frames_.empty() && !part_.frames.empty()) operation_ = options_.operations[part_.operation];
     frames_.insert(frames_.end(), part_.frames.begin(), part_.frames.end());
   }
   std::reverse(frames_.begin(), frames_.end());
   return !watched.places.empty();
 }
 
+// ---- what it does
+
+// Of a thread that runs. Between two Python functions, it does not matter at what the outer stands.
+SampleState Sampler::running_state() const {
+  if (frames_.empty()) return SampleState::kNative;
+  if (moves_) return SampleState::kPython;
+  if (holds_gil_) {
+    return operation_ == Operation::kCall ? SampleState::kNative : SampleState::kPython;
+  }
+  // Where the interpreter gives the GIL to others now and then, it waits for it.
+  return operation_ == Operation::kOther ? SampleState::kGil : SampleState::kNative;
+}
+
 // By what the kernel says now. A thread that could run and does not may have lost its core to us:
 // then it is called running as far as it has used CPU time that no sample stands for.
-Sampler::State Sampler::state_of(pid_t thread, const Watched& watched, bool advances) {
-  const bool in_python = holds_gil_ && !at_call_ && !frames_.empty();
-  const State running{in_python ? SampleState::kPython : SampleState::kNative};
-  if (advances) return running;
-  const KernelView view = kernel_view_of(thread);
+Sampler::State Sampler::state_of(pid_t thread, Watched& watched, bool advances) {
+  if (advances) return {running_state()};
+  const bool may_keep = may_keep_files_ && watched_.size() < kMostFiles;
+  const KernelView view = watched.syscall.read(thread, may_keep);
   switch (view.is) {
     case KernelView::Is::kRunnable:
-      return watched.owed_ns > 0 ? running : State{SampleState::kReady};
+      return {watched.owed_ns > 0 ? running_state() : SampleState::kReady};
     case KernelView::Is::kUnknown:
       // All that is known is whether it has run since the last look.
-      return watched.owed_ns > 0 ? running : State{SampleState::kBlocked};
+      return {watched.owed_ns > 0 ? running_state() : SampleState::kBlocked};
     case KernelView::Is::kWaiting:
       break;
   }
@@ -251,6 +268,22 @@ Sampler::State Sampler::state_of(pid_t thread, const Watched& watched, bool adva
   }
   return {SampleState::kBlocked, wait_reason(view.call, memory_)};
 }
+
+// Whether the innermost frame is in a function that is not Python's.
+bool Sampler::is_in_native(SampleState state) const {
+  if (frames_.empty() || moves_) return false;
+  switch (state) {
+    case SampleState::kNative:
+    case SampleState::kBlocked:
+      return operation_ != Operation::kOther;
+    case SampleState::kReady:
+      return operation_ == Operation::kCall || (operation_ == Operation::kOperator && !holds_gil_);
+    default:
+      return false;
+  }
+}
+
+// ---- what is kept
 
 void Sampler::extend(Watched& watched, int64_t now_ns) {
   if (Sample* const last = samples_.at(watched.sample)) {
@@ -267,31 +300,26 @@ void Sampler::keep(Watched& watched, const State& state, int64_t now_ns) {
     ++lost_stacks_;
     return;
   }
-  const uint32_t caller = node_of(watched);
-  const bool calls =
-      at_call_ && state.state != SampleState::kPython && state.state != SampleState::kGil;
-  const uint32_t stack =
-      calls ? stacks_.child(caller, StackNodes::kNativeCall, watched.frames.back().instruction)
-            : caller;
+  const bool in_native = is_in_native(state.state);
+  uint32_t stack = node_of(watched);
+  if (in_native) {
+    stack = stacks_.child(stack, StackNodes::kNativeCall, watched.frames.back().instruction);
+  }
   watched.sample = samples_.add({now_ns, 0, watched.seen, stack, state.state, state.wait});
 }
 
 // The stack's number. Its outer part is mostly that of the last time.
 uint32_t Sampler::node_of(Watched& watched) {
+  const size_t most = std::min(frames_.size(), watched.frames.size());
   size_t same = 0;
-  if (is_cut_ == watched.is_cut) {
-    const size_t most = std::min(frames_.size(), watched.frames.size());
-    while (same < most && frames_[same] == watched.frames[same]) ++same;
-  }
+  while (same < most && frames_[same] == watched.frames[same]) ++same;
   watched.nodes.resize(frames_.size());
   uint32_t node = same ? watched.nodes[same - 1] : 0;
-  if (!same && is_cut_) node = stacks_.child(0, StackNodes::kLeftOut, 0);
   for (size_t i = same; i < frames_.size(); ++i) {
     node = stacks_.child(node, frames_[i].code, frames_[i].instruction);
     watched.nodes[i] = node;
   }
   std::swap(watched.frames, frames_);
-  watched.is_cut = is_cut_;
   return node;
 }
 

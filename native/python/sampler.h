@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "python/code_copies.h"
 #include "python/stack_reader.h"
 #include "python/thread_list.h"
+#include "sampler/kernel_view.h"
 #include "sampler/memory_reader.h"
 #include "sampler/other_threads.h"
 #include "sampler/pace.h"
@@ -22,13 +24,20 @@
 
 namespace stepscope {
 
+// What an instruction may be busy with.
+enum class Operation : uint8_t {
+  kOther = 0,
+  kCall,     // a function that is not Python's, as long as no frame of one is further in
+  kOperator  // the same, or the interpreter itself: a sum of arrays, or of numbers
+};
+
 struct SamplerOptions {
   int64_t interval_ns = 1'000'000;
   double budget = 0.03;      // the share of a core that it may use
   size_t limit_bytes = 0;    // 0: none
   bool keep_newest = false;  // what to keep at the limit
   MemoryReader::Way way = MemoryReader::Way::kVmReadv;
-  std::vector<bool> is_call;  // by instruction
+  std::array<Operation, 256> operations{};  // what kind each instruction is of
 };
 
 struct SeenThread {
@@ -87,7 +96,7 @@ class Sampler {
     SampleState state = SampleState::kNative;
     std::vector<FrameAt> frames;  // of the last sample, the outermost first
     std::vector<uint32_t> nodes;  // its stack, frame by frame
-    bool is_cut = false;
+    SyscallFile syscall;
   };
   struct State {
     SampleState state = SampleState::kNative;
@@ -99,7 +108,9 @@ class Sampler {
   void look_at_all();
   bool look_at(pid_t thread, Watched& watched);
   bool read_stack(Watched& watched);
-  State state_of(pid_t thread, const Watched& watched, bool advances);
+  SampleState running_state() const;
+  bool is_in_native(SampleState state) const;
+  State state_of(pid_t thread, Watched& watched, bool advances);
   void keep(Watched& watched, const State& state, int64_t now_ns);
   uint32_t node_of(Watched& watched);
   void extend(Watched& watched, int64_t now_ns);
@@ -107,7 +118,7 @@ class Sampler {
   uint32_t number_of(pid_t thread);
 
   const SamplerOptions options_;
-  const MemoryReader memory_;
+  MemoryReader memory_;
   CodeCopies codes_;
   StackReader reader_;
   ThreadList list_;
@@ -126,15 +137,16 @@ class Sampler {
   int64_t resident_due_ns_ = 0;
   bool clock_is_fine_ = false;
   bool sees_waits_ = false;
+  bool may_keep_files_ = false;
   pid_t own_thread_ = 0;
 
   // Scratch.
   std::vector<ThreadPlaces> found_;
   ReadStack part_;
   std::vector<FrameAt> frames_;
-  bool at_call_ = false;
+  Operation operation_ = Operation::kOther;  // of the innermost frame
   bool holds_gil_ = false;
-  bool is_cut_ = false;
+  bool moves_ = false;
 
   pthread_t thread_{};
   bool is_started_ = false;

@@ -55,6 +55,7 @@ const Layout kLayout = {
     .thread_chunk = offsetof(Thread, datastack_chunk),
     .thread_top = offsetof(Thread, datastack_top),
     .thread_limit = offsetof(Thread, datastack_limit),
+    .chunk_begin = offsetof(_PyStackChunk, data) + sizeof(PyObject*),  // one is left free
 #if PY_VERSION_HEX < 0x030D0000
     .frame_is_behind = true,
     .frame_behind = offsetof(_PyCFrame, current_frame),
@@ -103,12 +104,24 @@ Address gil_of([[maybe_unused]] Address interpreter, [[maybe_unused]] const Memo
 #endif
 }
 
+int frame_bytes_of(const void* code) {
+#if PY_VERSION_HEX < 0x030C0000
+  const int words = field<int>(code, offsetof(PyCodeObject, co_nlocalsplus)) +
+                    field<int>(code, offsetof(PyCodeObject, co_stacksize)) +
+                    static_cast<int>(FRAME_SPECIALS_SIZE);
+#else
+  const int words = field<int>(code, offsetof(PyCodeObject, co_framesize));
+#endif
+  return words * static_cast<int>(sizeof(PyObject*));
+}
+
 Address newest_interpreter() { return reinterpret_cast<Address>(PyInterpreterState_Head()); }
 
 #else
 
 const Layout kLayout = {};
 Address gil_of(Address, const MemoryReader&) { return 0; }
+int frame_bytes_of(const void*) { return 0; }
 Address newest_interpreter() { return 0; }
 
 #endif

@@ -38,13 +38,14 @@ struct Layout {
   size_t thread_chunk;  // of the memory that frames lie in, one behind the other
   size_t thread_top;    // the end of what is used of it
   size_t thread_limit;  // the end of it
+  size_t chunk_begin;   // of the frames in a thread's first chunk
 
   // Whether `thread_frame` points to a structure that has the pointer to the frame, and where.
   bool frame_is_behind;
   size_t frame_behind;
 
   // Of a frame.
-  size_t frame_size;  // as far as it is read
+  size_t frame_size;  // as far as it is read; then come its variables
   size_t frame_code;
   size_t frame_previous;
   size_t frame_instruction;
@@ -69,6 +70,9 @@ inline constexpr Address kReferenceTags = 3;
 // The GIL that an interpreter's threads share, 0 when it cannot be told. The interpreter may be
 // gone by now.
 Address gil_of(Address interpreter, const MemoryReader& memory);
+
+// What a frame of a code object takes of a chunk, by a copy of the object.
+int frame_bytes_of(const void* code);
 
 // The newest interpreter.
 Address newest_interpreter();

@@ -2,13 +2,18 @@
 
 #include <algorithm>
 
+#include "sampler/stack_nodes.h"
+
 namespace stepscope {
 namespace {
 
 constexpr int kRounds = 4;
+constexpr int kUnitBytes = 2;                       // of instructions
 constexpr size_t kChunkHead = 2 * sizeof(Address);  // the chunk before, and its size
 constexpr size_t kMostChunkBytes = size_t{1} << 20;
-constexpr size_t kSpareBytes = 1024;  // the stack may have grown
+constexpr size_t kMostChunks = size_t{1} << 16;
+constexpr size_t kFirstChunkBytes = 4096;  // more than enough for its outer frames
+constexpr size_t kSpareBytes = 1024;       // the stack may have grown
 constexpr size_t kMostElsewhere = 48;
 
 // No more than there is: what lies behind a chunk may be nothing.
@@ -22,60 +27,73 @@ size_t chunk_bytes_to_read(Address chunk, Address top, Address limit) {
 StackReader::Outcome StackReader::read(ThreadPlaces& places, ReadStack& stack) {
   for (int round = 0; round < kRounds; ++round) {
     Head head;
-    switch (fetch(places, head)) {
-      case Fetched::kGone:
-        return Outcome::kGone;
-      case Fetched::kNothing:
-      case Fetched::kAgain:
-        continue;
-      case Fetched::kAll:
-        break;
-    }
-    if (walk(places, head, stack)) {
-      places.elsewhere = single_;
-      return Outcome::kRead;
-    }
+    const Fetched fetched = fetch(places, head);
+    if (fetched == Fetched::kGone) return Outcome::kGone;
+    if (fetched == Fetched::kAgain || !walk(head.frame, stack)) continue;
+    places.elsewhere = single_;
+    if (is_cut_) add_outer_frames(places, stack.frames);
+    stack.holds_gil = !places.gil || (head.taken == 1 && head.holder == places.thread);
+    stack.moves = head.frame != head.frame_later;
+    return Outcome::kRead;
   }
   return Outcome::kTorn;
 }
 
+// ---- fetching
+
 StackReader::Fetched StackReader::fetch(ThreadPlaces& places, Head& head) {
-  const Address behind = kLayout.frame_is_behind ? places.behind + kLayout.frame_behind
-                                                 : places.thread + kLayout.thread_frame;
-  const size_t holder_bytes = kLayout.gil_taken + sizeof(int) - kLayout.gil_holder;
-  const bool has_gil = places.gil != 0;
   const bool has_behind = !kLayout.frame_is_behind || places.behind != 0;
   const bool has_chunk = has_behind && places.chunk != 0;
-
+  const Address behind = kLayout.frame_is_behind ? places.behind + kLayout.frame_behind
+                                                 : places.thread + kLayout.thread_frame;
   pieces_.clear();
   regions_.clear();
+  single_.clear();
+  outer_chunk_ = 0;
   size_t size = 0;
   const auto want = [&](Address begin, size_t bytes) {
     pieces_.push_back(piece(begin, bytes));
     size += bytes;
     return size - bytes;
   };
-  const size_t at_thread = want(places.thread, kLayout.thread_size);
-  const size_t at_gil = has_gil ? want(places.gil + kLayout.gil_holder, holder_bytes) : 0;
+  want(places.thread, kLayout.thread_size);
+  const size_t holder_bytes = kLayout.gil_taken + sizeof(int) - kLayout.gil_holder;
+  const size_t at_gil = places.gil ? want(places.gil + kLayout.gil_holder, holder_bytes) : 0;
   const size_t at_frame = has_behind ? want(behind, sizeof(Address)) : 0;
-  const size_t needed = size;
+  const size_t before_chunk = size;
   if (has_chunk) regions_.push_back({places.chunk, places.chunk_used, size});
   if (has_chunk) want(places.chunk, places.chunk_used);
-  const size_t at_later = has_chunk ? want(behind, sizeof(Address)) : 0;
-  const size_t needed_with_chunk = size;
-  single_.clear();
-  if (has_chunk) {
-    for (const Address frame : places.elsewhere) {
-      regions_.push_back({frame, kLayout.frame_size, size});
-      want(frame, kLayout.frame_size);
-    }
+  const size_t at_later = has_chunk ? want(behind, sizeof(Address)) : at_frame;
+  const size_t with_chunk = size;
+  for (const Address frame : has_chunk ? places.elsewhere : std::vector<Address>()) {
+    regions_.push_back({frame, kLayout.frame_size, size});
+    want(frame, kLayout.frame_size);
   }
   if (buffer_.size() < size) buffer_.resize(2 * size);
-  const size_t copied = memory_.read(pieces_, buffer_.data());
   buffer_used_ = size;
+  const size_t copied = memory_.read(pieces_, buffer_.data());
   if (copied < kLayout.thread_size) return Fetched::kGone;
 
-  const char* const thread = buffer_.data() + at_thread;
+  const Fetched checked = check(places, buffer_.data());
+  if (checked != Fetched::kAll) return checked;
+  if (copied < before_chunk) return Fetched::kAgain;
+  if (places.gil) {
+    head.holder = field<Address>(buffer_.data(), at_gil);
+    head.taken = field<int>(buffer_.data(), at_gil + kLayout.gil_taken - kLayout.gil_holder);
+  }
+  head.frame = field<Address>(buffer_.data(), at_frame);
+  if (has_chunk) {
+    if (copied < with_chunk) return Fetched::kAgain;
+    outer_chunk_ = field<Address>(buffer_.data(), regions_[0].at);
+  }
+  head.frame_later = field<Address>(buffer_.data(), at_later);
+  // Of those that lie elsewhere, some may be gone.
+  std::erase_if(regions_, [&](const Region& each) { return each.at + each.size > copied; });
+  return Fetched::kAll;
+}
+
+// Whether it was all where it was the last time; if not, places says where it is now.
+StackReader::Fetched StackReader::check(ThreadPlaces& places, const char* thread) const {
   if (field<uint64_t>(thread, kLayout.thread_id) != places.id ||
       field<Address>(thread, kLayout.thread_interpreter) != places.interpreter ||
       field<unsigned long>(thread, kLayout.thread_native_id) !=
@@ -84,36 +102,14 @@ StackReader::Fetched StackReader::fetch(ThreadPlaces& places, Head& head) {
   }
   const auto chunk = field<Address>(thread, kLayout.thread_chunk);
   const auto top = field<Address>(thread, kLayout.thread_top);
-  const auto pointer = field<Address>(thread, kLayout.thread_frame);
   const auto limit = field<Address>(thread, kLayout.thread_limit);
-  const size_t used = chunk_bytes_to_read(chunk, top, limit);
-  const bool same_behind = !kLayout.frame_is_behind || pointer == places.behind;
-  const bool is_enough = chunk == places.chunk && used <= places.chunk_used + kSpareBytes / 2 &&
-                         top - chunk <= places.chunk_used;
+  const auto pointer = field<Address>(thread, kLayout.thread_frame);
+  const bool same = (!kLayout.frame_is_behind || pointer == places.behind) &&
+                    chunk == places.chunk && (!chunk || top - chunk <= places.chunk_used);
   if (kLayout.frame_is_behind) places.behind = pointer;
   places.chunk = chunk;
-  places.chunk_used = used;
-  if (!same_behind) return Fetched::kAgain;
-  if (copied < needed) return Fetched::kNothing;
-  if (has_gil) {
-    const char* const gil = buffer_.data() + at_gil - kLayout.gil_holder;
-    head.holder = field<Address>(gil, kLayout.gil_holder);
-    head.taken = field<int>(gil, kLayout.gil_taken);
-  }
-  head.frame = field<Address>(buffer_.data(), at_frame);
-  if (chunk == 0) {  // no function of Python's has run here yet
-    regions_.clear();
-    outer_chunk_ = 0;
-    head.frame_later = head.frame;
-    return Fetched::kAll;
-  }
-  if (!has_chunk || !is_enough) return Fetched::kAgain;
-  if (copied < needed_with_chunk) return Fetched::kNothing;
-  head.frame_later = field<Address>(buffer_.data(), at_later);
-  outer_chunk_ = field<Address>(buffer_.data(), regions_[0].at);
-  // Of those that lie elsewhere, some may be gone.
-  std::erase_if(regions_, [&](const Region& each) { return each.at + each.size > copied; });
-  return Fetched::kAll;
+  places.chunk_used = chunk ? chunk_bytes_to_read(chunk, top, limit) : 0;
+  return same ? Fetched::kAll : Fetched::kAgain;
 }
 
 bool StackReader::add_region(Address begin, size_t size) {
@@ -137,8 +133,17 @@ bool StackReader::add_outer_chunk(Address frame) {
   return true;
 }
 
+// ---- walking
+
+StackReader::Frame StackReader::frame_in(const char* data) {
+  return {field<Address>(data, kLayout.frame_code) & ~kReferenceTags,
+          field<Address>(data, kLayout.frame_previous),
+          field<Address>(data, kLayout.frame_instruction),
+          field<int8_t>(data, kLayout.frame_owner)};
+}
+
 const char* StackReader::frame_at(Address frame) {
-  // The last one first: a stack is walked outwards, through one piece after the other.
+  // The last piece first: a stack is walked outwards, through one after the other.
   for (size_t i = regions_.size(); i-- > 0;) {
     const Region& each = regions_[i];
     if (frame < each.begin || frame + kLayout.frame_size > each.begin + each.size) continue;
@@ -146,50 +151,87 @@ const char* StackReader::frame_at(Address frame) {
       single_.push_back(frame);
     return buffer_.data() + each.at + (frame - each.begin);
   }
-  if (add_outer_chunk(frame))
-    return buffer_.data() + regions_.back().at + (frame - regions_.back().begin);
-  if (!add_region(frame, kLayout.frame_size)) return nullptr;
-  if (single_.size() < kMostElsewhere) single_.push_back(frame);
-  return buffer_.data() + regions_.back().at;
+  if (!add_outer_chunk(frame)) {
+    if (!add_region(frame, kLayout.frame_size)) return nullptr;
+    if (single_.size() < kMostElsewhere) single_.push_back(frame);
+  }
+  return buffer_.data() + regions_.back().at + (frame - regions_.back().begin);
 }
 
-bool StackReader::walk(const ThreadPlaces& places, const Head& head, ReadStack& stack) {
+// The interpreter's own frames, and those of functions that have not begun, are not shown.
+StackReader::Added StackReader::add(const Frame& frame, std::vector<FrameAt>& frames) {
+  if (frame.owner < 0) return Added::kTorn;
+  if (frame.owner >= kLayout.first_own) return Added::kHidden;
+  const auto number = codes_.number_of(frame.code);
+  if (!number) return Added::kTorn;
+  const CodeCopy& code = codes_[*number];
+  const auto at = static_cast<int64_t>(frame.instruction - (frame.code + kLayout.code_size));
+  if (at < -kUnitBytes || at >= code.bytes || at % kUnitBytes) return Added::kTorn;
+  const bool has_begun = frame.owner == kLayout.owner_generator || at >= code.first_traceable;
+  if (!has_begun || code.file.empty()) return Added::kHidden;
+  frames.push_back({*number, static_cast<int32_t>(at)});
+  return Added::kShown;
+}
+
+bool StackReader::walk(Address innermost, ReadStack& stack) {
   stack.frames.clear();
-  stack.is_cut = false;
-  stack.at_call = false;
-  stack.holds_gil = !places.gil || (head.taken == 1 && head.holder == places.thread);
+  stack.operation = 0;
+  is_cut_ = false;
   size_t steps = 0;
-  for (Address frame = head.frame; frame; ++steps) {
+  for (Address at = innermost; at; ++steps) {
     if (stack.frames.size() == kMostFrames || steps > 4 * kMostFrames) {
-      stack.is_cut = true;
+      is_cut_ = true;
       break;
     }
-    const char* const data = frame_at(frame);
+    const char* const data = frame_at(at);
     if (!data) return false;
-    const auto owner = field<int8_t>(data, kLayout.frame_owner);
-    const auto previous = field<Address>(data, kLayout.frame_previous);
-    const Address code = field<Address>(data, kLayout.frame_code) & ~kReferenceTags;
-    const auto instruction = field<Address>(data, kLayout.frame_instruction);
-    if (owner < 0) return false;
-    if (owner < kLayout.first_own) {
-      const auto number = codes_.number_of(code);
-      if (!number) return false;
-      const CodeCopy& copy = codes_[*number];
-      const auto at = static_cast<int64_t>(instruction - (code + kLayout.code_size));
-      if (at < -2 || at >= copy.bytes || at % 2) return false;
-      const bool has_begun = owner == kLayout.owner_generator || at >= copy.first_traceable;
-      if (has_begun && !copy.file.empty()) {
-        if (stack.frames.empty()) {
-          stack.at_call = copy.calls_at(static_cast<int>(at)) && frame == head.frame_later &&
-                          frame == head.frame;
-        }
-        stack.frames.push_back({*number, static_cast<int32_t>(at)});
-      }
+    const Frame frame = frame_in(data);
+    const Added added = add(frame, stack.frames);
+    if (added == Added::kTorn || frame.previous == at) return false;
+    if (at == innermost && added == Added::kShown) {
+      const FrameAt& shown = stack.frames.back();
+      stack.operation = codes_[shown.code].operation_at(shown.instruction);
     }
-    if (previous == frame) return false;
-    frame = previous;
+    at = frame.previous;
   }
   return true;
+}
+
+// ---- the outer end of a deep stack
+
+// A thread's first chunk stays where it is. It is found by going through all others, once.
+Address StackReader::find_first_chunk(ThreadPlaces& places) {
+  if (outer_chunk_ == places.left_out_from) return places.first_chunk;
+  Address chunk = outer_chunk_;
+  for (size_t steps = 0; steps < kMostChunks; ++steps) {
+    Address before = 0;
+    if (!memory_.read(chunk, &before)) return 0;
+    if (!before) break;
+    chunk = before;
+  }
+  places.left_out_from = outer_chunk_;
+  places.first_chunk = chunk;
+  return chunk;
+}
+
+// Frames are linked outwards only; but from the begin of a chunk on, each is as long as its code
+// says.
+void StackReader::add_outer_frames(ThreadPlaces& places, std::vector<FrameAt>& frames) {
+  frames.push_back({StackNodes::kLeftOut, 0});
+  const Address chunk = outer_chunk_ ? find_first_chunk(places) : 0;
+  if (!chunk || !add_region(chunk, kFirstChunkBytes)) return;
+  const Region region = regions_.back();
+  std::vector<FrameAt> outer;
+  Address at = chunk + kLayout.chunk_begin;
+  while (outer.size() < kMostOuterFrames && at + kLayout.frame_size <= chunk + region.size) {
+    const Frame frame = frame_in(buffer_.data() + region.at + (at - chunk));
+    if (frame.owner >= kLayout.first_own || add(frame, outer) == Added::kTorn) break;
+    const auto number = codes_.number_of(frame.code);
+    const int bytes = number ? codes_[*number].frame_bytes : 0;
+    if (bytes <= 0) break;
+    at += static_cast<Address>(bytes);
+  }
+  frames.insert(frames.end(), outer.rbegin(), outer.rend());
 }
 
 }  // namespace stepscope

@@ -39,25 +39,31 @@ struct ThreadPlaces {
   Address chunk = 0;
   size_t chunk_used = 0;
   std::vector<Address> elsewhere;  // frames that are not in the chunk
+
+  // Of a deep stack: the first chunk of all, found from the first that was not read.
+  Address left_out_from = 0;
+  Address first_chunk = 0;
 };
 
 struct ReadStack {
   std::vector<FrameAt> frames;  // the innermost first
-  bool is_cut = false;          // there are more than are kept
-  bool at_call = false;  // the innermost stands at a call, of a function that is not Python's
+  uint8_t operation = 0;        // at which the innermost stands
   bool holds_gil = false;
+  bool moves = false;  // another frame was the innermost after the others were read
 };
 
 class StackReader {
  public:
   enum class Outcome : uint8_t { kRead, kTorn, kGone };
 
+  // Of a deeper stack, so many inner frames are kept, and so many outer ones.
+  static constexpr size_t kMostFrames = 1024;
+  static constexpr size_t kMostOuterFrames = 32;
+
   StackReader(const MemoryReader& memory, CodeCopies& codes) : memory_(memory), codes_(codes) {}
 
   // kGone: the thread is no longer one of Python's.
   Outcome read(ThreadPlaces& places, ReadStack& stack);
-
-  static constexpr size_t kMostFrames = 1024;
 
  private:
   struct Region {
@@ -66,20 +72,35 @@ class StackReader {
     size_t at = 0;  // in buffer_
   };
 
-  // What came with the first call.
+  // What comes with the first call.
   struct Head {
-    Address holder = 0;
+    Address holder = 0;  // of the GIL
     int taken = 0;
     Address frame = 0;        // the innermost
     Address frame_later = 0;  // and after the frames were read
   };
 
-  enum class Fetched : uint8_t { kAll, kAgain, kNothing, kGone };
+  struct Frame {
+    Address code = 0;
+    Address previous = 0;
+    Address instruction = 0;
+    int owner = 0;
+  };
+
+  enum class Fetched : uint8_t { kAll, kAgain, kGone };
+  enum class Added : uint8_t { kShown, kHidden, kTorn };
+
   Fetched fetch(ThreadPlaces& places, Head& head);
-  bool walk(const ThreadPlaces& places, const Head& head, ReadStack& stack);
+  Fetched check(ThreadPlaces& places, const char* thread) const;
+  bool walk(Address innermost, ReadStack& stack);
+  Added add(const Frame& frame, std::vector<FrameAt>& frames);
   const char* frame_at(Address frame);
   bool add_region(Address begin, size_t size);
   bool add_outer_chunk(Address frame);
+  void add_outer_frames(ThreadPlaces& places, std::vector<FrameAt>& frames);
+  Address find_first_chunk(ThreadPlaces& places);
+
+  static Frame frame_in(const char* data);
 
   const MemoryReader& memory_;
   CodeCopies& codes_;
@@ -87,8 +108,9 @@ class StackReader {
   size_t buffer_used_ = 0;
   std::vector<iovec> pieces_;
   std::vector<Region> regions_;
+  std::vector<Address> single_;  // frames that are not in a chunk
   Address outer_chunk_ = 0;      // the next further out, not read yet
-  std::vector<Address> single_;  // frames that were fetched one by one
+  bool is_cut_ = false;          // the last walk ended before the stack did
 };
 
 }  // namespace stepscope

@@ -34,9 +34,12 @@ bool next_number(std::string_view& text, uint64_t* value) {
   return true;
 }
 
+// By its name: our own thread has none of the program's files.
 WaitReason reason_by_file(int file) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/fd/%d", file);
   struct stat about;
-  if (fstat(file, &about) != 0) return WaitReason::kUnknown;
+  if (stat(path, &about) != 0) return WaitReason::kUnknown;
   switch (about.st_mode & S_IFMT) {
     case S_IFIFO:
       return WaitReason::kPipe;
@@ -107,19 +110,35 @@ KernelView parse_syscall(std::string_view text) {
   return view;
 }
 
-KernelView kernel_view_of(pid_t thread) {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/self/task/%d/syscall", static_cast<int>(thread));
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
+KernelView SyscallFile::read(pid_t thread, bool may_keep) {
+  if (file_ < 0) {
+    char path[64];
+    std::snprintf(path, sizeof path, "/proc/self/task/%d/syscall", static_cast<int>(thread));
+    file_ = open(path, O_RDONLY | O_CLOEXEC);
+    if (file_ < 0) return {};
+  }
   char text[256];
-  const ssize_t size = read(file, text, sizeof text);
-  close(file);
+  const ssize_t size = pread(file_, text, sizeof text, 0);
+  if (!may_keep) close();
   return size > 0 ? parse_syscall({text, static_cast<size_t>(size)}) : KernelView{};
 }
 
+void SyscallFile::close() {
+  if (file_ >= 0) ::close(std::exchange(file_, -1));
+}
+
 bool syscalls_are_shown() {
-  return kernel_view_of(static_cast<pid_t>(syscall(SYS_gettid))).is != KernelView::Is::kUnknown;
+  const auto own = static_cast<pid_t>(syscall(SYS_gettid));
+  return SyscallFile().read(own, false).is != KernelView::Is::kUnknown;
+}
+
+bool leave_shared_files() {
+#if defined(SYS_close_range)
+  constexpr unsigned kUnshare = 2;  // CLOSE_RANGE_UNSHARE
+  return syscall(SYS_close_range, 0U, ~0U, kUnshare) == 0;
+#else
+  return false;
+#endif
 }
 
 Address futex_of(const WaitingCall& call) { return call.number == SYS_futex ? call.args[0] : 0; }

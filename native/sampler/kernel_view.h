@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "sampler/memory_reader.h"
 #include "sampler/sample.h"
@@ -33,10 +34,34 @@ struct KernelView {
 
 // From the text of /proc/self/task/ID/syscall.
 KernelView parse_syscall(std::string_view text);
-KernelView kernel_view_of(pid_t thread);
+
+// That file of a thread. Once open, it is read again for a fifth of what opening it takes.
+class SyscallFile {
+ public:
+  SyscallFile() = default;
+  ~SyscallFile() { close(); }
+  SyscallFile(SyscallFile&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  SyscallFile& operator=(SyscallFile&& other) noexcept {
+    std::swap(file_, other.file_);
+    return *this;
+  }
+
+  // `may_keep`: it stays open; else it is opened and closed.
+  KernelView read(pid_t thread, bool may_keep);
+
+ private:
+  void close();
+
+  int file_ = -1;
+};
 
 // Whether the kernel shows us system calls at all.
 bool syscalls_are_shown();
+
+// Give the calling thread a table of files of its own, with none in it: what it opens is not seen
+// by the program, which may count its files, close them all, or pass them on to a child. False when
+// the kernel cannot.
+bool leave_shared_files();
 
 WaitReason wait_reason(const WaitingCall& call, const MemoryReader& memory);
 

@@ -5,30 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace stepscope {
-namespace {
 
-// Out of the way of a program that counts on low numbers.
-constexpr int kLowestFile = 200;
+MemoryReader::MemoryReader(Way way) : way_(way) { open(); }
 
-int open_own_memory() {
-  const int file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return -1;
-  const int moved = fcntl(file, F_DUPFD_CLOEXEC, kLowestFile);
-  if (moved < 0) return file;
-  close(file);
-  return moved;
+void MemoryReader::open() {
+  close();
+  pid_ = getpid();
+  if (way_ == Way::kProcMemory) file_ = ::open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
 }
 
-}  // namespace
-
-MemoryReader::MemoryReader(Way way) : way_(way), pid_(getpid()) {
-  if (way_ == Way::kProcMemory) file_ = open_own_memory();
-}
-
-MemoryReader::~MemoryReader() {
-  if (file_ >= 0) close(file_);
+void MemoryReader::close() {
+  if (file_ >= 0) ::close(std::exchange(file_, -1));
 }
 
 bool MemoryReader::works(Way way) {

@@ -28,10 +28,14 @@ class MemoryReader {
   static Way best_way();
   static bool works(Way way);
 
+  // To be used by the thread that calls open(): another one may not have its files.
   explicit MemoryReader(Way way);
-  ~MemoryReader();
+  ~MemoryReader() { close(); }
   MemoryReader(const MemoryReader&) = delete;
   MemoryReader& operator=(const MemoryReader&) = delete;
+
+  void open();
+  void close();
 
   // Copies the pieces one after the other, as far as they can be read; returns the bytes copied.
   size_t read(std::span<const iovec> pieces, void* into) const;
@@ -48,7 +52,7 @@ class MemoryReader {
  private:
   Way way_;
   int file_ = -1;
-  pid_t pid_;
+  pid_t pid_ = 0;
 };
 
 }  // namespace stepscope

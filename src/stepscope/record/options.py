@@ -49,7 +49,8 @@ MEMORY = Option("memory", False, "--memory", "also record memory allocations")
 HOST = Option("host", True)  # the frameworks' operators
 DEVICE = Option("device", False, run_default=True)  # kernels and copies, where there is a device
 WORKERS = Option("workers", False, "--workers", "also record DataLoader workers and other children")
-SHARED_OPTIONS: tuple[Option[bool], ...] = (SHAPES, MEMORY, HOST, DEVICE, WORKERS)
+MODULES = Option("modules", False, "--modules", "record calls of modules, too")
+SHARED_OPTIONS: tuple[Option[bool], ...] = (SHAPES, MEMORY, HOST, DEVICE, WORKERS, MODULES)
 
 
 class RecordOptions:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
+    from stepscope.frameworks.paddle.model_calls import PaddleModelCalls
     from stepscope.frameworks.paddle.source import PaddleSource
 
-    return (PaddleSource,)
+    return PaddleSource, PaddleModelCalls
 
 
 @FORMULAS.register

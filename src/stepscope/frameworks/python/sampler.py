@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
+from stepscope.frameworks.python.operations import native_text, operations
 from stepscope.frameworks.python.paths import set_paths
 from stepscope.notices import notify
 from stepscope.record.limits import Keep
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
     from stepscope.trace.schema import Captured, Marks
+    from stepscope.trace.table import Int64
 
 DEFAULT_INTERVAL_NS = 1_000_000
 MIN_INTERVAL_NS, MAX_INTERVAL_NS = 100_000, 1_000_000_000
@@ -104,7 +106,7 @@ class Sampler(Source):
     def prepare(self) -> None:
         """Find the prefixes of file names to strip."""
         self.code_folders = set_paths()
-        _call_instructions()
+        operations()
 
     def start(self) -> None:
         """Begin to look."""
@@ -115,7 +117,7 @@ class Sampler(Source):
             limit_bytes=limit.bytes if limit else 0,
             keep_newest=limit is not None and limit.keep is Keep.NEWEST,
             way=self._way,
-            call_instructions=_call_instructions(),
+            operations=operations(),
         )
         self._obstacle = native.start()
         if self._obstacle:
@@ -134,11 +136,11 @@ class Sampler(Source):
         native, self._native = self._native, None
         if native is None:
             return None
-        from stepscope.frameworks.python.callees import callee_text
-
-        found = native.collect(callee_text)
-        self.lost += found["lost"]
-        self._said = _described(found)
+        found = native.collect(native_text)
+        if not found:
+            return None
+        self.lost += found["counts"]["lost"]
+        self._said = _described(found["counts"])
         return _captured(found, self._names) if len(found["samples"]["time_ns"]) else None
 
     def describe(self) -> str:
@@ -146,19 +148,19 @@ class Sampler(Source):
         return f"none: {self._obstacle}" if self._obstacle else self._said
 
 
-def _described(found: Mapping[str, Any]) -> str:
-    if not found["passes"]:
+def _described(counts: Mapping[str, Any]) -> str:
+    if not counts["passes"]:
         return "nothing was sampled"
-    every_ns = found["wall_ns"] / found["passes"]
-    cost = percent_text(found["cpu_ns"], found["wall_ns"])
+    every_ns = counts["wall_ns"] / counts["passes"]
+    cost = percent_text(counts["cpu_ns"], counts["wall_ns"])
     words = [f"every {duration_text(every_ns)}, with {cost} of a core"]
-    if found["torn"]:
-        words.append(f"{count_text(found['torn'], 'sample')} of {found['looks']:,} not readable")
-    if found["lost"]:
-        words.append(f"{count_text(found['lost'], 'sample')} lost")
-    if found["one_by_one"]:
+    if counts["torn"]:
+        words.append(f"{count_text(counts['torn'], 'sample')} of {counts['looks']:,} not readable")
+    if counts["lost"]:
+        words.append(f"{count_text(counts['lost'], 'sample')} lost")
+    if counts["one_by_one"]:
         words.append("read from /proc/self/mem, as process_vm_readv is not allowed")
-    if not found["sees_waits"]:
+    if not counts["sees_waits"]:
         words.append("what threads wait for is not shown by the kernel")
     return "; ".join(words)
 
@@ -185,39 +187,23 @@ def _captured(found: Mapping[str, Any], names: Mapping[int, str]) -> Captured:
     )
 
 
-def _memory_marks(resident: list[tuple[int, int]], texts: dict[str, int]) -> Marks:
+def _memory_marks(resident: tuple[Int64, Int64], texts: dict[str, int]) -> Marks:
     """Return the process's memory as a counter; its texts are added to the others."""
     import numpy as np
 
     from stepscope.trace.model import Args
     from stepscope.trace.schema import Marks
 
-    if not resident:
-        return Marks.empty()
+    time_ns, size = resident
 
     def id_of(text: str) -> int:
         return texts.setdefault(text, len(texts))
 
-    time_ns = np.array([time for time, _ in resident], np.int64)
-    rest = np.array([id_of(f'"bytes": {size}') for _, size in resident], np.uint32)
     return Marks.of(
-        phase=np.full(len(resident), ord("C"), np.uint8),
-        category=np.full(len(resident), id_of("memory"), np.uint32),
-        name=np.full(len(resident), id_of(RESIDENT_MEMORY), np.uint32),
+        phase=np.full(len(time_ns), ord("C"), np.uint8),
+        category=np.full(len(time_ns), id_of("memory"), np.uint32),
+        name=np.full(len(time_ns), id_of(RESIDENT_MEMORY), np.uint32),
         time_ns=time_ns,
-        track=np.zeros(len(resident), np.uint32),
-        args=Args(rest=rest),
+        track=np.zeros(len(time_ns), np.uint32),
+        args=Args(rest=np.array([id_of(f'"bytes": {each}') for each in size.tolist()], np.uint32)),
     )
-
-
-def _call_instructions() -> list[int]:
-    """Return the numbers of all instructions that call something, as specialised or not."""
-    import dis
-
-    numbers: Mapping[str, int] = getattr(dis, "_all_opmap", dis.opmap)
-    begins = ("CALL", "PRECALL", "INSTRUMENTED_CALL")
-    return [
-        number
-        for name, number in numbers.items()
-        if name.startswith(begins) and "INTRINSIC" not in name and number < 256
-    ]

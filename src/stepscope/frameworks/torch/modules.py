@@ -12,8 +12,9 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
+from stepscope.frameworks.torch.model_calls import MODEL_CALLS
 from stepscope.frameworks.torch.module_names import Models
-from stepscope.record.options import Option
+from stepscope.record.options import MODULES
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.module_names import Names
 
     _Call = Callable[..., Any]
-
-MODULES = Option("modules", False, "--modules", "record calls of modules, too")
 
 _MODULE_KIND = 11  # SliceKind.MODULE, whose file imports NumPy
 
@@ -69,6 +68,8 @@ def _patch(patches: Patches) -> None:
     global _is_dynamo_compiling  # noqa: PLW0603 - torch is one for the process, too
     torch = sys.modules["torch"]
     _is_dynamo_compiling = torch.compiler.is_dynamo_compiling
+    MODEL_CALLS.pause()  # all calls include those of models
+    patches.on_undo(MODEL_CALLS.resume)
     patches.wrap(torch.nn.Module, "__call__", _recorded_instead_of)
 
 

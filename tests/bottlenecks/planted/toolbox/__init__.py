@@ -1,0 +1,1 @@
+"""What a team shares between its programs."""

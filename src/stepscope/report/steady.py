@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _WARM = 1.5
 """Times the median: the first steps that take longer still allocate, tune or fill caches."""
 
+_MOST_WARM_UP = 0.1
+"""Share of the steps: if more of them are slow, that is how the program runs."""
+
 
 def steady_steps(trace: Trace) -> Bool:
     """Tell which steps are complete and no warm-up: one for each of ``step_breakdown``'s."""
@@ -31,7 +34,8 @@ def steady_steps(trace: Trace) -> Bool:
     counted = np.flatnonzero(steady)
     if len(counted) > 2:
         warm = worth_ns[counted] <= _WARM * float(np.median(worth_ns[counted]))
-        steady[counted[: int(warm.argmax())]] = False
+        most = max(1, int(_MOST_WARM_UP * len(counted)))
+        steady[counted[: min(int(warm.argmax()), most)]] = False
     return steady
 
 

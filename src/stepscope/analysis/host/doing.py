@@ -9,14 +9,10 @@ import numpy as np
 
 from stepscope.analysis.host.waiting import WAITING_STATES, is_waiting
 from stepscope.analysis.tree import distinct_ids, levels
-from stepscope.trace.model import NO_PARENT, SliceKind, ThreadState
+from stepscope.trace.model import NO_SLICE, SliceKind, ThreadState
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Trace, UInt8
-
-    Bool = NDArray[np.bool_]
+    from stepscope.trace.model import Int64, Trace, UInt8
 
 
 class Doing(IntEnum):
@@ -39,8 +35,8 @@ def doing_of_samples(trace: Trace) -> UInt8:
     doing[samples.state == ThreadState.NATIVE] = Doing.NATIVE
     doing[np.isin(samples.state, WAITING_STATES)] = Doing.WAITING
     runs_python = (samples.state == ThreadState.PYTHON) | (samples.state == ThreadState.GIL)
-    inside = np.append(in_operator(trace), False)  # NO_SLICE is the last
-    doing[inside[samples.slice] & ~runs_python] = Doing.OPERATOR
+    in_operator = operator_of_slices(trace)[samples.slice] != NO_SLICE
+    doing[in_operator & ~runs_python] = Doing.OPERATOR
     return doing
 
 
@@ -52,7 +48,7 @@ def doing_of_slices(trace: Trace) -> UInt8:
     waits = native.copy()
     for name in distinct_ids(slices.name).tolist():
         text = strings[name]
-        native[name] = text.startswith("<built-in ")
+        native[name] = is_native(text)
         waits[name] = is_waiting(text)
     is_python = slices.kind == SliceKind.PYTHON
     doing[is_python & native[slices.name]] = Doing.NATIVE
@@ -61,13 +57,21 @@ def doing_of_slices(trace: Trace) -> UInt8:
     return doing
 
 
-def in_operator(trace: Trace) -> Bool:
-    """Tell which slices are operators, or run in one with no Python in between."""
+def is_native(frame: str) -> bool:
+    """Tell whether a frame is that of a function written in C."""
+    return frame.startswith(("<built-in ", "<native "))
+
+
+def operator_of_slices(trace: Trace) -> Int64:
+    """Return the innermost operator that each slice is or runs in with no Python in between.
+
+    NO_SLICE where there is none, and in one more row at the end, which stands for no slice.
+    """
     slices = trace.slices
-    found: Bool = slices.kind == SliceKind.OPERATOR
+    found = np.full(len(slices) + 1, NO_SLICE, np.int64)
+    is_operator = slices.kind == SliceKind.OPERATOR
     passes = ~np.isin(slices.kind, (SliceKind.PYTHON, SliceKind.MODULE))
     for level in levels(slices.depth):
-        parent = slices.parent[level]
-        around = found[parent] & (parent != NO_PARENT)
-        found[level] |= around & passes[level]
+        around = np.where(passes[level], found[slices.parent[level]], NO_SLICE)
+        found[level] = np.where(is_operator[level], level, around)
     return found

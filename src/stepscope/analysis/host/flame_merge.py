@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 OTHERS = "(others)"
 ROOT = 0
+NATIVE = 255
+"""The kind of a frame of native code; all other kinds are SliceKinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Nodes:
 
     parent: Int64
     code: Int64  # index of ``texts``
-    kind: UInt8  # SliceKind
+    kind: UInt8  # SliceKind or NATIVE
     texts: Sequence[str]
 
 
@@ -71,7 +73,7 @@ class FlameGraph:
     parent: Int64  # row of the caller, 0 for the root itself
     text: Int64  # index of ``texts``
     texts: Sequence[str]
-    kind: UInt8  # SliceKind; PYTHON for frames, OTHER for what stands for several
+    kind: UInt8  # SliceKind or NATIVE; PYTHON for frames, OTHER for what stands for several
     own: Mapping[str, Int64]  # by metric: what a node holds itself, without its callees
     merged: int  # how many of the smallest nodes became part of an OTHERS
     cells: Cells  # the same, by thread and running told from waiting

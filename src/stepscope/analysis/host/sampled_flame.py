@@ -14,9 +14,9 @@ import numpy as np
 
 from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.distinct import distinct_pairs
-from stepscope.analysis.host.doing import Doing, doing_of_samples
+from stepscope.analysis.host.doing import Doing, doing_of_samples, is_native
 from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
-from stepscope.analysis.host.flame_merge import ROOT, Amounts, Nodes, merged
+from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, Nodes, merged
 from stepscope.analysis.host.module_calls import TORCH_PREFIX, forward_rows
 from stepscope.analysis.host.stacks import sampled_stacks
 from stepscope.analysis.tree import HIDDEN_NAMES, levels
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 NO_PATH = 0
+NO_PYTHON = "(no Python)"
 
 # How frameworks call a module: the frame that stands for it, and those that only lead there.
 _MODULE_FILES = ("torch/nn/modules/module.py", "paddle/nn/layer/layers.py")
@@ -50,16 +51,18 @@ def sampled_flame_graph(
     The metrics are cpu_ns, the time that samples stand for, and device_ns where there is any.
     """
     paths = _Paths(trace)
-    held = [_sampled(paths, steps), *_launched(paths, steps)]
+    helper = paths.node(ROOT, NO_PYTHON, SliceKind.OTHER)
+    held = [_sampled(paths, steps, helper), *_launched(paths, steps)]
     return merged(paths.found(), held, most_nodes)
 
 
-def _sampled(paths: _Paths, steps: Intervals | None) -> Amounts:
+def _sampled(paths: _Paths, steps: Intervals | None, helper: int) -> Amounts:
     samples = paths.trace.samples
+    node = paths.nodes(paths.stacks.rows, samples.slice.astype(np.int64))
     in_steps = None if steps is None else steps.covered(samples.time_ns, samples.end_ns)
     return Amounts(
         "cpu_ns",
-        paths.nodes(paths.stacks.rows, samples.slice.astype(np.int64)),
+        np.where(node == ROOT, helper, node),
         samples.track.astype(np.int64),
         doing_of_samples(paths.trace) == Doing.WAITING,
         samples.duration_ns,
@@ -167,7 +170,7 @@ class _Paths:
         ]
         return np.array(found, np.int64)[which]
 
-    def node(self, above: int, text: str, kind: SliceKind) -> int:
+    def node(self, above: int, text: str, kind: int) -> int:
         """Return the node of a text below another."""
         text = without_address(text)
         code = self._code_of.setdefault(text, len(self._texts))
@@ -203,7 +206,7 @@ class _Paths:
                 if function in _CALLS:
                     node = self.node(node, modules.pop(0), SliceKind.MODULE)
                     continue
-            node = self.node(node, text, SliceKind.PYTHON)
+            node = self.node(node, text, NATIVE if is_native(text) else SliceKind.PYTHON)
         return node
 
     def _chain(self, above: int, names: list[str], kind: SliceKind) -> int:

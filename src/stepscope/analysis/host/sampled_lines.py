@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.host.doing import Doing, doing_of_samples
+from stepscope.analysis.distinct import distinct_pairs
+from stepscope.analysis.host.doing import Doing, doing_of_samples, operator_of_slices
 from stepscope.analysis.host.own_lines import (
     NO_LINE,
     innermost_lines,
@@ -24,13 +25,29 @@ from stepscope.analysis.host.own_lines import (
 from stepscope.analysis.host.stacks import sampled_stacks
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.shared import shared
+from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.analysis.host.own_lines import IsOwn, Place
+    from stepscope.analysis.host.stacks import KnownStacks
     from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Int64, Trace, UInt8, UInt32
+
+
+@dataclass(frozen=True, slots=True)
+class LineParts:
+    """What ran on each line itself: one row per line and name, ordered by line, the longest first.
+
+    A name is that of the operator, else of the innermost frame: a function of a library, a call of
+    native code, or the line's own function.
+    """
+
+    line: Int64  # row of SampledLines
+    name: UInt32  # string id
+    doing: UInt8  # Doing
+    self_ns: Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +59,7 @@ class SampledLines:
     total_ns: Int64  # of those that have the line anywhere on their stack
     self_by: Mapping[Doing, Int64]  # the self time by what the thread was doing; adds up to it
     total_by: Mapping[Doing, Int64]  # the total time, likewise
+    parts: LineParts
     of_sample: Int64  # a value for each sample: the row here of its innermost line, NO_LINE without
     elsewhere_ns: int  # the time of samples that have no line of the user's
 
@@ -77,8 +95,30 @@ def sampled_lines(
         total_ns=np.sum(list(total_by.values()), axis=0),
         self_by=self_by,
         total_by=total_by,
+        parts=_parts(trace, known, of_sample, doing, weight_ns),
         of_sample=of_sample,
         elsewhere_ns=int(weight_ns[of_sample == NO_LINE].sum()),
+    )
+
+
+def _parts(
+    trace: Trace, known: KnownStacks, of_sample: Int64, doing: UInt8, weight_ns: Int64
+) -> LineParts:
+    name = known.table.frame[known.rows]
+    operator = operator_of_slices(trace)[trace.samples.slice]  # NO_SLICE is the last
+    in_operator = np.flatnonzero((doing == Doing.OPERATOR) & (operator != NO_SLICE))
+    name[in_operator] = trace.slices.name[operator[in_operator]]
+    rows = np.flatnonzero((of_sample != NO_LINE) & (weight_ns > 0))
+    what = name[rows].astype(np.int64) * len(Doing) + doing[rows]
+    (line, kind), which = distinct_pairs(of_sample[rows], what)
+    self_ns = summed_at(len(line), which, weight_ns[rows])
+    order = np.lexsort((-self_ns, line))
+    kind = kind[order]
+    return LineParts(
+        line=line[order],
+        name=(kind // len(Doing)).astype(np.uint32),
+        doing=(kind % len(Doing)).astype(np.uint8),
+        self_ns=self_ns[order],
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.trace.model import DEVICE_KINDS, SliceFlags, ThreadState
+from stepscope.trace.model import DEVICE_KINDS, NO_STACK, SliceFlags, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ _FUNCTIONS = {
 }  # fmt: skip
 _PLACE = re.compile(r"(?:.*/lib/python3[^/]*/)?(.+)\(\d+\): (?:.*\.)?(\w+)")
 _BUILT_IN = re.compile(
-    r"<built-in (?:method|function) (?:.*\.)?"
+    r"<(?:built-in (?:method|function)|native call) (?:.*\.)?"
     r"(?:sleep|acquire|select|poll|waitpid|wait4|accept|recv|recv_into)\b.*>|time\.sleep"
 )
 
@@ -84,6 +84,17 @@ def waiting_tracks(trace: Trace) -> Bool:
     is_main = np.array([track.pid == track.tid for track in trace.tracks], np.bool_)
     only: Bool = (waited_ns > 0) & (waited_ns >= ONLY_WAITS * (ran_ns + waited_ns)) & ~is_main
     return only
+
+
+def helper_tracks(trace: Trace) -> Bool:
+    """Tell of each track whether it was sampled, and never had a frame of Python or a slice."""
+    count = len(trace.tracks)
+    samples = trace.samples
+    sampled = np.bincount(samples.track, minlength=count) > 0
+    framed = np.bincount(samples.track, samples.stack != NO_STACK, count) > 0
+    called = np.bincount(trace.slices.track, minlength=count) > 0
+    helps: Bool = sampled & ~framed & ~called
+    return helps
 
 
 def _waiting_names(trace: Trace) -> Bool:

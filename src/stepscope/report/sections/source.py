@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.host.own_lines import is_own_file
-from stepscope.analysis.host.sampled_lines import sampled_lines
+from stepscope.analysis.host.sampled_lines import SampledLines, sampled_lines
 from stepscope.analysis.host.source_lines import source_lines
 from stepscope.report.steady import steady_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stepscope.analysis.host.sampled_lines import SampledLines
     from stepscope.analysis.host.source_lines import SourceLines
     from stepscope.report.payload import Payload
     from stepscope.trace.model import Int64, Trace
@@ -104,6 +103,12 @@ class _Lines:
         payload.add_column(f"{name}.total", self._placed(rows, lines.total_ns))
         for what, column in lines.self_by.items():
             payload.add_column(f"{name}.{what.name.lower()}", self._placed(rows, column))
+        if isinstance(lines, SampledLines):
+            parts = lines.parts
+            payload.add_column(f"{name}.parts.line", rows[parts.line], ascending=True)
+            payload.add_column(f"{name}.parts.name", parts.name)
+            payload.add_column(f"{name}.parts.doing", parts.doing)
+            payload.add_column(f"{name}.parts.self", parts.self_ns)
 
     def _add_events(self, payload: Payload, lines: SourceLines) -> None:
         rows = self._rows(lines)

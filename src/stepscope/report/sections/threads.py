@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.host.waiting import waiting_tracks
+from stepscope.analysis.host.waiting import helper_tracks, waiting_tracks
 from stepscope.trace.model import DEVICE_KINDS
 
 if TYPE_CHECKING:
@@ -26,8 +26,12 @@ def host_threads(trace: Trace) -> list[int]:
 
 
 def add_threads(trace: Trace, payload: Payload) -> None:
-    """Add ``threads``: the track, process and name of each, and whether it only waits."""
-    waits = waiting_tracks(trace)
+    """Add ``threads``: the track, process and name of each, and what is special about it.
+
+    Those that only wait, and helpers: threads of libraries, such as OpenMP's, that run no Python.
+    They work for a thread that waits for them, so that their time is that one's already.
+    """
+    waits, helps = waiting_tracks(trace), helper_tracks(trace)
     payload.add_value(
         "threads",
         [
@@ -36,6 +40,7 @@ def add_threads(trace: Trace, payload: Payload) -> None:
                 "process": process_name(trace.tracks[row]),
                 "name": thread_name(trace.tracks[row]),
                 "waits": bool(waits[row]),
+                "helps": bool(helps[row]),
             }
             for row in host_threads(trace)
         ],

@@ -3,20 +3,23 @@
 import { select } from "stepscope/dom.js";
 
 /** @typedef {import("./decode.js").Data} Data */
-/** @typedef {{track: number, process: string, name: string, waits: boolean}} Thread */
+/** @typedef {{track: number, process: string, name: string, waits: boolean, helps: boolean}} Thread helps: runs no Python, but works for another thread */
 /** @typedef {{when: string, where: string}} Scope where: "", the name of a process, or a track's number */
 
 const WORDS = { steps: "steady steps", run: "whole run" };
 
 /**
- * The tracks of a place, null: all of them.
+ * The tracks of a place, null: all of them. Without a place, all but helpers: who waits for them has
+ * their time already.
  * @param {Data} data
  * @param {string} where
  * @returns {Set<number> | null}
  */
 export function tracksOf(data, where) {
-  if (!where) return null;
-  const chosen = threadsOf(data).filter(({ track, process }) => String(track) === where || process === where);
+  const threads = threadsOf(data);
+  if (!where && !threads.some(({ helps }) => helps)) return null;
+  const isWanted = (/** @type {Thread} */ { track, process, helps }) => String(track) === where || ((process === where || !where) && !helps);
+  const chosen = threads.filter(isWanted);
   return chosen.length ? new Set(chosen.map(({ track }) => track)) : null;
 }
 
@@ -57,8 +60,8 @@ export function whereChoice(data, known, chosen, change) {
   const places = [["", several ? "all processes" : "all threads"]];
   for (const process of processes) {
     if (several && known(process)) places.push([process, process]);
-    for (const { track, name, waits } of threads.filter((thread) => thread.process === process)) {
-      const words = `${several ? "\u00a0\u00a0" : ""}${name}${waits ? " (only waits)" : ""}`;
+    for (const { track, name, waits, helps } of threads.filter((thread) => thread.process === process)) {
+      const words = `${several ? "\u00a0\u00a0" : ""}${name}${waits ? " (only waits)" : helps ? " (no Python)" : ""}`;
       if (known(String(track))) places.push([String(track), words]);
     }
   }

@@ -30,7 +30,7 @@ export class Painter {
     this.layout = layout;
     this.nameOf = nameOf;
     this.kinds = kinds;
-    this.codes = codes;
+    this.codes = { ...codes, NATIVE: 255 }; // flame_merge.py's
     /** @type {string[]} */
     this.fills = [];
     this.colours();
@@ -148,10 +148,11 @@ const NAMES = {
   SYNC: "device",
   DEVICE_RANGE: "device",
   MODULE: "module",
+  NATIVE: "native",
 };
 
 /** @type {Record<string, string>} */
-const WORDS = { python: "Python", operator: "operator", range: "range", runtime: "runtime call", device: "device work", module: "module", other: "other", waiting: "waiting" };
+const WORDS = { python: "Python", native: "native code", operator: "operator", range: "range", runtime: "runtime call", device: "device work", module: "module", other: "other", waiting: "waiting" };
 
 /** As much of a text as there is room for. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
 function fitted(context, text, width) {

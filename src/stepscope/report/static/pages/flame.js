@@ -269,10 +269,10 @@ class Graph {
   told(node) {
     const { layout, view } = this;
     const whole = layout.total[0];
-    if (!whole) return [h("strong", null, `Nothing ran here: ${this.scope()}.`)];
+    if (!whole) return [h("strong", null, `There is no ${this.scope()}.`)];
     const facts = [
-      `${this.shown(layout.total[node])} ${node ? this.words : `${this.words} in all`}`,
-      node ? `${percent(layout.total[node], whole)} of ${this.scope()}` : this.scope(),
+      node ? `${this.shown(layout.total[node])} ${this.words}` : `${this.shown(whole)} in all: ${this.scope()}`,
+      node ? `${percent(layout.total[node], whole)} of the ${this.scope()}` : "",
       view.root && node !== view.root ? `${percent(layout.total[node], layout.total[view.root])} of what is shown` : "",
       node ? `${this.shown(layout.own[node])} self` : "",
       layout.waited[node] ? `${this.shown(layout.waited[node])} waiting` : "",
@@ -284,7 +284,7 @@ class Graph {
   scope() {
     const where = this.state.thread ? placeName(this.data, this.state.thread) : threadsOf(this.data).length > 1 ? "all threads" : "the program";
     const running = this.metric === "cpu_ns" && this.state.waiting !== "shown" && hasWaiting(this.data, this.name) ? "running " : "";
-    return `${running}${where} in ${this.when === "steps" ? "the steady steps" : "the whole run"}`;
+    return `${running}${this.words} of ${where} in ${this.when === "steps" ? "the steady steps" : "the whole run"}`;
   }
 
   showCrumbs() {

@@ -13,6 +13,7 @@ import { Table } from "stepscope/table.js";
 /** @typedef {import("../source/lines.js").File} File */
 /** @typedef {import("../source/lines.js").Measure} Measure */
 
+const DOING = ["Python", "native", "operator", "waiting"]; // doing.py's
 const LONGEST = 2000; // characters of a line that are shown: what is longer was not typed
 const MOST = 20_000; // lines of a file that are shown: each is elements
 
@@ -167,7 +168,8 @@ class SourcePage {
     const costs = beside.map(([id]) => ({ id, most: mostOf(isPart(id) ? "self" : id) }));
     const rows = numbers.map((each) => this.codeRow(each, rowOf.get(each) ?? -1, costs));
     const titles = beside.map(([id, title, hint]) => h("th", { scope: "col", title: hint, class: isPart(id) && "part-cost" }, title));
-    const others = ["Calls", "Line", this.text.length ? "Code" : "Function"].map((title) => h("th", { scope: "col" }, title));
+    const counted = this.lines.calls.length > 0;
+    const others = [...(counted ? ["Calls"] : []), "Line", this.text.length ? "Code" : "Function"].map((title) => h("th", { scope: "col" }, title));
     this.code.replaceChildren(
       h(
         "table",
@@ -209,7 +211,7 @@ class SourcePage {
       "tr",
       { "data-line": line, "data-row": known && row, tabindex: known && -1 },
       ...cells,
-      h("td", null, calls),
+      this.lines.calls.length > 0 && h("td", null, calls),
       h("td", { class: "number" }, line || ""),
       h("td", { class: "text" }, short),
     );
@@ -246,19 +248,40 @@ class SourcePage {
     const costs = this.lines
       .measures()
       .filter(([id]) => values[id][this.row])
-      .map(([id, title]) => `${title.toLowerCase()} ${this.cost(values[id][this.row], id)}`);
+      .map(([id, title]) => `${title.toLowerCase().replace("python", "Python")} ${this.cost(values[id][this.row], id)}`);
     const name = `${this.file.name.slice(-200)}:${this.lines.line[this.row]}`;
-    const { first, last } = this.lines.operators(this.row);
+    const has = (/** @type {{first: number, last: number}} */ { first, last }) => last > first;
     this.details.append(
       h("p", { class: "source-note" }, h("strong", null, name), ` ${this.lines.functions[this.row]}: ${costs.join(" · ")}`),
-      last > first ? this.operatorTable().element : h("p", { class: "quiet source-note" }, this.why()),
+      h(
+        "div",
+        { class: "source-tables" },
+        has(this.lines.partsOf(this.row)) && this.partTable().element,
+        has(this.lines.operators(this.row)) && this.operatorTable().element,
+      ),
     );
   }
 
-  /** Why there are no operators to show. */
-  why() {
-    if (this.lines.operatorLine.length) return "No operator was called on this line.";
-    return "Which operators it called is recorded with --stacks operators, or with_stack=True.";
+  /** What ran on the line, by its samples. */
+  partTable() {
+    const { first, last } = this.lines.partsOf(this.row);
+    const column = (/** @type {string} */ name) => this.data.column(`${this.lines.parts}.${name}`);
+    const [names, doing, self] = [column("name"), column("doing"), column("self")];
+    return new Table({
+      label: "what ran on the line",
+      columns: [
+        { key: "name", title: "What ran on this line", unit: "text" },
+        { key: "doing", title: "Kind", unit: "text" },
+        { key: "self", title: "Time", unit: "time", bar: true },
+      ],
+      rows: {
+        length: last - first,
+        value: (key, row) => (key === "self" ? self[first + row] : key === "doing" ? DOING[doing[first + row]] : this.data.text(names[first + row])),
+      },
+      sort: "-self",
+      search: false,
+      unit: "names",
+    });
   }
 
   operatorTable() {
@@ -266,10 +289,12 @@ class SourcePage {
     const column = (/** @type {string} */ name) => this.data.column(`source.operators.${name}`);
     const names = column("name");
     const has = (/** @type {string} */ name) => column(name).some((value) => value > 0);
+    // Samples tell where the time goes; of the events, what they cannot know.
+    const sampled = this.data.value("source.sampled");
     /** @type {(import("../lib/rows.js").Column | false)[]} */
     const columns = [
       { key: "name", title: "Operator", unit: "text" },
-      { key: "self", title: "Self time", unit: "time", bar: true, hint: "In the whole run; the backward pass counts for the line of the forward operator" },
+      !sampled && { key: "self", title: "Self time", unit: "time", bar: true, hint: "In the whole run; the backward pass counts for the line of the forward operator" },
       has("device") && { key: "device", title: "Device", unit: "time", bar: true },
       has("bytes") && { key: "bytes", title: "Allocated", unit: "bytes", bar: true },
       { key: "calls", title: "Calls", unit: "number" },
@@ -281,7 +306,7 @@ class SourcePage {
         length: last - first,
         value: (key, row) => (key === "name" ? this.data.text(names[first + row]) : column(key)[first + row]),
       },
-      sort: this.measure.startsWith("bytes") ? "-bytes" : this.measure.startsWith("device") ? "-device" : "-self",
+      sort: this.measure.startsWith("bytes") ? "-bytes" : this.measure.startsWith("device") ? "-device" : sampled ? "-calls" : "-self",
       search: false,
       unit: "operators",
       pick: this.app.has("timeline") ? (row) => this.app.go("timeline", { q: this.data.text(names[first + row]) }) : undefined,

@@ -43,6 +43,9 @@ export class Lines {
     /** @type {string[]} */
     this.names = data.value("source.files") ?? [];
     this.operatorLine = column("operators.line");
+    /** Where the parts of lines stand: those of samples. */
+    this.parts = when === "steps" ? "source.steps.parts" : "source.parts";
+    this.partLine = data.column(`${this.parts}.line`);
   }
 
   /** The measures of which the trace has anything. */
@@ -86,12 +89,22 @@ export class Lines {
 
   /** The operators of a line: rows of the operators' columns. @param {number} row */
   operators(row) {
-    let first = 0;
-    while (first < this.operatorLine.length && this.operatorLine[first] < row) first++;
-    let last = first;
-    while (last < this.operatorLine.length && this.operatorLine[last] === row) last++;
-    return { first, last };
+    return run(this.operatorLine, row);
   }
+
+  /** What ran on a line by its samples: rows of the parts' columns. @param {number} row */
+  partsOf(row) {
+    return run(this.partLine, row);
+  }
+}
+
+/** Where a value stands. @param {ArrayLike<number>} column ascending @param {number} value */
+function run(column, value) {
+  let first = 0;
+  while (first < column.length && column[first] < value) first++;
+  let last = first;
+  while (last < column.length && column[last] === value) last++;
+  return { first, last };
 }
 
 /** The lines of a text, tabs as spaces; what follows a line's end belongs to the next. @param {string} text */

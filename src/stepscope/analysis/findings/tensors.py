@@ -13,7 +13,7 @@ from stepscope.analysis.steps.causes import Cause, phase_of_stack
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, outermost, step_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SEQUENCE, NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SEQUENCE, NO_SLICE, SliceFlags, SliceKind
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ MIN_GRAPH_NODES = 0.2
 NODE_NS = 1_500
 """What an operator pays for recording itself in a graph that is thrown away."""
 
+TRAINING, GRAD = "Training", "Grad"  # arguments of a model's call
 _READS = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "item"}
 )
@@ -208,6 +209,41 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
         saves_ns=saves_ns,
     )
     return replace(found, severity=min(found.severity, Severity.MEDIUM, key=list(Severity).index))
+
+
+@DETECTORS.register
+def frozen_model_with_gradients(facts: Facts) -> Finding | None:
+    """Find a model in eval mode beside the one that is trained, whose gradients are computed."""
+    trace, ledger = facts.trace, facts.ledger
+    slices = trace.slices
+    modules = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.MODULE))
+    calls = outermost(trace, modules)
+    training = slices.args.dense(TRAINING, len(slices), 1)[calls]
+    grad = slices.args.dense(GRAD, len(slices), 0)[calls]
+    frozen = calls[(training == 0) & (grad == 1)]
+    if step_table(trace).by is not StepsBy.OPTIMIZER or not len(frozen) or not training.any():
+        return None
+    inside = facts.within(frozen) & (slices.kind == SliceKind.OPERATOR) & (slices.sequence >= 0)
+    of_frozen = np.unique(slices.sequence[inside])
+    is_backward = (slices.flags & SliceFlags.BACKWARD != 0) & np.isin(slices.sequence, of_frozen)
+    saves_ns = facts.covered_ns(np.flatnonzero(is_backward)) / max(facts.steps, 1)
+    if saves_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
+        return None
+    which = np.isin(facts.operator, np.flatnonzero(facts.within(frozen)))
+    spot = hot_spot(ledger, which)
+    if spot is None:
+        return None
+    return finding_at(
+        facts,
+        spot,
+        "autograd-in-inference",
+        title=f"Gradients are computed for a model that is not trained: {spot.words}",
+        text=f"It is in eval mode, and its part of the backward pass takes "
+        f"{duration_text(saves_ns)} of every {ledger.unit}{spot.called_from}.",
+        fix="Call it under `with torch.no_grad():`, or set requires_grad_(False) on its "
+        "parameters.",
+        saves_ns=saves_ns,
+    )
 
 
 @DETECTORS.register

@@ -108,7 +108,7 @@ $(VENV)-paddle/done/test: pyproject.toml $(VENV)-paddle/done/venv
 	touch $@
 
 $(VENV)-plain/done/test: pyproject.toml $(VENV)-plain/done/venv
-	$(call pip_of,$(VENV)-plain) install --group plain
+	$(call pip_of,$(VENV)-plain) install --group plain --group servers
 	touch $@
 
 # After torch: none of them may bring another one.
@@ -212,7 +212,7 @@ test-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
 PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py tests/test_layers.py \
 	$(addprefix tests/trace/test_, join.py slices.py trace_store.py) \
 	$(addprefix tests/record/test_, range_names.py ranges.py schedules.py session.py) \
-	$(addprefix tests/frameworks/python/test_, itt.py nvtx.py) \
+	$(addprefix tests/frameworks/python/test_, itt.py nvtx.py requests.py tasks.py) \
 	$(addprefix tests/formats/test_, export_chrome.py records.py) \
 	tests/analysis/host/test_averages.py tests/analysis/steps/test_steps.py tests/cli/test_cli_run.py
 

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.trace.build import build
-from stepscope.trace.model import Args, IntColumn, Memory, Stacks, Trace, TraceInfo, Track
+from stepscope.trace.model import (
+    Args,
+    IntColumn,
+    Memory,
+    Samples,
+    Stacks,
+    ThreadState,
+    Trace,
+    TraceInfo,
+    Track,
+    WaitReason,
+)
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
@@ -45,9 +56,22 @@ class Bytes:
     track: int = 0
 
 
+@dataclass(frozen=True)
+class Sample:
+    """What a thread was doing; times in µs."""
+
+    start: int
+    end: int
+    stack: tuple[str, ...] = ()  # the innermost frame first
+    state: ThreadState = ThreadState.PYTHON
+    wait: WaitReason = WaitReason.UNKNOWN
+    track: int = 0
+
+
 def trace_of_calls(
     calls: Sequence[Call],
     memory: Sequence[Bytes] = (),
+    samples: Sequence[Sample] = (),
     pids: Sequence[str] = (),
     logical_ids: bool = True,
     **info: Any,
@@ -100,10 +124,18 @@ def trace_of_calls(
         allocated=column([0] * len(memory), np.int64),
         reserved=column([0] * len(memory), np.int64),
     )
+    looked = Samples.of(
+        time_ns=column([each.start * 1000 for each in samples], np.int64),
+        duration_ns=column([(each.end - each.start) * 1000 for each in samples], np.int64),
+        track=column([each.track for each in samples], np.uint32),
+        stack=column([stack(each.stack) for each in samples], np.uint32),
+        state=column([each.state for each in samples], np.uint8),
+        wait=column([each.wait for each in samples], np.uint8),
+    )
     pids = list(pids) or ["10"] * 4
     numbers = [pids[:i].count(pid) + 1 if logical_ids else -1 for i, pid in enumerate(pids)]
     tracks = tuple(Track(pid, str(20 + i), logical_id=numbers[i]) for i, pid in enumerate(pids))
     parent, frame = np.array(list(stacks), np.uint32).T
     known = Stacks(parent.copy(), frame.copy())
-    captured = Captured(raw, tracks, Strings.of(ids), known, allocations)
+    captured = Captured(raw, tracks, Strings.of(ids), known, allocations, samples=looked)
     return build(captured, TraceInfo("test", **info))

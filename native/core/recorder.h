@@ -38,6 +38,8 @@ class Recorder {
   static OpenSlice* begin(Kind kind, std::string_view name, std::string_view detail,
                           uint32_t context);
   static void end(OpenSlice* slice);
+  // Call one that is open by another name.
+  static void rename(OpenSlice* slice, std::string_view name);
 
   // A name that whoever begins slices keeps, under a key of their own. It serves one recording.
   struct Label {

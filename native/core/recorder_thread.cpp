@@ -22,7 +22,7 @@ Recording* joined(ThreadState& state) {
 void drop(Recording& recording) { recording.dropped.fetch_add(1, std::memory_order_relaxed); }
 
 // What is kept even when the limit is met: few, and without them the rest cannot be read.
-bool is_precious(Kind kind) { return kind == Kind::kRange; }
+bool is_precious(Kind kind) { return kind == Kind::kRange || kind == Kind::kRequest; }
 
 // Room for a record where there is none, or where the limit was met; false when it leaves none.
 bool make_room(ThreadState& state, Recording& recording, bool is_precious) {
@@ -187,6 +187,15 @@ OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
 void Recorder::end(OpenSlice* slice) {
   ThreadState* const state = ThreadState::current();
   if (!state || !state->end(*slice)) end_slice(slice, 0);
+}
+
+void Recorder::rename(OpenSlice* slice, std::string_view name) {
+  ThreadState* const state = ThreadState::current();
+  if (!state) return;
+  const Inside inside(*state);
+  Recording* const active = joined(*state);
+  if (!active || slice->record.slice.generation != state->generation) return;
+  racing_store(slice->record.slice.label, state->texts.find(active->interner, name));
 }
 
 void Recorder::cut_off(OpenSlice* slice) { end_slice(slice, kUnfinished); }

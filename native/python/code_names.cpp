@@ -56,25 +56,38 @@ void set_paths(std::vector<std::string> prefixes, std::string own_folder,
   paths() = {std::move(prefixes), std::move(own_folder), std::move(library_folder)};
 }
 
-bool is_hidden(PyCodeObject* code, bool caller_is_hidden) {
-  const std::string path = text_of(code->co_filename);
+bool is_hidden(std::string_view path, bool caller_is_hidden) {
   if (lies_in(path, paths().own_folder)) return true;
   if (!caller_is_hidden) return false;
   if (path.starts_with("<frozen ")) return true;
   return lies_in(path, paths().library_folder) && path.find("-packages/") == std::string::npos;
 }
 
+bool is_hidden(PyCodeObject* code, bool caller_is_hidden) {
+  return is_hidden(file_of(code), caller_is_hidden);
+}
+
+bool is_launcher(std::string_view path) {
+  return lies_in(path, paths().own_folder) &&
+         path.substr(paths().own_folder.size()).starts_with("cli/");
+}
+
+std::string file_of(PyCodeObject* code) { return text_of(code->co_filename); }
+
 bool is_library(PyCodeObject* code) {
-  const std::string path = text_of(code->co_filename);
+  const std::string path = file_of(code);
   return lies_in(path, paths().own_folder) || lies_in(path, paths().library_folder) ||
          path.starts_with("<frozen ") || path.find("/site-packages/") != std::string::npos ||
          path.find("/dist-packages/") != std::string::npos;
 }
 
-std::string place_name(PyCodeObject* code, int line, PyObject* function) {
-  const std::string path = text_of(code->co_filename);
+std::string place_name(std::string_view path, int line, std::string_view function) {
   std::string name(without_prefix(path));
-  return name.append("(").append(std::to_string(line)).append("): ").append(text_of(function));
+  return name.append("(").append(std::to_string(line)).append("): ").append(function);
+}
+
+std::string place_name(PyCodeObject* code, int line, PyObject* function) {
+  return place_name(file_of(code), line, text_of(function));
 }
 
 std::string place_name(PyCodeObject* code, int instruction) {

@@ -19,11 +19,18 @@ void set_paths(std::vector<std::string> prefixes, std::string own_folder,
 // A user wants to see the program, not its profiler: our own functions are not shown, nor what they
 // use of the standard library. What the library calls back is the program again.
 bool is_hidden(PyCodeObject* code, bool caller_is_hidden);
+bool is_hidden(std::string_view path, bool caller_is_hidden);
+
+// Whether it is what runs the program for `stepscope run`: what called it is not the program's.
+bool is_launcher(std::string_view path);
+
+std::string file_of(PyCodeObject* code);
 
 // Whether it is not the program's own: of an installed package, of Python, or ours.
 bool is_library(PyCodeObject* code);
 
 std::string place_name(PyCodeObject* code, int line, PyObject* function);
+std::string place_name(std::string_view path, int line, std::string_view function);
 
 // With the line that an instruction belongs to.
 std::string place_name(PyCodeObject* code, int instruction);

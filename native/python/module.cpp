@@ -13,12 +13,15 @@ NB_MODULE(_native, m) {
   stepscope::bind_chrome_reader(m);
   stepscope::bind_chrome_writer(m);
   stepscope::bind_columns(m);
+  stepscope::bind_module_calls(m);
   stepscope::bind_owners(m);
   stepscope::bind_paddle_reader(m);
   stepscope::bind_paddle_writer(m);
   stepscope::bind_cuda(m);
   stepscope::bind_recorder(m);
   stepscope::bind_range(m);
+  stepscope::bind_sampler(m);
   stepscope::bind_slices(m);
   stepscope::bind_stacks(m);
+  stepscope::bind_tasks(m);
 }

@@ -10,13 +10,16 @@ void bind_calls(nanobind::module_& m);
 void bind_chrome_reader(nanobind::module_& m);
 void bind_chrome_writer(nanobind::module_& m);
 void bind_columns(nanobind::module_& m);
+void bind_module_calls(nanobind::module_& m);
 void bind_owners(nanobind::module_& m);
 void bind_paddle_reader(nanobind::module_& m);
 void bind_paddle_writer(nanobind::module_& m);
 void bind_cuda(nanobind::module_& m);
 void bind_recorder(nanobind::module_& m);
 void bind_range(nanobind::module_& m);
+void bind_sampler(nanobind::module_& m);
 void bind_slices(nanobind::module_& m);
 void bind_stacks(nanobind::module_& m);
+void bind_tasks(nanobind::module_& m);
 
 }  // namespace stepscope

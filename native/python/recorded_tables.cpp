@@ -58,7 +58,9 @@ struct Categories {
       : operators(strings.id_of("cpu_op")),
         ranges(strings.id_of("user_annotation")),
         calls(strings.id_of("python_function")),
-        modules(strings.id_of("module")) {}
+        modules(strings.id_of("module")),
+        requests(strings.id_of("request")),
+        tasks(strings.id_of("task")) {}
 
   uint32_t of(Kind kind) const {
     switch (kind) {
@@ -68,12 +70,16 @@ struct Categories {
         return calls;
       case Kind::kModule:
         return modules;
+      case Kind::kRequest:
+        return requests;
+      case Kind::kTask:
+        return tasks;
       default:
         return ranges;
     }
   }
 
-  uint32_t operators, ranges, calls, modules;
+  uint32_t operators, ranges, calls, modules, requests, tasks;
 };
 
 using RecordTable = Table<const Record*>;

@@ -26,20 +26,21 @@ void drop_handle(PyObject* handle) {
 bool kind_of(PyObject* number, Kind* kind) {
   const long value = PyLong_AsLong(number);
   if (value == -1 && PyErr_Occurred()) return false;
-  for (const Kind known : {Kind::kRange, Kind::kPython, Kind::kModule}) {
+  for (const Kind known : {Kind::kRange, Kind::kPython, Kind::kModule, Kind::kRequest}) {
     if (value != static_cast<long>(known)) continue;
     *kind = known;
     return true;
   }
   PyErr_Format(PyExc_ValueError,
-               "begin_slice() records ranges (2), Python calls (4) and modules (11), not %ld",
+               "begin_slice() records ranges (2), Python calls (4), modules (11) and requests "
+               "(12), not %ld",
                value);
   return false;
 }
 
-bool is_text(PyObject* object, const char* role) {
+bool is_text(const char* function, PyObject* object, const char* role) {
   if (PyUnicode_Check(object)) return true;
-  PyErr_Format(PyExc_TypeError, "begin_slice() needs a %s that is a str, not %.100s: %R", role,
+  PyErr_Format(PyExc_TypeError, "%s() needs a %s that is a str, not %.100s: %R", function, role,
                Py_TYPE(object)->tp_name, object);
   return false;
 }
@@ -65,7 +66,8 @@ PyObject* begin_slice(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return nullptr;
   }
   Kind kind = Kind::kOther;
-  if (!kind_of(args[0], &kind) || !is_text(args[1], "name") || !is_text(args[2], "fragment")) {
+  if (!kind_of(args[0], &kind) || !is_text("begin_slice", args[1], "name") ||
+      !is_text("begin_slice", args[2], "fragment")) {
     return nullptr;
   }
   if (!Recorder::recording()) Py_RETURN_NONE;
@@ -79,7 +81,23 @@ PyObject* begin_slice(PyObject*, PyObject* const* args, Py_ssize_t count) {
   return handle;
 }
 
-PyObject* end_slice(PyObject*, PyObject* handle) {
+// Call a slice that is open by another name.
+bool rename(OpenSlice* slice, PyObject* name) {
+  if (!is_text("end_slice", name, "name")) return false;
+  Py_INCREF(name);
+  std::string_view utf8;
+  const bool known = utf8_of(&name, &utf8);
+  if (known) Recorder::rename(slice, utf8);
+  Py_DECREF(name);
+  return known;
+}
+
+PyObject* end_slice(PyObject*, PyObject* const* args, Py_ssize_t count) {
+  if (count != 1 && count != 2) {
+    PyErr_Format(PyExc_TypeError, "end_slice() takes a handle and maybe a name, not %zd", count);
+    return nullptr;
+  }
+  PyObject* const handle = args[0];
   if (handle == Py_None) Py_RETURN_NONE;
   if (!PyCapsule_IsValid(handle, kOpen)) {
     if (PyCapsule_IsValid(handle, kEnded)) {
@@ -91,6 +109,7 @@ PyObject* end_slice(PyObject*, PyObject* handle) {
     return nullptr;
   }
   auto* const slice = static_cast<OpenSlice*>(PyCapsule_GetPointer(handle, kOpen));
+  if (count == 2 && !rename(slice, args[1])) return nullptr;
   PyCapsule_SetName(handle, kEnded);
   Recorder::end(slice);
   Py_RETURN_NONE;
@@ -101,13 +120,15 @@ constexpr char kBeginDoc[] =
     "Begin a slice on this thread; return its handle, None while nothing records.\n\n"
     "The fragment is the inside of a JSON object, kept with the slice; empty for none.";
 constexpr char kEndDoc[] =
-    "end_slice(handle, /)\n--\n\n"
-    "End a slice; None is ignored. A handle that is dropped ends its slice then.";
+    "end_slice(handle, name=..., /)\n--\n\n"
+    "End a slice; None is ignored. A name replaces the one that it began with. A handle that is\n"
+    "dropped ends its slice then.";
 
 PyMethodDef functions[] = {
     {"begin_slice", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&begin_slice)),
      METH_FASTCALL, kBeginDoc},
-    {"end_slice", &end_slice, METH_O, kEndDoc},
+    {"end_slice", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&end_slice)),
+     METH_FASTCALL, kEndDoc},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "python/columns.h"
 #include "python/frames.h"  // needs Python.h with its own macros
 #include "python/module.h"
+#include "python/stack_rows.h"
 
 namespace nb = nanobind;
 
@@ -265,48 +266,24 @@ void clear_stacks() {
 
 // ---- the table
 
-// Rows for the nodes that are used, each once: frames that differ in nothing a reader sees are one.
-class StackRows {
- public:
-  StackRows(const std::vector<StackTree::Node>& nodes, const std::vector<bool>& used)
-      : row_of(nodes.size(), 0) {
-    std::vector<bool> hidden(nodes.size(), false);
-    for (uint32_t i = 1; i < nodes.size(); ++i) {
-      if (!used[i]) continue;
-      const StackTree::Node& node = nodes[i];
-      const bool is_shown = node.code && !(hidden[i] = is_hidden(node.code, hidden[node.parent]));
-      if (!node.code) hidden[i] = hidden[node.parent];
-      row_of[i] = is_shown ? row(row_of[node.parent], node) : row_of[node.parent];
-    }
+// Rows for the nodes that are used, and where each has its own.
+std::vector<uint32_t> add_rows(const std::vector<StackTree::Node>& nodes,
+                               const std::vector<bool>& used, StackRows& rows) {
+  std::vector<uint32_t> row_of(nodes.size(), 0);
+  std::vector<bool> hidden(nodes.size(), false);
+  for (uint32_t i = 1; i < nodes.size(); ++i) {
+    if (!used[i]) continue;
+    const StackTree::Node& node = nodes[i];
+    row_of[i] = row_of[node.parent];
+    hidden[i] = hidden[node.parent];
+    if (!node.code) continue;
+    const std::string file = file_of(node.code);
+    hidden[i] = is_hidden(file, hidden[node.parent]);
+    if (is_launcher(file)) row_of[i] = 0;
+    if (!hidden[i]) row_of[i] = rows.add(row_of[i], place_name(node.code, node.instruction));
   }
-
-  std::vector<uint32_t> row_of;  // by node
-  std::vector<uint32_t> parent{0};
-  std::vector<uint32_t> frame{0};
-  std::vector<std::string> texts{""};
-
- private:
-  uint32_t row(uint32_t parent_row, const StackTree::Node& node) {
-    const uint32_t text = text_id(place_name(node.code, node.instruction));
-    const auto [found, is_new] =
-        rows_.try_emplace(uint64_t{parent_row} << 32 | text, static_cast<uint32_t>(parent.size()));
-    if (is_new) {
-      parent.push_back(parent_row);
-      frame.push_back(text);
-    }
-    return found->second;
-  }
-
-  uint32_t text_id(std::string text) {
-    const auto [found, is_new] =
-        ids_.try_emplace(std::move(text), static_cast<uint32_t>(texts.size()));
-    if (is_new) texts.push_back(found->first);
-    return found->second;
-  }
-
-  std::unordered_map<uint64_t, uint32_t> rows_;
-  std::unordered_map<std::string, uint32_t> ids_;
-};
+  return row_of;
+}
 
 nb::tuple stack_table(const ColumnView<uint32_t>& numbers) {
   const auto [nodes, first] = StackTree::instance().nodes();
@@ -318,8 +295,9 @@ nb::tuple stack_table(const ColumnView<uint32_t>& numbers) {
     node_of.push_back(number ? node : 0);
     for (uint32_t i = node_of.back(); i && !used[i]; i = nodes[i].parent) used[i] = true;
   }
-  StackRows rows(nodes, used);
-  for (uint32_t& node : node_of) node = rows.row_of[node];
+  StackRows rows;
+  const std::vector<uint32_t> row_of = add_rows(nodes, used, rows);
+  for (uint32_t& node : node_of) node = row_of[node];
   nb::list texts;
   for (const std::string& text : rows.texts) texts.append(nb::str(text.data(), text.size()));
   return nb::make_tuple(to_column(std::move(node_of)), to_column(std::move(rows.parent)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
-from sample_traces import HOSTILE, recording
+from sample_traces import HOSTILE
 from stepscope.trace.model import Losses
 
 if TYPE_CHECKING:
@@ -83,9 +83,20 @@ class TestFrame:
         page.keyboard.press("1")
         page.wait_for_function("() => document.querySelector('.notice').hidden")
 
-    def test_a_page_the_trace_has_nothing_for_is_told(self, reports: Reports) -> None:
-        page = reports.open(recording(), "kernels")
-        assert "no data for the page “Kernels”" in page.locator(".notice").inner_text()
+    @pytest.mark.parametrize(
+        ("page_id", "said"),
+        [
+            ("kernels", "No device did any work"),
+            ("memory", "stepscope run --memory script.py"),
+            ("modules", "stepscope run --modules script.py"),
+        ],
+    )
+    def test_a_page_the_trace_has_nothing_for_says_what_to_record(
+        self, reports: Reports, page_id: str, said: str
+    ) -> None:
+        page = reports.open(trace_of_calls([Call("aten::mm", 0, 10)]), page_id)
+        assert said in shown(page)
+        assert current(page).lower() == page_id
 
     def test_the_question_mark_tells_the_keys(self, reports: Reports) -> None:
         page = reports.open(training())
@@ -143,6 +154,7 @@ class TestThemes:
         page.emulate_media(media="print")
         assert self.back(page) == "rgb(255, 255, 255)"
         assert page.locator("#bar").is_hidden()
+        page.emulate_media(media="screen")
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert self.back(page) != "rgb(255, 255, 255)"
 

@@ -68,7 +68,7 @@ def by_name(table: dict[str, list[Any]], key: str) -> dict[str, Any]:
 
 def test_operators_have_the_times_bytes_and_flops_of_the_averages(made: Trace) -> None:
     page = PageData.of(add_tables, made)
-    table = page.table("operators.name")
+    table = in_scope(page, "name", "run")
     assert by_name(table, "count")["aten::mm"] == 2
     assert by_name(table, "self_cpu_ns")["aten::mm"] == 21_000
     assert by_name(table, "cpu_ns")["aten::mm"] == 24_000
@@ -87,7 +87,7 @@ def test_groupings_tell_calls_of_one_name_apart(made: Trace) -> None:
     assert page.values["operators.groupings"] == ["name", "shapes", "stack", "module"]
 
     def of_mm(grouping: str) -> dict[str, int]:
-        table = page.table(f"operators.{grouping}")
+        table = in_scope(page, grouping, "steps")
         rows = [row for row, name in enumerate(table["name"]) if name == "aten::mm"]
         return {table[grouping][row]: table["cpu_ns"][row] for row in rows}
 
@@ -144,14 +144,24 @@ def test_modules_stand_below_what_their_names_say_whenever_they_were_called() ->
     ]
 
 
+def in_scope(page: PageData, grouping: str, when: str, where: str = "") -> dict[str, list[Any]]:
+    """Return the rows of a table of operators that are about some time and some threads."""
+    scopes = [(scope["when"], scope["where"]) for scope in page.values["operators.scopes"]]
+    table = page.table(f"operators.{grouping}")
+    of = table.pop("scope", [0] * len(table["name"]))
+    rows = [row for row, scope in enumerate(of) if scope == scopes.index((when, where))]
+    return {key: [column[row] for row in rows] for key, column in table.items()}
+
+
 def check_totals(trace: Trace) -> PageData:
     """Compare every total of the page with the analysis that it comes from."""
     page = PageData.of(add_tables, trace)
     each = single_events(with_memory(call_tree(trace)), with_flops=True)
     for grouping in page.values["operators.groupings"]:
-        table = page.table(f"operators.{grouping}")
+        table = in_scope(page, grouping, "run")
         assert sum(table["count"]) == np.count_nonzero(~each.is_device)
-        assert sum(table["self_cpu_ns"]) == each.total_self_cpu_ns
+        own_ns = sum(table["self_cpu_ns"]) + sum(table.get("waiting_ns", []))
+        assert own_ns == each.total_self_cpu_ns
         assert sum(table.get("flops", [])) == flops_of(trace).sum()
         if each.self_cpu_bytes is not None:
             assert sum(table.get("self_cpu_bytes", [])) == each.self_cpu_bytes.sum()
@@ -167,9 +177,10 @@ def check_totals(trace: Trace) -> PageData:
         assert sum(table["self_ns"]) == modules.self_ns.sum()
         assert sum(table.get("flops", [])) == modules.flops.sum()
     for view in page.values["flame.views"]:
-        assert page.column(f"flame.{view}.cpu_ns").sum() == each.total_self_cpu_ns
+        assert page.column(f"flame.{view}.cells.cpu_ns").sum() == each.total_self_cpu_ns
         if each.total_self_device_ns:
-            assert page.column(f"flame.{view}.device_ns").sum() == each.total_self_device_ns
+            cells = page.column(f"flame.{view}.cells.device_ns")
+            assert cells.sum() == each.total_self_device_ns
     return page
 
 
@@ -235,7 +246,7 @@ def names(page: Any) -> list[str]:
 
 def test_a_click_sorts_and_the_url_keeps_it(made: Trace, reports: Any) -> None:
     page = reports.open(made, "operators?kind=all")
-    heading = page.get_by_role("columnheader", name="Total CPU")
+    heading = page.get_by_role("columnheader", name="Total time")
     heading.get_by_role("button").click()
     assert heading.get_attribute("aria-sort") == "descending"
     assert names(page)[0] == "ProfilerStep*"
@@ -319,7 +330,7 @@ def test_a_big_table_shows_more_on_demand(reports: Any) -> None:
 def test_a_flame_graph_zooms_and_goes_back(made: Trace, reports: Any) -> None:
     page = reports.open(made, "flame?view=calls&metric=cpu_ns")
     details, crumbs = page.locator(".flame-details"), page.locator(".crumbs button")
-    assert "100 µs CPU time · 100.0% of all" in details.text_content()
+    assert "100 µs time in all · the program in the steady steps" in details.text_content()
     page.locator("canvas").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -397,7 +408,7 @@ def test_every_table_can_be_copied(made: Trace, reports: Any) -> None:
     page.get_by_role("button", name="Copy CSV").click()
     page.get_by_role("button", name="Copied").wait_for()
     lines = page.evaluate("navigator.clipboard.readText()").splitlines()
-    assert lines[0].startswith("Name,Calls,Self CPU (ns)")
+    assert lines[0].startswith("Name,Calls,Self time (ns)")
     assert [line.split(",")[:3] for line in lines[1:]] == [
         ["aten::mm", "2", "21000"],
         ["aten::relu", "1", "10000"],

@@ -7,13 +7,16 @@
 
 namespace stepscope {
 
-// As in stepscope.trace.model.SliceKind; only what the recorder itself can produce.
+// As in stepscope.trace.model.SliceKind; only what the recorder itself can produce. Requests and
+// tasks are ranges of a category of their own.
 enum class Kind : uint8_t {
   kOther = 0,
   kOperator = 1,
   kRange = 2,
   kPython = 4,
   kModule = 11,
+  kRequest = 12,
+  kTask = 13,
   // These are not slices.
   kMemoryChange = 14,
   kOwner = 15,

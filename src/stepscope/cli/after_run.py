@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shlex
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.answer import answer
 from stepscope.cli.files import check_output, write, write_report
 from stepscope.cli.program import how_it_ended
 from stepscope.cli.progress import Progress
 from stepscope.cli.show import (
+    answer_facts,
     facts,
     headline,
     print_title,
+    show_answer,
     show_command,
     show_facts,
-    show_findings,
 )
-from stepscope.cli.tables import table_text
+from stepscope.cli.tables import step_table_text
 from stepscope.cli.terminal import discard_stdout, own_command, size_on_disk
 from stepscope.cli.verbs.report import report_beside
 from stepscope.errors import StepscopeError
@@ -48,6 +51,7 @@ class Report:
         self._shown_output = output
         self._output = output.absolute()
         self._args = args
+        self._json: Path | None = args.json and args.json.absolute()
         self._command = own_command()
         self._stdout = sys.stdout
         self._path = list(sys.path)
@@ -58,6 +62,7 @@ class Report:
             try:
                 trace = self._saved(session)
                 size = size_text(size_on_disk(self._output))
+                self._write_json(trace)
                 if self._args.no_summary:
                     notify(f"saved {self._shown_output} ({size})")
                     self._write_report(trace)
@@ -100,12 +105,14 @@ class Report:
         return trace
 
     def _show(self, trace: Trace, ended: BaseException | None, size: str) -> None:
+        found = answer(trace)
         print()
-        print_title(f"{self._program_name}: {headline(trace)}")
-        show_facts([*_ending(ended), *facts(trace)])
-        show_findings(trace, _FINDINGS)
+        print_title(f"{self._program_name}: {found.verdict}")
+        about = [*_ending(ended), *answer_facts(found), ("recorded", headline(trace))]
+        show_facts([*about, *facts(trace)])
+        show_answer(found, _FINDINGS)
         print()
-        print(table_text(trace, self._args.sort_by, self._args.row_limit))
+        print(step_table_text(trace, found, self._args.sort_by, self._args.row_limit))
         saved = shlex.quote(str(self._shown_output))
         commands = [f"{self._command} summary {saved}"]
         if not self._wants_report(trace) and self._output.suffix != ".html":
@@ -116,6 +123,15 @@ class Report:
         self._write_report(trace)
         for i, command in enumerate(commands):
             show_command("" if i else "next", command)
+
+    def _write_json(self, trace: Trace) -> None:
+        if self._json is None:
+            return
+        try:
+            text = json.dumps(answer(trace).to_json(), indent=2)
+            self._json.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            notify(f"the answer was not written: {self._json}: {error.strerror}")
 
     def _wants_report(self, trace: Trace) -> bool:
         if self._args.report is not None:

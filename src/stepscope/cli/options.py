@@ -11,6 +11,8 @@ from stepscope.record.options import RecordOptions
 from stepscope.record.source import known_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.cli.command import Parser
     from stepscope.record.options import Option
 
@@ -51,18 +53,30 @@ def _add(parser: Parser, option: Option[Any]) -> argparse.Action:
     if isinstance(option.default, Enum):
         words["choices"] = [each.value for each in type(option.default)]
         return parser.add_argument(option.flag, default=option.default.value, **words)
-    kind, metavar = type(option.default), option.name.upper()
-    return parser.add_argument(
-        option.flag, type=kind, metavar=metavar, default=option.default, **words
-    )
+    kind, metavar = _checked(option) if option.parse else type(option.default), option.name.upper()
+    return parser.add_argument(option.flag, type=kind, metavar=metavar, **words)
+
+
+def _checked(option: Option[Any]) -> Callable[[str], str]:
+    """Return what argparse calls with a given value: the option's own error says what is wrong."""
+
+    def check(text: str) -> str:
+        try:
+            RecordOptions(**{option.name: text})[option]
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+
+    return check
 
 
 def record_options(args: argparse.Namespace) -> RecordOptions:
-    """Return the options that the flags set; one without a flag has its ``run_default``."""
+    """Return the options that the flags set; others have their ``run_default``, if any."""
     values: dict[str, object] = {}
     for name, option in known_options().items():
-        if option.flag:
-            values[name] = type(option.default)(getattr(args, f"{_RECORD}{name}"))
+        given = getattr(args, f"{_RECORD}{name}") if option.flag else None
+        if given is not None:
+            values[name] = given if option.parse else type(option.default)(given)
         elif option.run_default is not None:
             values[name] = option.run_default
     return RecordOptions(**values)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.memory.usage import devices, memory_peak
-from stepscope.analysis.steps.phases import COMPILE_CATEGORY, phase_table, without_compilation
-from stepscope.analysis.steps.steps import step_table
+from stepscope.analysis.memory.timeline import memory_peak
+from stepscope.analysis.memory.usage import devices
 from stepscope.cli.device import device_facts
+from stepscope.text.answer import lines_text, where_text
 from stepscope.text.layout import printable
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
 from stepscope.units import count_text, duration_text, size_text
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.analysis.answer import Answer
+    from stepscope.trace.model import Trace
 
 Fact = tuple[str, str]
 
@@ -39,12 +40,6 @@ def headline(trace: Trace) -> str:
 def facts(trace: Trace) -> Iterator[Fact]:
     """Yield the facts that are shown above a trace's table."""
     info = trace.info
-    if steps := _steps(trace):
-        yield "steps", steps
-    for phase in phase_table(trace):
-        if phase.name == COMPILE_CATEGORY:
-            times = count_text(phase.count, "time")
-            yield "compile", f"{duration_text(phase.total_ns)}, {times}; not part of the steps"
     yield from device_facts(trace)
     yield from _peaks(trace)
     for name, says in info.sources.items():
@@ -88,21 +83,46 @@ def show_facts(pairs: Iterable[Fact]) -> None:
         print(line.rstrip())
 
 
-def show_findings(trace: Trace, most: int | None, more: str = "") -> None:
+def answer_facts(found: Answer) -> Iterator[Fact]:
+    """Yield what an answer says about steps and start-up."""
+    steps = found.steps
+    if steps is None:
+        yield "steps", "none recognised: shares are of the run, without imports and compilation"
+    else:
+        spread = f"mean {duration_text(steps.mean_ns)}, median {duration_text(steps.median_ns)}"
+        if steps.unit == "request":
+            spread = f"p50 {duration_text(steps.median_ns)}, p99 {duration_text(steps.p99_ns)}"
+        left = steps.count - steps.steady
+        steady = ", without the first" if left == 1 else f", of the {steps.steady:,} steady ones"
+        label = f"{steps.unit}s"
+        yield label, f"{steps.count:,}, {steps.how}: {spread}{steady if left else ''}"
+    if found.start_up is not None:
+        told = [f"{what} {duration_text(ns)}" for what, ns in found.start_up.parts]
+        parts = f": {', '.join(told)}" if told else ""
+        yield "start-up", f"{duration_text(found.start_up.total_ns)}{parts}; in no share below"
+
+
+def show_answer(found: Answer, most: int | None, more: str = "") -> None:
+    """Print where a step goes, the lines that cost most, and at most ``most`` findings."""
+    for text in (where_text(found), lines_text(found)):
+        if text:
+            print()
+            print("\n".join(f"  {line}" for line in text.splitlines()))
+    show_findings(found, most, more)
+
+
+def show_findings(found: Answer, most: int | None, more: str = "") -> None:
     """Print at most ``most`` findings; ``more`` says how to see the others."""
     from rich.padding import Padding
     from rich.text import Text
 
-    from stepscope.analysis.findings import find_problems
-
     if most == 0:
         return
-    found = find_problems(trace)
     console = _console()
     print()
-    if not found:
+    if not found.findings:
         show_facts([("findings", "no known problem found")])
-    for number, finding in enumerate(found[:most], 1):
+    for number, finding in enumerate(found.findings[:most], 1):
         style = _SEVERITY_STYLES[finding.severity.value]
         title = f"{number}. {finding.title} ({finding.severity.value})"
         lines = [(title, style), (finding.text, ""), (f"fix: {finding.fix}", _LABEL_STYLE)]
@@ -111,8 +131,8 @@ def show_findings(trace: Trace, most: int | None, more: str = "") -> None:
             with console.capture() as shown:
                 console.print(Padding(Text(printable(text), style=of), (0, 0, 0, inset)))
             print("\n".join(line.rstrip() for line in shown.get().splitlines()))
-    if most is not None and len(found) > most:
-        print(f"  {count_text(len(found) - most, 'finding')} more{more}")
+    if most is not None and len(found.findings) > most:
+        print(f"  {count_text(len(found.findings) - most, 'finding')} more{more}")
 
 
 def show_command(label: str, command: str) -> None:
@@ -138,24 +158,6 @@ def _places(trace: Trace) -> str:
     return f"{threads} and {count_text(len(streams), 'stream')}" if len(streams) else threads
 
 
-def _steps(trace: Trace) -> str:
-    steps = step_table(trace)
-    times_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)
-    if not len(steps):
-        return ""
-    marked = bool((trace.slices.kind == SliceKind.STEP).any())
-    if marked:
-        return f"{len(steps):,}, as marked: {_times(times_ns)}"
-    if len(steps) == 1:
-        return f"1, ended by the optimizer: {duration_text(float(times_ns[0]))} including startup"
-    # Where the first one began is unknown: it includes the imports.
-    first = duration_text(float(times_ns[0]))
-    return (
-        f"{len(steps):,}, each ended by the optimizer: {_times(times_ns[1:])} "
-        f"(excluding the first: {first} including startup)"
-    )
-
-
 def _peaks(trace: Trace) -> Iterator[Fact]:
     """Yield one line per device whose memory was recorded."""
     for device in devices(trace):
@@ -163,13 +165,6 @@ def _peaks(trace: Trace) -> Iterator[Fact]:
         if found is not None:
             who = f" in {trace.name_of(found.slice)}" if found.slice != NO_SLICE else ""
             yield "memory", f"{device}: {size_text(found.bytes)} in use at the peak{who}"
-
-
-def _times(times_ns: Int64) -> str:
-    if len(times_ns) == 1:
-        return duration_text(float(times_ns[0]))
-    median, mean = float(np.median(times_ns)), float(np.mean(times_ns))
-    return f"median {duration_text(median)}, mean {duration_text(mean)}"
 
 
 def _losses(trace: Trace) -> str:

@@ -13,8 +13,10 @@ from stepscope.frameworks.torch.dialect.events import EventList
 from stepscope.trace.build import empty_trace
 
 if TYPE_CHECKING:
+    from stepscope.analysis.answer import Answer
     from stepscope.trace.model import Trace
 
+_PLAIN_WIDTH = 110  # where the output is no terminal
 _NAME_WIDTH = 55
 _NARROWEST_NAME = 24
 _OTHER_COLUMNS_WIDTH = 86
@@ -68,6 +70,15 @@ def table_text(
         return averages.table(sort_by, row_limit, max_name_column_width=width)
     except AttributeError as error:
         raise StepscopeError(str(error)) from None
+
+
+def step_table_text(trace: Trace, found: Answer, sort_by: str, row_limit: int) -> str:
+    """Return the operators of an average step, as wide as the terminal where there is one."""
+    from stepscope.analysis.host.step_operators import step_operators
+    from stepscope.text.answer import operators_text
+
+    wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    return operators_text(step_operators(trace), found, sort_by, row_limit, wide)
 
 
 def modules_text(

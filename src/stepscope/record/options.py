@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 T = TypeVar("T")
 
@@ -27,8 +30,9 @@ class Option(Generic[T]):
     """One recording option, declared by the source that implements it.
 
     A ``flag`` makes it an option of ``stepscope run``: a switch for a bool that is off by
-    default, a choice for an enum, else a value of the default's type. Without a flag,
-    ``stepscope run`` uses ``run_default``, if given.
+    default, a choice for an enum, else a value of the default's type. ``stepscope run`` uses
+    ``run_default``, if given, unless the flag says otherwise. ``parse`` makes a value of what a
+    user gives, on the command line or in a program; it raises ValueError when it cannot.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Option(Generic[T]):
     flag: str = ""
     help: str = ""
     run_default: T | None = None
+    parse: Callable[[object], T] | None = None
 
 
 # Options that several sources share.
@@ -44,7 +49,8 @@ MEMORY = Option("memory", False, "--memory", "also record memory allocations")
 HOST = Option("host", True)  # the frameworks' operators
 DEVICE = Option("device", False, run_default=True)  # kernels and copies, where there is a device
 WORKERS = Option("workers", False, "--workers", "also record DataLoader workers and other children")
-SHARED_OPTIONS: tuple[Option[bool], ...] = (SHAPES, MEMORY, HOST, DEVICE, WORKERS)
+MODULES = Option("modules", False, "--modules", "record calls of modules, too")
+SHARED_OPTIONS: tuple[Option[bool], ...] = (SHAPES, MEMORY, HOST, DEVICE, WORKERS, MODULES)
 
 
 class RecordOptions:
@@ -61,7 +67,10 @@ class RecordOptions:
 
     def __getitem__(self, option: Option[T]) -> T:
         """Return the given value, or the option's default."""
-        return self._values.get(option.name, option.default)  # type: ignore[return-value]
+        if option.name not in self._values:
+            return option.default
+        given = self._values[option.name]
+        return option.parse(given) if option.parse else given  # type: ignore[return-value]
 
     def but(self, **values: object) -> RecordOptions:
         """Return a copy with some values changed."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.record.post_import import PostImport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Iterator, MutableMapping
     from types import ModuleType
 
 _MISSING = object()
@@ -100,6 +100,20 @@ class Patches:
 
         self.on_undo(undo)
 
+    def on_subclass(self, base: Any, then: Callable[[type], None]) -> None:
+        """Call back for each class that is derived from ``base`` until the end."""
+        own = vars(base).get("__init_subclass__")
+
+        def init_subclass(cls: Any, /, **kwargs: Any) -> None:
+            if own is None:
+                super(base, cls).__init_subclass__(**kwargs)
+            else:
+                own.__get__(None, cls)(**kwargs)
+            if self.in_use:
+                then(cls)
+
+        self.replace(base, "__init_subclass__", classmethod(init_subclass))
+
     def on_undo(self, undo: Callable[[], None]) -> None:
         """Register a callback for the end; the last one registered runs first."""
         with self._lock:
@@ -149,6 +163,17 @@ class PatchesWhenImported:
         if self._on and not self._holds:
             self._patches.acquire()
             self._holds = True
+
+
+def family(base: type) -> Iterator[type]:
+    """Yield a class and all that descend from it, each once."""
+    seen, waiting = set(), [base]
+    while waiting:
+        each = waiting.pop()
+        if each not in seen:
+            seen.add(each)
+            waiting += type.__subclasses__(each)
+            yield each
 
 
 def _forget_in_fork() -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stepscope.analysis.steps.breakdown import step_breakdown
-from stepscope.analysis.steps.phases import without_compilation
+from stepscope.analysis.answer import answer
+from stepscope.analysis.shared import shared_analyses
 from stepscope.report.overview import overview_of, source_of
 from stepscope.units import duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from stepscope.analysis.answer import Answer
     from stepscope.report.overview import Overview, TopRow
     from stepscope.trace.model import Trace
 
@@ -25,7 +24,9 @@ _LEFT = "text-align:left"
 def overview_html(trace: Trace) -> str:
     """Return the facts of a trace, its steps and its top operators and kernels, as HTML."""
     told = overview_of(trace)
-    tables = [_table("", _facts(trace, told))]
+    with shared_analyses():
+        found = answer(trace)
+    tables = [_table("", _facts(trace, told, found))]
     if told.operators:
         tables.append(_top("operator", told.operators, told.total_self_ns))
     if told.kernels:
@@ -38,13 +39,14 @@ def nothing_html(why: str) -> str:
     return f"<div>{_escaped(why)}</div>"
 
 
-def _facts(trace: Trace, told: Overview) -> Iterator[tuple[str, str]]:
+def _facts(trace: Trace, told: Overview, found: Answer) -> Iterator[tuple[str, str]]:
+    yield "verdict", found.verdict
     places = f"{told.threads:,} threads" + (f", {told.streams:,} streams" * bool(told.streams))
     yield "trace", f"{told.events:,} events in {duration_text(told.window_ns)} ({places})"
     if trace.info.losses.events:
         yield "LOST", f"{trace.info.losses.events:,} events: the sums do not include them"
     yield from source_of(trace).items()
-    yield from _steps(trace)
+    yield from _steps(found)
     for device in told.devices:
         share = percent_text(device.busy_ns, device.window_ns)
         yield f"device {device.name}", f"busy {duration_text(device.busy_ns)} ({share})"
@@ -54,18 +56,13 @@ def _facts(trace: Trace, told: Overview) -> Iterator[tuple[str, str]]:
         yield "profiling overhead", f"about {duration_text(told.overhead_ns)}"
 
 
-def _steps(trace: Trace) -> Iterator[tuple[str, str]]:
-    rows = step_breakdown(trace)
-    if not len(rows):
-        return
-    times_ns = without_compilation(trace, rows.start_ns, rows.duration_ns)
-    counted = times_ns[rows.is_whole] if rows.is_whole.any() else times_ns
-    yield "steps", f"{len(rows):,}, median {duration_text(float(np.median(counted)))}"
-    mean_ns = rows.mean_ns
-    whole_ns = max(sum(mean_ns.values()), 1.0)
-    parts = sorted(mean_ns.items(), key=lambda part: -part[1])
-    shares = [f"{part.words} {ns / whole_ns:.0%}" for part, ns in parts if ns >= 0.005 * whole_ns]
-    yield "step breakdown", ", ".join(shares)
+def _steps(found: Answer) -> Iterator[tuple[str, str]]:
+    if found.steps is not None:
+        median = duration_text(found.steps.median_ns)
+        yield f"{found.steps.unit}s", f"{found.steps.count:,}, median {median}"
+    shares = ", ".join(f"{row.what} {row.share:.0%}" for row in found.where)
+    if shares:
+        yield f"where {'the run' if found.unit == 'run' else 'a ' + found.unit} goes", shares
 
 
 def _top(what: str, rows: Iterable[TopRow], whole_ns: int) -> str:

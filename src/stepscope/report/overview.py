@@ -11,11 +11,15 @@ import numpy as np
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.averages import averages
+from stepscope.analysis.host.averages import grouped, single_events
+from stepscope.analysis.host.counted import counted_once, taken
+from stepscope.analysis.host.waiting import waiting_texts
+from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices as memory_devices
-from stepscope.analysis.memory.usage import memory_peak, with_memory
+from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
 from stepscope.analysis.tree import call_tree, ids_where
+from stepscope.report.scopes import STEPS, scopes_of
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
@@ -69,7 +73,8 @@ class Overview:
     window_ns: int
     overhead_ns: int  # what recording cost in all, as calibrated; 0: unknown
     event_overhead_ns: float
-    total_self_ns: int  # of all operators, no moment of one thread counted twice
+    in_steps: bool  # whether the operators are those of the steady steps, else of the whole run
+    total_self_ns: int  # of all calls there, no moment of one thread counted twice; no waiting
     total_device_ns: int
     operators: tuple[TopRow, ...]
     kernels: tuple[TopRow, ...]
@@ -81,12 +86,8 @@ class Overview:
 def overview_of(trace: Trace) -> Overview:
     """Summarise a trace."""
     slices, info = trace.slices, trace.info
-    tree = call_tree(trace)
-    rows = averages(tree)
     work = device_work(trace)
-    is_python = tree.of(slices.kind)[rows.first] == SliceKind.PYTHON
-    operators = np.flatnonzero(~rows.is_device & ~rows.is_annotation & ~is_python)
-    order = operators[np.argsort(-rows.self_cpu_ns[operators], kind="stable")][:_TOP]
+    operators, total_self_ns = _operators(trace)
     streams = np.unique(slices.track[np.isin(slices.kind, DEVICE_KINDS)])
     busy = device_busy(trace, work) if len(work) else None
     return Overview(
@@ -96,18 +97,10 @@ def overview_of(trace: Trace) -> Overview:
         window_ns=max(info.end_ns - info.start_ns, 0),
         overhead_ns=round(len(trace) * info.overhead_ns),
         event_overhead_ns=float(info.overhead_ns),
-        total_self_ns=rows.total_self_cpu_ns,
-        total_device_ns=rows.total_self_device_ns,
-        operators=tuple(
-            TopRow(
-                name=rows.key[int(row)],
-                count=int(rows.count[row]),
-                self_ns=int(rows.self_cpu_ns[row]),
-                total_ns=int(rows.cpu_ns[row]),
-                device_ns=int(rows.device_ns[row]),
-            )
-            for row in order
-        ),
+        in_steps=scopes_of(trace)[0].when == STEPS,
+        total_self_ns=total_self_ns,
+        total_device_ns=int(work.duration_ns.sum()),
+        operators=operators,
         kernels=tuple(_kernels(trace, work)),
         devices=()
         if busy is None
@@ -118,6 +111,32 @@ def overview_of(trace: Trace) -> Overview:
         peaks=tuple(_peaks(trace)),
         phases=tuple((phase.name, phase.count, phase.total_ns) for phase in phase_table(trace)),
     )
+
+
+def _operators(trace: Trace) -> tuple[tuple[TopRow, ...], int]:
+    """Return those with the most time of their own, and the time of all calls.
+
+    They are those of the scope that the page of operators shows first.
+    """
+    tree, scope = call_tree(trace), scopes_of(trace)[0]
+    events = np.flatnonzero(scope.events(tree))
+    counted = counted_once(single_events(tree), tree, scope.within)
+    rows = grouped(taken(counted, events))
+    waits = waiting_texts(rows.key.texts)[rows.key.codes]
+    is_python = tree.of(trace.slices.kind)[events[rows.first]] == SliceKind.PYTHON
+    shown = np.flatnonzero(~rows.is_device & ~rows.is_annotation & ~is_python)
+    order = shown[np.argsort(-rows.self_cpu_ns[shown], kind="stable")][:_TOP]
+    top = tuple(
+        TopRow(
+            name=rows.key[int(row)],
+            count=int(rows.count[row]),
+            self_ns=int(rows.self_cpu_ns[row]),
+            total_ns=int(rows.cpu_ns[row]),
+            device_ns=int(rows.device_ns[row]),
+        )
+        for row in order
+    )
+    return top, int(rows.self_cpu_ns[~waits].sum())
 
 
 def source_of(trace: Trace) -> dict[str, str]:

@@ -6,6 +6,7 @@ import os
 import platform
 import socket
 import sys
+import sysconfig
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,24 @@ def describe_process(
         overhead_ns=overhead_ns,
         devices=devices,
         code_folders=code_folders,
+        libraries=_libraries(),
     )
+
+
+def _libraries() -> list[str]:
+    """Return the imported top-level modules that come from an installed package or from Python."""
+    standard = sysconfig.get_path("stdlib") + os.sep
+    found = set()
+    for name, module in list(sys.modules.items()):
+        if "." in name or name == "__main__":
+            continue
+        spec = getattr(module, "__spec__", None)
+        file = getattr(spec, "origin", None) or getattr(module, "__file__", None)
+        if isinstance(file, str) and (
+            "-packages" + os.sep in file or file.startswith(standard) or file == "frozen"
+        ):
+            found.add(name)
+    return sorted(found)
 
 
 def _versions() -> dict[str, str]:

@@ -254,6 +254,7 @@ def _info(infos: Sequence[TraceInfo], shifts_ns: Sequence[int]) -> TraceInfo:
         infos[0],
         start_ns=min(info.start_ns + by for info, by in zip(infos, shifts_ns, strict=True)),
         end_ns=max(info.end_ns + by for info, by in zip(infos, shifts_ns, strict=True)),
+        libraries=sorted({name for info in infos for name in info.libraries}),
         versions=_first_of(info.versions for info in infos),
         sources=_first_of(info.sources for info in infos),
         losses=_losses([info.losses for info in infos]),

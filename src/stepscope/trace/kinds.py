@@ -80,6 +80,8 @@ _KIND_OF_CATEGORY = {
     "user_annotation": SliceKind.RANGE,
     "python_function": SliceKind.PYTHON,
     "module": SliceKind.MODULE,
+    "request": SliceKind.RANGE,  # of a server
+    "task": SliceKind.RANGE,  # of asyncio
     "compile": SliceKind.RANGE,
     "cuda_runtime": SliceKind.RUNTIME,
     "cuda_driver": SliceKind.RUNTIME,

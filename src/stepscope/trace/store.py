@@ -186,7 +186,7 @@ def _info(stored: dict[str, Any]) -> TraceInfo:
     known = {f.name for f in fields(TraceInfo)}
     pairs = {key: value for key, value in stored.items() if key in known}
     pairs["losses"] = Losses(**pairs["losses"])
-    for name in ("devices", "code_folders"):  # JSON has lists only
+    for name in ("devices", "code_folders", "libraries"):  # JSON has lists only
         pairs[name] = tuple(pairs.get(name, ()))
     return TraceInfo(**pairs)
 

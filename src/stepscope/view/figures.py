@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
-from stepscope.analysis.host.averages import averages
-from stepscope.analysis.memory.usage import memory_peak
+from stepscope.analysis.host.step_operators import step_operators
+from stepscope.analysis.memory.timeline import memory_peak
+from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.phases import without_compilation
-from stepscope.analysis.steps.steps import step_table
-from stepscope.analysis.tree import call_tree
-from stepscope.trace.model import SliceKind
+from stepscope.analysis.steps.steps import steady_steps, step_table
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
@@ -34,11 +34,16 @@ class Figures:
     peak_bytes: int | None
     peak_device: str
     top_operator: str  # by its own time on the device, or on the host where no device worked
-    top_share: float | None  # of the time of all operators
+    top_share: float | None  # of a step, or of the run where there are no steps
 
 
 def key_figures(trace: Trace) -> Figures:
     """Return the figures of a trace."""
+    with shared_analyses():
+        return _figures(trace)
+
+
+def _figures(trace: Trace) -> Figures:
     busy = device_busy(trace)
     most = memory_peak(trace)
     steps, median_ns = _steps(trace)
@@ -66,25 +71,16 @@ def _duration_ns(trace: Trace) -> int:
 
 
 def _steps(trace: Trace) -> tuple[int, int | None]:
-    """Return how many steps there are, and the median of those whose beginning is known."""
-    steps = step_table(trace)
-    times_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)
-    if not (trace.slices.kind == SliceKind.STEP).any() and len(steps) > 1:
-        times_ns = times_ns[1:]  # the first one holds the imports and all else before it
+    """Return how many steps there are, and the median of the steady ones."""
+    steps, steady = step_table(trace), steady_steps(trace)
+    times_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)[steady]
     return len(steps), int(np.median(times_ns)) if len(times_ns) else None
 
 
 def _top_operator(trace: Trace) -> tuple[str, float | None]:
-    tree = call_tree(trace)
-    rows = averages(tree)
-    first = rows.first if tree.rows is None else tree.rows[rows.first]
-    on_host = ~rows.is_device
-    # Ranges hold operators, but in a program without a framework they are all there is.
-    for asked in (trace.slices.kind[first] == SliceKind.OPERATOR, on_host):
-        for own_ns in (rows.self_device_ns, rows.self_cpu_ns):
-            asked_ns = np.where(asked & on_host, own_ns, 0)
-            total_ns = int(asked_ns.sum())
-            if total_ns > 0:
-                top = int(np.argmax(asked_ns))
-                return rows.key[top], float(asked_ns[top] / total_ns)
+    rows, whole_ns = step_operators(trace), ledger(trace).unit_ns
+    for own_ns in (rows.device_ns, rows.self_ns):
+        if own_ns.any():
+            top = int(np.argmax(own_ns))
+            return rows.name[top], min(float(own_ns[top]) / whole_ns, 1.0) if whole_ns else None
     return "", None

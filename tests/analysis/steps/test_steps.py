@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from made_trace import Call, trace_of_calls
-from stepscope.analysis.steps.steps import step_table
+from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 
 
 def marked(number: int, start: int, end: int) -> Call:
@@ -49,6 +49,58 @@ def test_an_optimizers_range_on_the_device_is_not_its_step() -> None:
     on_device = [optimizer("SGD", 15, 40 + i, "gpu_user_annotation") for i in range(3)]
     steps = step_table(trace_of_calls([optimizer("SGD", 0, 10), *on_device]))
     assert steps.duration_ns.tolist() == [10_000]
+
+
+def held(name: str, start: int, end: int, operators: int) -> list[Call]:
+    """Return an optimizer's call with some operators in it."""
+    inside = [Call("aten::add_", start + 1 + i, start + 2 + i) for i in range(operators)]
+    return [optimizer(name, start, end), *inside]
+
+
+def test_two_optimizers_that_take_turns_end_one_step_together() -> None:
+    calls = []
+    for at in range(0, 1_000, 100):
+        calls += [*held("Adam", at + 10, at + 30, 5), *held("Adam", at + 50, at + 70, 8)]
+    steps = step_table(trace_of_calls(calls))
+    assert steps.by is StepsBy.OPTIMIZER
+    assert steps.end_ns.tolist() == [at * 1000 for at in range(70, 1_000, 100)]
+
+
+def test_paddles_optimizer_ends_a_step() -> None:
+    calls = [Call("Optimization Step", at, at + 5, "optimization") for at in (10, 30)]
+    steps = step_table(trace_of_calls(calls))
+    assert steps.end_ns.tolist() == [15_000, 35_000]
+
+
+def test_calls_of_the_outermost_module_begin_steps() -> None:
+    calls = [Call("Loss", at + 12, at + 13, "module") for at in range(0, 100, 20)]
+    calls += [Call("Net", at, at + 10, "module") for at in range(0, 100, 20)]
+    calls += [Call("inner", at + 1, at + 9, "module") for at in range(0, 100, 20)]
+    steps = step_table(trace_of_calls(calls))
+    assert (steps.by, steps.name) == (StepsBy.MODULE, "Net")
+    assert steps.start_ns.tolist() == [at * 1000 for at in range(0, 100, 20)]
+    assert steps.duration_ns.tolist() == [20_000] * 4 + [10_000]
+
+
+def test_batches_begin_steps_where_nothing_else_does() -> None:
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    calls = [Call(name, at, at + 3, "user_annotation") for at in (0, 10, 20, 30)]
+    steps = step_table(trace_of_calls(calls))
+    assert steps.by is StepsBy.LOADER
+    assert steps.duration_ns.tolist() == [10_000, 10_000, 10_000, 3_000]
+
+
+def test_requests_are_steps_that_may_overlap() -> None:
+    calls = [Call("handle", at, at + 30, "request") for at in (0, 10, 20)]
+    steps = step_table(trace_of_calls(calls))
+    assert (steps.by, steps.unit) == (StepsBy.REQUEST, "request")
+    assert steps.duration_ns.tolist() == [30_000] * 3
+
+
+def test_what_warms_up_is_not_steady() -> None:
+    ends = [100, 150, 170, 190, 210, 230, 250, 270, 290, 310]
+    trace = trace_of_calls([optimizer("SGD", end - 5, end) for end in ends])
+    assert steady_steps(trace).tolist() == [False, False, *[True] * 8]
 
 
 def test_nothing_to_go_by_gives_no_steps() -> None:

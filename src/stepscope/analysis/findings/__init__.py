@@ -14,6 +14,10 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     memory,
     optimizer,
     pauses,
+    python_work,
+    tensors,
+    trends,
+    waiting,
 )
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Severity

@@ -11,9 +11,11 @@ from stepscope.analysis.device.idle import IdleReason, idle_gaps
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.breakdown import step_breakdown
+from stepscope.analysis.steps.ledger import NO_SAMPLE, ledger
 from stepscope.analysis.steps.parts import host_parts
+from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.tree import ids_where, levels
-from stepscope.trace.model import NO_PARENT
+from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.steps.breakdown import StepBreakdown
+    from stepscope.analysis.steps.ledger import Ledger
     from stepscope.analysis.steps.parts import Int8
     from stepscope.trace.model import Int64, Trace
 
@@ -92,9 +95,36 @@ class Facts:
 
     @cached_property
     def counted(self) -> Bool:
-        """Return which steps count: the complete ones, or all if none is complete."""
-        whole = self.breakdown.is_whole
+        """Return which steps count: the steady ones whose start is known, or all if none is."""
+        whole = self.breakdown.is_whole & steady_steps(self.trace)
         return whole if whole.any() else np.ones(len(whole), np.bool_)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """Return what every moment of the steady steps was spent on."""
+        return ledger(self.trace)
+
+    @cached_property
+    def operator(self) -> Int64:
+        """Return the outermost operator around each moment of the ledger, NO_SLICE without."""
+        samples, slices = self.trace.samples, self.trace.slices
+        found = np.full(len(self.ledger), NO_SLICE, np.int64)
+        sampled = np.flatnonzero(self.ledger.row != NO_SAMPLE)
+        found[sampled] = samples.slice[self.ledger.row[sampled]]
+        best = np.full(len(found), NO_SLICE, np.int64)
+        climbing = np.flatnonzero(found != NO_SLICE)
+        while len(climbing):
+            at = found[climbing]
+            is_operator = slices.kind[at] == SliceKind.OPERATOR
+            best[climbing[is_operator]] = at[is_operator]
+            found[climbing] = slices.parent[at]
+            climbing = climbing[found[climbing] != NO_SLICE]
+        return best
+
+    @cached_property
+    def frameworks(self) -> frozenset[str]:
+        """Return which frameworks the program uses: advice speaks their language."""
+        return frozenset(self.trace.info.versions)
 
     @cached_property
     def steps(self) -> int:

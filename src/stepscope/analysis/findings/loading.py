@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.units import duration_text
 
@@ -34,28 +36,39 @@ def slow_loading(facts: Facts) -> Finding | None:
     row = facts.longest(inside if len(inside := facts.in_steps(rows)) else rows)
     share = loading_ns / step_ns
     idle = ", and the device is idle meanwhile" if found.on_device.any() else ""
+    spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.DATA_LOADING))
+    where = f": {spot.words}" if spot else ""
     return Finding(
         id="data-loading",
-        title=f"Data loading takes {share:.0%} of a step",
+        title=f"Data loading takes {share:.0%} of a step{where}",
         text=f"An average step takes {duration_text(step_ns / facts.steps)}; for "
         f"{duration_text(loading_ns / facts.steps)} of that the program waits for the next "
         f"batch{idle}. "
         f"The longest wait took {duration_text(int(slices.duration_ns[row]))}.",
         share=share,
         evidence=facts.on_timeline(row),
-        fix=_fix(facts.trace.name_of(row)),
+        fix=_fix(facts, facts.trace.name_of(row)),
         severity=Severity.of_share(share),
+        saves_ns=loading_ns / facts.steps,
+        of_ns=step_ns / facts.steps,
+        places=spot.places if spot else (),
     )
 
 
-def _fix(loader: str) -> str:
+def _fix(facts: Facts, loader: str) -> str:
     if _WITH_WORKERS in loader:
         return (
             "The loader's workers do not keep up: use more of them (num_workers), let them "
             "prefetch more batches (prefetch_factor), or make reading an item cheaper; "
             "`stepscope run --workers` shows what they do."
         )
+    if "torch" not in facts.frameworks:
+        return (
+            "Load in the background: DataLoader(..., num_workers=4, persistent_workers=True), or "
+            "prepare the data once and keep it."
+        )
+    pinned = ", pin_memory=True" if len(facts.work) else ""
     return (
-        "Load in the background: DataLoader(..., num_workers=4, persistent_workers=True), "
-        "with pin_memory=True for a GPU; or prepare the data once and keep it."
+        f"Load in the background: DataLoader(..., num_workers=4, persistent_workers=True{pinned}), "
+        "or prepare the data once and keep it."
     )

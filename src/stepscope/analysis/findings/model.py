@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from stepscope.analysis.findings.facts import Facts
+from stepscope.analysis.host.own_lines import Place
 from stepscope.registry import Registry
 
 # The share of the time, or of the memory, from which on a finding has that severity: what costs a
@@ -45,10 +46,22 @@ class Finding:
     evidence: Mapping[str, Any]
     fix: str
     severity: Severity
+    saves_ns: float = 0.0  # how much shorter a step would be without it; 0: not known
+    of_ns: float = 0.0  # how long a step is now
+    unit: str = "step"  # or "request", or "run" where there are no steps
+    places: tuple[Place, ...] = ()  # lines of the program: the guilty one first, then its callers
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-compatible values."""
-        return asdict(self) | {"severity": self.severity.value, "evidence": dict(self.evidence)}
+        place = self.places[0] if self.places else Place("", 0, "")
+        return asdict(self) | {
+            "severity": self.severity.value,
+            "evidence": dict(self.evidence),
+            "saves_ns": round(self.saves_ns),
+            "of_ns": round(self.of_ns),
+            "places": [each._asdict() for each in self.places],
+            **place._asdict(),
+        }
 
 
 Detector = Callable[[Facts], Finding | None]

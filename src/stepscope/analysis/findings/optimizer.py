@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.steps.causes import Cause
 from stepscope.trace.model import SliceKind
 from stepscope.units import duration_text
 
@@ -22,6 +24,9 @@ MIN_OPTIMIZER_SHARE = 0.10
 
 MIN_FILLING_SHARE = 0.01
 """Filling is pure overhead; below a hundredth of the step it does not matter."""
+
+CALL_NS = 5_000
+"""What calling one operator costs with the Python around it, whatever it computes."""
 
 _STEP, _ZERO_GRAD = "Optimizer.step#", "Optimizer.zero_grad#"
 _FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
@@ -52,6 +57,8 @@ def gradients_filled(facts: Facts) -> Finding | None:
         evidence=facts.on_timeline(facts.longest(calls)),
         fix="Call optimizer.zero_grad() without set_to_none=False: it then frees the gradients.",
         severity=Severity.of_share(share),
+        saves_ns=spent_ns / max(facts.steps, 1),
+        of_ns=base_ns / max(facts.steps, 1),
     )
 
 
@@ -67,9 +74,14 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
     per_call = len(operators) / len(calls)
     if per_call < MIN_OPERATORS or share < MIN_OPTIMIZER_SHARE:
         return None
+    steps = max(facts.steps, 1)
+    # What the operators compute remains; what calling them costs does not.
+    median_ns = float(np.median(facts.trace.slices.duration_ns[operators]))
+    saves_ns = min(CALL_NS * len(operators), facts.covered_ns(calls)) / steps
+    severity = Severity.of_share(saves_ns * steps / base_ns)
+    spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.OPTIMIZER))
     row = facts.longest(calls)
     kind = facts.trace.name_of(row).removeprefix(_STEP).removesuffix(".step")
-    median_ns = float(np.median(facts.trace.slices.duration_ns[operators]))
     return Finding(
         id="unfused-optimizer",
         title=f"The optimizer runs {per_call:,.0f} small operators per step",
@@ -80,7 +92,10 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
         evidence=facts.on_timeline(row),
         fix=f"Use torch.optim.{kind}(..., fused=True), or foreach=True where that is not "
         "supported: both update all parameters in a few operators.",
-        severity=Severity.of_share(share),
+        severity=severity,
+        saves_ns=saves_ns,
+        of_ns=base_ns / steps,
+        places=spot.places if spot else (),
     )
 
 

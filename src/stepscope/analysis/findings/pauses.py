@@ -8,12 +8,17 @@ import numpy as np
 
 from stepscope.analysis.findings.facts import moment
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
+from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.spots import Spot
+    from stepscope.trace.model import Int64
 
 MIN_PAUSE_SHARE = 0.01
 """A training step creates little garbage: a hundredth of its time is much for collecting it."""
@@ -24,6 +29,14 @@ MIN_STEPS = 5
 SLOW_FACTOR = 2.0
 """Steps vary by ten percent or so on a busy machine; one that takes twice as long has a cause."""
 
+MIN_EXTRA = 0.5
+"""Of the time that slow steps lose: what the program does besides must explain this much of it."""
+
+_EXTRA = (
+    *(Cause.CHECKPOINT, Cause.LOGGING, Cause.PYTHON, Cause.NATIVE, Cause.DATA_LOADING),
+    *(Cause.SLEEP, Cause.LOCK, Cause.QUEUE, Cause.FILE, Cause.SOCKET, Cause.PROCESS),
+    *(Cause.LIBRARY, Cause.TENSOR_TEXT, Cause.COLLECTION),
+)
 _COLLECTION = "Python garbage collection"
 
 
@@ -40,6 +53,7 @@ def garbage_collection(facts: Facts) -> Finding | None:
         return None
     row = facts.longest(rows)
     longest_ns = int(facts.trace.slices.duration_ns[row])
+    spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.COLLECTION))
     return Finding(
         id="garbage-collection",
         title=f"Python's garbage collector takes {share:.1%} of the steps",
@@ -51,37 +65,76 @@ def garbage_collection(facts: Facts) -> Finding | None:
         fix="Call gc.collect() and gc.freeze() before the loop, so that existing objects are not "
         "scanned again; or gc.disable(), and gc.collect() every few hundred steps.",
         severity=Severity.of_share(share),
+        saves_ns=spent_ns / facts.steps,
+        of_ns=base_ns / facts.steps,
+        places=spot.places if spot else (),
     )
 
 
 @DETECTORS.register
 def slow_step(facts: Facts) -> Finding | None:
-    """Find steps far longer than the median; the first, which warms up, is exempt."""
-    found = facts.breakdown
-    if len(found) < MIN_STEPS:
+    """Find steps far longer than the median, and what they do in that time.
+
+    A step that does nothing else than the others was held up by the machine.
+    """
+    found, counted = facts.breakdown, facts.counted
+    if counted.sum() < MIN_STEPS or step_table(facts.trace).by is StepsBy.REQUEST:
         return None
     time_ns = without_compilation(facts.trace, found.start_ns, found.duration_ns)
-    usual_ns = float(np.median(time_ns[1:]))
-    slow = np.flatnonzero(time_ns[1:] >= SLOW_FACTOR * usual_ns) + 1
+    usual_ns = float(np.median(time_ns[counted]))
+    slow = np.flatnonzero(counted & (time_ns >= SLOW_FACTOR * usual_ns))
     if not len(slow) or not usual_ns:
         return None
     worst = int(slow[time_ns[slow].argmax()])
-    usual_parts = np.median(found.parts_ns[1:], axis=0)
-    grown_ns = found.parts_ns[worst] - usual_parts
-    part = Part(int(grown_ns.argmax()))
-    share = float((time_ns[slow] - usual_ns).sum() / found.duration_ns[1:].sum())
+    lost_ns = float((time_ns[slow] - usual_ns).sum())
+    share = lost_ns / float(time_ns[counted].sum())
     start_ns = int(found.start_ns[worst])
     others = f" {len(slow) - 1:,} more stood out as well." if len(slow) > 1 else ""
+    spot = _extra_work(facts, slow, lost_ns)
+    cause = f"What they do besides: {spot.words}." if spot else _no_cause(facts, worst)
     return Finding(
         id="slow-step",
         title=f"Step {found.step[worst]} takes {time_ns[worst] / usual_ns:.1f} times as long as "
         "usual",
         text=f"It took {duration_text(int(time_ns[worst]))}; the median step takes "
-        f"{duration_text(usual_ns)}. The part that grew most is {part.words}, by "
-        f"{duration_text(float(grown_ns[part]))}.{others}",
+        f"{duration_text(usual_ns)}.{others} {cause}",
         share=share,
         evidence=moment(start_ns, start_ns + int(found.duration_ns[worst])),
         fix="Look at that step on the timeline. Usual causes: a checkpoint, an evaluation, a slow "
         "batch, or another program on the machine.",
-        severity=Severity.of_share(share),
+        severity=Severity.of_share(share) if spot else Severity.LOW,
+        saves_ns=lost_ns / facts.steps,
+        of_ns=float(time_ns[counted].mean()),
+        places=spot.places if spot else (),
+    )
+
+
+def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> Spot | None:
+    """Return what slow steps do that the others do not; None where they do nothing else."""
+    ledger = facts.ledger
+    is_slow = np.isin(ledger.step, slow)
+    slow_ns = float(ledger.weight_ns[is_slow].sum())
+    usual_ns = max(float(ledger.weight_ns[~is_slow].sum()), 1.0)
+    extra = {}
+    for cause in _EXTRA:
+        mine = ledger.spent_on(cause)
+        # A machine that is busy makes everything slower alike.
+        expected = float(ledger.weight_ns[mine & ~is_slow].sum()) / usual_ns * slow_ns
+        extra[cause] = float(ledger.weight_ns[mine & is_slow].sum()) - expected
+    cause = max(extra, key=lambda each: extra[each])
+    if extra[cause] < MIN_EXTRA * lost_ns:
+        return None
+    return hot_spot(ledger, is_slow & ledger.spent_on(cause))
+
+
+def _no_cause(facts: Facts, worst: int) -> str:
+    if not len(facts.trace.samples):
+        found = facts.breakdown
+        grown_ns = found.parts_ns[worst] - np.median(found.parts_ns[facts.counted], axis=0)
+        part = Part(int(grown_ns.argmax()))
+        grown = duration_text(float(grown_ns[part]))
+        return f"The part that grew most is {part.words}, by {grown}."
+    return (
+        "The program did nothing else in that time than in other steps: it looks like another "
+        "program on the machine."
     )

@@ -29,10 +29,10 @@ from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.intervals import union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Part, host_parts, thread_moments
-from stepscope.analysis.steps.steps import step_table
+from stepscope.analysis.steps.phases import import_rows
+from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.analysis.table import Table
-from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.steps.parts import Int8
-    from stepscope.analysis.steps.steps import Steps
     from stepscope.analysis.table import Columns
     from stepscope.trace.model import Int64, Trace
 
@@ -96,7 +95,7 @@ def step_breakdown(
     if len(steps):
         work = work or device_work(trace)
         parts = host_parts(trace) if parts is None else parts
-        tracks = step_tracks(trace, steps)
+        tracks = steps.track
         process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
         for track in np.unique(tracks):
             mine = np.flatnonzero(tracks == track)
@@ -107,24 +106,36 @@ def step_breakdown(
                 parts_ns[mine] = _device_parts(work, of_process, parts, int(track), window)
             else:
                 parts_ns[mine] = _thread_parts(trace, parts, process, int(track), window)
-    marked = bool((trace.slices.kind == SliceKind.STEP).any())
     is_whole = np.ones(len(steps), np.bool_)
-    is_whole[:1] = marked
+    is_whole[:1] = steps.by is not StepsBy.OPTIMIZER
     number = steps.number.astype(np.int64)
     return StepBreakdown(number, steps.start_ns, steps.duration_ns, is_whole, on_device, parts_ns)
 
 
-def step_tracks(trace: Trace, steps: Steps) -> Int64:
-    """Return the track of the thread on which each step ran."""
+def run_parts(trace: Trace) -> tuple[Int64, bool]:
+    """Return the parts of the whole recording as if it were one step, and whether devices' count.
+
+    Its thread is the one with the most time in slices; imports are left out.
+    """
     slices = trace.slices
-    rows = np.flatnonzero(slices.kind == SliceKind.STEP)
-    if not len(rows):  # each ends where an optimizer's step does
-        names = ids_where(slices.name, trace.strings, lambda text: text.startswith("Optimizer."))
-        rows = np.flatnonzero(np.isin(slices.name, names))
-        rows = rows[np.argsort(slices.end_ns[rows], kind="stable")]
-        ends_ns = steps.start_ns + steps.duration_ns
-        rows = rows[np.searchsorted(slices.end_ns[rows], ends_ns)]
-    return slices.track[rows].astype(np.int64)
+    on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    if not on_host.any():
+        return np.zeros(len(Part), np.int64), False
+    busy_ns = np.bincount(slices.track[on_host], slices.self_ns[on_host], len(trace.tracks))
+    track = int(busy_ns.argmax())
+    process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
+    start_ns = min(trace.info.start_ns or int(slices.start_ns[0]), int(slices.start_ns[0]))
+    window = np.array([start_ns]), np.array([max(int(slices.end_ns.max()), trace.info.end_ns)])
+    work, parts = device_work(trace), host_parts(trace)
+    of_process = _work_of(work, process, int(process[track]))
+    on_device = bool(_runs_in(work, of_process, window).any())
+    if on_device:
+        return _device_parts(work, of_process, parts, track, window)[0], True
+    found = _thread_parts(trace, parts, process, track, window)[0]
+    rows = import_rows(trace)
+    imports = union(slices.start_ns[rows], slices.end_ns[rows])
+    found[Part.OTHER] -= min(imports.total_ns, int(found[Part.OTHER]))
+    return found, False
 
 
 def _work_of(work: DeviceWork, process: Int64, number: int) -> Bool:

@@ -161,7 +161,7 @@ def _forward_slices(trace: Trace, types: UInt8) -> NDArray[np.bool_]:
     is_frame = np.zeros(len(trace.strings), np.bool_)
     is_frame[ids_where(slices.name, trace.strings, lambda n: n.startswith(_MODULE_FRAME))] = True
     found: NDArray[np.bool_] = is_frame[slices.name] & (slices.kind == SliceKind.PYTHON)
-    found |= slices.kind == SliceKind.OPERATOR
+    found |= (slices.kind == SliceKind.OPERATOR) | (slices.kind == SliceKind.MODULE)
     found |= types == TracerEventType.Forward
     return found
 

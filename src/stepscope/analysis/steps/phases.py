@@ -45,7 +45,7 @@ def without_compilation(trace: Trace, start_ns: Int64, duration_ns: Int64) -> In
 
 
 def _phase_rows(trace: Trace) -> Iterator[tuple[str, Int64]]:
-    for name, rows in (("compile", _compilations(trace)), ("import", _imports(trace))):
+    for name, rows in (("compile", _compilations(trace)), ("import", import_rows(trace))):
         if len(rows):
             yield name, rows
 
@@ -57,7 +57,7 @@ def _compilations(trace: Trace) -> Int64:
     return np.flatnonzero(np.isin(slices.category, categories) & (slices.duration_ns > 0))
 
 
-def _imports(trace: Trace) -> Int64:
+def import_rows(trace: Trace) -> Int64:
     """Return our own marks of what the program imported while it was recorded."""
     if trace.info.producer != PRODUCER:
         return np.zeros(0, np.int64)

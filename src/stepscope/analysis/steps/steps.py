@@ -1,21 +1,68 @@
-"""The steps of a training or inference loop, marked by the user or recognised."""
+"""The steps of a loop, marked by the user or recognised, and those that show its steady state.
+
+The first of these that a trace has makes the steps:
+
+- ``ProfilerStep#`` ranges that the program marked;
+- the optimizer: each of its calls ends a step. Two optimizers that take turns (a GAN) end one
+  step together, and what follows the last one belongs to no step;
+- calls of the outermost module (inference, ``generate``): each begins a step;
+- batches drawn from a data loader: each begins a step;
+- requests of a server; these may overlap.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.shared import shared
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.steps.phases import without_compilation
+from stepscope.analysis.tree import ids_where, levels
 from stepscope.trace.kinds import step_number
-from stepscope.trace.model import DEVICE_KINDS, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from stepscope.trace.model import Int32, Int64, Trace
 
+    Bool = NDArray[np.bool_]
+
+REQUEST_CATEGORY = "request"
+PADDLE_OPTIMIZER = "Optimization Step"
 _OPTIMIZER_PREFIX = "Optimizer.step#"
+
+MIN_CALLS = 3
+"""Fewer calls of a module, batches or requests are no loop."""
+
+LONGEST_TURN = 8
+"""Optimizers that take turns: a critic's five updates and a generator's one are six."""
+
+STEADY_FACTOR = 1.5
+"""While the first steps take longer than the usual one by this, the program warms up."""
+
+MOST_WARM_UP = 0.2
+"""Share of the steps that may count as warming up."""
+
+COMPILING_SHARE = 0.1
+"""A step that spends more than this on compiling is not a usual one."""
+
+
+class StepsBy(Enum):
+    """What the steps were recognised by."""
+
+    MARKS = "as marked"
+    OPTIMIZER = "each ended by the optimizer"
+    MODULE = "each a call of the model"
+    LOADER = "each a batch of the data loader"
+    REQUEST = "each a request"
+    NOTHING = "none recognised"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +72,216 @@ class Steps:
     number: Int32
     start_ns: Int64
     duration_ns: Int64
+    track: Int64  # of the thread that they ran on
+    by: StepsBy = StepsBy.NOTHING
+    name: str = ""  # of the optimizer, module or loader
 
     def __len__(self) -> int:
         """Return the number of steps."""
         return len(self.number)
 
+    @property
+    def end_ns(self) -> Int64:
+        """Return when each ended."""
+        return self.start_ns + self.duration_ns
+
+    @property
+    def unit(self) -> str:
+        """Return the word for one of them."""
+        return "request" if self.by is StepsBy.REQUEST else "step"
+
 
 @shared
 def step_table(trace: Trace) -> Steps:
-    """Return the steps that were marked, else those that end with an optimizer's step."""
-    rows = np.flatnonzero(trace.slices.kind == SliceKind.STEP)
-    return _marked(trace, rows) if len(rows) else _by_optimizer(trace)
+    """Return the steps; the module's docstring says which."""
+    for find in (_marked, _by_optimizer, _by_module, _by_loader, _by_request):
+        found = find(trace)
+        if found is not None and len(found):
+            return found
+    nothing = np.zeros(0, np.int64)
+    return Steps(nothing.astype(np.int32), nothing, nothing, nothing)
 
 
-def _marked(trace: Trace, rows: Int64) -> Steps:
+@shared
+def steady_steps(trace: Trace) -> Bool:
+    """Return which steps show how the program runs once it has started.
+
+    The first ones, which warm up, do not, and neither do those that compile; where nothing
+    would be left, all but the first do.
+    """
+    steps = step_table(trace)
+    count = len(steps)
+    steady = np.ones(count, np.bool_)
+    if count < 2:
+        return steady
+    if steps.by is not StepsBy.MARKS:
+        steady[0] = False  # when it began is not known, or it was the first to touch anything
+    own_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)
+    steady &= steps.duration_ns - own_ns <= COMPILING_SHARE * steps.duration_ns
+    if steady.any():
+        usual_ns = float(np.median(own_ns[steady]))
+        slow = own_ns > STEADY_FACTOR * usual_ns
+        first = int(np.argmin(slow)) if not slow.all() else 0
+        if first <= max(1, MOST_WARM_UP * count):
+            steady[:first] = False
+    if not steady.any():
+        steady[1:] = True
+    return steady
+
+
+def outermost(trace: Trace, rows: Int64) -> Int64:
+    """Return those of some slices that lie in none of the others."""
+    slices = trace.slices
+    marked = np.zeros(len(slices), np.bool_)
+    marked[rows] = True
+    inside = np.zeros(len(slices), np.bool_)
+    for level in levels(slices.depth):
+        parent = slices.parent[level]
+        inside[level] = (parent != NO_PARENT) & (inside | marked)[parent]
+    return rows[~inside[rows]]
+
+
+def _marked(trace: Trace) -> Steps | None:
+    slices = trace.slices
+    rows = np.flatnonzero(slices.kind == SliceKind.STEP)
     numbers = [step_number(trace.name_of(int(row))) for row in rows]
-    slices = trace.slices
-    return Steps(np.array(numbers, np.int32), slices.start_ns[rows], slices.duration_ns[rows])
+    return Steps(
+        np.array(numbers, np.int32),
+        slices.start_ns[rows],
+        slices.duration_ns[rows],
+        slices.track[rows].astype(np.int64),
+        StepsBy.MARKS,
+    )
 
 
-def _by_optimizer(trace: Trace) -> Steps:
-    """Cut time where the busiest optimizer ends a step; what follows the last belongs to none."""
+def _by_optimizer(trace: Trace) -> Steps | None:
+    """Cut time where the optimizers have ended a step; what follows the last belongs to none."""
     slices = trace.slices
-    names = ids_where(slices.name, trace.strings, lambda name: name.startswith(_OPTIMIZER_PREFIX))
+    rows = outermost(trace, _host_rows(trace, _is_optimizer))
+    if not len(rows):
+        return None
+    rows = rows[slices.track[rows] == _commonest(slices.track[rows])]
+    rows = rows[np.argsort(slices.end_ns[rows], kind="stable")]
+    rows = rows[_last_of_turns(trace, rows)]
+    ends = slices.end_ns[rows]
+    first_start = min(trace.info.start_ns, int(slices.start_ns[0]))
+    starts = np.concatenate([[first_start], ends[:-1]])
+    return _numbered(trace, rows, starts, ends, StepsBy.OPTIMIZER)
+
+
+def _is_optimizer(name: str) -> bool:
+    return name.startswith(_OPTIMIZER_PREFIX) or name == PADDLE_OPTIMIZER
+
+
+def _last_of_turns(trace: Trace, rows: Int64) -> Bool:
+    """Return which calls of optimizers end a step: the last of those that take turns.
+
+    A call is told from others by its name and by how many slices it holds, which depends on the
+    optimizer and on its parameters. Where there is no such order, the busiest optimizer counts.
+    """
+    slices = trace.slices
+    track = int(slices.track[rows[0]])
+    starts = slices.start_ns[slices.track == track]
+    held = np.searchsorted(starts, slices.end_ns[rows]) - np.searchsorted(
+        starts, slices.start_ns[rows]
+    )
+    before = np.diff(np.searchsorted(starts, slices.end_ns[rows]), prepend=0)
+    name = slices.name[rows].astype(np.int64)
+    for signature in (name << 32 | held, name << 32 | before):
+        turn = _period(signature[1:])
+        if turn > 1:
+            last = np.zeros(len(rows), np.bool_)
+            last[_phase(trace, rows, turn) :: turn] = True
+            return last
+    busiest: Bool = slices.name[rows] == _commonest(slices.name[rows])
+    return busiest
+
+
+def _period(values: Int64) -> int:
+    """Return after how many values they repeat; 1 when they are all alike, or never do."""
+    if len(values) < 2 * MIN_CALLS or _repeats(values, 1):
+        return 1
+    turns = (turn for turn in range(2, LONGEST_TURN + 1) if len(values) >= MIN_CALLS * turn)
+    return next((turn for turn in turns if _repeats(values, turn)), 1)
+
+
+def _repeats(values: Int64, turn: int) -> bool:
+    return bool((values[turn:] == values[:-turn]).mean() > 0.9)
+
+
+def _phase(trace: Trace, rows: Int64, turn: int) -> int:
+    """Return the first call that ends a turn: the one before the longest time without a call."""
+    slices = trace.slices
+    apart_ns = slices.start_ns[rows[1:]] - slices.end_ns[rows[:-1]]
+    usual = [float(np.median(apart_ns[i::turn])) for i in range(turn)]
+    # A batch is loaded between two steps; without that, the program's first call begins one.
+    loaded = _loader_rows(trace)
+    if len(loaded) >= len(rows) // turn - 1 > 0:
+        at = np.searchsorted(slices.start_ns[loaded], slices.end_ns[rows])
+        drawn = np.diff(at)
+        return int(np.argmax([drawn[i::turn].sum() for i in range(turn)]))
+    return turn - 1 if max(usual) < 2 * min(usual) + 1 else int(np.argmax(usual))
+
+
+def _by_module(trace: Trace) -> Steps | None:
+    """Begin a step with each call of the outermost module that takes most of the time."""
+    slices = trace.slices
+    rows = outermost(trace, np.flatnonzero(slices.kind == SliceKind.MODULE))
+    return _begun_by(trace, rows, StepsBy.MODULE)
+
+
+def _by_loader(trace: Trace) -> Steps | None:
+    return _begun_by(trace, _loader_rows(trace), StepsBy.LOADER)
+
+
+def _by_request(trace: Trace) -> Steps | None:
+    slices = trace.slices
+    categories = ids_where(slices.category, trace.strings, REQUEST_CATEGORY.__eq__)
+    rows = np.flatnonzero(np.isin(slices.category, categories))
+    if len(rows) < MIN_CALLS:
+        return None
+    return _numbered(trace, rows, slices.start_ns[rows], slices.end_ns[rows], StepsBy.REQUEST)
+
+
+def _loader_rows(trace: Trace) -> Int64:
+    return outermost(trace, np.flatnonzero(host_parts(trace) == Part.DATA_LOADING))
+
+
+def _begun_by(trace: Trace, rows: Int64, by: StepsBy) -> Steps | None:
+    """Begin a step with each of the slices of one name and thread; the last ends with its own."""
+    slices = trace.slices
+    if len(rows) < MIN_CALLS:
+        return None
+    key = slices.track[rows].astype(np.int64) << 32 | slices.name[rows]
+    keys, which = np.unique(key, return_inverse=True)
+    often = np.bincount(which) >= MIN_CALLS
+    if not often.any():
+        return None
+    total_ns = np.where(often, np.bincount(which, slices.duration_ns[rows]), -1)
+    rows = rows[key == keys[total_ns.argmax()]]
+    starts = slices.start_ns[rows]
+    ends = np.concatenate([starts[1:], [slices.end_ns[rows[-1]]]])
+    return _numbered(trace, rows, starts, ends, by)
+
+
+def _numbered(trace: Trace, rows: Int64, starts: Int64, ends: Int64, by: StepsBy) -> Steps:
+    return Steps(
+        np.arange(len(rows), dtype=np.int32),
+        starts.astype(np.int64),
+        (ends - starts).astype(np.int64),
+        trace.slices.track[rows].astype(np.int64),
+        by,
+        trace.name_of(int(rows[0])),
+    )
+
+
+def _host_rows(trace: Trace, wanted: Callable[[str], bool]) -> Int64:
+    slices = trace.slices
+    names = ids_where(slices.name, trace.strings, wanted)
     on_host = ~np.isin(slices.kind, DEVICE_KINDS)
-    calls = [np.flatnonzero((slices.name == name) & on_host) for name in names]
-    rows = max(calls, key=len, default=np.zeros(0, np.int64))
-    ends = np.sort(slices.start_ns[rows] + slices.duration_ns[rows])
-    first_start = min(trace.info.start_ns, int(slices.start_ns[0])) if len(slices) else 0
-    starts = np.concatenate([[first_start], ends[:-1]]) if len(ends) else ends
-    return Steps(np.arange(len(ends), dtype=np.int32), starts, ends - starts)
+    return np.flatnonzero(np.isin(slices.name, names) & on_host)
+
+
+def _commonest(values: NDArray[np.integer]) -> int:
+    distinct, count = np.unique(values, return_counts=True)
+    return int(distinct[count.argmax()])

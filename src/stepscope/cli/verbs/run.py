@@ -80,6 +80,12 @@ class Run:
                 help="write the report beside the trace, or not (default: only below a million "
                 "events, and not with --no-summary)",
             ),
+            parser.add_argument(
+                "--json",
+                metavar="FILE",
+                type=Path,
+                help="also write the answer as JSON: verdict, steps, where a step goes, findings",
+            ),
             parser.add_argument("--no-summary", action="store_true", help="only save the trace"),
         ]
         parser.leave_the_rest("program", options)

@@ -12,6 +12,7 @@ from stepscope.errors import StepscopeError
 if TYPE_CHECKING:
     import argparse
 
+    from stepscope.analysis.answer import Answer
     from stepscope.cli.command import ExitCode, Parser
     from stepscope.trace.model import Trace
 
@@ -73,6 +74,17 @@ class Summary:
             default=_FINDINGS,
             help=f"how many findings to show: a number, all or none (default: {_FINDINGS})",
         )
+        parser.add_argument(
+            "--json",
+            action="store_true",
+            help="print the answer as JSON instead: verdict, steps, where a step goes, findings",
+        )
+        parser.add_argument(
+            "--torch-table",
+            action="store_true",
+            help="show torch.profiler's table: all threads, start-up included; --group-by, --flops "
+            "and --save imply it",
+        )
         parser.add_argument("--save-findings", metavar="FILE", help="write all findings as JSON")
         parser.add_argument(
             "--save", metavar="FILE", help="also write all rows of the table: .csv or .json"
@@ -80,49 +92,60 @@ class Summary:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Print facts and table."""
-        from stepscope.cli.device import check_view, device_text
+        from stepscope.analysis.answer import answer
+        from stepscope.cli.device import check_view
         from stepscope.cli.files import read
-        from stepscope.cli.show import facts, headline, print_title, show_facts, show_findings
-        from stepscope.cli.tables import (
-            Grouping,
-            check_sort_by,
-            check_table_file,
-            modules_text,
-            table_text,
+        from stepscope.cli.show import (
+            answer_facts,
+            facts,
+            headline,
+            print_title,
+            show_answer,
+            show_facts,
         )
+        from stepscope.cli.tables import check_sort_by, check_table_file
 
         check_sort_by(args.sort_by)
         check_table_file(args.save)
         if args.device is not None:
             check_view(args.device)
         trace = read(args.trace)
-        if args.device is not None:
-            table = device_text(trace, args.device, args.row_limit, args.save)
-        elif args.modules is not None:
-            depth = None if args.modules < 0 else args.modules
-            table = modules_text(trace, depth, args.row_limit, args.save)
-        else:
-            grouping = Grouping(
-                by_shape=args.group_by_shape,
-                by_stack=args.group_by_stack,
-                by_overload=args.group_by_overload,
-                flops=args.flops,
-            )
-            table = table_text(trace, args.sort_by, args.row_limit, grouping, args.save)
-        print_title(f"{args.trace}: {headline(trace)}")
-        show_facts(list(facts(trace)))
-        if args.findings != 0:
-            show_findings(trace, args.findings, ": --findings all")
+        found = answer(trace)
         if args.save_findings:
-            _save_findings(trace, args.save_findings)
+            _save_findings(found, args.save_findings)
+        if args.json:
+            print(json.dumps(found.to_json(), indent=2), flush=True)
+            return 0
+        table = _table(trace, found, args)
+        print_title(f"{args.trace}: {found.verdict}")
+        show_facts([*answer_facts(found), ("recorded", headline(trace)), *facts(trace)])
+        show_answer(found, args.findings, ": --findings all")
         print(f"\n{table or 'There is nothing to summarize.'}".rstrip("\n"), flush=True)
         return 0
 
 
-def _save_findings(trace: Trace, path: str) -> None:
-    from stepscope.analysis.findings import find_problems
+def _table(trace: Trace, found: Answer, args: argparse.Namespace) -> str:
+    from stepscope.cli.device import device_text
+    from stepscope.cli.tables import Grouping, modules_text, step_table_text, table_text
 
-    found = [finding.to_json() for finding in find_problems(trace)]
+    if args.device is not None:
+        return device_text(trace, args.device, args.row_limit, args.save)
+    if args.modules is not None:
+        depth = None if args.modules < 0 else args.modules
+        return modules_text(trace, depth, args.row_limit, args.save)
+    grouping = Grouping(
+        by_shape=args.group_by_shape,
+        by_stack=args.group_by_stack,
+        by_overload=args.group_by_overload,
+        flops=args.flops,
+    )
+    if args.torch_table or args.save is not None or grouping != Grouping():
+        return table_text(trace, args.sort_by, args.row_limit, grouping, args.save)
+    return step_table_text(trace, found, args.sort_by, args.row_limit)
+
+
+def _save_findings(answered: Answer, path: str) -> None:
+    found = [finding.to_json() for finding in answered.findings]
     try:
         Path(path).write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     except OSError as error:

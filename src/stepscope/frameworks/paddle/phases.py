@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
-from stepscope.record.patching import Patches
+from stepscope.record.patching import Patches, family
 from stepscope.record.phase_ranges import (
     BACKWARD,
     BACKWARD_NAME,
@@ -28,7 +28,7 @@ from stepscope.record.phase_ranges import (
 from stepscope.trace.event_types import TracerEventType, event_type_fragment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     _Function = Callable[..., Any]
 
@@ -66,33 +66,17 @@ def _patch(holds_slot: Callable[[], bool], patches: Patches) -> None:
 
 
 def _patch_optimizers(patches: Patches, base: Any, paddle_marks: Callable[[], bool]) -> None:
-    """Wrap ``step`` where it is defined, also in classes of the user's and those to come."""
+    """Wrap what steps where it is defined, also in classes of the user's and those to come."""
     ranged = Outermost(OPTIMIZATION_NAME, OPTIMIZATION, paddle_marks)
 
     def wrap(optimizer: Any) -> None:
-        if "step" in vars(optimizer):
-            patches.wrap(optimizer, "step", ranged)
+        for name in ("step", "minimize"):  # Model.fit calls the second
+            if name in vars(optimizer):
+                patches.wrap(optimizer, name, ranged)
 
-    for optimizer in _family(base):
+    for optimizer in family(base):
         wrap(optimizer)
-    plain = base.__init_subclass__
-
-    def init_subclass(cls: Any, /, **kwargs: Any) -> None:
-        plain(**kwargs)
-        wrap(cls)
-
-    patches.replace(base, "__init_subclass__", classmethod(init_subclass))
-
-
-def _family(base: type) -> Iterator[type]:
-    """Yield a class and all that descend from it, each once."""
-    seen, waiting = set(), [base]
-    while waiting:
-        each = waiting.pop()
-        if each not in seen:
-            seen.add(each)
-            waiting += each.__subclasses__()
-            yield each
+    patches.on_subclass(base, wrap)
 
 
 # --- the user's own paddle.profiler.RecordEvent ---

@@ -1,4 +1,4 @@
-"""The Python program itself: its calls, garbage collections, annotations and child processes."""
+"""The Python program itself: calls, samples, collections, annotations, requests, children."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.python.annotations import Annotations
     from stepscope.frameworks.python.calls import PythonCalls
     from stepscope.frameworks.python.gc_pauses import GcPauses
+    from stepscope.frameworks.python.requests import Requests
+    from stepscope.frameworks.python.sampler import Sampler
     from stepscope.frameworks.python.workers import ChildProcesses
 
-    return Annotations, PythonCalls, GcPauses, ChildProcesses
+    return Annotations, PythonCalls, GcPauses, Requests, Sampler, ChildProcesses

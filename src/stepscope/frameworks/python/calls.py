@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
-import site
-import sys
-import sysconfig
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope import _native
+from stepscope.frameworks.python.paths import set_paths
 from stepscope.notices import notify
 from stepscope.record.options import Option, StackMode
 from stepscope.record.source import Source, Stage
@@ -30,7 +27,6 @@ STACKS = Option(
 )
 
 _CALIBRATION_ROUNDS = 2_000
-_OWN_FOLDER = str(Path(__file__).parents[2]) + os.sep
 
 
 class PythonCalls(Source):
@@ -59,9 +55,7 @@ class PythonCalls(Source):
     def prepare(self) -> None:
         """Find the prefixes of file names to strip."""
         _set_up_once()
-        prefixes = _path_prefixes()
-        self.code_folders = tuple(prefix for prefix in prefixes if "site-packages" not in prefix)
-        _native.set_paths(prefixes, _OWN_FOLDER, sysconfig.get_path("stdlib") + os.sep)
+        self.code_folders = set_paths()
 
     def start(self) -> None:
         """Begin to note stacks, and to record calls where nothing is in the way."""
@@ -110,13 +104,6 @@ class PythonCalls(Source):
         if self._mode in (StackMode.NONE, StackMode.OPERATORS) or self._obstacle:
             return 0.0
         return 0.0 if _native.recording() else _calibrated_ns(self._mode)
-
-
-def _path_prefixes() -> list[str]:
-    """Return the folders that modules are imported from: a file in one is named from there on."""
-    folders = [*site.getsitepackages(), *sys.path, site.getuserbase(), site.getusersitepackages()]
-    paths = {str(Path(folder).absolute()) for folder in folders}
-    return [path + os.sep for path in paths if path != os.sep]
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.report.overview import metadata_of, overview_of, source_of
 from stepscope.report.sections.events import origin_of
+from stepscope.report.steady import opening, steady_steps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,3 +83,8 @@ def _add_steps(trace: Trace, payload: Payload) -> None:
     payload.add_column("steps.is_slow", slow_steps(worth_ns, rows.is_whole))
     for part in Part:
         payload.add_column(f"steps.{part.name.lower()}", rows.parts_ns[:, part])
+    payload.add_column("steps.is_steady", steady_steps(trace))
+    first = opening(trace)
+    if first is not None:
+        shown = {"from": first[0] - origin_of(trace), "to": first[1] - origin_of(trace)}
+        payload.add_value("timeline.opening", shown)

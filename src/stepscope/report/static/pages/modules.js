@@ -8,6 +8,12 @@ export const page = {
   id: "modules",
   title: "Modules",
   available: (data) => hasRows(data, "modules"),
+  missing: {
+    shows: "which layer of the model takes the time, the memory and the operations, in both passes",
+    why: "Calls of modules were not recorded.",
+    option: "--modules",
+    argument: "with_modules=True",
+  },
   show(root, data, state, app) {
     const rows = { ...rowsOf(data, "modules"), depth: data.column("modules.depth") };
     const table = new Table({

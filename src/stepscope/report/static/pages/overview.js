@@ -31,7 +31,7 @@ export const page = {
         whereTimeGoes(data),
         devices(data),
         top("Operators by self time", "operators", data, app),
-        top("Kernels", "kernels", data, app),
+        top("Kernels by time", "kernels", data, app),
         memory(data, app),
         about(data),
       ),
@@ -158,7 +158,8 @@ function top(title, page, data, app) {
       h("td", null, `${number(row.count)} ×`),
     ),
   );
-  return card(title, "", h("table", { class: "plain top" }, h("tbody", null, ...lines)));
+  const of = page === "operators" ? `the self time of all calls in the ${told.in_steps ? "steady steps" : "whole run"}` : "the time of all device work";
+  return card(title, "", h("table", { class: "plain top" }, h("tbody", null, ...lines)), h("p", { class: "quiet" }, `Shares are of ${of}: ${time(whole)}.`));
 }
 
 /** @param {Data} data @param {App} app */

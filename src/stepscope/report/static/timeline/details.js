@@ -28,7 +28,7 @@ export function hints(legend) {
     ["[ / ]", "step before / after"],
     ["M", "sum the selected slice or the view"],
     ["N / Shift + N", "next / previous hit"],
-    ["Esc", "select nothing"],
+    ["Esc", "end the search, select nothing"],
   ];
   const colours = legend.map(([word, colour]) => {
     const swatch = h("span", { class: "timeline-swatch", style: `background: ${colour}` });

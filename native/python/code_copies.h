@@ -1,0 +1,70 @@
+// Copies of code objects, made without the GIL when a frame of theirs is first seen.
+//
+// An address may be used again by another code object. While copies are kept, the type's destructor
+// counts what it destroys, so that a copy is known to be of the code that is there now.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sampler/memory_reader.h"
+
+namespace stepscope {
+
+struct CodeCopy {
+  std::string file;
+  std::string function;
+  int first_line = 0;
+  int first_traceable = 0;  // in bytes; before it, the frame is not yet that of the function
+  int bytes = 0;            // of instructions
+  std::vector<uint8_t> line_table;
+  int frame_bytes = 0;              // that a frame of it takes
+  std::vector<uint8_t> operations;  // what each unit of the instructions does
+
+  uint8_t operation_at(int instruction) const {
+    const auto unit = static_cast<size_t>(instruction) / 2;
+    return instruction >= 0 && unit < operations.size() ? operations[unit] : 0;
+  }
+};
+
+class CodeCopies {
+ public:
+  // Needs the GIL, as its end does.
+  explicit CodeCopies(const MemoryReader& memory);
+  ~CodeCopies();
+  CodeCopies(const CodeCopies&) = delete;
+  CodeCopies& operator=(const CodeCopies&) = delete;
+
+  // The number of the code object at an address; nothing when there is none.
+  std::optional<uint32_t> number_of(Address code);
+  const CodeCopy& operator[](uint32_t number) const { return copies_[number]; }
+
+  size_t bytes() const { return bytes_; }
+
+  // A forked child has the parent's hook, and nobody who uses it. Needs the GIL.
+  static void forget_after_fork();
+
+ private:
+  struct Known {
+    uint32_t number = 0;
+    uint32_t destroyed = 0;  // what was counted when the copy was made
+  };
+
+  std::optional<CodeCopy> copy(Address code) const;
+  std::optional<std::string> text(Address object) const;
+  uint32_t enter(CodeCopy&& copy);
+
+  const MemoryReader& memory_;
+  std::unordered_map<Address, Known> known_;
+  std::unordered_map<std::string, uint32_t> by_content_;
+  std::vector<CodeCopy> copies_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace stepscope

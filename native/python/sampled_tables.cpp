@@ -1,0 +1,211 @@
+// The sampler for Python, and what it has found as columns.
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "python/code_names.h"
+#include "python/columns.h"
+#include "python/module.h"
+#include "python/sampler.h"
+#include "python/stack_rows.h"
+#include "python/text.h"
+#include "sampler/line_table.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+// ---- stacks
+
+// A row for each stack that was sampled, with the names that a reader sees.
+class NamedStacks {
+ public:
+  // `native_text` says in Python what native code an instruction runs; what it does not know gets
+  // no frame.
+  NamedStacks(const Sampler& sampler, const nb::callable& native_text)
+      : sampler_(sampler), nodes_(sampler.stacks().nodes()), native_text_(native_text) {
+    row_of.resize(nodes_.size(), 0);
+    std::vector<bool> hidden(nodes_.size(), false);
+    for (uint32_t i = 1; i < nodes_.size(); ++i) {
+      const StackNodes::Node& node = nodes_[i];
+      const uint32_t callers = row_of[node.parent];
+      if (node.code == StackNodes::kLeftOut) {
+        row_of[i] = rows.add(callers, "<frames that are left out>");
+      } else if (node.code == StackNodes::kNativeCall) {
+        row_of[i] = hidden[node.parent] ? callers : with_native(callers, node);
+      } else {
+        const std::string& file = sampler_.codes()[node.code].file;
+        hidden[i] = is_hidden(file, hidden[node.parent]);
+        const uint32_t shown_callers = is_launcher(file) ? 0 : callers;
+        row_of[i] = hidden[i] ? shown_callers : rows.add(shown_callers, name_of(node));
+      }
+    }
+  }
+
+  std::vector<uint32_t> row_of;
+  StackRows rows;
+
+ private:
+  std::string name_of(const StackNodes::Node& node) const {
+    const CodeCopy& code = sampler_.codes()[node.code];
+    const int line = source_of(code.line_table, code.first_line, node.instruction).line;
+    return place_name(code.file, line > 0 ? line : code.first_line, code.function);
+  }
+
+  uint32_t with_native(uint32_t callers, const StackNodes::Node& node) {
+    const uint32_t number = nodes_[node.parent].code;
+    const auto [known, is_new] = native_.try_emplace({number, node.instruction});
+    if (is_new) {
+      const CodeCopy& code = sampler_.codes()[number];
+      const SourceRange at = source_of(code.line_table, code.first_line, node.instruction);
+      const int operation = code.operation_at(node.instruction);
+      known->second = nb::cast<std::string>(
+          native_text_(operation, to_str(code.file),
+                       nb::make_tuple(at.line, at.end_line, at.column, at.end_column)));
+    }
+    return known->second.empty() ? callers : rows.add(callers, known->second);
+  }
+
+  const Sampler& sampler_;
+  const std::vector<StackNodes::Node>& nodes_;
+  const nb::callable& native_text_;
+  std::map<std::pair<uint32_t, int32_t>, std::string> native_;  // by code and instruction
+};
+
+nb::dict stack_columns(StackRows&& rows) {
+  nb::dict columns;
+  nb::list texts;
+  for (const std::string& text : rows.texts) texts.append(to_str(text));
+  columns["parent"] = to_column(std::move(rows.parent));
+  columns["frame"] = to_column(std::move(rows.frame));
+  columns["texts"] = texts;
+  return columns;
+}
+
+// ---- the object
+
+// A forked child has the parent's object without its thread: nothing of it can be used there, not
+// even its end.
+class PythonSampler {
+ public:
+  PythonSampler(int64_t interval_ns, double budget, size_t limit_bytes, bool keep_newest,
+                const std::string& way, const std::vector<uint8_t>& operations) {
+    SamplerOptions options;
+    options.interval_ns = interval_ns;
+    options.budget = budget;
+    options.limit_bytes = limit_bytes;
+    options.keep_newest = keep_newest;
+    options.way = way == "readv"  ? MemoryReader::Way::kVmReadv
+                  : way == "file" ? MemoryReader::Way::kProcMemory
+                                  : MemoryReader::best_way();
+    for (size_t i = 0; i < std::min(operations.size(), options.operations.size()); ++i) {
+      options.operations[i] = static_cast<Operation>(operations[i]);
+    }
+    way_ = options.way;
+    sampler_ = std::make_unique<Sampler>(std::move(options));
+  }
+
+  ~PythonSampler() {
+    if (!is_mine()) [[maybe_unused]]
+      auto* const left = sampler_.release();
+  }
+
+  // Empty when it runs, else why it does not.
+  std::string start() {
+    if (!MemoryReader::works(way_)) {
+      return "the kernel lets no process read its own memory (process_vm_readv, /proc/self/mem)";
+    }
+    if (!sampler_->reads_truly()) return "this release of Python keeps its frames in another way";
+    return sampler_->start() ? "" : "the system gives no further thread";
+  }
+
+  void stop() {
+    if (is_mine()) sampler_->stop();
+  }
+
+  // Once; nothing in a forked child.
+  nb::dict collect(const nb::callable& native_text) {
+    nb::dict all;
+    if (!is_mine()) return all;
+    const std::vector<Sample> samples = sampler_->take_samples();
+    NamedStacks stacks(*sampler_, native_text);
+    Table<Sample> table(samples);
+    table.column<int64_t>("time_ns", [](const Sample& each) { return each.time_ns; });
+    table.column<int64_t>("duration_ns", [](const Sample& each) { return each.duration_ns; });
+    table.column<uint32_t>("track", [](const Sample& each) { return each.thread; });
+    table.column<uint32_t>("stack", [&](const Sample& each) { return stacks.row_of[each.stack]; });
+    table.column<uint8_t>("state", [](const Sample& each) { return each.state; });
+    table.column<uint8_t>("wait", [](const Sample& each) { return each.wait; });
+    all["samples"] = table.columns;
+    all["stacks"] = stack_columns(std::move(stacks.rows));
+    all["threads"] = threads();
+    all["resident"] = resident();
+    all["counts"] = counts();
+    return all;
+  }
+
+ private:
+  nb::list threads() const {
+    nb::list all;
+    for (const SeenThread& each : sampler_->threads()) {
+      all.append(nb::make_tuple(static_cast<int>(each.native_id), to_str(each.name)));
+    }
+    return all;
+  }
+
+  nb::tuple resident() const {
+    std::vector<int64_t> time_ns;
+    std::vector<int64_t> bytes;
+    for (const ResidentMemory& each : sampler_->resident()) {
+      time_ns.push_back(each.time_ns);
+      bytes.push_back(each.bytes);
+    }
+    return nb::make_tuple(to_column(std::move(time_ns)), to_column(std::move(bytes)));
+  }
+
+  nb::dict counts() const {
+    const Sampler::Counts& found = sampler_->counts();
+    nb::dict all;
+    all["looks"] = found.looks;
+    all["torn"] = found.torn;
+    all["passes"] = found.passes;
+    all["cpu_ns"] = found.cpu_ns;
+    all["wall_ns"] = found.wall_ns;
+    all["lost"] = sampler_->lost();
+    all["sees_waits"] = sampler_->sees_waits();
+    all["one_by_one"] = way_ == MemoryReader::Way::kProcMemory;
+    return all;
+  }
+
+  bool is_mine() const { return getpid() == pid_; }
+
+  std::unique_ptr<Sampler> sampler_;
+  MemoryReader::Way way_;
+  pid_t pid_ = getpid();
+};
+
+}  // namespace
+
+void bind_sampler(nb::module_& m) {
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, &CodeCopies::forget_after_fork);
+  nb::class_<PythonSampler>(m, "Sampler")
+      .def(nb::init<int64_t, double, size_t, bool, const std::string&,
+                    const std::vector<uint8_t>&>(),
+           nb::arg("interval_ns"), nb::arg("budget"), nb::arg("limit_bytes"),
+           nb::arg("keep_newest"), nb::arg("way"), nb::arg("operations"))
+      .def("start", &PythonSampler::start)
+      .def("stop", &PythonSampler::stop)
+      .def("collect", &PythonSampler::collect, nb::arg("native_text"));
+}
+
+}  // namespace stepscope

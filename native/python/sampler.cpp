@@ -1,0 +1,347 @@
+#include "python/sampler.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <utility>
+
+#include "core/clock.h"
+#include "python/frames.h"
+
+namespace stepscope {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr int64_t kOthersEveryNs = 100 * kMs;
+constexpr int64_t kResidentEveryNs = 50 * kMs;
+constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
+constexpr size_t kMostFiles = 256;
+constexpr size_t kMostResident = size_t{1} << 20;  // 14 hours
+
+int64_t own_cpu_ns() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
+}
+
+// Ask for a short turn as soon as it is due, rather than a long one later: where all cores are
+// busy, we would else be late by some ms. Kernels before 6.12 do not know of it, and it needs no
+// right.
+void ask_for_short_turns() {
+  struct {
+    uint32_t size;
+    uint32_t policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns;
+    uint64_t deadline_ns;
+    uint64_t period_ns;
+  } wanted{sizeof wanted, SCHED_OTHER, 0, 0, 0, 100'000, 0, 0};
+  wanted.nice = getpriority(PRIO_PROCESS, 0);
+  syscall(SYS_sched_setattr, 0, &wanted, 0);
+}
+
+}  // namespace
+
+Sampler::Sampler(SamplerOptions options)
+    : options_(std::move(options)),
+      memory_(options_.way),
+      codes_(memory_),
+      reader_(memory_, codes_),
+      list_(memory_),
+      pace_(options_.interval_ns, options_.budget),
+      samples_(options_.limit_bytes, options_.keep_newest) {}
+
+Sampler::~Sampler() { stop(); }
+
+bool Sampler::reads_truly() {
+  if (!kLayout.is_known) return false;
+  memory_.open();
+  PyThreadState* const mine = PyThreadState_Get();
+  std::vector<ThreadPlaces> all;
+  ThreadList(memory_).find_new(all);
+  const auto found = std::find_if(all.begin(), all.end(), [&](const ThreadPlaces& each) {
+    return each.thread == reinterpret_cast<Address>(mine);
+  });
+  if (found == all.end()) return false;
+  if (reader_.read(*found, part_) != StackReader::Outcome::kRead || !part_.holds_gil) return false;
+  std::vector<Frame> expected = frames_of(mine);
+  std::erase_if(expected, [](const Frame& frame) { return !frame.code; });
+  return std::equal(part_.frames.begin(), part_.frames.end(), expected.begin(), expected.end(),
+                    [&](const FrameAt& read, const Frame& frame) {
+                      const auto code = codes_.number_of(reinterpret_cast<Address>(frame.code));
+                      return code == read.code && frame.instruction == read.instruction;
+                    });
+}
+
+// ---- the thread
+
+bool Sampler::start() {
+  memory_.close();
+  // Signals are for the program's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t about;
+  pthread_attr_init(&about);
+  pthread_attr_setstacksize(&about, kStackBytes);
+  is_started_ = pthread_create(&thread_, &about, &Sampler::run, this) == 0;
+  pthread_attr_destroy(&about);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return is_started_;
+}
+
+void Sampler::stop() {
+  if (!std::exchange(is_started_, false)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  wake_.notify_one();
+  pthread_join(thread_, nullptr);
+}
+
+void* Sampler::run(void* self) {
+  pthread_setname_np(pthread_self(), "stepscope");
+  static_cast<Sampler*>(self)->loop();
+  return nullptr;
+}
+
+void Sampler::loop() {
+  own_thread_ = static_cast<pid_t>(syscall(SYS_gettid));
+  ask_for_short_turns();
+  may_keep_files_ = leave_shared_files();
+  memory_.open();
+  clock_is_fine_ = cpu_clock_is_fine();
+  sees_waits_ = syscalls_are_shown();
+  const int64_t start_ns = Clock::now_ns();
+  int64_t cpu_ns = own_cpu_ns();
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    lock.unlock();
+    const auto begin = std::chrono::steady_clock::now();
+    look_at_all();
+    const int64_t used_ns = own_cpu_ns() - cpu_ns;
+    cpu_ns += used_ns;
+    const int64_t pause_ns = pace_.next_ns(used_ns);
+    lock.lock();
+    wake_.wait_until(lock, begin + std::chrono::nanoseconds(pause_ns),
+                     [&] { return is_stopping_; });
+  }
+  lock.unlock();
+  const int64_t end_ns = Clock::now_ns();
+  for (auto& [thread, watched] : watched_) extend(watched, end_ns);
+  look_at_others(end_ns);
+  watched_.clear();  // its files are this thread's
+  memory_.close();
+  counts_.cpu_ns = own_cpu_ns();
+  counts_.wall_ns = end_ns - start_ns;
+}
+
+void Sampler::look_at_all() {
+  ++counts_.passes;
+  const int64_t now_ns = Clock::now_ns();
+  found_.clear();
+  list_.find_new(found_);
+  for (const ThreadPlaces& places : found_) {
+    const auto [watched, is_new] = watched_.try_emplace(places.native_id);
+    if (is_new) watched->second.seen = number_of(places.native_id);
+    watched->second.places.push_back(places);
+  }
+  for (auto each = watched_.begin(); each != watched_.end();) {
+    each = look_at(each->first, each->second) ? std::next(each) : watched_.erase(each);
+  }
+  if (now_ns >= others_due_ns_) {
+    look_at_others(now_ns);
+    others_due_ns_ = now_ns + kOthersEveryNs;
+  }
+  if (now_ns >= resident_due_ns_ && resident_.size() < kMostResident) {
+    resident_.push_back({now_ns, resident_bytes()});
+    resident_due_ns_ = now_ns + kResidentEveryNs;
+  }
+  samples_.set_other_bytes(stacks_.bytes() + codes_.bytes());
+}
+
+// ---- one thread
+
+// False when it is no longer one of Python's.
+bool Sampler::look_at(pid_t thread, Watched& watched) {
+  const int64_t now_ns = Clock::now_ns();
+  const auto before_ns = cpu_ns_of(thread);
+  if (!before_ns) {
+    extend(watched, now_ns);
+    for (const ThreadPlaces& each : watched.places) list_.forget(each, true);
+    return false;
+  }
+  const bool has_run = *before_ns != watched.cpu_ns;
+  if (!has_run && clock_is_fine_ && !is_running(watched.state)) {
+    extend(watched, now_ns);
+    return true;
+  }
+  ++counts_.looks;
+  if (!read_stack(watched)) {
+    extend(watched, now_ns);
+    if (watched.places.empty()) return false;
+    ++counts_.torn;
+    return true;
+  }
+  const int64_t after_ns = cpu_ns_of(thread).value_or(*before_ns);
+  const int64_t passed_ns = watched.cpu_ns < 0 ? 0 : now_ns - watched.time_ns;
+  if (watched.cpu_ns >= 0) {
+    const int64_t stood_for_ns = is_running(watched.state) ? passed_ns : 0;
+    watched.owed_ns += after_ns - watched.cpu_ns - stood_for_ns;
+    watched.owed_ns = std::clamp(watched.owed_ns, -2 * passed_ns, 2 * passed_ns);
+  }
+  const State state = state_of(thread, watched, after_ns > *before_ns);
+  watched.cpu_ns = after_ns;
+  extend(watched, now_ns);
+  keep(watched, state, now_ns);
+  return true;
+}
+
+// Into frames_, the outermost first, with what the innermost does.
+bool Sampler::read_stack(Watched& watched) {
+  frames_.clear();
+  operation_ = Operation::kOther;
+  holds_gil_ = moves_ = false;
+  for (size_t i = watched.places.size(); i-- > 0;) {
+    switch (reader_.read(watched.places[i], part_)) {
+      case StackReader::Outcome::kTorn:
+        return false;
+      case StackReader::Outcome::kGone:
+        list_.forget(watched.places[i], false);
+        watched.places.erase(watched.places.begin() + static_cast<ptrdiff_t>(i));
+        continue;
+      case StackReader::Outcome::kRead:
+        break;
+    }
+    holds_gil_ |= part_.holds_gil;
+    moves_ |= part_.moves;
+    if (frames_.empty() && !part_.frames.empty()) operation_ = options_.operations[part_.operation];
+    frames_.insert(frames_.end(), part_.frames.begin(), part_.frames.end());
+  }
+  std::reverse(frames_.begin(), frames_.end());
+  return !watched.places.empty();
+}
+
+// ---- what it does
+
+// Of a thread that runs. Between two Python functions, it does not matter at what the outer stands.
+SampleState Sampler::running_state() const {
+  if (frames_.empty()) return SampleState::kNative;
+  if (moves_) return SampleState::kPython;
+  if (holds_gil_) {
+    return operation_ == Operation::kCall ? SampleState::kNative : SampleState::kPython;
+  }
+  // Where the interpreter gives the GIL to others now and then, it waits for it.
+  return operation_ == Operation::kOther ? SampleState::kGil : SampleState::kNative;
+}
+
+// By what the kernel says now. A thread that could run and does not may have lost its core to us:
+// then it is called running as far as it has used CPU time that no sample stands for.
+Sampler::State Sampler::state_of(pid_t thread, Watched& watched, bool advances) {
+  if (advances) return {running_state()};
+  const bool may_keep = may_keep_files_ && watched_.size() < kMostFiles;
+  const KernelView view = watched.syscall.read(thread, may_keep);
+  switch (view.is) {
+    case KernelView::Is::kRunnable:
+      return {watched.owed_ns > 0 ? running_state() : SampleState::kReady};
+    case KernelView::Is::kUnknown:
+      // All that is known is whether it has run since the last look.
+      return {watched.owed_ns > 0 ? running_state() : SampleState::kBlocked};
+    case KernelView::Is::kWaiting:
+      break;
+  }
+  const Address futex = futex_of(view.call);
+  for (const ThreadPlaces& each : watched.places) {
+    if (each.gil && futex >= each.gil && futex < each.gil + kLayout.gil_size) {
+      return {SampleState::kGil};
+    }
+  }
+  return {SampleState::kBlocked, wait_reason(view.call, memory_)};
+}
+
+// Whether the innermost frame is in a function that is not Python's.
+bool Sampler::is_in_native(SampleState state) const {
+  if (frames_.empty() || moves_) return false;
+  switch (state) {
+    case SampleState::kNative:
+    case SampleState::kBlocked:
+      return operation_ != Operation::kOther;
+    case SampleState::kReady:
+      return operation_ == Operation::kCall || (operation_ == Operation::kOperator && !holds_gil_);
+    default:
+      return false;
+  }
+}
+
+// ---- what is kept
+
+void Sampler::extend(Watched& watched, int64_t now_ns) {
+  if (Sample* const last = samples_.at(watched.sample)) {
+    last->duration_ns = now_ns - last->time_ns;
+  }
+}
+
+void Sampler::keep(Watched& watched, const State& state, int64_t now_ns) {
+  watched.state = state.state;
+  watched.time_ns = now_ns;
+  const size_t limit = options_.limit_bytes;
+  if (limit && stacks_.bytes() + codes_.bytes() > limit / 2) {
+    watched.sample = SampleStore::kNowhere;
+    ++lost_stacks_;
+    return;
+  }
+  const bool in_native = is_in_native(state.state);
+  uint32_t stack = node_of(watched);
+  if (in_native) {
+    stack = stacks_.child(stack, StackNodes::kNativeCall, watched.frames.back().instruction);
+  }
+  watched.sample = samples_.add({now_ns, 0, watched.seen, stack, state.state, state.wait});
+}
+
+// The stack's number. Its outer part is mostly that of the last time.
+uint32_t Sampler::node_of(Watched& watched) {
+  const size_t most = std::min(frames_.size(), watched.frames.size());
+  size_t same = 0;
+  while (same < most && frames_[same] == watched.frames[same]) ++same;
+  watched.nodes.resize(frames_.size());
+  uint32_t node = same ? watched.nodes[same - 1] : 0;
+  for (size_t i = same; i < frames_.size(); ++i) {
+    node = stacks_.child(node, frames_[i].code, frames_[i].instruction);
+    watched.nodes[i] = node;
+  }
+  std::swap(watched.frames, frames_);
+  return node;
+}
+
+// ---- all others
+
+void Sampler::look_at_others(int64_t now_ns) {
+  others_.look([&](pid_t thread) { return thread == own_thread_ || watched_.contains(thread); },
+               [&](pid_t thread, int64_t used_ns) {
+                 const int64_t most_ns = now_ns - others_looked_ns_;
+                 const uint32_t number = number_of(thread);
+                 if (seen_[number].name.empty()) seen_[number].name = kernel_name_of(thread);
+                 samples_.add({others_looked_ns_, std::min(used_ns, most_ns), number, 0,
+                               SampleState::kNative, WaitReason::kUnknown});
+               });
+  others_looked_ns_ = now_ns;
+}
+
+uint32_t Sampler::number_of(pid_t thread) {
+  const auto [found, is_new] =
+      seen_number_.try_emplace(thread, static_cast<uint32_t>(seen_.size()));
+  if (is_new) seen_.push_back({thread, {}});
+  return found->second;
+}
+
+}  // namespace stepscope

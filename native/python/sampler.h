@@ -1,0 +1,158 @@
+// A thread that looks at all threads of the process every ms or so: what they run, and what they
+// wait for. It takes no GIL, sends no signals and calls nothing of Python's.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "python/code_copies.h"
+#include "python/stack_reader.h"
+#include "python/thread_list.h"
+#include "sampler/kernel_view.h"
+#include "sampler/memory_reader.h"
+#include "sampler/other_threads.h"
+#include "sampler/pace.h"
+#include "sampler/sample_store.h"
+#include "sampler/stack_nodes.h"
+
+namespace stepscope {
+
+// What an instruction may be busy with.
+enum class Operation : uint8_t {
+  kOther = 0,
+  kCall,     // a function that is not Python's, as long as no frame of one is further in
+  kOperator  // the same, or the interpreter itself: a sum of arrays, or of numbers
+};
+
+struct SamplerOptions {
+  int64_t interval_ns = 1'000'000;
+  double budget = 0.03;      // the share of a core that it may use
+  size_t limit_bytes = 0;    // 0: none
+  bool keep_newest = false;  // what to keep at the limit
+  MemoryReader::Way way = MemoryReader::Way::kVmReadv;
+  std::array<Operation, 256> operations{};  // what kind each instruction is of
+};
+
+struct SeenThread {
+  pid_t native_id = 0;
+  std::string name;  // the kernel's, of one that Python does not know
+};
+
+struct ResidentMemory {
+  int64_t time_ns = 0;
+  int64_t bytes = 0;
+};
+
+class Sampler {
+ public:
+  struct Counts {
+    int64_t looks = 0;    // at one thread each
+    int64_t torn = 0;     // that found a stack which changed while it was read
+    int64_t passes = 0;   // over all threads
+    int64_t cpu_ns = 0;   // of the sampler itself
+    int64_t wall_ns = 0;  // that it ran
+  };
+
+  // Needs the GIL, as its end does.
+  explicit Sampler(SamplerOptions options);
+  ~Sampler();
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
+
+  // Whether the calling thread's own frames are read as the interpreter shows them. Needs the GIL.
+  bool reads_truly();
+
+  // False when there is no thread to be had.
+  bool start();
+  void stop();
+
+  // After stop().
+  std::vector<Sample> take_samples() { return samples_.take(); }
+  const StackNodes& stacks() const { return stacks_; }
+  const CodeCopies& codes() const { return codes_; }
+  const std::vector<SeenThread>& threads() const { return seen_; }
+  const std::vector<ResidentMemory>& resident() const { return resident_; }
+  const Counts& counts() const { return counts_; }
+  int64_t lost() const { return samples_.lost() + lost_stacks_; }
+  bool sees_waits() const { return sees_waits_; }
+
+ private:
+  // A thread of the system's, with the interpreters' structures for it: several when one
+  // interpreter runs another.
+  struct Watched {
+    std::vector<ThreadPlaces> places;
+    uint32_t seen = 0;  // its number among those that were ever seen
+    int64_t cpu_ns = -1;
+    int64_t time_ns = 0;
+    int64_t owed_ns = 0;  // CPU time that it used, and that no sample stands for yet
+    int64_t sample = SampleStore::kNowhere;
+    SampleState state = SampleState::kNative;
+    std::vector<FrameAt> frames;  // of the last sample, the outermost first
+    std::vector<uint32_t> nodes;  // its stack, frame by frame
+    SyscallFile syscall;
+  };
+  struct State {
+    SampleState state = SampleState::kNative;
+    WaitReason wait = WaitReason::kUnknown;
+  };
+
+  static void* run(void* self);
+  void loop();
+  void look_at_all();
+  bool look_at(pid_t thread, Watched& watched);
+  bool read_stack(Watched& watched);
+  SampleState running_state() const;
+  bool is_in_native(SampleState state) const;
+  State state_of(pid_t thread, Watched& watched, bool advances);
+  void keep(Watched& watched, const State& state, int64_t now_ns);
+  uint32_t node_of(Watched& watched);
+  void extend(Watched& watched, int64_t now_ns);
+  void look_at_others(int64_t now_ns);
+  uint32_t number_of(pid_t thread);
+
+  const SamplerOptions options_;
+  MemoryReader memory_;
+  CodeCopies codes_;
+  StackReader reader_;
+  ThreadList list_;
+  Pace pace_;
+  SampleStore samples_;
+  StackNodes stacks_;
+  OtherThreads others_;
+  std::unordered_map<pid_t, Watched> watched_;
+  std::vector<SeenThread> seen_;
+  std::unordered_map<pid_t, uint32_t> seen_number_;
+  std::vector<ResidentMemory> resident_;
+  Counts counts_;
+  int64_t lost_stacks_ = 0;
+  int64_t others_due_ns_ = 0;
+  int64_t others_looked_ns_ = 0;
+  int64_t resident_due_ns_ = 0;
+  bool clock_is_fine_ = false;
+  bool sees_waits_ = false;
+  bool may_keep_files_ = false;
+  pid_t own_thread_ = 0;
+
+  // Scratch.
+  std::vector<ThreadPlaces> found_;
+  ReadStack part_;
+  std::vector<FrameAt> frames_;
+  Operation operation_ = Operation::kOther;  // of the innermost frame
+  bool holds_gil_ = false;
+  bool moves_ = false;
+
+  pthread_t thread_{};
+  bool is_started_ = false;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool is_stopping_ = false;
+};
+
+}  // namespace stepscope

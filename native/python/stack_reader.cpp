@@ -1,0 +1,237 @@
+#include "python/stack_reader.h"
+
+#include <algorithm>
+
+#include "sampler/stack_nodes.h"
+
+namespace stepscope {
+namespace {
+
+constexpr int kRounds = 4;
+constexpr int kUnitBytes = 2;                       // of instructions
+constexpr size_t kChunkHead = 2 * sizeof(Address);  // the chunk before, and its size
+constexpr size_t kMostChunkBytes = size_t{1} << 20;
+constexpr size_t kMostChunks = size_t{1} << 16;
+constexpr size_t kFirstChunkBytes = 4096;  // more than enough for its outer frames
+constexpr size_t kSpareBytes = 1024;       // the stack may have grown
+constexpr size_t kMostElsewhere = 48;
+
+// No more than there is: what lies behind a chunk may be nothing.
+size_t chunk_bytes_to_read(Address chunk, Address top, Address limit) {
+  if (top < chunk || limit < top || limit - chunk > kMostChunkBytes) return kChunkHead;
+  return std::min(limit - chunk, top - chunk + kSpareBytes);
+}
+
+}  // namespace
+
+StackReader::Outcome StackReader::read(ThreadPlaces& places, ReadStack& stack) {
+  for (int round = 0; round < kRounds; ++round) {
+    Head head;
+    const Fetched fetched = fetch(places, head);
+    if (fetched == Fetched::kGone) return Outcome::kGone;
+    if (fetched == Fetched::kAgain || !walk(head.frame, stack)) continue;
+    places.elsewhere = single_;
+    if (is_cut_) add_outer_frames(places, stack.frames);
+    stack.holds_gil = !places.gil || (head.taken == 1 && head.holder == places.thread);
+    stack.moves = head.frame != head.frame_later;
+    return Outcome::kRead;
+  }
+  return Outcome::kTorn;
+}
+
+// ---- fetching
+
+StackReader::Fetched StackReader::fetch(ThreadPlaces& places, Head& head) {
+  const bool has_behind = !kLayout.frame_is_behind || places.behind != 0;
+  const bool has_chunk = has_behind && places.chunk != 0;
+  const Address behind = kLayout.frame_is_behind ? places.behind + kLayout.frame_behind
+                                                 : places.thread + kLayout.thread_frame;
+  pieces_.clear();
+  regions_.clear();
+  single_.clear();
+  outer_chunk_ = 0;
+  size_t size = 0;
+  const auto want = [&](Address begin, size_t bytes) {
+    pieces_.push_back(piece(begin, bytes));
+    size += bytes;
+    return size - bytes;
+  };
+  want(places.thread, kLayout.thread_size);
+  const size_t holder_bytes = kLayout.gil_taken + sizeof(int) - kLayout.gil_holder;
+  const size_t at_gil = places.gil ? want(places.gil + kLayout.gil_holder, holder_bytes) : 0;
+  const size_t at_frame = has_behind ? want(behind, sizeof(Address)) : 0;
+  const size_t before_chunk = size;
+  if (has_chunk) regions_.push_back({places.chunk, places.chunk_used, size});
+  if (has_chunk) want(places.chunk, places.chunk_used);
+  const size_t at_later = has_chunk ? want(behind, sizeof(Address)) : at_frame;
+  const size_t with_chunk = size;
+  for (const Address frame : has_chunk ? places.elsewhere : std::vector<Address>()) {
+    regions_.push_back({frame, kLayout.frame_size, size});
+    want(frame, kLayout.frame_size);
+  }
+  if (buffer_.size() < size) buffer_.resize(2 * size);
+  buffer_used_ = size;
+  const size_t copied = memory_.read(pieces_, buffer_.data());
+  if (copied < kLayout.thread_size) return Fetched::kGone;
+
+  const Fetched checked = check(places, buffer_.data());
+  if (checked != Fetched::kAll) return checked;
+  if (copied < before_chunk) return Fetched::kAgain;
+  if (places.gil) {
+    head.holder = field<Address>(buffer_.data(), at_gil);
+    head.taken = field<int>(buffer_.data(), at_gil + kLayout.gil_taken - kLayout.gil_holder);
+  }
+  head.frame = field<Address>(buffer_.data(), at_frame);
+  if (has_chunk) {
+    if (copied < with_chunk) return Fetched::kAgain;
+    outer_chunk_ = field<Address>(buffer_.data(), regions_[0].at);
+  }
+  head.frame_later = field<Address>(buffer_.data(), at_later);
+  // Of those that lie elsewhere, some may be gone.
+  std::erase_if(regions_, [&](const Region& each) { return each.at + each.size > copied; });
+  return Fetched::kAll;
+}
+
+// Whether it was all where it was the last time; if not, places says where it is now.
+StackReader::Fetched StackReader::check(ThreadPlaces& places, const char* thread) const {
+  if (field<uint64_t>(thread, kLayout.thread_id) != places.id ||
+      field<Address>(thread, kLayout.thread_interpreter) != places.interpreter ||
+      field<unsigned long>(thread, kLayout.thread_native_id) !=
+          static_cast<unsigned long>(places.native_id)) {
+    return Fetched::kGone;
+  }
+  const auto chunk = field<Address>(thread, kLayout.thread_chunk);
+  const auto top = field<Address>(thread, kLayout.thread_top);
+  const auto limit = field<Address>(thread, kLayout.thread_limit);
+  const auto pointer = field<Address>(thread, kLayout.thread_frame);
+  const bool same = (!kLayout.frame_is_behind || pointer == places.behind) &&
+                    chunk == places.chunk && (!chunk || top - chunk <= places.chunk_used);
+  if (kLayout.frame_is_behind) places.behind = pointer;
+  places.chunk = chunk;
+  places.chunk_used = chunk ? chunk_bytes_to_read(chunk, top, limit) : 0;
+  return same ? Fetched::kAll : Fetched::kAgain;
+}
+
+bool StackReader::add_region(Address begin, size_t size) {
+  if (buffer_.size() < buffer_used_ + size) buffer_.resize(2 * (buffer_used_ + size));
+  if (!memory_.read(begin, buffer_.data() + buffer_used_, size)) return false;
+  regions_.push_back({begin, size, buffer_used_});
+  buffer_used_ += size;
+  return true;
+}
+
+// A deep stack takes several chunks, each of which begins with the address of the one before.
+bool StackReader::add_outer_chunk(Address frame) {
+  const Address chunk = outer_chunk_;
+  if (!chunk || frame < chunk || frame - chunk > kMostChunkBytes) return false;
+  Address head[2];
+  if (!memory_.read(chunk, head, sizeof head)) return false;
+  const size_t size = head[1];
+  if (size > kMostChunkBytes || frame + kLayout.frame_size > chunk + size) return false;
+  if (!add_region(chunk, size)) return false;
+  outer_chunk_ = head[0];
+  return true;
+}
+
+// ---- walking
+
+StackReader::Frame StackReader::frame_in(const char* data) {
+  return {field<Address>(data, kLayout.frame_code) & ~kReferenceTags,
+          field<Address>(data, kLayout.frame_previous),
+          field<Address>(data, kLayout.frame_instruction),
+          field<int8_t>(data, kLayout.frame_owner)};
+}
+
+const char* StackReader::frame_at(Address frame) {
+  // The last piece first: a stack is walked outwards, through one after the other.
+  for (size_t i = regions_.size(); i-- > 0;) {
+    const Region& each = regions_[i];
+    if (frame < each.begin || frame + kLayout.frame_size > each.begin + each.size) continue;
+    if (each.size == kLayout.frame_size && single_.size() < kMostElsewhere)
+      single_.push_back(frame);
+    return buffer_.data() + each.at + (frame - each.begin);
+  }
+  if (!add_outer_chunk(frame)) {
+    if (!add_region(frame, kLayout.frame_size)) return nullptr;
+    if (single_.size() < kMostElsewhere) single_.push_back(frame);
+  }
+  return buffer_.data() + regions_.back().at + (frame - regions_.back().begin);
+}
+
+// The interpreter's own frames, and those of functions that have not begun, are not shown.
+StackReader::Added StackReader::add(const Frame& frame, std::vector<FrameAt>& frames) {
+  if (frame.owner < 0) return Added::kTorn;
+  if (frame.owner >= kLayout.first_own) return Added::kHidden;
+  const auto number = codes_.number_of(frame.code);
+  if (!number) return Added::kTorn;
+  const CodeCopy& code = codes_[*number];
+  const auto at = static_cast<int64_t>(frame.instruction - (frame.code + kLayout.code_size));
+  if (at < -kUnitBytes || at >= code.bytes || at % kUnitBytes) return Added::kTorn;
+  const bool has_begun = frame.owner == kLayout.owner_generator || at >= code.first_traceable;
+  if (!has_begun || code.file.empty()) return Added::kHidden;
+  frames.push_back({*number, static_cast<int32_t>(at)});
+  return Added::kShown;
+}
+
+bool StackReader::walk(Address innermost, ReadStack& stack) {
+  stack.frames.clear();
+  stack.operation = 0;
+  is_cut_ = false;
+  size_t steps = 0;
+  for (Address at = innermost; at; ++steps) {
+    if (stack.frames.size() == kMostFrames || steps > 4 * kMostFrames) {
+      is_cut_ = true;
+      break;
+    }
+    const char* const data = frame_at(at);
+    if (!data) return false;
+    const Frame frame = frame_in(data);
+    const Added added = add(frame, stack.frames);
+    if (added == Added::kTorn || frame.previous == at) return false;
+    if (at == innermost && added == Added::kShown) {
+      const FrameAt& shown = stack.frames.back();
+      stack.operation = codes_[shown.code].operation_at(shown.instruction);
+    }
+    at = frame.previous;
+  }
+  return true;
+}
+
+// ---- the outer end of a deep stack
+
+// A thread's first chunk stays where it is. It is found by going through all others, once.
+Address StackReader::find_first_chunk(ThreadPlaces& places) {
+  if (outer_chunk_ == places.left_out_from) return places.first_chunk;
+  Address chunk = outer_chunk_;
+  for (size_t steps = 0; steps < kMostChunks; ++steps) {
+    Address before = 0;
+    if (!memory_.read(chunk, &before)) return 0;
+    if (!before) break;
+    chunk = before;
+  }
+  places.left_out_from = outer_chunk_;
+  places.first_chunk = chunk;
+  return chunk;
+}
+
+// Frames are linked outwards only; but from the begin of a chunk on, each is as long as its code
+// says.
+void StackReader::add_outer_frames(ThreadPlaces& places, std::vector<FrameAt>& frames) {
+  frames.push_back({StackNodes::kLeftOut, 0});
+  const Address chunk = outer_chunk_ ? find_first_chunk(places) : 0;
+  if (!chunk || !add_region(chunk, kFirstChunkBytes)) return;
+  const Region region = regions_.back();
+  std::vector<FrameAt> outer;
+  Address at = chunk + kLayout.chunk_begin;
+  while (outer.size() < kMostOuterFrames && at + kLayout.frame_size <= chunk + region.size) {
+    const Frame frame = frame_in(buffer_.data() + region.at + (at - chunk));
+    if (frame.owner >= kLayout.first_own || add(frame, outer) == Added::kTorn) break;
+    const auto number = codes_.number_of(frame.code);
+    const int bytes = number ? codes_[*number].frame_bytes : 0;
+    if (bytes <= 0) break;
+    at += static_cast<Address>(bytes);
+  }
+  frames.insert(frames.end(), outer.rbegin(), outer.rend());
+}
+
+}  // namespace stepscope

@@ -1,0 +1,116 @@
+// Reads the Python frames of another thread, without the GIL and while it runs.
+//
+// Nearly all that a stack needs is fetched in one call: the thread's structure, its GIL, the
+// innermost frame's address, and the piece of memory in which the frames lie one behind the other.
+// Where these are is taken from the last time, and checked with what was read; when it has changed,
+// they are read again. Frames of generators lie elsewhere, as do the interpreter's own between a
+// C function and the Python function it calls: those of the last time are fetched along.
+//
+// The innermost frame's address is read before the frames: what it points to was a frame then.
+// Frames that come and go in between are met with values that do not fit; then nothing is returned.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "python/code_copies.h"
+#include "python/sampler_layout.h"
+#include "sampler/memory_reader.h"
+
+namespace stepscope {
+
+struct FrameAt {
+  uint32_t code = 0;
+  int32_t instruction = 0;
+  bool operator==(const FrameAt&) const = default;
+};
+
+// A thread as the interpreter lists it, and what was found the last time.
+struct ThreadPlaces {
+  Address thread = 0;
+  Address interpreter = 0;
+  Address gil = 0;
+  uint64_t id = 0;
+  pid_t native_id = 0;
+
+  Address behind = 0;  // what points to the innermost frame
+  Address chunk = 0;
+  size_t chunk_used = 0;
+  std::vector<Address> elsewhere;  // frames that are not in the chunk
+
+  // Of a deep stack: the first chunk of all, found from the first that was not read.
+  Address left_out_from = 0;
+  Address first_chunk = 0;
+};
+
+struct ReadStack {
+  std::vector<FrameAt> frames;  // the innermost first
+  uint8_t operation = 0;        // at which the innermost stands
+  bool holds_gil = false;
+  bool moves = false;  // another frame was the innermost after the others were read
+};
+
+class StackReader {
+ public:
+  enum class Outcome : uint8_t { kRead, kTorn, kGone };
+
+  // Of a deeper stack, so many inner frames are kept, and so many outer ones.
+  static constexpr size_t kMostFrames = 1024;
+  static constexpr size_t kMostOuterFrames = 32;
+
+  StackReader(const MemoryReader& memory, CodeCopies& codes) : memory_(memory), codes_(codes) {}
+
+  // kGone: the thread is no longer one of Python's.
+  Outcome read(ThreadPlaces& places, ReadStack& stack);
+
+ private:
+  struct Region {
+    Address begin = 0;
+    size_t size = 0;
+    size_t at = 0;  // in buffer_
+  };
+
+  // What comes with the first call.
+  struct Head {
+    Address holder = 0;  // of the GIL
+    int taken = 0;
+    Address frame = 0;        // the innermost
+    Address frame_later = 0;  // and after the frames were read
+  };
+
+  struct Frame {
+    Address code = 0;
+    Address previous = 0;
+    Address instruction = 0;
+    int owner = 0;
+  };
+
+  enum class Fetched : uint8_t { kAll, kAgain, kGone };
+  enum class Added : uint8_t { kShown, kHidden, kTorn };
+
+  Fetched fetch(ThreadPlaces& places, Head& head);
+  Fetched check(ThreadPlaces& places, const char* thread) const;
+  bool walk(Address innermost, ReadStack& stack);
+  Added add(const Frame& frame, std::vector<FrameAt>& frames);
+  const char* frame_at(Address frame);
+  bool add_region(Address begin, size_t size);
+  bool add_outer_chunk(Address frame);
+  void add_outer_frames(ThreadPlaces& places, std::vector<FrameAt>& frames);
+  Address find_first_chunk(ThreadPlaces& places);
+
+  static Frame frame_in(const char* data);
+
+  const MemoryReader& memory_;
+  CodeCopies& codes_;
+  std::vector<char> buffer_;
+  size_t buffer_used_ = 0;
+  std::vector<iovec> pieces_;
+  std::vector<Region> regions_;
+  std::vector<Address> single_;  // frames that are not in a chunk
+  Address outer_chunk_ = 0;      // the next further out, not read yet
+  bool is_cut_ = false;          // the last walk ended before the stack did
+};
+
+}  // namespace stepscope

@@ -1,0 +1,162 @@
+// Tasks of asyncio as slices, from their first step to their last.
+//
+// They are seen where the interpreter resumes a coroutine, am_send and tp_dealloc of its type.
+// Nothing that Python code can look at changes: no callback, no coroutine around the program's, no
+// task factory. It works with every loop whose tasks are asyncio's own (uvloop's are).
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "core/recorder.h"
+#include "json/json_escape.h"
+#include "python/context.h"
+#include "python/module.h"
+#include "python/text.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+sendfunc plain_send = nullptr;
+destructor plain_dealloc = nullptr;
+int users = 0;
+PyInterpreterState* interpreter = nullptr;  // the only one whose tasks are recorded
+
+// By coroutine; guarded by the GIL. Whoever dies is taken out, so an address is never another's.
+std::unordered_map<const PyObject*, OpenSlice*>& open_tasks() {
+  static auto* const only = new std::unordered_map<const PyObject*, OpenSlice*>;
+  return *only;
+}
+
+// How many coroutines that were sent something run on this thread: one resumes the next.
+thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
+
+nb::object quietly(PyObject* result) {
+  if (!result) PyErr_Clear();
+  return nb::steal(result);
+}
+
+nb::object attribute(nb::handle object, const char* name) {
+  return object.is_valid() ? quietly(PyObject_GetAttrString(object.ptr(), name)) : nb::object();
+}
+
+// asyncio.current_task, if asyncio is imported.
+nb::object current_task() {
+  static PyObject* ask = nullptr;
+  if (!ask) {
+    const nb::object name = quietly(PyUnicode_FromString("asyncio.tasks"));
+    const nb::object module = quietly(name.is_valid() ? PyImport_GetModule(name.ptr()) : nullptr);
+    ask = attribute(module, "current_task").release().ptr();
+    if (!ask) return {};
+  }
+  return quietly(PyObject_CallNoArgs(ask));
+}
+
+// Whether this is the first step of a task: others drive coroutines, too, and what a task runs
+// awaits more of them.
+bool begins_task(PyObject* coroutine) {
+  if (attribute(coroutine, "cr_suspended").ptr() == Py_True) return false;  // it began before
+  const nb::object task = current_task();
+  if (!task.is_valid() || task.is_none()) return false;
+  return quietly(PyObject_CallMethod(task.ptr(), "get_coro", nullptr)).ptr() == coroutine;
+}
+
+// Where its code is, as the inside of a JSON object.
+std::string place_of(PyObject* coroutine) {
+  const nb::object code = attribute(coroutine, "cr_code");
+  if (!code.is_valid() || !PyCode_Check(code.ptr())) return {};
+  auto* const known = reinterpret_cast<PyCodeObject*>(code.ptr());
+  PyObject* file = Py_NewRef(known->co_filename);
+  std::string_view utf8;
+  std::string text;
+  if (utf8_of(&file, &utf8)) {
+    text =
+        "\"File\": " + json::quoted(utf8) + ", \"Line\": " + std::to_string(known->co_firstlineno);
+  }
+  PyErr_Clear();
+  Py_DECREF(file);
+  return text;
+}
+
+void begin(PyObject* coroutine) {
+  PyObject* name = attribute(coroutine, "__qualname__").release().ptr();
+  std::string_view utf8;
+  if (name && PyUnicode_Check(name) && utf8_of(&name, &utf8)) {
+    const std::string place = place_of(coroutine);
+    if (OpenSlice* const slice = Recorder::begin(Kind::kTask, utf8, place, current_context())) {
+      open_tasks()[coroutine] = slice;
+    }
+  }
+  PyErr_Clear();
+  Py_XDECREF(name);
+}
+
+void end(const PyObject* coroutine) {
+  const auto found = open_tasks().find(coroutine);
+  if (found == open_tasks().end()) return;
+  Recorder::end(found->second);
+  open_tasks().erase(found);
+}
+
+PySendResult send(PyObject* coroutine, PyObject* value, PyObject** result) {
+  const bool is_top = depth == 0 && PyInterpreterState_Get() == interpreter;
+  if (is_top && Recorder::recording() && !open_tasks().contains(coroutine) &&
+      begins_task(coroutine)) {
+    begin(coroutine);
+  }
+  ++depth;
+  const PySendResult status = plain_send(coroutine, value, result);
+  --depth;
+  if (is_top && status != PYGEN_NEXT) end(coroutine);
+  return status;
+}
+
+// One that was thrown something (its task was cancelled), or that is dropped, ends here.
+void dealloc(PyObject* coroutine) {
+  if (PyInterpreterState_Get() == interpreter && !open_tasks().empty()) end(coroutine);
+  plain_dealloc(coroutine);
+}
+
+void start_tasks() {
+  if (users++ > 0) return;
+  PyAsyncMethods& methods = *PyCoro_Type.tp_as_async;
+  interpreter = PyInterpreterState_Get();
+  plain_send = methods.am_send;
+  plain_dealloc = PyCoro_Type.tp_dealloc;
+  methods.am_send = &send;
+  PyCoro_Type.tp_dealloc = &dealloc;
+}
+
+void give_back_slots() {
+  PyAsyncMethods& methods = *PyCoro_Type.tp_as_async;
+  if (methods.am_send == &send) methods.am_send = plain_send;
+  if (PyCoro_Type.tp_dealloc == &dealloc) PyCoro_Type.tp_dealloc = plain_dealloc;
+}
+
+void stop_tasks() {
+  if (users == 0 || --users > 0) return;
+  give_back_slots();
+  for (const auto& [coroutine, slice] : open_tasks()) Recorder::cut_off(slice);
+  open_tasks().clear();
+}
+
+void forget_tasks_after_fork() {
+  users = 0;
+  give_back_slots();
+  open_tasks().clear();
+}
+
+}  // namespace
+
+void bind_tasks(nb::module_& m) {
+  m.def("start_tasks", &start_tasks);
+  m.def("stop_tasks", &stop_tasks);
+  m.def("forget_tasks_after_fork", &forget_tasks_after_fork);
+}
+
+}  // namespace stepscope

@@ -1,0 +1,46 @@
+// The threads of all interpreters, followed as they come and go.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "python/stack_reader.h"
+#include "sampler/memory_reader.h"
+
+namespace stepscope {
+
+class ThreadList {
+ public:
+  explicit ThreadList(const MemoryReader& memory) : memory_(memory) {}
+
+  // Append the places of the threads that are new since the last call.
+  void find_new(std::vector<ThreadPlaces>& found);
+  // To be told of each that is no longer there. The system's thread may have ended with it, or not:
+  // then the interpreter may have put another one in its place.
+  void forget(const ThreadPlaces& gone, bool has_ended);
+
+ private:
+  struct Known {
+    Address thread = 0;
+    uint64_t id = 0;
+    bool operator==(const Known&) const = default;
+  };
+  struct Interpreter {
+    Address address = 0;
+    Address gil = 0;
+    uint64_t threads_made = 0;
+    bool search_all = false;
+    std::vector<Known> threads;
+  };
+
+  void find_interpreters();
+  void find_threads(Interpreter& interpreter, std::vector<ThreadPlaces>& found);
+
+  const MemoryReader& memory_;
+  Address newest_ = 0;
+  std::vector<Interpreter> interpreters_;
+  std::vector<char> buffer_;
+  uint32_t calls_ = 0;
+};
+
+}  // namespace stepscope

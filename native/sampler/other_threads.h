@@ -1,0 +1,39 @@
+// The threads of the process that Python knows nothing of: pools of OpenMP, autograd's workers.
+// They are looked at now and then, for the CPU time they use.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+
+namespace stepscope {
+
+// All threads of this process, by the system's number.
+void for_each_thread(const std::function<void(pid_t)>& visit);
+
+// The name that the kernel shows, empty when the thread has ended.
+std::string kernel_name_of(pid_t thread);
+
+// Memory of this process that is in RAM, 0 when the kernel does not say.
+int64_t resident_bytes();
+
+class OtherThreads {
+ public:
+  // Tell of each thread that is not known to the caller how much CPU time it has used since the
+  // last call. The first call tells nothing: what came before is not of this recording.
+  void look(const std::function<bool(pid_t)>& is_known,
+            const std::function<void(pid_t, int64_t used_ns)>& tell);
+
+ private:
+  struct Seen {
+    int64_t cpu_ns = 0;
+    uint32_t round = 0;
+  };
+  std::unordered_map<pid_t, Seen> seen_;
+  uint32_t round_ = 0;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,232 @@
+"""The answer: what a trace says about its program, in the order in which people ask.
+
+A verdict in one sentence, where a step goes, the lines that cost most, the problems. Terminal, page
+and ``--json`` show this and nothing else, so that they agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.findings import Severity, find_problems
+from stepscope.analysis.findings.spots import hot_spot, place_words, share_words
+from stepscope.analysis.intervals import union
+from stepscope.analysis.shared import shared, shared_analyses
+from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.ledger import ledger
+from stepscope.analysis.steps.phases import phase_table, without_compilation
+from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.units import duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.analysis.findings import Finding
+    from stepscope.analysis.host.own_lines import Place
+    from stepscope.analysis.steps.ledger import Ledger
+    from stepscope.trace.model import Trace
+
+MIN_ROW_SHARE = 0.005
+"""What takes less of a step is summed up as the rest."""
+
+_LINES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Some of the time of a step."""
+
+    what: str
+    ns: float
+    share: float  # of the step
+    place: Place | None  # the line that has most of it
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """How long the steps take; the steady ones, except for their number."""
+
+    count: int
+    steady: int
+    unit: str
+    how: str
+    mean_ns: float
+    median_ns: float
+    p99_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class StartUp:
+    """What came before the steady steps, and its parts."""
+
+    total_ns: float
+    parts: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a trace says about its program."""
+
+    verdict: str
+    steps: StepFacts | None
+    unit: str
+    unit_ns: float
+    where: tuple[Row, ...]
+    lines: tuple[Row, ...]
+    start_up: StartUp | None
+    findings: tuple[Finding, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        steps = self.steps
+        return {
+            "verdict": self.verdict,
+            "steps": None
+            if steps is None
+            else {
+                "count": steps.count,
+                "steady": steps.steady,
+                "unit": steps.unit,
+                "how": steps.how,
+                "mean_ns": round(steps.mean_ns),
+                "median_ns": round(steps.median_ns),
+                "p99_ns": round(steps.p99_ns),
+            },
+            "unit": self.unit,
+            "unit_ns": round(self.unit_ns),
+            "where": [_row_json(row) for row in self.where],
+            "lines": [_row_json(row) for row in self.lines],
+            "startup_ns": round(self.start_up.total_ns) if self.start_up else 0,
+            "startup": {what: round(ns) for what, ns in self.start_up.parts}
+            if self.start_up
+            else {},
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+@shared
+def answer(trace: Trace) -> Answer:
+    """Return the answer to what is slow in a program, and why."""
+    with shared_analyses():
+        spent = ledger(trace)
+        steps = _step_facts(trace)
+        where = _where(spent)
+        lines = _lines(spent)
+        findings = tuple(find_problems(trace))
+        return Answer(
+            verdict=_verdict(spent, steps, where, lines, findings),
+            steps=steps,
+            unit=spent.unit,
+            unit_ns=spent.unit_ns,
+            where=where,
+            lines=lines,
+            start_up=_start_up(trace),
+            findings=findings,
+        )
+
+
+def _step_facts(trace: Trace) -> StepFacts | None:
+    steps, steady = step_table(trace), steady_steps(trace)
+    if not len(steps):
+        return None
+    time_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)[steady]
+    how = steps.by.value
+    if steps.by is StepsBy.MODULE:
+        how = f"each a call of {steps.name.rpartition(': ')[2]}"
+    return StepFacts(
+        count=len(steps),
+        steady=int(steady.sum()),
+        unit=steps.unit,
+        how=how,
+        mean_ns=float(time_ns.mean()),
+        median_ns=float(np.median(time_ns)),
+        p99_ns=float(np.percentile(time_ns, 99)),
+    )
+
+
+def _where(spent: Ledger) -> tuple[Row, ...]:
+    if not spent.unit_ns:
+        return ()
+    rows, rest_ns = [], 0.0
+    for cause, ns in spent.by_cause().items():
+        if ns < MIN_ROW_SHARE * spent.unit_ns or cause is Cause.OTHER:
+            rest_ns += ns
+            continue
+        spot = hot_spot(spent, spent.spent_on(cause))
+        rows.append(Row(cause.words, ns, ns / spent.unit_ns, spot.place if spot else None))
+    if rest_ns >= MIN_ROW_SHARE * spent.unit_ns:
+        rows.append(Row(Cause.OTHER.words, rest_ns, rest_ns / spent.unit_ns, None))
+    return tuple(sorted(rows, key=lambda row: -row.ns))
+
+
+def _lines(spent: Ledger) -> tuple[Row, ...]:
+    """Return the program's own lines that cost most themselves, with what they call elsewhere."""
+    sums: dict[Place, float] = {}
+    for stack, known in spent.stacks.items():
+        if known.line is not None:
+            ns = spent.each_ns(spent.stack == stack)
+            if ns:
+                sums[known.line] = sums.get(known.line, 0.0) + ns
+    top = sorted(sums, key=lambda place: -sums[place])[:_LINES]
+    return tuple(
+        Row(place_words(place), sums[place], sums[place] / spent.unit_ns, place)
+        for place in top
+        if sums[place] >= MIN_ROW_SHARE * spent.unit_ns
+    )
+
+
+def _start_up(trace: Trace) -> StartUp | None:
+    """Return the time before the first steady step, with what is known of it."""
+    steps, steady = step_table(trace), steady_steps(trace)
+    info = trace.info
+    begin, end = info.start_ns, info.end_ns
+    phases = [(phase.name, float(phase.total_ns)) for phase in phase_table(trace)]
+    if not len(steps):
+        return StartUp(sum(ns for _, ns in phases), tuple(phases)) if phases else None
+    end = int(steps.start_ns[steady].min())
+    if end <= begin:
+        return None
+    parts = [(name, ns) for name, ns in phases if ns]
+    warming = np.flatnonzero(~steady & (steps.start_ns < end))
+    if len(warming) and steps.by is not StepsBy.OPTIMIZER:
+        first = union(steps.start_ns[warming], steps.end_ns[warming])
+        parts.append(("first steps", float(first.total_ns)))
+    return StartUp(float(end - begin), tuple(parts))
+
+
+def _verdict(
+    spent: Ledger,
+    steps: StepFacts | None,
+    where: Sequence[Row],
+    lines: Sequence[Row],
+    findings: Sequence[Finding],
+) -> str:
+    now = duration_text(spent.unit_ns)
+    worst = findings[0] if findings else None
+    if worst is not None and worst.severity is not Severity.LOW:
+        if not worst.saves_ns:
+            return f"{worst.title}."
+        then = duration_text(max(worst.of_ns - worst.saves_ns, 0))
+        what = "the run" if spent.unit == "run" else f"a {spent.unit}"
+        return f"{worst.title}. Without that {what} would take {then} instead of {now}."
+    if not where:
+        return "Nothing was recorded that takes time."
+    most = ", ".join(f"{row.share:.0%} {row.what}" for row in where[:3])
+    line = ""
+    if lines:
+        share = share_words(lines[0].share, spent.unit)
+        line = f" The line that costs most is {lines[0].what}, {share}."
+    if steps is None:
+        return (
+            f"The run takes {now} after start-up ({most}); no steps were recognised, and no "
+            f"problem stands out.{line}"
+        )
+    return f"A {spent.unit} takes {now}: {most}. No problem stands out.{line}"
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    place = row.place._asdict() if row.place is not None else {}
+    return {"what": row.what, "ns": round(row.ns), "share": row.share, **place}

@@ -1,0 +1,219 @@
+"""Work of the program itself in its loop: Python code, data prepared there, library calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words, taken
+from stepscope.analysis.host.own_code import FRAMEWORKS, OWN
+from stepscope.analysis.host.sampled_stacks import last_name
+from stepscope.analysis.steps.causes import Cause
+from stepscope.units import duration_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
+    from stepscope.analysis.findings.spots import Spot
+    from stepscope.analysis.host.sampled_stacks import SampledStack
+
+    Bool = NDArray[np.bool_]
+
+MIN_SHARE = 0.05
+"""Of a step; less is not worth the change."""
+
+MIN_LIBRARY_SHARE = 0.15
+"""A library's Python code that takes less is the price of using it."""
+
+DATA_SHARE = 0.5
+"""From this share of native calls on, the work is preparing data rather than running Python."""
+
+_FROM_LISTS = frozenset(
+    {
+        *("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.LongTensor"),
+        *("torch.Tensor", "torch.asarray", "paddle.to_tensor", "torch.DoubleTensor"),
+    }
+)
+_DATA_LIBRARIES = frozenset(
+    {
+        *("numpy", "pandas", "PIL", "cv2", "scipy", "sklearn", "skimage", "tokenizers", "polars"),
+        *("albumentations", "imageio", "librosa", "soundfile", "datasets", "sentencepiece", "zlib"),
+        *("pyarrow", "h5py", "json", "orjson", "csv", "gzip", "bz2", "lzma", "pickle", "nltk"),
+        *("transformers",),  # outside of the model's phases: its tokenizers
+    }
+)
+_MACHINERY = (
+    *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/_dynamo/"),
+    *("torch/_tensor.py", "torch/functional.py", "torch/_ops.py", "torch/utils/_contextlib.py"),
+    *("paddle/nn/", "paddle/optimizer/", "paddle/io/", "paddle/autograd/", "paddle/tensor/"),
+)
+_ROOTS = ("np.", "numpy.", "pd.", "pandas.", "cv2.", "Image.", "json.", "zlib.", "gzip.", "pickle.")
+
+
+@DETECTORS.register
+def tensors_from_lists(facts: Facts) -> Finding | None:
+    """Find tensors that are built from Python lists, element by element."""
+    ledger = facts.ledger
+    which = ledger.spent_on(Cause.NATIVE, Cause.FORWARD, Cause.OTHER) & _stacks_where(
+        facts, lambda stack: stack.callee in _FROM_LISTS or _makes_array_of_list(stack)
+    )
+    spot = hot_spot(ledger, which)
+    if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
+        return None
+    callee = _commonest_callee(facts, spot)
+    return finding_at(
+        facts,
+        spot,
+        "tensors-from-lists",
+        title=f"Building tensors from Python lists takes {taken(ledger, spot)}",
+        text=(
+            f"{callee} visits every element of the list: {duration_text(spot.each_ns)} "
+            f"a {ledger.unit}{spot.called_from}."
+        ),
+        fix=(
+            "Keep the data as one NumPy array or tensor from the start, and use torch.from_numpy, "
+            "which copies nothing, or torch.stack for a list of tensors."
+            if "paddle" not in facts.frameworks
+            else "Keep the data as one NumPy array from the start and convert that."
+        ),
+    )
+
+
+@DETECTORS.register
+def python_work(facts: Facts) -> Finding | None:
+    """Find Python code, or data that is prepared, while the model waits."""
+    ledger = facts.ledger
+    alone = not facts.frameworks & {"torch", "paddle", "jax", "cupy"}
+    causes = (Cause.PYTHON,) if alone else (Cause.PYTHON, Cause.NATIVE)
+    which = ledger.spent_on(*causes) & ~_stacks_where(
+        facts, lambda stack: stack.callee in _FROM_LISTS or _makes_array_of_list(stack)
+    )
+    spot = hot_spot(ledger, which)
+    if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
+        return None
+    data = _stacks_where(facts, _prepares_data)
+    is_data = ledger.each_ns(spot.which & data) >= DATA_SHARE * spot.each_ns
+    spent = (
+        f"{duration_text(spot.each_ns)} of every {ledger.unit}"
+        if ledger.unit != "run"
+        else (f"{duration_text(spot.each_ns)}")
+    )
+    if is_data and not alone:
+        callee = _commonest_callee(facts, spot)
+        calls = f", mostly in {callee}" if callee else ""
+        return finding_at(
+            facts,
+            spot,
+            "data-in-loop",
+            title=f"Preparing data in the loop takes {taken(ledger, spot)}",
+            text=f"{spent} prepare data{calls}{spot.called_from}, and the model waits meanwhile.",
+            fix=(
+                "Do it once before the loop, or in the background: in the Dataset of a DataLoader "
+                "with num_workers."
+            ),
+        )
+    return finding_at(
+        facts,
+        spot,
+        "python-work",
+        title=f"Python code takes {taken(ledger, spot)}",
+        text=(
+            f"{spent} run Python code there{spot.called_from}"
+            + ("." if alone else "; the model waits meanwhile.")
+        ),
+        fix=(
+            "Move it out of the loop if its result does not change, else replace Python loops by "
+            "operations on whole arrays or tensors"
+            + ("." if alone else ", or prepare the next batch in a DataLoader's workers.")
+        ),
+    )
+
+
+@DETECTORS.register
+def library_call(facts: Facts) -> Finding | None:
+    """Find calls of a framework's Python code, outside of the model, that cost much of a step."""
+    ledger = facts.ledger
+    machinery = _stacks_where(
+        facts, lambda stack: bool(stack.beyond) and stack.beyond[0].file.startswith(_MACHINERY)
+    )
+    spot = hot_spot(ledger, ledger.spent_on(Cause.LIBRARY) & ~machinery)
+    if spot is None:
+        return None
+    # The line's operators are part of the same calls.
+    entry = _entry(facts, spot)
+    same = _stacks_where(facts, lambda stack: bool(stack.beyond) and stack.beyond[0].file == entry)
+    which = same & ledger.spent_on(Cause.LIBRARY, Cause.FORWARD, Cause.NATIVE)
+    each_ns = ledger.each_ns(which)
+    share = each_ns / ledger.unit_ns if ledger.unit_ns else 0.0
+    if share < MIN_LIBRARY_SHARE or not entry:
+        return None
+    module = entry.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return finding_at(
+        facts,
+        spot,
+        "library-call",
+        title=f"{module} takes {share_words(share, ledger.unit)}: {spot.words}",
+        text=(
+            f"{duration_text(each_ns)} a {ledger.unit} are spent in {module}{spot.called_from}; "
+            f"{duration_text(spot.each_ns)} of that is Python code around its operators."
+        ),
+        fix=_library_fix(module),
+        saves_ns=each_ns,
+    )
+
+
+def _library_fix(module: str) -> str:
+    if ".distributions" in module:
+        return (
+            "Pass validate_args=False (torch.distributions.Distribution.set_default_validate_args("
+            "False)), or compute what is needed directly: log_softmax and multinomial."
+        )
+    return "Call it less often, on larger inputs, or compute what is needed with fewer operators."
+
+
+def _entry(facts: Facts, spot: Spot) -> str:
+    """Return the library's file that the spot's line calls."""
+    ledger = facts.ledger
+    sums: dict[str, float] = {}
+    for row in np.flatnonzero(spot.which):
+        beyond = ledger.stacks[int(ledger.stack[row])].beyond
+        if beyond:
+            sums[beyond[0].file] = sums.get(beyond[0].file, 0.0) + float(ledger.weight_ns[row])
+    return max(sums, key=lambda file: sums[file], default="")
+
+
+def _stacks_where(facts: Facts, wanted: object) -> Bool:
+    """Return the moments whose stack satisfies a predicate."""
+    ledger = facts.ledger
+    assert callable(wanted)
+    chosen = [row for row, stack in ledger.stacks.items() if wanted(stack)]
+    return np.isin(ledger.stack, chosen)
+
+
+def _makes_array_of_list(stack: SampledStack) -> bool:
+    return stack.callee in ("np.array", "np.asarray", "numpy.array") and stack.library == OWN
+
+
+def _prepares_data(stack: SampledStack) -> bool:
+    if stack.library in _DATA_LIBRARIES or stack.callee.startswith(_ROOTS):
+        return True
+    if any(frame.file.startswith("torchvision/transforms") for frame in stack.beyond):
+        return True
+    is_standard = stack.beyond and stack.beyond[0].file.partition("/")[0] in _DATA_LIBRARIES
+    return bool(is_standard) and stack.library not in FRAMEWORKS
+
+
+def _commonest_callee(facts: Facts, spot: Spot) -> str:
+    """Return the call that most of a spot's moments are in, as the program writes it."""
+    ledger = facts.ledger
+    sums: dict[str, float] = {}
+    for row in np.flatnonzero(spot.which):
+        stack = ledger.stacks[int(ledger.stack[row])]
+        name = stack.callee or (last_name(stack.beyond[0]) if stack.beyond else "")
+        if name:
+            sums[name] = sums.get(name, 0.0) + float(ledger.weight_ns[row])
+    return max(sums, key=lambda name: sums[name], default="")

@@ -1,0 +1,218 @@
+"""The place in the program that some moments have in common: the line to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.steps.causes import PHASES, Cause
+from stepscope.units import duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.host.own_lines import Place
+    from stepscope.analysis.steps.ledger import Ledger
+
+    Bool = NDArray[np.bool_]
+    Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
+
+MOST = 0.6
+"""What a callee must have of its caller's time to be the one to name."""
+
+WHOLE, MIN_TRAINING = 0.9, 0.02
+"""A function with more of the run, or with more of the model's phases, is where the loop is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A line of the program, who called it, and the moments that it is about."""
+
+    path: tuple[Place, ...]  # the outermost first; the last is the line itself
+    which: Bool  # moments of the ledger
+    each_ns: float  # in an average step
+
+    @property
+    def place(self) -> Place:
+        """Return the line itself."""
+        return self.path[-1]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Return the line and then its callers."""
+        return self.path[::-1]
+
+    @property
+    def words(self) -> str:
+        """Return where it is: ``prepare (loop.py:6)``."""
+        return place_words(self.place)
+
+    @property
+    def called_from(self) -> str:
+        """Return from where the program's loop gets there; empty when it is there already."""
+        callers = [place for place in self.path[:-1] if place.function != self.place.function]
+        return f", called from {line_words(callers[-1])}" if callers else ""
+
+
+def line_words(place: Place) -> str:
+    """Return a line: ``loop.py:6``."""
+    return f"{place.file}:{place.line}"
+
+
+def place_words(place: Place) -> str:
+    """Return a line and its function: ``prepare (loop.py:6)``."""
+    if place.function in ("<module>", ""):
+        return line_words(place)
+    name = place.function.replace(".<locals>", "")
+    return f"{name} ({line_words(place)})"
+
+
+def hot_spot(ledger: Ledger, which: Bool) -> Spot | None:
+    """Return the place where most of some moments are spent.
+
+    From the outermost line that has most of them, the way goes into the function that has most
+    of its caller's, as long as there is one. All of a function's lines count that does nothing
+    else in the loop; of one that also trains, only the line does.
+    """
+    chosen = _paths(ledger, which)
+    everything = _paths(ledger, ledger.stack >= 0) if chosen else []
+    path: tuple[Place, ...] = ()
+    whole: Paths = []
+    while function := _heaviest_function(chosen, len(path)):
+        if path and _weight(function) < MOST * _weight(chosen):
+            break
+        line = _heaviest_line(function, len(path))
+        if not whole and path and not _is_loop(ledger, everything, function[0][0][: len(path) + 1]):
+            whole = function
+        path = line[0][0][: len(path) + 1]
+        if whole and _weight(line) < MOST * _weight(function):
+            chosen = function
+            break
+        chosen = line
+    if not path:
+        return None
+    if whole and _weight(chosen) >= MOST * _weight(whole):
+        chosen = whole
+    mine = which & np.isin(ledger.stack, [stack for _, _, stack in chosen])
+    return Spot(path, mine, ledger.each_ns(mine))
+
+
+def _is_loop(ledger: Ledger, everything: Paths, path: tuple[Place, ...]) -> bool:
+    """Tell whether a function called there has the loop in it, or is what the loop is for."""
+    around, inner = path[:-1], (path[-1].file, path[-1].function)
+    inside = [
+        each
+        for each in everything
+        if each[0][: len(around)] == around
+        and len(each[0]) > len(around)
+        and (each[0][len(around)].file, each[0][len(around)].function) == inner
+    ]
+    if ledger.unit == "run":
+        return _weight(inside) > WHOLE * _weight(everything)
+    trains = ledger.spent_on(*PHASES) & np.isin(ledger.stack, [stack for _, _, stack in inside])
+    return float(ledger.weight_ns[trains].sum()) > MIN_TRAINING * _weight(inside)
+
+
+def call_around(ledger: Ledger, spot: Spot, never: tuple[Cause, ...]) -> Bool:
+    """Return all moments of the outermost call around a spot that does nothing of some kind."""
+    for depth in range(1, len(spot.path) + 1):
+        prefix = spot.path[:depth]
+        stacks = [row for row, known in ledger.stacks.items() if known.own[:depth] == prefix]
+        inside = np.isin(ledger.stack, stacks)
+        if not (inside & ledger.spent_on(*never)).any():
+            return inside
+    return spot.which
+
+
+def _paths(ledger: Ledger, which: Bool) -> Paths:
+    rows = np.flatnonzero(which & (ledger.stack >= 0))
+    stacks, inverse = np.unique(ledger.stack[rows], return_inverse=True)
+    weights = np.bincount(inverse.reshape(-1), ledger.weight_ns[rows], minlength=len(stacks))
+    found = []
+    for stack, weight in zip(stacks.tolist(), weights.tolist(), strict=True):
+        known = ledger.stacks[stack]
+        own = known.own or known.beyond
+        if own:
+            found.append((own, weight, stack))
+    return found
+
+
+def _heaviest_function(paths: Paths, depth: int) -> Paths:
+    deeper = [each for each in paths if len(each[0]) > depth]
+    return _heaviest(deeper, [(each[0][depth].file, each[0][depth].function) for each in deeper])
+
+
+def _heaviest_line(paths: Paths, depth: int) -> Paths:
+    return _heaviest(paths, [each[0][depth] for each in paths])
+
+
+def _heaviest(paths: Paths, keys: Sequence[Hashable]) -> Paths:
+    """Return those of some paths whose key has the most weight."""
+    sums: dict[Hashable, float] = {}
+    for key, (_, weight, _) in zip(keys, paths, strict=True):
+        sums[key] = sums.get(key, 0.0) + weight
+    best = max(sums, key=lambda each: sums[each], default=None)
+    return [path for key, path in zip(keys, paths, strict=True) if key == best]
+
+
+def _weight(paths: Paths) -> float:
+    return sum(weight for _, weight, _ in paths)
+
+
+def finding_at(
+    facts: Facts,
+    spot: Spot,
+    identity: str,
+    *,
+    title: str,
+    text: str,
+    fix: str,
+    saves_ns: float | None = None,
+    evidence: Mapping[str, Any] | None = None,
+) -> Finding:
+    """Return the finding that a spot is, with what would be won without it."""
+    ledger = facts.ledger
+    saves_ns = spot.each_ns if saves_ns is None else saves_ns
+    share = saves_ns / ledger.unit_ns if ledger.unit_ns else 0.0
+    return Finding(
+        id=identity,
+        title=title,
+        text=f"{text} {saving(saves_ns, ledger)}",
+        share=share,
+        evidence=evidence or source_line(spot.place),
+        fix=fix,
+        severity=Severity.of_share(share),
+        saves_ns=saves_ns,
+        of_ns=ledger.unit_ns,
+        unit=ledger.unit,
+        places=spot.places,
+    )
+
+
+def saving(saves_ns: float, ledger: Ledger) -> str:
+    """Say what would be won: ``Would save 81 ms of 89 ms a step.``"""
+    each = "in all" if ledger.unit == "run" else f"a {ledger.unit}"
+    of = duration_text(ledger.unit_ns)
+    return f"Would save {duration_text(saves_ns)} of {of} {each}."
+
+
+def share_words(share: float, unit: str) -> str:
+    """Return a share and of what: ``67% of a step``, ``67% of the run``."""
+    return f"{share:.0%} of {'the run' if unit == 'run' else 'a ' + unit}"
+
+
+def taken(ledger: Ledger, spot: Spot) -> str:
+    """Return what a spot takes, and where it is: ``67% of a step: prepare (loop.py:6)``."""
+    share = spot.each_ns / ledger.unit_ns if ledger.unit_ns else 0.0
+    return f"{share_words(share, ledger.unit)}: {spot.words}"
+
+
+def source_line(place: Place) -> dict[str, Any]:
+    """Return the evidence that shows a line on the Source page."""
+    return {"page": "source", "file": place.file, "line": place.line}

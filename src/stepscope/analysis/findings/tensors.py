@@ -1,0 +1,276 @@
+"""Tensors used in an expensive way: read one by one, copied, built for a graph nobody needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.model import DETECTORS, Severity
+from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
+from stepscope.analysis.steps.causes import Cause, phase_of_stack
+from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.steps.steps import StepsBy, outermost, step_table
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.model import NO_SEQUENCE, NO_SLICE, SliceKind
+from stepscope.units import count_text, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
+    from stepscope.trace.model import Int64
+
+    Bool = NDArray[np.bool_]
+
+MIN_READS_SHARE = 0.05
+"""Of a step; reading a loss now and then takes less."""
+
+READING_LINE = 1 / 3
+"""A line that spends this much of its time on reading scalars is there to read them."""
+
+MIN_COPIES_SHARE = 0.12
+"""Of a step; some copies are the model's own."""
+
+MIN_EVALUATION_SHARE, MIN_EVERY_STEP = 0.08, 0.5
+"""Of a step, and of the steps in which it happens."""
+
+MIN_TINY_SHARE, TINY_NS, MIN_TINY_OPERATORS = 0.4, 20_000, 100
+"""Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead."""
+
+CALL_SHARE = 0.8
+"""Of the time of tiny operators: what is left is computed in any case."""
+
+MIN_GRAPH_NODES = 0.2
+"""Of the operators of an inference: fewer that record a graph are an accident."""
+
+NODE_NS = 1_500
+"""What an operator pays for recording itself in a graph that is thrown away."""
+
+_READS = frozenset(
+    {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "item"}
+)
+_READ_CALLS = (".item", ".tolist", ".cpu", ".numpy")
+_READING_FILES = ("torch/_tensor_str.py", "paddle/tensor/to_string.py")
+_COPIES = frozenset(
+    {
+        *("aten::copy_", "aten::to", "aten::_to_copy", "aten::clone", "aten::contiguous"),
+        *("aten::type_as", "aten::_to_cpu", "cast", "assign", "contiguous", "clone", "copy_"),
+    }
+)
+
+
+@DETECTORS.register
+def scalar_reads(facts: Facts) -> Finding | None:
+    """Find tensors that are read element by element, or printed, in the loop."""
+    ledger = facts.ledger
+    reads = ledger.spent_on(Cause.TENSOR_TEXT) | _operators(facts, _READS.__contains__)
+    chosen = [
+        row
+        for row, stack in ledger.stacks.items()
+        if stack.callee.endswith(_READ_CALLS)
+        or any(frame.file.startswith(_READING_FILES) for frame in stack.beyond)
+    ]
+    reads |= np.isin(ledger.stack, chosen)
+    reads &= ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
+    spot = hot_spot(ledger, reads)
+    if spot is None:
+        return None
+    # What else the line does, such as indexing, is there for the reading.
+    same = [row for row, stack in ledger.stacks.items() if stack.line == spot.place]
+    line = np.isin(ledger.stack, same)
+    if ledger.each_ns(spot.which) >= READING_LINE * ledger.each_ns(line):
+        spot = replace(spot, which=line, each_ns=ledger.each_ns(line))
+    if spot.each_ns < MIN_READS_SHARE * ledger.unit_ns:
+        return None
+    calls = _calls(facts, _READS.__contains__)
+    often = f" {count_text(round(calls), 'read')} a {ledger.unit}." if calls >= 1 else ""
+    return finding_at(
+        facts,
+        spot,
+        "scalar-reads",
+        title=f"Reading tensors in Python takes {taken(ledger, spot)}",
+        text=(
+            f"{duration_text(spot.each_ns)} a {ledger.unit} go into .item(), .cpu(), .tolist() or "
+            f"printing{spot.called_from}.{often}"
+        ),
+        fix=(
+            "Compute on whole tensors and read one result at the end; print and log every few "
+            "dozen steps."
+        ),
+    )
+
+
+@DETECTORS.register
+def redundant_copies(facts: Facts) -> Finding | None:
+    """Find copies and casts in the loop that take much of a step."""
+    ledger = facts.ledger
+    copies = _operators(facts, _COPIES.__contains__)
+    copies &= ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
+    spot = hot_spot(ledger, copies)
+    if spot is None or ledger.each_ns(copies) < MIN_COPIES_SHARE * ledger.unit_ns:
+        return None
+    there_ns = spot.each_ns
+    spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
+    calls = _calls(facts, _COPIES.__contains__)
+    return finding_at(
+        facts,
+        spot,
+        "redundant-copies",
+        title=f"Copying and casting tensors takes {taken(ledger, spot)}",
+        text=(
+            f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}, "
+            f"{duration_text(there_ns)} of them there{spot.called_from}: to(), "
+            "contiguous(), clone() or a change of type."
+        ),
+        fix=(
+            "Convert once and keep the result: choose type, device and layout where the tensor is "
+            "made, and leave out conversions that are undone later."
+        ),
+    )
+
+
+@DETECTORS.register
+def evaluation(facts: Facts) -> Finding | None:
+    """Find a model that is evaluated in most of the training steps."""
+    trace, ledger = facts.trace, facts.ledger
+    if step_table(trace).by is not StepsBy.OPTIMIZER:
+        return None
+    slices = trace.slices
+    operator = facts.operator
+    sequence = np.where(operator == NO_SLICE, 0, slices.sequence.take(operator, mode="clip"))
+    if not (sequence > 0).any():
+        return None  # the framework does not number them
+    in_model = [
+        row for row, stack in ledger.stacks.items() if phase_of_stack(stack) is Cause.FORWARD
+    ]
+    which = np.isin(ledger.stack, in_model) & (sequence == NO_SEQUENCE)
+    which &= ledger.spent_on(Cause.FORWARD)
+    spot = hot_spot(ledger, which)
+    if spot is None or spot.each_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
+        return None
+    if len(np.unique(ledger.step[spot.which])) < MIN_EVERY_STEP * ledger.count:
+        return None
+    which = call_around(ledger, spot, (Cause.BACKWARD, Cause.OPTIMIZER))
+    spot = replace(spot, which=which, each_ns=ledger.each_ns(which))
+    return finding_at(
+        facts,
+        spot,
+        "evaluation-every-step",
+        title=f"Evaluating the model takes {taken(ledger, spot)}",
+        text=(
+            f"Most steps also run the model without gradients, {duration_text(spot.each_ns)} "
+            f"each{spot.called_from}."
+        ),
+        fix="Evaluate every few hundred steps, or once an epoch.",
+    )
+
+
+@DETECTORS.register
+def autograd_in_inference(facts: Facts) -> Finding | None:
+    """Find an inference whose operators record a graph for a backward pass that never comes."""
+    trace = facts.trace
+    steps = step_table(trace)
+    if steps.by not in (StepsBy.MODULE, StepsBy.LOADER, StepsBy.REQUEST):
+        return None
+    slices = trace.slices
+    if (facts.parts == Part.BACKWARD).any():
+        return None
+    rows = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.OPERATOR))
+    nodes = len(np.unique(slices.sequence[rows][slices.sequence[rows] >= 0]))
+    operators = len(outermost(trace, rows))
+    if not operators or nodes < MIN_GRAPH_NODES * operators or nodes < 2:
+        return None
+    ledger = facts.ledger
+    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD))
+    if spot is None:
+        return None
+    saves_ns = min(0.3 * ledger.unit_ns, NODE_NS * nodes / max(facts.steps, 1))
+    found = finding_at(
+        facts,
+        spot,
+        "autograd-in-inference",
+        title=f"The model runs with autograd on, and nobody calls backward: {spot.words}",
+        text=(
+            f"{count_text(round(nodes / max(facts.steps, 1)), 'operator')} a {ledger.unit} record "
+            "themselves in a graph and keep their inputs in memory until the result is dropped."
+        ),
+        fix=(
+            "Put the call under `with torch.inference_mode():` (or torch.no_grad()), and call "
+            "model.eval() before."
+            if "paddle" not in facts.frameworks
+            else "Put the call under `with paddle.no_grad():`, and call model.eval() before."
+        ),
+        saves_ns=saves_ns,
+    )
+    return replace(found, severity=min(found.severity, Severity.MEDIUM, key=list(Severity).index))
+
+
+@DETECTORS.register
+def tiny_operators(facts: Facts) -> Finding | None:
+    """Find a step of a CPU program that consists of operators with next to nothing to do."""
+    trace, ledger = facts.trace, facts.ledger
+    if len(facts.work) or not facts.steps:
+        return None
+    slices = trace.slices
+    on_thread = np.isin(slices.track, step_table(trace).track)
+    rows = facts.in_steps(np.flatnonzero((slices.kind == SliceKind.OPERATOR) & on_thread))
+    rows = outermost(trace, rows)
+    is_tiny = slices.duration_ns[rows] < TINY_NS
+    each = int(is_tiny.sum()) / facts.steps
+    # Python between two operators is part of what calling them costs.
+    phases_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER))
+    spent_ns = phases_ns - float(slices.duration_ns[rows[~is_tiny]].sum()) / facts.steps
+    if each < MIN_TINY_OPERATORS or spent_ns < MIN_TINY_SHARE * ledger.unit_ns:
+        return None
+    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY))
+    if spot is None:
+        return None
+    median_ns = float(np.median(slices.duration_ns[rows]))
+    return finding_at(
+        facts,
+        spot,
+        "tiny-operators",
+        title=(
+            f"{count_text(round(each), 'operator')} a {ledger.unit} have next to nothing to do: "
+            f"{spot.words}"
+        ),
+        text=(
+            f"Half of them take less than {duration_text(median_ns)}: "
+            "calling an operator costs more than what it computes."
+        ),
+        fix=_tiny_fix(facts),
+        saves_ns=CALL_SHARE * spent_ns,
+    )
+
+
+def _tiny_fix(facts: Facts) -> str:
+    compiled = ", or torch.compile, which fuses operators" if "torch" in facts.frameworks else ""
+    return f"Give each call more to do: a larger batch, whole tensors instead of slices{compiled}."
+
+
+def _operators(facts: Facts, wanted: Callable[[str], bool]) -> Bool:
+    """Return the moments whose outermost operator has a wanted name."""
+    names = _ids(facts, wanted)
+    operator = facts.operator
+    name = facts.trace.slices.name.take(operator, mode="clip")
+    found: Bool = np.isin(name, names) & (operator != NO_SLICE)
+    return found
+
+
+def _calls(facts: Facts, wanted: Callable[[str], bool]) -> float:
+    """Return how often operators with a wanted name are called in a step."""
+    slices = facts.trace.slices
+    rows = np.flatnonzero(
+        np.isin(slices.name, _ids(facts, wanted)) & (slices.kind == SliceKind.OPERATOR)
+    )
+    rows = outermost(facts.trace, facts.in_steps(rows) if facts.steps else rows)
+    return len(rows) / max(facts.steps, 1)
+
+
+def _ids(facts: Facts, wanted: Callable[[str], bool]) -> Int64:
+    return ids_where(facts.trace.slices.name, facts.trace.strings, wanted)

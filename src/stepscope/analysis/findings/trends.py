@@ -1,0 +1,184 @@
+"""What changes over the steps: they take longer and longer, or hold more and more memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.spots import finding_at, hot_spot
+from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.phases import without_compilation
+from stepscope.analysis.steps.steps import StepsBy, step_table
+from stepscope.trace.model import SliceFlags
+from stepscope.units import duration_text, size_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.trace.model import Int64
+
+    Float64 = NDArray[np.float64]
+
+MIN_STEPS = 12
+"""With fewer there is no telling a trend from chance."""
+
+MIN_SLOWER = 1.25
+"""The last third of the steps against the first; a machine that warms up slows down by less."""
+
+MIN_RANK = 0.6
+"""Rank correlation of a step's time with its number: a trend, not a few slow ones."""
+
+MIN_GROWTH_BYTES, MIN_GROWTH_SHARE, MIN_MEMORY_RANK = 32 << 20, 0.10, 0.9
+"""Of resident memory between the first and the last third of the steps."""
+
+MIN_AGAIN = 0.4
+"""Share of backward functions that repeat; a gradient penalty repeats some, too."""
+
+RESIDENT = "resident memory"
+
+
+@DETECTORS.register
+def slowing_steps(facts: Facts) -> Finding | None:
+    """Find steps that take longer and longer, and the line that makes them."""
+    found = facts.breakdown
+    if step_table(facts.trace).by is StepsBy.REQUEST or facts.counted.sum() < MIN_STEPS:
+        return None
+    index = np.flatnonzero(facts.counted)
+    time_ns = without_compilation(facts.trace, found.start_ns, found.duration_ns)[index]
+    early, late = _thirds(time_ns)
+    if late < MIN_SLOWER * early or _rank_correlation(time_ns) < MIN_RANK:
+        return None
+    ledger = facts.ledger
+    third = len(index) // 3
+    first = np.isin(ledger.step, index[:third])
+    last = np.isin(ledger.step, index[-third:])
+    grown = {
+        cause: ledger.weight_ns[last & (ledger.cause == cause)].sum()
+        - ledger.weight_ns[first & (ledger.cause == cause)].sum()
+        for cause in Cause
+    }
+    cause = max(grown, key=lambda each: grown[each])
+    spot = hot_spot(ledger, last & (ledger.cause == cause))
+    if spot is None:
+        return None
+    saves_ns = float(time_ns.mean()) - early
+    kept = cause in (Cause.BACKWARD, Cause.FORWARD)
+    return finding_at(
+        facts,
+        spot,
+        "graph-kept" if cause is Cause.BACKWARD else "slowing-steps",
+        title=(
+            f"Steps get slower and slower, from {duration_text(early)} to {duration_text(late)}: "
+            f"{spot.words}"
+        ),
+        text=f"What grows most is {cause.words}{spot.called_from}.",
+        fix=(
+            "Something grows with every step and is gone through again: a list, a graph that is "
+            "kept alive (loss without .detach() or .item(), retain_graph=True), a cache "
+            "without a limit."
+            if kept
+            else "Something grows with every step and is gone through again: a list, a string, a "
+            "cache without a limit. Keep a running value instead."
+        ),
+        saves_ns=saves_ns,
+    )
+
+
+@DETECTORS.register
+def graph_walked_again(facts: Facts) -> Finding | None:
+    """Find backward passes that go through parts of the graph that were gone through before."""
+    slices, ledger = facts.trace.slices, facts.ledger
+    is_backward = slices.flags & SliceFlags.BACKWARD != 0
+    rows = facts.in_steps(np.flatnonzero(is_backward & (slices.sequence >= 0)))
+    if not len(rows) or not facts.steps:
+        return None
+    _, first = np.unique(
+        np.stack([slices.sequence[rows], slices.name[rows]]), axis=1, return_index=True
+    )
+    again = np.ones(len(rows), np.bool_)
+    again[first] = False
+    if again.mean() < MIN_AGAIN:
+        return None
+    spot = hot_spot(ledger, ledger.spent_on(Cause.BACKWARD))
+    if spot is None:
+        return None
+    times = len(rows) / len(first)
+    return finding_at(
+        facts,
+        spot,
+        "graph-kept",
+        title=f"Backward passes go through the same graph {times:.1f} times: {spot.words}",
+        text=f"{again.mean():.0%} of the backward functions ran for a forward operator that had "
+        f"been gone through already{spot.called_from}: the graph is kept alive.",
+        fix="Call backward once for each graph: on the loss of this batch, not on a sum that holds "
+        "earlier ones, and without retain_graph=True.",
+        saves_ns=float(again.mean()) * spot.each_ns,
+    )
+
+
+@DETECTORS.register
+def memory_growth(facts: Facts) -> Finding | None:
+    """Find a process whose memory grows with every step."""
+    if facts.counted.sum() < MIN_STEPS or step_table(facts.trace).by is StepsBy.REQUEST:
+        return None
+    resident = _resident_at(facts, facts.breakdown.start_ns[facts.counted])
+    if resident is None:
+        return None
+    early, late = _thirds(resident)
+    grown = late - early
+    if (
+        grown < max(MIN_GROWTH_BYTES, MIN_GROWTH_SHARE * early)
+        or _rank_correlation(resident) < MIN_MEMORY_RANK
+    ):
+        return None
+    ledger = facts.ledger
+    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.PYTHON, Cause.NATIVE))
+    if spot is None:
+        return None
+    each = grown / (2 / 3 * facts.steps)
+    share = min(1.0, grown / late)
+    found = finding_at(
+        facts,
+        spot,
+        "memory-growth",
+        title=f"Memory grows by {size_text(each)} a step: {spot.words}",
+        text=f"The process held {size_text(early)} early in the loop and {size_text(late)} late.",
+        fix=(
+            "Something is kept from every step: a list of tensors, a loss with its graph (use "
+            ".detach() or .item()), a cache without a limit."
+        ),
+        saves_ns=0.0,
+        evidence={"page": "memory"},
+    )
+    return replace(
+        found,
+        text=found.text.rpartition(" Would save")[0],
+        share=share,
+        severity=Severity.of_share(share),
+    )
+
+
+def _resident_at(facts: Facts, time_ns: Int64) -> Float64 | None:
+    """Return the resident memory at some moments; None where it was not recorded."""
+    trace = facts.trace
+    names = trace.strings.ids_of([RESIDENT])
+    rows = np.flatnonzero(trace.marks.name == names.get(RESIDENT, -1))
+    if len(rows) < MIN_STEPS:
+        return None
+    sparse = trace.marks.args.dense("bytes", len(trace.marks), 0)
+    return np.interp(time_ns, trace.marks.time_ns[rows], sparse[rows])
+
+
+def _thirds(values: Int64 | Float64) -> tuple[float, float]:
+    """Return the medians of the first and the last third."""
+    third = max(len(values) // 3, 1)
+    return float(np.median(values[:third])), float(np.median(values[-third:]))
+
+
+def _rank_correlation(values: Int64 | Float64) -> float:
+    rank = np.argsort(np.argsort(values))
+    return float(np.corrcoef(rank, np.arange(len(values)))[0, 1])

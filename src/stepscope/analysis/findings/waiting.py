@@ -1,0 +1,200 @@
+"""Waiting inside the loop: sleeps, locks, files, sockets, child processes, the GIL, a full disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.spots import Spot, finding_at, hot_spot, share_words, taken
+from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.steps import steady_steps, step_table
+from stepscope.trace.model import ThreadState
+from stepscope.units import count_text, duration_text
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
+    from stepscope.analysis.host.own_lines import Place
+    from stepscope.trace.model import Int64
+
+MIN_SHARE = 0.05
+"""Of a step; less is not worth the change."""
+
+MIN_EVERY_STEP = 0.5
+"""Share of the steps: what happens in fewer of them is done now and then, as it should be."""
+
+
+class _Wait(NamedTuple):
+    """How one kind of waiting is told."""
+
+    causes: tuple[Cause, ...]
+    identity: str
+    what: str
+    told: str
+    fix: str
+
+
+@DETECTORS.register
+def sleeping(facts: Facts) -> Finding | None:
+    """Find a loop that sleeps."""
+    return _waiting(
+        facts,
+        _Wait(
+            (Cause.SLEEP,),
+            "waiting-sleep",
+            "Sleeping",
+            "sleep there",
+            "Remove the sleep; where it waits for something, wait for that itself: an event, a "
+            "queue.",
+        ),
+    )
+
+
+@DETECTORS.register
+def locked(facts: Facts) -> Finding | None:
+    """Find a loop that waits for a lock, another thread or a queue."""
+    return _waiting(
+        facts,
+        _Wait(
+            (Cause.LOCK, Cause.QUEUE),
+            "waiting-lock",
+            "Waiting for another thread",
+            "wait there for a lock, a queue or a thread",
+            "Hold the lock for less time, let the other thread run ahead (a queue with room for "
+            "several items), or do its work where it is needed.",
+        ),
+    )
+
+
+@DETECTORS.register
+def input_output(facts: Facts) -> Finding | None:
+    """Find a loop that waits for files, sockets or child processes."""
+    return _waiting(
+        facts,
+        _Wait(
+            (Cause.FILE, Cause.SOCKET, Cause.PROCESS),
+            "waiting-io",
+            "Waiting for input and output",
+            "wait there for a file, a socket or a child process",
+            "Do it in the background (a thread, a DataLoader's worker), less often, or keep what "
+            "was read.",
+        ),
+    )
+
+
+@DETECTORS.register
+def checkpoints(facts: Facts) -> Finding | None:
+    """Find checkpoints that are saved in most of the steps."""
+    return _every_step(
+        facts,
+        _Wait(
+            (Cause.CHECKPOINT,),
+            "checkpoint-every-step",
+            "Saving checkpoints",
+            "save the model's state there",
+            "Save every few hundred steps or minutes, or in the background from a copy of the "
+            "state.",
+        ),
+    )
+
+
+@DETECTORS.register
+def logs(facts: Facts) -> Finding | None:
+    """Find logging and printing that takes much of the steps."""
+    return _every_step(
+        facts,
+        _Wait(
+            (Cause.LOGGING,),
+            "logging",
+            "Logging and printing",
+            "log or print there",
+            "Log every few dozen steps, and less each time.",
+        ),
+    )
+
+
+@DETECTORS.register
+def gil(facts: Facts) -> Finding | None:
+    """Find threads that fight for the GIL: only one of them runs Python at a time."""
+    ledger, samples = facts.ledger, facts.trace.samples
+    waits = ledger.spent_on(Cause.GIL)
+    each_ns = ledger.each_ns(waits)
+    if each_ns < MIN_SHARE * ledger.unit_ns:
+        return None
+    holders = _holders(facts)
+    spot = hot_spot(ledger, waits)
+    if spot is None:
+        return None
+    others = np.unique(samples.track[holders])
+    path = _hottest_line(facts, holders)
+    spot = Spot(path or spot.path, waits, each_ns)
+    return finding_at(
+        facts,
+        spot,
+        "gil-contention",
+        title=(
+            f"Waiting for the GIL takes {share_words(each_ns / ledger.unit_ns, ledger.unit)}: "
+            f"other threads run Python in {spot.words}"
+        ),
+        text=(
+            f"{count_text(len(others), 'other thread')} ran Python code while this one wanted to; "
+            "only one thread at a time can."
+        ),
+        fix=(
+            "Do that work in another process (multiprocessing, a DataLoader's workers), or in code "
+            "that releases the GIL (NumPy, torch)."
+        ),
+    )
+
+
+def _holders(facts: Facts) -> Int64:
+    """Return the samples of other threads that run Python while the steps do."""
+    samples, ledger = facts.trace.samples, facts.ledger
+    mine = np.unique(samples.track[ledger.row[ledger.row >= 0]])
+    # Where the ledger is about several threads, they are each other's problem.
+    aside = ~np.isin(samples.track, mine) if len(mine) == 1 else samples.track >= 0
+    runs = np.isin(samples.state, (ThreadState.PYTHON, ThreadState.NATIVE)) & (samples.stack != 0)
+    inside = np.ones(len(samples), np.bool_)
+    if len(step_table(facts.trace)) and steady_steps(facts.trace).any():
+        inside = facts.step_time.contain(samples.time_ns)
+    return np.flatnonzero(aside & runs & inside)
+
+
+def _hottest_line(
+    facts: Facts, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> tuple[Place, ...]:
+    """Return the own line with its callers in which some samples stay longest."""
+    samples, stacks = facts.trace.samples, facts.ledger.stacks
+    sums: dict[tuple[Place, ...], float] = {}
+    for row in rows.tolist():
+        own = stacks[int(samples.stack[row])].own
+        if own:
+            sums[own] = sums.get(own, 0.0) + float(samples.duration_ns[row])
+    return max(sums, key=lambda path: sums[path], default=())
+
+
+def _waiting(facts: Facts, wait: _Wait) -> Finding | None:
+    ledger = facts.ledger
+    spot = hot_spot(ledger, ledger.spent_on(*wait.causes))
+    if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
+        return None
+    spent = duration_text(spot.each_ns)
+    spent += "" if ledger.unit == "run" else f" of every {ledger.unit}"
+    return finding_at(
+        facts,
+        spot,
+        wait.identity,
+        title=f"{wait.what} takes {taken(ledger, spot)}",
+        text=f"{spent} {wait.told}{spot.called_from}.",
+        fix=wait.fix,
+    )
+
+
+def _every_step(facts: Facts, wait: _Wait) -> Finding | None:
+    ledger = facts.ledger
+    which = ledger.spent_on(*wait.causes)
+    if ledger.unit != "run" and len(np.unique(ledger.step[which])) < MIN_EVERY_STEP * ledger.count:
+        return None
+    return _waiting(facts, wait)

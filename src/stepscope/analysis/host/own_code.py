@@ -1,0 +1,60 @@
+"""Whose code a frame runs: the program's own, a framework's, or another library's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.host.own_lines import is_own_file
+from stepscope.analysis.shared import shared
+
+if TYPE_CHECKING:
+    from stepscope.analysis.host.own_lines import Place
+    from stepscope.trace.model import Trace
+
+FRAMEWORKS = frozenset(
+    {
+        *("torch", "functorch", "torchgen", "paddle", "jax", "jaxlib", "flax", "optax", "triton"),
+        *("lightning", "pytorch_lightning", "lightning_fabric", "accelerate", "deepspeed"),
+        *("transformers", "timm", "diffusers", "peft", "trl", "torchvision", "torchaudio", "cupy"),
+        *("torchmetrics", "tensorflow", "keras", "mlx", "einops", "xformers", "flash_attn"),
+    }
+)
+"""Libraries whose Python code is the model's and the loop's machinery, not work beside it."""
+
+OWN = ""
+
+
+class OwnCode:
+    """Tells the files of a trace's program from those of libraries."""
+
+    def __init__(self, trace: Trace) -> None:
+        """Take what the recording knows about installed modules."""
+        self._libraries = frozenset(trace.info.libraries)
+        self._known: dict[str, str] = {}
+
+    def library(self, file: str) -> str:
+        """Return the library that a file belongs to, OWN for the program's own."""
+        if file not in self._known:
+            self._known[file] = self._find(file)
+        return self._known[file]
+
+    def is_own(self, place: Place) -> bool:
+        """Tell whether a frame is in a file of the program."""
+        return self.library(place.file) == OWN
+
+    def _find(self, file: str) -> str:
+        path = file.replace("\\", "/")
+        for folder in ("site-packages/", "dist-packages/"):
+            path = path.rpartition(folder)[2]
+        first = path.partition("/")[0].removesuffix(".py")
+        # A name without a folder is a module of its own: `queue.py` beside the program is not
+        # Python's when the program's folder is where modules are imported from.
+        if first in self._libraries or not is_own_file(file):
+            return first or "?"
+        return OWN
+
+
+@shared
+def own_code(trace: Trace) -> OwnCode:
+    """Return whose code is whose in a trace."""
+    return OwnCode(trace)

@@ -1,0 +1,100 @@
+"""The stacks of samples, told apart: the program's own lines, and what they call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.host.own_code import OWN, own_code
+from stepscope.analysis.host.own_lines import Place, place_of
+from stepscope.analysis.shared import shared
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stepscope.trace.model import Trace
+
+_NATIVE_CALL = "<native call "
+
+
+@dataclass(frozen=True, slots=True)
+class SampledStack:
+    """One stack of Python frames; all tuples begin with the outermost."""
+
+    frames: tuple[Place, ...]  # all that are in a file
+    own: tuple[Place, ...]  # those of the program itself
+    beyond: tuple[Place, ...]  # of libraries, called by the innermost own frame, or all
+    callee: str  # the function written in C that runs, as the program calls it; "" without
+    library: str  # of the innermost frame that is not Python's own library; OWN is the program
+
+    @property
+    def line(self) -> Place | None:
+        """Return the innermost line of the program, None where only libraries run."""
+        return self.own[-1] if self.own else None
+
+    def runs(self, file: str, *functions: str) -> bool:
+        """Tell whether a frame is in a file whose name ends so, in one of some functions."""
+        return any(
+            frame.file.endswith(file) and (not functions or last_name(frame) in functions)
+            for frame in self.frames
+        )
+
+
+@shared
+def sampled_stacks(trace: Trace) -> dict[int, SampledStack]:
+    """Return the stacks that samples have, by their row of the trace's stacks."""
+    code = own_code(trace)
+    place_of_text: dict[int, Place | str] = {}
+    found = {}
+    for row in np.unique(trace.samples.stack).tolist():
+        frames: list[Place] = []
+        callee = ""
+        for text in reversed(trace.stacks.frames(row)):
+            if text not in place_of_text:
+                written = trace.strings[text]
+                place_of_text[text] = place_of(written) or written
+            place = place_of_text[text]
+            if isinstance(place, Place):
+                frames.append(place)
+            else:
+                callee = _callee(place)
+        last = max((i for i, frame in enumerate(frames) if code.is_own(frame)), default=-1)
+        own = tuple(frame for frame in frames if code.is_own(frame))
+        beyond = tuple(frames[last + 1 :])
+        libraries = (code.library(frame.file) for frame in reversed(frames))
+        library = next((name for name in libraries if not _is_standard(name)), OWN)
+        found[row] = SampledStack(tuple(frames), own, beyond, callee, library)
+    return found
+
+
+def last_name(place: Place) -> str:
+    """Return the name of a frame's function without its class."""
+    return place.function.rpartition(".")[2]
+
+
+def _callee(frame: str) -> str:
+    return frame.removeprefix(_NATIVE_CALL).removesuffix(">") if frame.startswith("<") else ""
+
+
+def _is_standard(library: str) -> bool:
+    import sys
+
+    return library in sys.stdlib_module_names or library.startswith("<")
+
+
+def common_path(stacks: Iterable[tuple[Place, ...]]) -> int:
+    """Return how many outermost frames all of some stacks share."""
+    shared_frames: tuple[Place, ...] | None = None
+    for stack in stacks:
+        if shared_frames is None:
+            shared_frames = stack
+            continue
+        length = 0
+        for one, other in zip(shared_frames, stack, strict=False):
+            if one != other:
+                break
+            length += 1
+        shared_frames = shared_frames[:length]
+    return len(shared_frames or ())

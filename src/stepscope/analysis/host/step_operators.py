@@ -1,0 +1,125 @@
+"""The operators of an average step: what the first table shows.
+
+Only the steady steps count, and the threads that work for them. Without steps it is the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.launches import launches
+from stepscope.analysis.intervals import union
+from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.steps.phases import import_rows
+from stepscope.analysis.steps.steps import steady_steps, step_table
+from stepscope.analysis.tree import call_tree, levels
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Trace
+
+    Bool = NDArray[np.bool_]
+
+_WHOLE = 0.9
+_SHOWN = (SliceKind.OPERATOR, SliceKind.RANGE)
+
+
+@dataclass(frozen=True, slots=True)
+class StepOperators:
+    """One row per name, the longest first; times and calls are those of an average step."""
+
+    name: tuple[str, ...]
+    self_ns: NDArray[np.float64]
+    total_ns: NDArray[np.float64]  # a call within one of the same name counts once
+    device_ns: NDArray[np.float64]  # of the work that it launched itself
+    calls: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """Return the number of names."""
+        return len(self.name)
+
+
+def step_operators(trace: Trace) -> StepOperators:
+    """Return what ran in an average steady step."""
+    slices = trace.slices
+    steps, steady = step_table(trace), steady_steps(trace)
+    count = max(int(steady.sum()), 1)
+    wanted = np.isin(slices.kind, _SHOWN) & (slices.flags & SliceFlags.ASYNC == 0)
+    wanted[import_rows(trace)] = False
+    wanted &= ~_spans_all(trace)
+    if len(steps):
+        time = union(steps.start_ns[steady], steps.end_ns[steady])
+        wanted &= time.contain(slices.start_ns) & _of_steps(trace)
+    rows = np.flatnonzero(wanted)
+    again = _inside_same_name(trace, wanted)[rows]
+    names, which = np.unique(slices.name[rows], return_inverse=True)
+    which = which.reshape(-1)
+
+    def summed(values: NDArray[np.generic]) -> NDArray[np.float64]:
+        return np.bincount(which, values.astype(np.float64), len(names)) / count
+
+    self_ns = summed(slices.self_ns[rows])
+    order = np.argsort(-self_ns, kind="stable")
+    return StepOperators(
+        tuple(trace.strings[int(name)] for name in names[order]),
+        self_ns[order],
+        summed(np.where(again, 0, slices.duration_ns[rows]))[order],
+        summed(_launched_ns(trace)[rows])[order],
+        summed(np.ones(len(rows)))[order],
+    )
+
+
+def _spans_all(trace: Trace) -> Bool:
+    """Return the range that `stepscope run` has around the whole program."""
+    slices, info = trace.slices, trace.info
+    whole_ns = max(info.end_ns - info.start_ns, 1)
+    found: Bool = (slices.depth == 0) & (slices.kind == SliceKind.RANGE)
+    return found & (slices.duration_ns > _WHOLE * whole_ns)
+
+
+def _of_steps(trace: Trace) -> Bool:
+    """Return the slices of the steps' threads, and of those that run their backward pass."""
+    slices, steps = trace.slices, step_table(trace)
+    tracks = set(np.unique(steps.track).tolist())
+    processes = {trace.tracks[track].pid for track in tracks}
+    backward = np.unique(slices.track[host_parts(trace) == Part.BACKWARD]).tolist()
+    tracks |= {track for track in backward if trace.tracks[track].pid in processes}
+    found: Bool = np.isin(slices.track, list(tracks))
+    return found
+
+
+def _inside_same_name(trace: Trace, wanted: Bool) -> Bool:
+    """Return which slices lie in a wanted one of their own name."""
+    slices = trace.slices
+    inside = np.zeros(len(slices), np.bool_)
+    rows = np.flatnonzero(wanted)
+    at = slices.parent[rows].astype(np.int64)
+    climbing = np.arange(len(rows))
+    while len(climbing := climbing[at[climbing] != NO_PARENT]):
+        same = (slices.name[at[climbing]] == slices.name[rows[climbing]]) & wanted[at[climbing]]
+        inside[rows[climbing[same]]] = True
+        climbing = climbing[~same]
+        at[climbing] = slices.parent[at[climbing]]
+    return inside
+
+
+def _launched_ns(trace: Trace) -> Int64:
+    slices = trace.slices
+    found = np.zeros(len(slices), np.int64)
+    if not np.isin(slices.kind, DEVICE_KINDS).any():
+        return found
+    tree = call_tree(trace)
+    launched = launches(tree)
+    if launched is not None:
+        rows = np.arange(len(tree)) if tree.rows is None else tree.rows
+        np.add.at(found, rows[launched.host], slices.duration_ns[rows[launched.work]])
+        for level in reversed(list(levels(slices.depth))):  # a runtime call's is its operator's
+            calls = level[slices.kind[level] == SliceKind.RUNTIME]
+            calls = calls[slices.parent[calls] != NO_PARENT]
+            np.add.at(found, slices.parent[calls], found[calls])
+    return found

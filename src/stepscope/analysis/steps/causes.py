@@ -1,0 +1,224 @@
+"""What a sampled thread is doing, in the words of an engineer: computing, preparing, waiting."""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.host.own_code import FRAMEWORKS
+from stepscope.analysis.host.sampled_stacks import last_name
+from stepscope.analysis.steps.parts import Part
+from stepscope.trace.model import ThreadState, WaitReason
+
+if TYPE_CHECKING:
+    from stepscope.analysis.host.sampled_stacks import SampledStack
+
+
+class Cause(IntEnum):
+    """What a moment of a thread was spent on."""
+
+    DATA_LOADING = 0
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+    COMMUNICATION = 4
+    COPIES = 5
+    IDLE = 6  # the device waits, and it is not known for what
+    OTHER = 7
+    PYTHON = 8  # Python code of the program, or of a library that is no framework
+    NATIVE = 9  # a function written in C that is no operator
+    LIBRARY = 10  # Python code of a framework, outside of the model's phases
+    SLEEP = 11
+    LOCK = 12
+    QUEUE = 13
+    FILE = 14
+    SOCKET = 15
+    PROCESS = 16
+    GIL = 17
+    COLLECTION = 18
+    CHECKPOINT = 19
+    LOGGING = 20
+    TENSOR_TEXT = 21  # print(tensor)
+    COMPILE = 22
+    IMPORT = 23
+    POLL = 24  # an event loop that waits for events
+
+    @property
+    def words(self) -> str:
+        """Return the name to show."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Cause.DATA_LOADING: "data loading",
+    Cause.FORWARD: "forward",
+    Cause.BACKWARD: "backward",
+    Cause.OPTIMIZER: "optimizer",
+    Cause.COMMUNICATION: "communication",
+    Cause.COPIES: "copies",
+    Cause.IDLE: "device idle",
+    Cause.OTHER: "other",
+    Cause.PYTHON: "Python code",
+    Cause.NATIVE: "native code outside operators",
+    Cause.LIBRARY: "framework code outside the model",
+    Cause.SLEEP: "sleeping",
+    Cause.LOCK: "waiting for a lock or thread",
+    Cause.QUEUE: "waiting for a queue",
+    Cause.FILE: "reading and writing files",
+    Cause.SOCKET: "waiting for a socket",
+    Cause.PROCESS: "waiting for a child process",
+    Cause.GIL: "waiting for the GIL",
+    Cause.COLLECTION: "garbage collection",
+    Cause.CHECKPOINT: "saving checkpoints",
+    Cause.LOGGING: "logging and printing",
+    Cause.TENSOR_TEXT: "printing tensors",
+    Cause.COMPILE: "compiling",
+    Cause.IMPORT: "importing",
+    Cause.POLL: "waiting for events",
+}
+
+WAITS = (
+    *(Cause.SLEEP, Cause.LOCK, Cause.QUEUE, Cause.FILE, Cause.SOCKET, Cause.PROCESS, Cause.GIL),
+    Cause.POLL,
+)
+PHASES = (
+    *(Cause.DATA_LOADING, Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.COMMUNICATION),
+)
+
+_OF_WAIT = {
+    WaitReason.UNKNOWN: Cause.LOCK,
+    WaitReason.SLEEP: Cause.SLEEP,
+    WaitReason.LOCK: Cause.LOCK,
+    WaitReason.FILE: Cause.FILE,
+    WaitReason.SOCKET: Cause.SOCKET,
+    WaitReason.PIPE: Cause.PROCESS,
+    WaitReason.PROCESS: Cause.PROCESS,
+    WaitReason.POLL: Cause.POLL,
+}
+
+_IMPORTLIB = "<frozen importlib"
+_COMPILERS = ("torch/_dynamo/convert_frame.py", "torch/_inductor/", "paddle/jit/dy2static/")
+_LOGGERS = (
+    *("logging/", "torch/utils/tensorboard/", "tensorboard/", "wandb/", "mlflow/", "loguru/"),
+    *("tqdm/", "rich/", "tensorboardX/"),
+)
+_PRINTING = frozenset({"print", "sys.stdout.write", "sys.stderr.write"})
+_SAVERS = (
+    ("torch/serialization.py", frozenset({"save", "_save", "_legacy_save"})),
+    ("torch/distributed/checkpoint/state_dict_saver.py", frozenset({"save", "async_save"})),
+    ("safetensors/torch.py", frozenset({"save_file", "save_model", "save"})),
+    ("safetensors/numpy.py", frozenset({"save_file"})),
+    ("paddle/framework/io.py", frozenset({"save"})),
+    ("paddle/hapi/model.py", frozenset({"save"})),
+    ("joblib/numpy_pickle.py", frozenset({"dump"})),
+    ("numpy/lib/npyio.py", frozenset({"save", "savez", "savez_compressed"})),
+    ("numpy/lib/_npyio_impl.py", frozenset({"save", "savez", "savez_compressed"})),
+)
+_SAVING_CALLS = frozenset({"pickle.dump", "torch.save", "paddle.save", "np.save", "np.savez"})
+_LOADERS = ("torch/utils/data/dataloader.py", "paddle/io/dataloader/dataloader_iter.py")
+_BACKWARD = (
+    ("torch/autograd/__init__.py", frozenset({"backward", "grad"})),
+    ("torch/autograd/graph.py", frozenset({"_engine_run_backward"})),
+    ("torch/_tensor.py", frozenset({"backward"})),
+    ("paddle/base/dygraph/tensor_patch_methods.py", frozenset({"backward"})),
+    ("paddle/autograd/backward_mode.py", frozenset({"backward"})),
+)
+_OPTIMIZERS = ("torch/optim/", "paddle/optimizer/")
+_MODULE_CALLS = (
+    ("torch/nn/modules/module.py", frozenset({"_call_impl", "_wrapped_call_impl"})),
+    ("paddle/nn/layer/layers.py", frozenset({"__call__", "_dygraph_call_func"})),
+)
+_QUEUES = frozenset({"queue.py", "multiprocessing/queues.py", "multiprocessing/connection.py"})
+_EVENT_LOOPS = ("asyncio/", "uvloop/", "tornado/", "trio/", "selectors.py", "socketserver.py")
+_FILE_MODULES = frozenset(
+    {"pathlib.py", "shutil.py", "glob.py", "tempfile.py", "genericpath.py", "os.py", "fnmatch.py"}
+)
+_FILE_CALL = re.compile(r"(open|file|f|fh|handle|out|stream|os|shutil|path)(\.|$)")
+
+
+def cause_of_stack(stack: SampledStack) -> Cause | None:
+    """Return what a stack says by itself, whatever its thread is doing; None where it does not."""
+    beyond = stack.beyond
+    if any(frame.file.startswith(_IMPORTLIB) for frame in beyond):
+        return Cause.IMPORT
+    if any(frame.file.startswith(_COMPILERS) for frame in beyond):
+        return Cause.COMPILE
+    if any(frame.file.startswith("torch/_tensor_str.py") for frame in beyond):
+        return Cause.TENSOR_TEXT
+    if _any(stack, _SAVERS) or stack.callee in _SAVING_CALLS:
+        return Cause.CHECKPOINT
+    if any(frame.file.startswith(_LOGGERS) for frame in beyond) or stack.callee in _PRINTING:
+        return Cause.LOGGING
+    return None
+
+
+def phase_of_stack(stack: SampledStack) -> Cause | None:
+    """Return the phase of training that a stack is in, by the framework's functions on it."""
+    for frame in reversed(stack.frames):  # the innermost decides
+        if frame.file.startswith(_LOADERS):
+            return Cause.DATA_LOADING
+        if frame.file.startswith(_OPTIMIZERS):
+            return Cause.OPTIMIZER
+        for table, cause in ((_BACKWARD, Cause.BACKWARD), (_MODULE_CALLS, Cause.FORWARD)):
+            if any(frame.file == file and last_name(frame) in names for file, names in table):
+                return cause
+    return None
+
+
+def cause_of_moment(
+    stack: SampledStack, state: int, wait: int, part: int, *, in_operator: bool, in_gap: bool
+) -> Cause:
+    """Return what a sampled moment was spent on.
+
+    ``part`` is that of the slices then running; ``in_gap``: no operator has run for a while, nor
+    will soon, so that the Python code is more than the glue between two operators.
+    """
+    told = cause_of_stack(stack)
+    if told is not None:
+        return told
+    phase = phase_of_stack(stack) if part == Part.OTHER else Cause(part)
+    if phase in (Cause.DATA_LOADING, Cause.OPTIMIZER, Cause.COMMUNICATION):
+        return phase
+    if in_operator or (phase is not None and not in_gap):
+        return Cause.FORWARD if phase is None or phase is Cause.OTHER else phase
+    if phase is Cause.BACKWARD and stack.library in FRAMEWORKS:
+        return phase  # the engine works on another thread
+    if state == ThreadState.GIL:
+        return Cause.GIL
+    if state == ThreadState.BLOCKED:
+        return _cause_of_wait(stack, wait)
+    if stack.library in FRAMEWORKS and not stack.callee:
+        return phase if phase not in (None, Cause.OTHER) else Cause.LIBRARY
+    if _touches_files(stack):
+        return Cause.FILE
+    return Cause.NATIVE if state == ThreadState.NATIVE or stack.callee else Cause.PYTHON
+
+
+def _cause_of_wait(stack: SampledStack, wait: int) -> Cause:
+    files = {frame.file for frame in stack.beyond}
+    if not files.isdisjoint(_QUEUES):
+        return Cause.QUEUE
+    if "subprocess.py" in files:
+        return Cause.PROCESS
+    cause = _OF_WAIT[WaitReason(wait)]
+    if cause is Cause.POLL and not any(file.startswith(_EVENT_LOOPS) for file in files):
+        return Cause.SOCKET
+    if cause is Cause.LOCK and stack.callee.endswith("sleep"):
+        return Cause.SLEEP
+    return cause
+
+
+def _touches_files(stack: SampledStack) -> bool:
+    """Tell whether what runs reads or writes files, where the kernel does so without waiting."""
+    if stack.beyond:
+        return stack.beyond[0].file in _FILE_MODULES
+    return _FILE_CALL.match(stack.callee) is not None
+
+
+def _any(stack: SampledStack, table: tuple[tuple[str, frozenset[str]], ...]) -> bool:
+    return any(
+        frame.file == file and last_name(frame) in names
+        for frame in stack.beyond
+        for file, names in table
+    )

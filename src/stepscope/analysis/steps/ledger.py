@@ -1,0 +1,285 @@
+"""Where a step goes: every moment of the steady steps, and what it was spent on.
+
+The time of the parts is exact: it comes from slices. Samples tell what no slice covers (Python,
+native code, waiting) and which line it is. In a program with device work only the moments in which
+the devices are idle are the host's: what it does meanwhile costs nothing.
+
+Without steps the ledger is about the whole run less start-up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.work import device_work
+from stepscope.analysis.host.sampled_stacks import sampled_stacks
+from stepscope.analysis.intervals import union
+from stepscope.analysis.shared import shared
+from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
+from stepscope.analysis.steps.causes import Cause, cause_of_moment
+from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts, thread_moments
+from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.model import NO_STACK, SliceKind, ThreadState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.host.sampled_stacks import SampledStack
+    from stepscope.analysis.intervals import Intervals
+    from stepscope.analysis.steps.parts import Int8
+    from stepscope.trace.model import Int64, Trace
+
+    Bool = NDArray[np.bool_]
+    Float64 = NDArray[np.float64]
+
+FEWEST_SAMPLES = 20
+"""Fewer samples of a part say too little to be scaled to its exact time."""
+
+NO_SAMPLE = -1
+_COLLECTION = "Python garbage collection"
+_STARTUP = (Cause.IMPORT, Cause.COMPILE)
+_WAITING_MAIN = 0.5  # share of the run: a main thread that waits longer is not what to look at
+_WORKING = 0.05  # share of the run: a thread that runs longer is
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The moments of the steady steps; their weights add up to ``total_ns``."""
+
+    unit: str  # "step", "request" or "run"
+    count: int  # how many of them it is about
+    weight_ns: Float64
+    cause: Int8
+    part: Int8  # of the slices then running
+    step: Int64  # index of the step
+    row: Int64  # of samples; NO_SAMPLE where a part is known by slices alone
+    stack: Int64  # row of the trace's stacks
+    stacks: Mapping[int, SampledStack] = field(repr=False)
+
+    def __len__(self) -> int:
+        """Return the number of moments."""
+        return len(self.row)
+
+    @property
+    def total_ns(self) -> float:
+        """Return the time of all moments."""
+        return float(self.weight_ns.sum())
+
+    @property
+    def unit_ns(self) -> float:
+        """Return how long one step takes on average; without steps, the run."""
+        return self.total_ns / max(self.count, 1)
+
+    def by_cause(self) -> dict[Cause, float]:
+        """Return the time of each cause in an average step, the longest first."""
+        sums = np.bincount(self.cause, self.weight_ns, minlength=len(Cause)) / max(self.count, 1)
+        order = np.argsort(-sums, kind="stable")
+        return {Cause(int(i)): float(sums[i]) for i in order if sums[i] > 0}
+
+    def spent_on(self, *causes: Cause) -> Bool:
+        """Return which moments were spent on one of some causes."""
+        return np.isin(self.cause, causes)
+
+    def each_ns(self, which: Bool) -> float:
+        """Return how long some moments are in an average step."""
+        return float(self.weight_ns[which].sum()) / max(self.count, 1)
+
+    def take(self, which: Bool) -> Ledger:
+        """Return some of the moments."""
+        columns = ("weight_ns", "cause", "part", "step", "row", "stack")
+        return replace(self, **{name: getattr(self, name)[which] for name in columns})
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The time that a ledger is about, on one thread."""
+
+    track: int
+    time: Intervals
+    start_ns: Int64  # of each step
+    index: Int64  # of each step
+
+
+@shared
+def ledger(trace: Trace) -> Ledger:
+    """Return where the time of the steady steps goes; without steps, that of the run."""
+    steps = step_table(trace)
+    if not len(steps):
+        made = _ledger(trace, _run_windows(trace), "run", 1)
+        exact_ns, on_device = run_parts(trace)
+        if on_device or not len(trace.samples):
+            made = _with_exact_parts(made, exact_ns, on_device=on_device)
+        return _without(made, Cause.POLL, *_STARTUP)
+    steady = steady_steps(trace)
+    made = _ledger(trace, _step_windows(trace), steps.unit, int(steady.sum()))
+    if steps.by is StepsBy.REQUEST and len(trace.samples):
+        return _without(made, Cause.POLL, *_STARTUP)
+    breakdown = step_breakdown(trace)
+    exact_ns = breakdown.parts_ns[steady].sum(axis=0)
+    on_device = bool(breakdown.on_device[steady].any())
+    return _without(_with_exact_parts(made, exact_ns, on_device=on_device), *_STARTUP)
+
+
+def _step_windows(trace: Trace) -> list[_Window]:
+    steps, steady = step_table(trace), steady_steps(trace)
+    windows = []
+    for track in np.unique(steps.track[steady]).tolist():
+        mine = np.flatnonzero(steady & (steps.track == track))
+        time = union(steps.start_ns[mine], steps.end_ns[mine])
+        windows.append(_Window(track, time, steps.start_ns[mine], mine))
+    return windows
+
+
+def _run_windows(trace: Trace) -> list[_Window]:
+    """Return the whole run of the main thread; of the others, too, where it waits for them."""
+    samples, info = trace.samples, trace.info
+    whole = union(np.array([info.start_ns]), np.array([info.end_ns]))
+    tracks = np.unique(samples.track).tolist()
+    main = [track for track in tracks if trace.tracks[track].tid == str(info.pid)]
+    waits = np.isin(samples.track, main) & (samples.state == ThreadState.BLOCKED)
+    waited_ns = int(samples.duration_ns[waits].sum())
+    if not main or waited_ns > _WAITING_MAIN * whole.total_ns:
+        runs = ~np.isin(samples.state, (ThreadState.BLOCKED,)) & (samples.stack != NO_STACK)
+        working = np.bincount(samples.track[runs], samples.duration_ns[runs], len(trace.tracks))
+        busy = [track for track in tracks if working[track] > _WORKING * whole.total_ns]
+        main = busy or main
+    return [_Window(track, whole, whole.start_ns, whole.start_ns * 0) for track in main]
+
+
+def _ledger(trace: Trace, windows: list[_Window], unit: str, count: int) -> Ledger:
+    found = [_moments(trace, window) for window in windows] or [np.zeros((6, 0))]
+    row, weight, cause, part, step, stack = np.concatenate(found, axis=1)
+    return Ledger(
+        unit=unit,
+        count=count,
+        weight_ns=weight,
+        cause=cause.astype(np.int8),
+        part=part.astype(np.int8),
+        step=step.astype(np.int64),
+        row=row.astype(np.int64),
+        stack=stack.astype(np.int64),
+        stacks=sampled_stacks(trace),
+    )
+
+
+def _moments(trace: Trace, window: _Window) -> Float64:
+    """Return the samples of a thread within some time: the columns of a ledger."""
+    samples = trace.samples
+    rows = np.flatnonzero(samples.track == window.track)
+    weight = window.time.covered(samples.time_ns[rows], samples.end_ns[rows])
+    busy = _device_busy(trace, window)
+    if busy is not None:
+        weight = weight - busy.covered(samples.time_ns[rows], samples.end_ns[rows])
+    rows, weight = rows[weight > 0], weight[weight > 0]
+    time_ns = np.maximum(samples.time_ns[rows], window.time.start_ns[:1])
+    part = _part_at(trace, window.track, time_ns)
+    kinds = np.append(trace.slices.kind, SliceKind.OTHER)  # the last for no slice
+    kind = kinds[samples.slice[rows]]
+    keys = (
+        samples.stack[rows],
+        samples.state[rows],
+        samples.wait[rows],
+        part,
+        np.isin(kind, (SliceKind.OPERATOR, SliceKind.RUNTIME)),
+        _long_gaps(trace, window).contain(time_ns),
+    )
+    cause = _causes(sampled_stacks(trace), np.stack(keys).astype(np.int64))
+    cause[_collecting(trace, window).contain(time_ns)] = Cause.COLLECTION
+    at = np.searchsorted(window.start_ns, time_ns, side="right") - 1
+    step = window.index[np.maximum(at, 0)]
+    return np.stack([rows, weight, cause, part, step, samples.stack[rows]]).astype(np.float64)
+
+
+def _causes(stacks: Mapping[int, SampledStack], keys: Int64) -> Int8:
+    """Return the cause of each moment; there are few different ones."""
+    distinct, which = np.unique(keys, axis=1, return_inverse=True)
+    told = [
+        cause_of_moment(
+            stacks[stack], state, wait, part, in_operator=bool(operator), in_gap=bool(gap)
+        )
+        for stack, state, wait, part, operator, gap in distinct.T.tolist()
+    ]
+    return np.array(told, np.int8)[which.reshape(-1)]
+
+
+def _part_at(trace: Trace, track: int, time_ns: Int64) -> Int64:
+    moments = thread_moments(trace, host_parts(trace), track)
+    if not len(moments.part):
+        return np.full(len(time_ns), Part.OTHER, np.int64)
+    at = np.searchsorted(moments.start_ns, time_ns, side="right") - 1
+    inside = (at >= 0) & (time_ns < moments.end_ns[at])
+    return np.where(inside, moments.part[at], Part.OTHER).astype(np.int64)
+
+
+def _device_busy(trace: Trace, window: _Window) -> Intervals | None:
+    """Return when devices work within the window; None in a program without device work."""
+    work = device_work(trace)
+    if not len(work):
+        return None
+    return work.busy(np.ones(len(work), np.bool_)).shared_with(window.time)
+
+
+def _long_gaps(trace: Trace, window: _Window) -> Intervals:
+    """Return where a thread runs no operator for longer than Python needs between two."""
+    slices = trace.slices
+    is_operator = np.isin(slices.kind, (SliceKind.OPERATOR, SliceKind.RUNTIME))
+    rows = np.flatnonzero((slices.track == window.track) & is_operator)
+    running = union(slices.start_ns[rows], slices.end_ns[rows])
+    gaps = running.gaps(int(window.time.start_ns[0]), int(window.time.end_ns[-1]))
+    long = gaps.end_ns - gaps.start_ns > GLUE_NS
+    return union(gaps.start_ns[long], gaps.end_ns[long])
+
+
+def _collecting(trace: Trace, window: _Window) -> Intervals:
+    slices = trace.slices
+    names = ids_where(slices.name, trace.strings, lambda name: name.startswith(_COLLECTION))
+    rows = np.flatnonzero(np.isin(slices.name, names) & (slices.track == window.track))
+    return union(slices.start_ns[rows], slices.end_ns[rows])
+
+
+def _with_exact_parts(made: Ledger, parts_ns: Int64, *, on_device: bool) -> Ledger:
+    """Scale the samples of each part to the time that its slices took; add parts without any.
+
+    What devices do is known by slices alone; the samples tell why they are idle.
+    """
+    exact_ns = parts_ns.astype(np.float64)
+    groups = {part: made.part == part for part in Part}
+    if on_device:
+        groups = {part: np.zeros(len(made), np.bool_) for part in Part}
+        groups[Part.IDLE] = ~groups[Part.IDLE]
+        if len(made):
+            exact_ns[Part.IDLE] += exact_ns[Part.DATA_LOADING]
+            exact_ns[Part.DATA_LOADING] = 0
+    weight = np.zeros(len(made))
+    missing = []
+    for part, mine in groups.items():
+        if mine.sum() >= FEWEST_SAMPLES:
+            weight[mine] = made.weight_ns[mine] * exact_ns[part] / made.weight_ns[mine].sum()
+        elif exact_ns[part]:
+            missing.append((part, exact_ns[part]))
+    return _with_parts(replace(made, weight_ns=weight).take(weight > 0), missing)
+
+
+def _with_parts(made: Ledger, parts: list[tuple[Part, float]]) -> Ledger:
+    """Add the time of parts of which there are no samples."""
+    nothing = np.full(len(parts), NO_SAMPLE, np.int64)
+    part = np.array([part for part, _ in parts], np.int8)
+    return replace(
+        made,
+        weight_ns=np.concatenate([made.weight_ns, [ns for _, ns in parts]]),
+        cause=np.concatenate([made.cause, part]),  # causes begin with the parts
+        part=np.concatenate([made.part, part]),
+        step=np.concatenate([made.step, nothing]),
+        row=np.concatenate([made.row, nothing]),
+        stack=np.concatenate([made.stack, nothing]),
+    )
+
+
+def _without(made: Ledger, *causes: Cause) -> Ledger:
+    return made.take(~made.spent_on(*causes))

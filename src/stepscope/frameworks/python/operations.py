@@ -1,0 +1,144 @@
+"""What the interpreter's instructions are busy with, and how that is written in the source."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import linecache
+from enum import IntEnum
+
+_MOST_CHARACTERS = 60
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+
+_CALLS = ("CALL", "PRECALL", "INSTRUMENTED_CALL")
+_NO_CALLS = ("CALL_INTRINSIC",)
+_ENTERS = ("BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL")
+_NEXTS = ("FOR_ITER", "GET_ITER", "INSTRUMENTED_FOR_ITER")
+_OPERATORS = (
+    "BINARY_",
+    "COMPARE_OP",
+    "CONTAINS_OP",
+    "DELETE_SUBSCR",
+    "DICT_",
+    "LIST_EXTEND",
+    "LOAD_ATTR",
+    "LOAD_METHOD",
+    "SET_UPDATE",
+    "STORE_ATTR",
+    "STORE_SLICE",
+    "STORE_SUBSCR",
+    "UNARY_",
+    "UNPACK_",
+)
+_IMPORT = "IMPORT_NAME"
+
+Place = tuple[int, int, int, int]
+"""The first and the last line, and their columns, in bytes of UTF-8, as Python counts them."""
+
+
+class Operation(IntEnum):
+    """What an instruction may be busy with, as the native sampler numbers it."""
+
+    OTHER = 0
+    CALL = 1  # a function that is not Python's, as long as no frame of one is further in
+    OPERATOR = 2  # the same, or the interpreter itself: a sum of arrays, or of numbers
+
+
+@functools.cache
+def names() -> dict[int, str]:
+    """Return the instructions of this Python by number, specialised ones, too."""
+    numbers: dict[str, int] = getattr(dis, "_all_opmap", dis.opmap)
+    return {number: name for name, number in numbers.items()}
+
+
+@functools.cache
+def operations() -> list[int]:
+    """Return the Operation of each of the 256 instructions."""
+    return [_operation(names().get(number, "")) for number in range(256)]
+
+
+def _operation(name: str) -> Operation:
+    if name.startswith(_CALLS) and not name.startswith(_NO_CALLS):
+        return Operation.CALL
+    if name.startswith((*_ENTERS, *_NEXTS, *_OPERATORS, _IMPORT)):
+        return Operation.OPERATOR
+    return Operation.OTHER
+
+
+def native_text(instruction: int, file: str, place: Place) -> str:
+    """Return the frame of the native code that an instruction runs: ``<native call time.sleep>``.
+
+    It is empty where there is no source. The place is that of the whole expression.
+    """
+    source = _source(file, place)
+    name = names().get(instruction, "")
+    if not source:
+        return ""
+    if name.startswith(_CALLS):
+        callee = _callee(source)
+    elif name.startswith(_ENTERS):
+        callee = _shortened(f"{source}.__enter__")
+    elif name.startswith(_NEXTS):
+        callee = _shortened(f"next({source})")
+    else:
+        callee = _shortened(source)
+    return f"<native call {callee}>" if callee else ""
+
+
+def _source(file: str, place: Place) -> str:
+    line, end_line, column, end_column = place
+    if line <= 0 or column < 0 or end_column < 0:
+        return ""
+    numbers = range(line, end_line + 1)
+    lines = [linecache.getline(file, number).rstrip("\n").encode() for number in numbers]
+    if not lines:
+        return ""
+    lines[-1] = lines[-1][:end_column]
+    lines[0] = lines[0][column:]
+    text = b" ".join(each.strip() for each in lines).decode(errors="replace")
+    return " ".join(text.split())
+
+
+def _callee(call: str) -> str:
+    """Return what stands before the arguments of a call; of a long one, the last name."""
+    if not call.endswith(")"):
+        return _shortened(call)  # a decorator: nothing is written as called
+    begin = _begin_of_last_group(call)
+    if begin is None:
+        return ""
+    callee = call[:begin].strip()
+    if callee.replace(".", "_").isidentifier() and len(callee) <= _MOST_CHARACTERS:
+        return callee
+    last = callee.rpartition(".")[2]  # ``.item`` of ``losses[i](x).item``
+    return f".{last}" if last.isidentifier() else _shortened(callee)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+
+
+def _begin_of_last_group(text: str) -> int | None:
+    """Return where the parenthesis opens that the text ends with; texts in quotes are skipped."""
+    open_groups: list[int] = []
+    quote = ""
+    begin = None
+    i = 0
+    while i < len(text):
+        character = text[i]
+        if quote:
+            if character == "\\":
+                i += 1
+            elif text.startswith(quote, i):
+                i += len(quote) - 1
+                quote = ""
+        elif character in "\"'":
+            quote = character * 3 if text.startswith(character * 3, i) else character
+            i += len(quote) - 1
+        elif character in _PAIRS.values():
+            open_groups.append(i)
+        elif character in _PAIRS:
+            if not open_groups:
+                return None
+            begin = open_groups.pop()
+        i += 1
+    return begin if not open_groups and not quote else None

@@ -1,0 +1,27 @@
+"""Which part of a file's path says nothing: the folders that modules are imported from."""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from pathlib import Path
+
+from stepscope import _native
+
+_OWN_FOLDER = str(Path(__file__).parents[2]) + os.sep
+
+
+def set_paths() -> tuple[str, ...]:
+    """Have frames named from the folders of modules on; return those of the program's code."""
+    prefixes = _path_prefixes()
+    _native.set_paths(prefixes, _OWN_FOLDER, sysconfig.get_path("stdlib") + os.sep)
+    return tuple(prefix for prefix in prefixes if "site-packages" not in prefix)
+
+
+def _path_prefixes() -> list[str]:
+    """Return the folders that modules are imported from: a file in one is named from there on."""
+    folders = [*site.getsitepackages(), *sys.path, site.getuserbase(), site.getusersitepackages()]
+    paths = {str(Path(folder).absolute()) for folder in folders}
+    return [path + os.sep for path in paths if path != os.sep]

@@ -1,0 +1,43 @@
+"""Requests that a server handles, and the tasks of asyncio."""
+
+from __future__ import annotations
+
+import functools
+import os
+
+from stepscope import _native
+from stepscope.frameworks.python.servers import servers
+from stepscope.record.options import Option
+from stepscope.record.source import Source
+
+# torch.profiler does not show them.
+REQUESTS = Option("requests", False, run_default=True)
+
+
+class Requests(Source):
+    """The source: a range a request, of libraries that are imported now or later; one a task."""
+
+    name = "requests"
+    when = REQUESTS
+
+    def __init__(self) -> None:
+        """Touch nothing yet."""
+        self._servers = servers()
+
+    def start(self) -> None:
+        """Record requests and tasks that begin from now on."""
+        _set_up_once()
+        _native.start_tasks()
+        for each in self._servers:
+            each.start()
+
+    def stop(self) -> None:
+        """Leave all libraries as they were."""
+        for each in self._servers:
+            each.stop()
+        _native.stop_tasks()
+
+
+@functools.cache
+def _set_up_once() -> None:
+    os.register_at_fork(after_in_child=_native.forget_tasks_after_fork)

@@ -1,0 +1,209 @@
+"""What all threads do, looked at every millisecond: their Python stacks, and what they wait for.
+
+A native thread reads the interpreter's structures without the GIL; see ``docs/sampler.md``. It
+counts what it could not read, and takes no more than its share of a core: with many threads, it
+looks less often.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from stepscope import _native
+from stepscope.frameworks.python.operations import native_text, operations
+from stepscope.frameworks.python.paths import set_paths
+from stepscope.notices import notify
+from stepscope.record.limits import Keep
+from stepscope.record.options import Option
+from stepscope.record.source import Source, Stage
+from stepscope.record.threads import thread_names
+from stepscope.units import count_text, duration_text, percent_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.options import RecordOptions
+    from stepscope.trace.schema import Captured, Marks
+    from stepscope.trace.table import Int64
+
+DEFAULT_INTERVAL_NS = 1_000_000
+MIN_INTERVAL_NS, MAX_INTERVAL_NS = 100_000, 1_000_000_000
+CPU_BUDGET = 0.03
+"""The share of a core that sampling may take."""
+
+RESIDENT_MEMORY = "resident memory"
+"""The name of the counter of memory."""
+
+_INTERVAL = re.compile(r"(-?\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
+_UNIT_NS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+
+
+def sample_interval_ns(given: object) -> int:
+    """Return the interval that ``1ms``, seconds or True mean; 0 for ``off``, False and None."""
+    if given is None or given is False or given == "off":
+        return 0
+    if given is True:
+        return DEFAULT_INTERVAL_NS
+    interval_ns = _in_ns(given)
+    if interval_ns is None or not MIN_INTERVAL_NS <= interval_ns <= MAX_INTERVAL_NS:
+        raise ValueError(
+            f"{given!r} is not an interval to sample at: give 0.1ms to 1s, with its unit "
+            "(the default is 1ms), or off"
+        )
+    return int(interval_ns)
+
+
+def _in_ns(given: object) -> float | None:
+    if isinstance(given, int | float):
+        return given * 1e9
+    match = _INTERVAL.fullmatch(str(given).strip().lower())
+    return float(match[1]) * _UNIT_NS[match[2]] if match else None
+
+
+SAMPLE = Option(
+    "sample",
+    0,
+    "--sample",
+    "look at what all threads do at this interval, from 0.1ms to 1s, or off (default: 1ms); "
+    f"takes at most {CPU_BUDGET:.0%} of a core: with many threads, it is done less often",
+    run_default=True,
+    parse=sample_interval_ns,
+)
+
+
+class Sampler(Source):
+    """The source: between start and stop, a thread of its own looks at all others."""
+
+    name = "sampler"
+    stage = Stage.PYTHON
+    when = SAMPLE
+
+    def __init__(
+        self,
+        interval_ns: int = DEFAULT_INTERVAL_NS,
+        limit: MemoryLimit | None = None,
+        *,
+        budget: float = CPU_BUDGET,
+        way: str = "best",
+    ) -> None:
+        """Take the interval; ``way`` is how memory is read: best, readv or file."""
+        self._interval_ns = interval_ns
+        self._limit = limit
+        self._budget = budget
+        self._way = way
+        self._native: _native.Sampler | None = None
+        self._names: Mapping[int, str] = {}
+        self._obstacle = ""
+        self._said = "nothing was sampled"
+
+    @classmethod
+    def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
+        """Make one with the interval that is asked for."""
+        return cls(options[SAMPLE], limit)
+
+    def prepare(self) -> None:
+        """Find the prefixes of file names to strip."""
+        self.code_folders = set_paths()
+        operations()
+
+    def start(self) -> None:
+        """Begin to look."""
+        limit = self._limit
+        native = _native.Sampler(
+            interval_ns=self._interval_ns,
+            budget=self._budget,
+            limit_bytes=limit.bytes if limit else 0,
+            keep_newest=limit is not None and limit.keep is Keep.NEWEST,
+            way=self._way,
+            operations=operations(),
+        )
+        self._obstacle = native.start()
+        if self._obstacle:
+            notify(f"what threads do is not sampled: {self._obstacle}")
+            return
+        self._native = native
+
+    def stop(self) -> None:
+        """Look no longer."""
+        if self._native is not None:
+            self._native.stop()
+            self._names = thread_names()
+
+    def collect(self) -> Captured | None:
+        """Return the samples, once."""
+        native, self._native = self._native, None
+        if native is None:
+            return None
+        found = native.collect(native_text)
+        if not found:
+            return None
+        self.lost += found["counts"]["lost"]
+        self._said = _described(found["counts"])
+        return _captured(found, self._names) if len(found["samples"]["time_ns"]) else None
+
+    def describe(self) -> str:
+        """Say how often threads were looked at, what that cost, and what was lost."""
+        return f"none: {self._obstacle}" if self._obstacle else self._said
+
+
+def _described(counts: Mapping[str, Any]) -> str:
+    if not counts["passes"]:
+        return "nothing was sampled"
+    every_ns = counts["wall_ns"] / counts["passes"]
+    cost = percent_text(counts["cpu_ns"], counts["wall_ns"])
+    words = [f"every {duration_text(every_ns)}, with {cost} of a core"]
+    if counts["torn"]:
+        words.append(f"{count_text(counts['torn'], 'sample')} of {counts['looks']:,} not readable")
+    if counts["lost"]:
+        words.append(f"{count_text(counts['lost'], 'sample')} lost")
+    if counts["one_by_one"]:
+        words.append("read from /proc/self/mem, as process_vm_readv is not allowed")
+    if not counts["sees_waits"]:
+        words.append("what threads wait for is not shown by the kernel")
+    return "; ".join(words)
+
+
+def _captured(found: Mapping[str, Any], names: Mapping[int, str]) -> Captured:
+    from stepscope.record.capture import thread_track
+    from stepscope.trace.model import NO_THREAD, Stacks
+    from stepscope.trace.schema import Captured, Samples, Slices
+    from stepscope.trace.strings import Strings
+
+    stacks = found["stacks"]
+    texts = {text: i for i, text in enumerate(stacks["texts"])}
+    marks = _memory_marks(found["resident"], texts)
+    return Captured(
+        Slices.empty(),
+        tuple(
+            thread_track(thread, NO_THREAD, names.get(thread) or name)
+            for thread, name in found["threads"]
+        ),
+        Strings.of(texts),
+        stacks=Stacks(stacks["parent"], stacks["frame"]),
+        marks=marks,
+        samples=Samples.of(**found["samples"]),
+    )
+
+
+def _memory_marks(resident: tuple[Int64, Int64], texts: dict[str, int]) -> Marks:
+    """Return the process's memory as a counter; its texts are added to the others."""
+    import numpy as np
+
+    from stepscope.trace.model import Args
+    from stepscope.trace.schema import Marks
+
+    time_ns, size = resident
+
+    def id_of(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    return Marks.of(
+        phase=np.full(len(time_ns), ord("C"), np.uint8),
+        category=np.full(len(time_ns), id_of("memory"), np.uint32),
+        name=np.full(len(time_ns), id_of(RESIDENT_MEMORY), np.uint32),
+        time_ns=time_ns,
+        track=np.zeros(len(time_ns), np.uint32),
+        args=Args(rest=np.array([id_of(f'"bytes": {each}') for each in size.tolist()], np.uint32)),
+    )

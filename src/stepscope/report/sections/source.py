@@ -186,12 +186,10 @@ class _Finder:
 
     def is_own(self, file: str) -> bool:
         """Tell whether a file is the user's: by where it lies, or, if it is not here, its name."""
-        if self._code.library(file) != OWN:
-            return False
         found = self.path(file)
         if found is not None:
             return not self._is_library(found) and is_own_file(str(found))
-        return is_own_file(file) and _found_in(self._libraries, file) is None
+        return self._code.library(file) == OWN and _found_in(self._libraries, file) is None
 
     def path(self, file: str) -> Path | None:
         """Return where a file is, None where it is not here."""

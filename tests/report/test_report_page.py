@@ -9,6 +9,7 @@ import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import HOSTILE
+from stepscope.analysis.answer import answer
 from stepscope.trace.model import Losses
 
 if TYPE_CHECKING:
@@ -45,7 +46,13 @@ class TestFrame:
     def test_the_window_is_named_after_the_page_and_the_report(self, reports: Reports) -> None:
         page = reports.open(reports.write(training(), title="run 7"))
         assert page.title() == "Overview - run 7"
-        assert page.locator("h1").inner_text() == "run 7"
+        assert "run 7 · 24 events" in shown(page)
+
+    def test_the_first_line_is_the_verdict(self, reports: Reports) -> None:
+        trace = training()
+        page = reports.open(trace)
+        assert page.locator("#page h1").inner_text() == answer(trace).verdict
+        assert shown(page).startswith(answer(trace).verdict)
 
     def test_digits_go_to_pages_and_back_goes_back(self, reports: Reports) -> None:
         page = reports.open(training())
@@ -255,7 +262,8 @@ class TestOverview:
     def test_steps_are_counted_and_the_slow_one_is_named(self, reports: Reports) -> None:
         page = reports.open(training())
         chart = page.get_by_role("slider")
-        assert "8 steps, 1 much slower than the rest" in shown(page)
+        assert "8 steps, as marked: median 100 µs" in shown(page)
+        assert "1 much slower than the rest" in shown(page)
         chart.focus()
         for _ in range(6):
             page.keyboard.press("ArrowRight")

@@ -1,4 +1,4 @@
-"""What the pages are about at first: the steps, without those in which the program warms up."""
+"""What the pages are about at first: the steady steps."""
 
 from __future__ import annotations
 
@@ -8,44 +8,20 @@ import numpy as np
 
 from stepscope.analysis.intervals import union
 from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.breakdown import step_breakdown
-from stepscope.analysis.steps.phases import without_compilation
+from stepscope.analysis.steps.steps import steady_steps, step_table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Trace
-
-    Bool = NDArray[np.bool_]
-
-_WARM = 1.5
-"""Times the median: the first steps that take longer still allocate, tune or fill caches."""
-
-_MOST_WARM_UP = 0.1
-"""Share of the steps: if more of them are slow, that is how the program runs."""
-
-
-def steady_steps(trace: Trace) -> Bool:
-    """Tell which steps are complete and no warm-up: one for each of ``step_breakdown``'s."""
-    rows = step_breakdown(trace)
-    steady = rows.is_whole.copy() if rows.is_whole.any() else np.ones(len(rows), np.bool_)
-    worth_ns = without_compilation(trace, rows.start_ns, rows.duration_ns)
-    counted = np.flatnonzero(steady)
-    if len(counted) > 2:
-        warm = worth_ns[counted] <= _WARM * float(np.median(worth_ns[counted]))
-        most = max(1, int(_MOST_WARM_UP * len(counted)))
-        steady[counted[: min(int(warm.argmax()), most)]] = False
-    return steady
 
 
 @shared
 def steady_time(trace: Trace) -> Intervals | None:
     """Return the time of the steady steps; None where the program has no steps."""
-    rows, steady = step_breakdown(trace), steady_steps(trace)
+    steps, steady = step_table(trace), steady_steps(trace)
     if not steady.any():
         return None
-    return union(rows.start_ns[steady], (rows.start_ns + rows.duration_ns)[steady])
+    return union(steps.start_ns[steady], steps.end_ns[steady])
 
 
 def opening(trace: Trace) -> tuple[int, int] | None:
@@ -53,10 +29,9 @@ def opening(trace: Trace) -> tuple[int, int] | None:
 
     None where there are no steps: everything is as good a start as any.
     """
-    rows, steady = step_breakdown(trace), np.flatnonzero(steady_steps(trace))
-    if len(steady):
-        duration_ns = rows.duration_ns[steady]
-        middle = steady[np.argsort(duration_ns, kind="stable")[(len(steady) - 1) // 2]]
-        start_ns = int(rows.start_ns[middle])
-        return start_ns, start_ns + int(rows.duration_ns[middle])
-    return None
+    steps, steady = step_table(trace), np.flatnonzero(steady_steps(trace))
+    if not len(steady):
+        return None
+    order = np.argsort(steps.duration_ns[steady], kind="stable")
+    middle = steady[order[(len(steady) - 1) // 2]]
+    return int(steps.start_ns[middle]), int(steps.end_ns[middle])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.host.averages import Averages
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Int32, Int64
 
     Bool = NDArray[np.bool_]
 
@@ -52,14 +52,20 @@ def counted_once(each: Averages, tree: CallTree, within: Intervals | None = None
 
 def self_within(tree: CallTree, within: Intervals) -> Int64:
     """Return how much of each event's own time lies in some intervals."""
-    slices = tree.trace.slices
-    end_ns = tree.start_ns + tree.of(slices.duration_ns)
-    covered_ns = within.covered(tree.start_ns, end_ns)
-    own_ns = covered_ns.copy()
-    inner = np.flatnonzero(tree.parent != NO_PARENT)
-    np.subtract.at(own_ns, tree.parent[inner], covered_ns[inner])
+    end_ns = tree.start_ns + tree.of(tree.trace.slices.duration_ns)
+    return own_within(tree.start_ns, end_ns, tree.parent, tree.self_ns, within)
+
+
+def own_within(
+    start_ns: Int64, end_ns: Int64, parent: Int32, own_ns: Int64, within: Intervals
+) -> Int64:
+    """Return how much of the own time of nested calls lies in some intervals."""
+    covered_ns = within.covered(start_ns, end_ns)
+    rest_ns = covered_ns.copy()
+    inner = np.flatnonzero(parent != NO_PARENT)
+    np.subtract.at(rest_ns, parent[inner], covered_ns[inner])
     # What ends on another thread has no own time; children that overlap leave none, either.
-    own: Int64 = np.clip(own_ns, 0, np.maximum(tree.self_ns, 0))
+    own: Int64 = np.clip(rest_ns, 0, np.maximum(own_ns, 0))
     return own
 
 

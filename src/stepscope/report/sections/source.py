@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import is_own_file
 from stepscope.analysis.host.sampled_lines import SampledLines, sampled_lines
 from stepscope.analysis.host.source_lines import source_lines
@@ -172,6 +173,7 @@ class _Finder:
             str(Path(__file__).parents[2]),  # our own, where they are used from a checkout
         ]
         self._libraries = [Path(folder).absolute() for folder in libraries]
+        self._code = own_code(trace)
         # Another machine's trace names no folder: what is imported here may be the same program.
         folders = trace.info.code_folders or (*sys.path, ".")
         info = trace.info
@@ -187,7 +189,7 @@ class _Finder:
         found = self.path(file)
         if found is not None:
             return not self._is_library(found) and is_own_file(str(found))
-        return is_own_file(file) and _found_in(self._libraries, file) is None
+        return self._code.library(file) == OWN and _found_in(self._libraries, file) is None
 
     def path(self, file: str) -> Path | None:
         """Return where a file is, None where it is not here."""

@@ -57,7 +57,10 @@ export class Lines {
   beside(chosen) {
     const hidden = new Set(["device_total", "bytes_total"]);
     if (hidden.delete(chosen)) hidden.add(chosen.replace("_total", ""));
-    return this.measures().filter(([id]) => !hidden.has(id));
+    const known = this.measures();
+    // A self time with one part is that part.
+    const apart = known.filter(([id]) => isPart(id)).length > 1;
+    return known.filter(([id]) => !hidden.has(id) && (apart || !isPart(id)));
   }
 
   /** What a file costs: inner lines count for outer ones in totals, so those are not summed. @param {Measure} measure @returns {File[]} the dearest first */

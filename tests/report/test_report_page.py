@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
-from sample_traces import HOSTILE, recording
+from sample_traces import HOSTILE
+from stepscope.analysis.answer import answer
 from stepscope.trace.model import Losses
 
 if TYPE_CHECKING:
@@ -45,7 +46,13 @@ class TestFrame:
     def test_the_window_is_named_after_the_page_and_the_report(self, reports: Reports) -> None:
         page = reports.open(reports.write(training(), title="run 7"))
         assert page.title() == "Overview - run 7"
-        assert page.locator("h1").inner_text() == "run 7"
+        assert "run 7 · 24 events" in shown(page)
+
+    def test_the_first_line_is_the_verdict(self, reports: Reports) -> None:
+        trace = training()
+        page = reports.open(trace)
+        assert page.locator("#page h1").inner_text() == answer(trace).verdict
+        assert shown(page).startswith(answer(trace).verdict)
 
     def test_digits_go_to_pages_and_back_goes_back(self, reports: Reports) -> None:
         page = reports.open(training())
@@ -83,9 +90,20 @@ class TestFrame:
         page.keyboard.press("1")
         page.wait_for_function("() => document.querySelector('.notice').hidden")
 
-    def test_a_page_the_trace_has_nothing_for_is_told(self, reports: Reports) -> None:
-        page = reports.open(recording(), "kernels")
-        assert "no data for the page “Kernels”" in page.locator(".notice").inner_text()
+    @pytest.mark.parametrize(
+        ("page_id", "said"),
+        [
+            ("kernels", "No device did any work"),
+            ("memory", "stepscope run --memory script.py"),
+            ("modules", "stepscope run --modules script.py"),
+        ],
+    )
+    def test_a_page_the_trace_has_nothing_for_says_what_to_record(
+        self, reports: Reports, page_id: str, said: str
+    ) -> None:
+        page = reports.open(trace_of_calls([Call("aten::mm", 0, 10)]), page_id)
+        assert said in shown(page)
+        assert current(page).lower() == page_id
 
     def test_the_question_mark_tells_the_keys(self, reports: Reports) -> None:
         page = reports.open(training())
@@ -143,6 +161,7 @@ class TestThemes:
         page.emulate_media(media="print")
         assert self.back(page) == "rgb(255, 255, 255)"
         assert page.locator("#bar").is_hidden()
+        page.emulate_media(media="screen")
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert self.back(page) != "rgb(255, 255, 255)"
 
@@ -243,7 +262,8 @@ class TestOverview:
     def test_steps_are_counted_and_the_slow_one_is_named(self, reports: Reports) -> None:
         page = reports.open(training())
         chart = page.get_by_role("slider")
-        assert "8 steps, 1 much slower than the rest" in shown(page)
+        assert "8 steps, as marked: median 100 µs" in shown(page)
+        assert "1 much slower than the rest" in shown(page)
         chart.focus()
         for _ in range(6):
             page.keyboard.press("ArrowRight")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from made_trace import Bytes, Call, trace_of_calls
+from made_trace import Bytes, Call, Sample, trace_of_calls
 from sample_traces import HOSTILE
 from stepscope.report.payload import Payload
 from stepscope.report.sections.source import add_source
+from stepscope.trace.model import ThreadState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -172,10 +173,11 @@ class TestPage:
         (folder / "model.py").write_text(MODEL, encoding="utf-8")
         page = reports.open(trace_on("model.py", 1, 4, 5), "source")
         seen = []
-        for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp", "h"):
+        assert chosen(page) == "5"  # the most expensive one at first
+        for key in ("ArrowUp", "ArrowUp", "ArrowUp", "ArrowDown", "h", "ArrowDown"):
             page.keyboard.press(key)
             seen.append(chosen(page))
-        assert seen == ["1", "4", "5", "5", "4", "5"]
+        assert seen == ["4", "1", "1", "4", "5", "5"]
 
     def test_the_search_marks_lines(self, reports: Any, folder: Path) -> None:
         (folder / "model.py").write_text(MODEL, encoding="utf-8")
@@ -209,11 +211,70 @@ class TestPage:
         (folder / "model.py").write_text(MODEL, encoding="utf-8")
         page = reports.open(trace_on("model.py", 4, 5), "source?file=model.py&line=5&by=bytes")
         assert chosen(page) == "5"
-        assert page.get_by_label("Show").input_value() == "bytes"
+        assert page.get_by_label("Rank by").input_value() == "bytes"
 
-    def test_a_trace_without_stacks_has_no_such_page(self, reports: Any) -> None:
+    def test_a_trace_without_stacks_says_how_to_get_them(self, reports: Any) -> None:
         page = reports.open(trace_of_calls([Call("aten::mm", 0, 10)]), "source")
-        assert "with_stack=True" in text(page, ".notice")
+        assert "with_stack=True" in text(page, "#page")
+
+    def test_a_click_moves_no_line(self, reports: Any, folder: Path) -> None:
+        long = "\n".join(f"x{i} = {i}" for i in range(200))
+        (folder / "model.py").write_text(long, encoding="utf-8")
+        page = reports.open(trace_on("model.py", 20, 30, 100), "source?line=20")
+        row = page.locator("tr[data-line='30']")
+        row.scroll_into_view_if_needed()
+        before = row.bounding_box()["y"]
+        row.click()
+        assert chosen(page) == "30"
+        assert row.bounding_box()["y"] == before
+
+    def test_code_is_in_sight_in_a_narrow_window(self, reports: Any, folder: Path) -> None:
+        (folder / "model.py").write_text(MODEL, encoding="utf-8")
+        page = reports.open(trace_on("model.py", 4, 5), "source", size=(800, 900))
+        box = page.locator("tr[data-line='4'] td.text").bounding_box()
+        assert box["x"] < 500
+        assert page.locator(".source-code").bounding_box()["height"] > 300
+
+
+SLEEPS = "data.py(7): load"
+MAIN = "train.py(30): <module>"
+
+
+def sampled() -> Trace:
+    """Return 500 µs of sleeping in a function, 100 of an operator, and steps around the latter."""
+    steps = [
+        Call(f"ProfilerStep#{i}", at, at + 50, "user_annotation") for i, at in ((0, 500), (1, 550))
+    ]
+    return trace_of_calls(
+        [*steps, Call("aten::mm", 500, 600)],
+        samples=[
+            Sample(0, 500, ("<native call time.sleep>", SLEEPS, MAIN), ThreadState.BLOCKED),
+            Sample(501, 600, ("torch/functional.py(3): f", MAIN), ThreadState.NATIVE),
+        ],
+    )
+
+
+class TestSamples:
+    def test_each_part_of_the_time_has_its_column(self, reports: Any) -> None:
+        page = reports.open(sampled(), "source?when=run&file=data.py")
+        headings = page.locator(".source-code thead th").all_text_contents()
+        assert headings == ["Self", "Total", "Operators", "Waiting", "Line", "Function"]
+        assert shown(page)[7] == ["500 µs", "500 µs", "", "500 µs", "load"]
+        page.get_by_role("button", name="train.py").click()
+        # The line that calls has in its total what the other one took.
+        assert shown(page)[30] == ["99.0 µs", "599 µs", "99.0 µs", "", "<module>"]
+
+    def test_what_ran_on_a_line_is_named(self, reports: Any) -> None:
+        page = reports.open(sampled(), "source?when=run&file=train.py&line=30")
+        assert text(page, ".source-line tbody tr") == "aten::mmoperator99.0 µs"
+
+    def test_it_is_about_the_steady_steps_at_first(self, reports: Any) -> None:
+        page = reports.open(sampled(), "source")
+        assert page.get_by_label("Time").input_value() == "steps"
+        assert chosen(page) == "30"
+        page.get_by_label("Time").select_option("run")
+        page.wait_for_function("() => location.hash.includes('when=run')")
+        assert page.locator(".source-name").all_text_contents() == ["data.py", "train.py"]
 
 
 class TestHostile:

@@ -68,7 +68,7 @@ def by_name(table: dict[str, list[Any]], key: str) -> dict[str, Any]:
 
 def test_operators_have_the_times_bytes_and_flops_of_the_averages(made: Trace) -> None:
     page = PageData.of(add_tables, made)
-    table = page.table("operators.name")
+    table = in_scope(page, "name", "run")
     assert by_name(table, "count")["aten::mm"] == 2
     assert by_name(table, "self_cpu_ns")["aten::mm"] == 21_000
     assert by_name(table, "cpu_ns")["aten::mm"] == 24_000
@@ -87,7 +87,7 @@ def test_groupings_tell_calls_of_one_name_apart(made: Trace) -> None:
     assert page.values["operators.groupings"] == ["name", "shapes", "stack", "module"]
 
     def of_mm(grouping: str) -> dict[str, int]:
-        table = page.table(f"operators.{grouping}")
+        table = in_scope(page, grouping, "steps")
         rows = [row for row, name in enumerate(table["name"]) if name == "aten::mm"]
         return {table[grouping][row]: table["cpu_ns"][row] for row in rows}
 
@@ -144,14 +144,24 @@ def test_modules_stand_below_what_their_names_say_whenever_they_were_called() ->
     ]
 
 
+def in_scope(page: PageData, grouping: str, when: str, where: str = "") -> dict[str, list[Any]]:
+    """Return the rows of a table of operators that are about some time and some threads."""
+    scopes = [(scope["when"], scope["where"]) for scope in page.values["operators.scopes"]]
+    table = page.table(f"operators.{grouping}")
+    of = table.pop("scope", [0] * len(table["name"]))
+    rows = [row for row, scope in enumerate(of) if scope == scopes.index((when, where))]
+    return {key: [column[row] for row in rows] for key, column in table.items()}
+
+
 def check_totals(trace: Trace) -> PageData:
     """Compare every total of the page with the analysis that it comes from."""
     page = PageData.of(add_tables, trace)
     each = single_events(with_memory(call_tree(trace)), with_flops=True)
     for grouping in page.values["operators.groupings"]:
-        table = page.table(f"operators.{grouping}")
+        table = in_scope(page, grouping, "run")
         assert sum(table["count"]) == np.count_nonzero(~each.is_device)
-        assert sum(table["self_cpu_ns"]) == each.total_self_cpu_ns
+        own_ns = sum(table["self_cpu_ns"]) + sum(table.get("waiting_ns", []))
+        assert own_ns == each.total_self_cpu_ns
         assert sum(table.get("flops", [])) == flops_of(trace).sum()
         if each.self_cpu_bytes is not None:
             assert sum(table.get("self_cpu_bytes", [])) == each.self_cpu_bytes.sum()
@@ -167,9 +177,10 @@ def check_totals(trace: Trace) -> PageData:
         assert sum(table["self_ns"]) == modules.self_ns.sum()
         assert sum(table.get("flops", [])) == modules.flops.sum()
     for view in page.values["flame.views"]:
-        assert page.column(f"flame.{view}.cpu_ns").sum() == each.total_self_cpu_ns
+        assert page.column(f"flame.{view}.cells.cpu_ns").sum() == each.total_self_cpu_ns
         if each.total_self_device_ns:
-            assert page.column(f"flame.{view}.device_ns").sum() == each.total_self_device_ns
+            cells = page.column(f"flame.{view}.cells.device_ns")
+            assert cells.sum() == each.total_self_device_ns
     return page
 
 
@@ -235,7 +246,7 @@ def names(page: Any) -> list[str]:
 
 def test_a_click_sorts_and_the_url_keeps_it(made: Trace, reports: Any) -> None:
     page = reports.open(made, "operators?kind=all")
-    heading = page.get_by_role("columnheader", name="Total CPU")
+    heading = page.get_by_role("columnheader", name="Total time")
     heading.get_by_role("button").click()
     assert heading.get_attribute("aria-sort") == "descending"
     assert names(page)[0] == "ProfilerStep*"
@@ -319,7 +330,7 @@ def test_a_big_table_shows_more_on_demand(reports: Any) -> None:
 def test_a_flame_graph_zooms_and_goes_back(made: Trace, reports: Any) -> None:
     page = reports.open(made, "flame?view=calls&metric=cpu_ns")
     details, crumbs = page.locator(".flame-details"), page.locator(".crumbs button")
-    assert "100 µs CPU time · 100.0% of all" in details.text_content()
+    assert "100 µs in all: time of the program in the steady steps" in details.text_content()
     page.locator("canvas").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
@@ -357,9 +368,11 @@ def test_a_search_tells_the_share_of_what_it_found(made: Trace, reports: Any) ->
 
 def test_metrics_and_views_of_a_flame_graph(made: Trace, reports: Any) -> None:
     page = reports.open(made, "flame")
-    assert "41.0 µs device time" in page.locator(".flame-details").text_content()
+    assert "41.0 µs in all: device time of" in page.locator(".flame-details").text_content()
     page.get_by_label("Width").select_option("device_bytes")
-    assert "4.00 KiB allocated device memory" in page.locator(".flame-details").text_content()
+    assert (
+        "4.00 KiB in all: allocated device memory" in page.locator(".flame-details").text_content()
+    )
     page.get_by_label("By").select_option("calls")
     assert "view=calls" in page.url
 
@@ -397,8 +410,80 @@ def test_every_table_can_be_copied(made: Trace, reports: Any) -> None:
     page.get_by_role("button", name="Copy CSV").click()
     page.get_by_role("button", name="Copied").wait_for()
     lines = page.evaluate("navigator.clipboard.readText()").splitlines()
-    assert lines[0].startswith("Name,Calls,Self CPU (ns)")
+    assert lines[0].startswith("Name,Calls,Self time (ns)")
     assert [line.split(",")[:3] for line in lines[1:]] == [
         ["aten::mm", "2", "21000"],
         ["aten::relu", "1", "10000"],
     ]
+
+
+# ---- what the numbers are about
+
+
+THREADS = trace_of_calls(
+    [
+        Call("ProfilerStep#1", 0, 100, "user_annotation"),
+        Call("aten::mm", 10, 60),
+        Call("ProfilerStep#2", 100, 200, "user_annotation"),
+        Call("aten::mm", 110, 160),
+        Call("save", 300, 900),
+        Call("worker.py(3): run", 0, 1000, "python_function", track=1),
+        Call("queue.py(154): get", 1, 999, "python_function", track=1),
+        Call("aten::copy_", 0, 150, track=2),
+    ],
+)
+
+
+def test_operators_are_about_a_time_and_threads() -> None:
+    page = PageData.of(add_tables, THREADS)
+    scopes = [(scope["when"], scope["where"]) for scope in page.values["operators.scopes"]]
+    assert scopes == [(when, where) for when in ("steps", "run") for where in ("", "0", "1", "2")]
+    run, steps = in_scope(page, "name", "run"), in_scope(page, "name", "steps")
+    assert by_name(run, "self_cpu_ns")["save"] == 600_000
+    assert "save" not in steps["name"]
+    assert by_name(steps, "self_cpu_ns")["aten::copy_"] == 150_000
+    assert by_name(in_scope(page, "name", "steps", "0"), "count") == {
+        "ProfilerStep*": 2,
+        "aten::mm": 2,
+    }
+
+
+def test_waiting_is_no_time_that_runs() -> None:
+    page = PageData.of(add_tables, THREADS)
+    run = in_scope(page, "name", "run")
+    assert by_name(run, "waiting_ns")["queue.py(154): get"] == 998_000
+    assert by_name(run, "self_cpu_ns")["queue.py(154): get"] == 0
+    assert sum(run["share"]) == pytest.approx(1.0)
+    cells = page.column("flame.calls.cells.waiting")
+    assert page.column("flame.calls.cells.cpu_ns")[cells > 0].tolist() == [998_000]
+
+
+def test_tables_and_flame_graph_can_be_about_one_thread(reports: Any) -> None:
+    page = reports.open(THREADS, "operators")
+    assert set(names(page)) == {"aten::mm", "aten::copy_"}
+    page.get_by_label("Thread").select_option("2")
+    assert names(page) == ["aten::copy_"]
+    page.get_by_label("Time").select_option("run")
+    assert names(page) == ["aten::copy_"]
+    assert "thread=2" in page.url
+    page.keyboard.press("6")
+    told = page.locator(".flame-details")
+    page.wait_for_function("() => document.title.startsWith('Flame')")
+    assert "351 µs in all: running time of all threads" in told.text_content()
+    page.get_by_label("Waiting").select_option("shown")
+    assert "550 µs in all: time of all threads in the steady steps" in told.text_content()
+    page.get_by_label("Thread").select_option("2")
+    assert "150 µs in all: time of thread 22 in the steady steps" in told.text_content()
+
+
+def test_the_flame_graph_says_beside_the_mouse_what_is_under_it(made: Trace, reports: Any) -> None:
+    page = reports.open(made, "flame?view=calls&metric=cpu_ns")
+    tip = page.locator(".flame-tip")
+    assert not tip.is_visible()
+    box = page.locator("canvas").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 50)
+    assert "aten::relu" in tip.text_content()
+    place = tip.bounding_box()
+    assert abs(place["y"] - box["y"] - 50) < 40
+    page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + 50)
+    assert not tip.is_visible()

@@ -135,6 +135,15 @@ def test_no_box_is_lost_in_real_traces(tmp_path: Path) -> None:
     assert all(f"no box lost in {page.name}" in done.stdout for page in pages)
 
 
+# The colour of the box of ProfilerStep#0, where no name is.
+COLOUR = """() => {
+  const canvas = document.querySelector(".timeline-canvas");
+  const copy = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  copy.drawImage(canvas, -canvas.width / 2, -(22 + 24 + 22 + 8));
+  return copy.getImageData(0, 0, 1, 1).data.join();
+}"""
+
+
 def details(page: Any) -> str:
     return str(page.inner_text(".timeline-details"))
 
@@ -166,7 +175,7 @@ class TestPage:
         )
 
     def test_the_keyboard_reaches_slices(self, reports: Reports) -> None:
-        page = reports.open(training(), "timeline")
+        page = reports.open(training(), "timeline?from=0&to=2000000")
         heading = page.locator(".timeline-details h2")
         page.keyboard.press("Shift+ArrowRight")
         assert heading.inner_text() == "sgemm"
@@ -175,7 +184,7 @@ class TestPage:
         page.get_by_label("Search names").fill("PROFILER")
         assert page.inner_text(".timeline-tools output") == "2 hits"
         page.keyboard.press("Enter")
-        page.keyboard.press("Escape")
+        page.locator(".timeline-canvas").focus()
         page.keyboard.press("n")
         found = [heading.inner_text()]
         page.keyboard.press("Shift+ArrowDown")
@@ -184,8 +193,29 @@ class TestPage:
         page.keyboard.press("Shift+N")
         found.append(heading.inner_text())
         assert found == ["ProfilerStep#1", "net.head", "ProfilerStep#0"]
+        page.keyboard.press("Escape")  # the search first, then the selection
+        assert page.inner_text(".timeline-tools output") == ""
+        assert heading.inner_text() == "ProfilerStep#0"
         page.keyboard.press("Escape")
         assert heading.inner_text() == "Nothing selected"
+
+    def test_it_opens_on_a_step_and_all_shows_everything(self, reports: Reports) -> None:
+        page = reports.open(training(), "timeline")
+        assert page.locator(".timeline-place").inner_text() == "1.08 ms shown"  # 0.9, and room
+        page.keyboard.press("0")
+        assert page.locator(".timeline-place").inner_text() == "1.98 ms shown"
+        page.keyboard.press("]")  # from everything to the first step, not to one in the middle
+        page.wait_for_function("() => location.hash.includes('to=990000')")
+
+    def test_a_search_that_is_left_leaves_the_colours(self, reports: Reports) -> None:
+        page = reports.open(training(), "timeline")
+        before = page.evaluate(COLOUR)
+        page.keyboard.press("/")
+        page.keyboard.type("sgemm")
+        page.wait_for_function(f"before => ({COLOUR})() !== before", arg=before)
+        page.keyboard.press("Escape")
+        page.wait_for_function(f"before => ({COLOUR})() === before", arg=before)
+        assert page.evaluate("document.activeElement.className") == "timeline-canvas"
 
     def test_keys_move_the_view_and_the_address_tells(self, reports: Reports) -> None:
         page = reports.open(training(), "timeline?from=100000&to=300000")
@@ -237,6 +267,9 @@ class TestPage:
         page.mouse.wheel(0, -1000)
         page.wait_for_function("() => location.hash.includes('to=')")
         assert page.inner_text(".timeline-tip") == "sgemm — 400 µs"
+        page.keyboard.press("s")  # what is under the pointer is another one then
+        assert not page.locator(".timeline-tip").is_visible()
+        page.keyboard.press("w")
         page.mouse.click(*at)
         assert page.inner_text(".timeline-details h2") == "sgemm"
         shown = page.inner_text(".timeline-place")
@@ -248,7 +281,7 @@ class TestPage:
         page.wait_for_function("() => Number(/from=(\\d+)/.exec(location.hash)[1]) > 520000")
 
     def test_a_click_on_a_step_shows_it(self, reports: Reports) -> None:
-        page = reports.open(training(), "timeline")
+        page = reports.open(training(), "timeline?from=0&to=2000000")
         box = page.locator(".timeline-axis").bounding_box()
         page.mouse.click(box["x"] + box["width"] * 0.75, box["y"] + 33)
         page.wait_for_function("() => location.hash.includes('from=910000&to=1990000')")

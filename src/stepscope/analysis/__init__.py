@@ -13,7 +13,8 @@ Times are integer ns on the trace's clock, sizes are bytes. Nothing is imported 
 ==============  ===================================================================================
 problems        ``find_problems``; ``DETECTORS`` is the registry of detectors
 the host        ``averages`` of operators, ``module_table``, ``source_lines``, ``flame_graph``,
-                ``call_tree`` (the events and how they nest)
+                ``call_tree`` (the events and how they nest); by samples of Python's stacks
+                ``sampled_lines`` and ``sampled_flame_graph``
 steps           ``step_table``, ``step_breakdown`` into parts, ``phase_table`` (compiling, warm-up)
 devices         ``device_busy``, ``stream_busy``, ``step_busy``; ``device_idle`` and ``idle_gaps``
                 with the reason; ``kernel_table``, ``copy_table``, ``collective_table``,
@@ -81,16 +82,20 @@ if TYPE_CHECKING:
     )
     from stepscope.analysis.flops.count import flops_of, flops_per_second
     from stepscope.analysis.host.averages import Averages, averages
-    from stepscope.analysis.host.flame import FlameGraph, flame_graph
+    from stepscope.analysis.host.flame import flame_graph
+    from stepscope.analysis.host.flame_merge import FlameGraph
     from stepscope.analysis.host.modules import ModuleTable, module_table
+    from stepscope.analysis.host.sampled_flame import sampled_flame_graph
+    from stepscope.analysis.host.sampled_lines import SampledLines, sampled_lines
     from stepscope.analysis.host.source_lines import SourceLines, source_lines
     from stepscope.analysis.memory.timeline import (
         Category,
         MemoryTimeline,
         NoMemoryError,
+        memory_peak,
         memory_timeline,
     )
-    from stepscope.analysis.memory.usage import Peak, memory_peak
+    from stepscope.analysis.memory.usage import Peak
     from stepscope.analysis.shared import shared_analyses
     from stepscope.analysis.steps.breakdown import StepBreakdown, step_breakdown
     from stepscope.analysis.steps.parts import Part
@@ -126,6 +131,7 @@ __all__ = [
     "Peak",
     "Phase",
     "QueueLength",
+    "SampledLines",
     "Severity",
     "SourceLines",
     "StepBreakdown",
@@ -158,6 +164,8 @@ __all__ = [
     "peak_flops_per_second",
     "phase_table",
     "queue_length",
+    "sampled_flame_graph",
+    "sampled_lines",
     "shared_analyses",
     "source_lines",
     "step_breakdown",
@@ -193,12 +201,19 @@ def _imported() -> dict[str, Any]:
         work,
     )
     from stepscope.analysis.flops import count
-    from stepscope.analysis.host import averages, flame, modules, source_lines
+    from stepscope.analysis.host import (
+        averages,
+        flame,
+        modules,
+        sampled_flame,
+        sampled_lines,
+        source_lines,
+    )
     from stepscope.analysis.memory import timeline, usage
     from stepscope.analysis.steps import breakdown, parts, phases, steps
 
     device = (busy, communication, copies, idle, kernels, math, queue, work)
-    host = (averages, flame, modules, source_lines)
+    host = (averages, flame, modules, sampled_flame, sampled_lines, source_lines)
     others = (findings, shared, tree, count, timeline, usage, breakdown, parts, phases, steps)
     held: dict[str, Any] = {}
     for module in (*device, *host, *others):

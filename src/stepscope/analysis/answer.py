@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stepscope.analysis.findings import Finding
-    from stepscope.analysis.host.source_lines import Place
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.steps.ledger import Ledger
     from stepscope.trace.model import Trace
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.memory.usage import devices, memory_peak
+from stepscope.analysis.memory.timeline import memory_peak
+from stepscope.analysis.memory.usage import devices
 from stepscope.cli.device import device_facts
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.layout import printable

@@ -51,7 +51,9 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
     place = _places(trace.slices.parent, kept)
     moved = Remap(slice=place)
     slices, memory = trace.slices.take(kept).remap(moved), trace.memory.remap(moved)
-    return Detail(replace(trace, slices=slices, memory=memory), place, len(kept) - len(slices))
+    samples = trace.samples.remap(moved)
+    shown = replace(trace, slices=slices, memory=memory, samples=samples)
+    return Detail(shown, place, len(kept) - len(slices))
 
 
 def _kept(slices: Slices, most: int) -> Bool:

@@ -28,9 +28,10 @@ def overview_html(trace: Trace) -> str:
         found = answer(trace)
     tables = [_table("", _facts(trace, told, found))]
     if told.operators:
-        tables.append(_top("operator", told.operators, told.total_self_ns))
+        whose = "of the run" if found.unit == "run" else f"of a {found.unit}"
+        tables.append(_top(f"top operators {whose}", told.operators, found.unit_ns))
     if told.kernels:
-        tables.append(_top("kernel", told.kernels, told.total_device_ns))
+        tables.append(_top("top kernels", told.kernels, told.total_device_ns))
     return f"<div>{''.join(tables)}</div>"
 
 
@@ -65,17 +66,17 @@ def _steps(found: Answer) -> Iterator[tuple[str, str]]:
         yield f"where {'the run' if found.unit == 'run' else 'a ' + found.unit} goes", shares
 
 
-def _top(what: str, rows: Iterable[TopRow], whole_ns: int) -> str:
+def _top(title: str, rows: Iterable[TopRow], whole_ns: float) -> str:
     cells = [
         (
             row.name,
             duration_text(row.self_ns),
             percent_text(row.self_ns, whole_ns),
-            f"{row.count:,}",
+            f"{row.count:,.0f}" if row.count >= 10 else f"{row.count:.3g}",
         )
         for row in rows
     ]
-    return _table(f"top {what}s", cells, ("", "self time", "share", "calls"))
+    return _table(title, cells, ("", "self time", "share", "calls"))
 
 
 def _table(title: str, rows: Iterable[tuple[str, ...]], headings: tuple[str, ...] = ()) -> str:

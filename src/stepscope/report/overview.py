@@ -11,11 +11,12 @@ import numpy as np
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.averages import averages
+from stepscope.analysis.host.step_operators import step_operators
+from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices as memory_devices
-from stepscope.analysis.memory.usage import memory_peak, with_memory
+from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
-from stepscope.analysis.tree import call_tree, ids_where
+from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
@@ -34,10 +35,8 @@ class TopRow:
     """An operator or a kernel among those that took most of the time."""
 
     name: str
-    count: int
-    self_ns: int  # without what it calls; the whole of a kernel
-    total_ns: int
-    device_ns: int
+    count: float
+    self_ns: float  # without what it calls; the whole of a kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +68,8 @@ class Overview:
     window_ns: int
     overhead_ns: int  # what recording cost in all, as calibrated; 0: unknown
     event_overhead_ns: float
-    total_self_ns: int  # of all operators, no moment of one thread counted twice
     total_device_ns: int
-    operators: tuple[TopRow, ...]
+    operators: tuple[TopRow, ...]  # of an average steady step; without steps, of the run
     kernels: tuple[TopRow, ...]
     devices: tuple[Device, ...]
     peaks: tuple[MemoryPeak, ...]
@@ -81,12 +79,7 @@ class Overview:
 def overview_of(trace: Trace) -> Overview:
     """Summarise a trace."""
     slices, info = trace.slices, trace.info
-    tree = call_tree(trace)
-    rows = averages(tree)
     work = device_work(trace)
-    is_python = tree.of(slices.kind)[rows.first] == SliceKind.PYTHON
-    operators = np.flatnonzero(~rows.is_device & ~rows.is_annotation & ~is_python)
-    order = operators[np.argsort(-rows.self_cpu_ns[operators], kind="stable")][:_TOP]
     streams = np.unique(slices.track[np.isin(slices.kind, DEVICE_KINDS)])
     busy = device_busy(trace, work) if len(work) else None
     return Overview(
@@ -96,18 +89,8 @@ def overview_of(trace: Trace) -> Overview:
         window_ns=max(info.end_ns - info.start_ns, 0),
         overhead_ns=round(len(trace) * info.overhead_ns),
         event_overhead_ns=float(info.overhead_ns),
-        total_self_ns=rows.total_self_cpu_ns,
-        total_device_ns=rows.total_self_device_ns,
-        operators=tuple(
-            TopRow(
-                name=rows.key[int(row)],
-                count=int(rows.count[row]),
-                self_ns=int(rows.self_cpu_ns[row]),
-                total_ns=int(rows.cpu_ns[row]),
-                device_ns=int(rows.device_ns[row]),
-            )
-            for row in order
-        ),
+        total_device_ns=int(work.duration_ns.sum()),
+        operators=tuple(_operators(trace)),
         kernels=tuple(_kernels(trace, work)),
         devices=()
         if busy is None
@@ -118,6 +101,13 @@ def overview_of(trace: Trace) -> Overview:
         peaks=tuple(_peaks(trace)),
         phases=tuple((phase.name, phase.count, phase.total_ns) for phase in phase_table(trace)),
     )
+
+
+def _operators(trace: Trace) -> Iterator[TopRow]:
+    """Yield those of an average step with the most time of their own: what the terminal shows."""
+    rows = step_operators(trace)
+    for row in range(min(len(rows), _TOP)):
+        yield TopRow(rows.name[row], float(rows.calls[row]), float(rows.self_ns[row]))
 
 
 def source_of(trace: Trace) -> dict[str, str]:
@@ -144,8 +134,7 @@ def _kernels(trace: Trace, work: DeviceWork) -> Iterator[TopRow]:
         return
     table = kernel_table(trace, work)
     for i, name in enumerate(table.name[:_TOP]):
-        total_ns = int(table.total_ns[i])
-        yield TopRow(name, int(table.count[i]), total_ns, total_ns, total_ns)
+        yield TopRow(name, int(table.count[i]), int(table.total_ns[i]))
 
 
 def _peaks(trace: Trace) -> Iterator[MemoryPeak]:

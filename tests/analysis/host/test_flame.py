@@ -10,7 +10,8 @@ import pytest
 from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import SHARED_TRACES
 from stepscope.analysis.host.averages import single_events
-from stepscope.analysis.host.flame import ALL, NO_LAUNCH, OTHERS, OUTSIDE, flame_graph, totals
+from stepscope.analysis.host.flame import ALL, NO_LAUNCH, OUTSIDE, flame_graph
+from stepscope.analysis.host.flame_merge import OTHERS, totals
 from stepscope.analysis.host.stacks import stack_of_events
 from stepscope.analysis.memory.usage import memory_events
 from stepscope.analysis.tree import call_tree
@@ -19,7 +20,7 @@ from stepscope.formats import read_trace
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.analysis.host.flame import FlameGraph
+    from stepscope.analysis.host.flame_merge import FlameGraph
     from stepscope.trace.model import Trace
 
 STEP = Call("ProfilerStep#1", 0, 50, "user_annotation")

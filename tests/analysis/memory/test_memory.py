@@ -11,12 +11,12 @@ import pytest
 from made_memory import Event, trace_with_memory
 from made_trace import Call, trace_of_calls
 from stepscope import read_trace
+from stepscope.analysis.memory.timeline import memory_peak, memory_timeline
 from stepscope.analysis.memory.usage import (
     default_device,
     devices,
     memory_events,
     memory_of_slices,
-    memory_peak,
     with_memory,
 )
 from stepscope.trace.model import NO_SLICE, SliceKind
@@ -106,16 +106,32 @@ def test_the_default_device_is_the_first_gpu(recorded: list[str], expected: str)
     assert default_device(trace_with_memory([INNER], events)) == expected
 
 
-def test_the_peak_is_what_the_allocator_said() -> None:
+def test_the_peak_has_what_only_the_allocator_knows_of() -> None:
     events = [
-        Event(5, 10, allocated=110),
-        Event(20, 20, allocated=130),
-        Event(70, -10, allocated=120),
+        Event(5, 10, address=1, allocated=110),
+        Event(20, 20, address=2, allocated=130),
+        Event(70, -10, address=1, allocated=120),
     ]
-    found = memory_peak(trace_with_memory([OUTER, INNER], events))
+    trace = trace_with_memory([OUTER, INNER], events)
+    found = memory_peak(trace)
     assert found is not None
+    assert memory_timeline(trace).untold == 100
     assert (found.bytes, found.time_ns, found.device) == (130, 20_000, "cpu")
     assert found.slice == 1
+
+
+def test_the_peak_has_what_an_allocator_that_counts_from_the_start_does_not() -> None:
+    # Ours for the CPU: 50 bytes that were there before are given back, and never counted.
+    events = [
+        Event(5, 10, address=1, allocated=10),
+        Event(20, -50, address=9, allocated=10),
+        Event(70, 20, address=2, allocated=30),
+    ]
+    trace = trace_with_memory([OUTER, INNER], events)
+    found = memory_peak(trace)
+    assert found is not None
+    assert (found.bytes, found.time_ns) == (60, 5_000)
+    assert memory_timeline(trace).untold == 0
 
 
 def test_without_the_allocators_word_the_peak_is_a_sum() -> None:

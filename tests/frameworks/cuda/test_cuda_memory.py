@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stepscope import ProfilerActivity, Trace, profile, record_function
-from stepscope.analysis.memory.usage import memory_peak
+from stepscope.analysis.memory.timeline import memory_peak
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -186,8 +186,11 @@ test("a fragment that is no JSON, or of another shape, is shown as it is", () =>
 
 test("steps are bookmarks", () => {
   const steps = [0, 10, 20].map((start, number) => ({ number, start, end: start + 9 }));
-  assert.equal(stepBeside(steps, 12, 1)?.number, 2);
-  assert.equal(stepBeside(steps, 12, -1)?.number, 0);
-  assert.equal(stepBeside(steps, 25, 1), undefined);
-  assert.equal(stepBeside(steps, 5, -1), undefined);
+  assert.equal(stepBeside(steps, { from: 9, to: 21 }, 1)?.number, 2);
+  assert.equal(stepBeside(steps, { from: 9, to: 21 }, -1)?.number, 0);
+  assert.equal(stepBeside(steps, { from: 19, to: 31 }, 1), undefined);
+  assert.equal(stepBeside(steps, { from: -1, to: 11 }, -1), undefined);
+  // Where several are shown, the first or the last of them.
+  assert.equal(stepBeside(steps, { from: -1, to: 31 }, 1)?.number, 0);
+  assert.equal(stepBeside(steps, { from: -1, to: 31 }, -1)?.number, 2);
 });

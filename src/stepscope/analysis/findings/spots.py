@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.host.source_lines import Place
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.steps.ledger import Ledger
 
     Bool = NDArray[np.bool_]

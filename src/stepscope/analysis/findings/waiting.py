@@ -16,7 +16,7 @@ from stepscope.units import count_text, duration_text
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
-    from stepscope.analysis.host.source_lines import Place
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.trace.model import Int64
 
 MIN_SHARE = 0.05

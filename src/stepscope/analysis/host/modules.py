@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.analysis.device.launches import WORK_KINDS, launches, launching_calls
 from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.host.counted import own_within
 from stepscope.analysis.host.module_calls import module_calls, module_of_slices
 from stepscope.analysis.host.module_groups import ModuleGroups
 from stepscope.analysis.memory.usage import memory_of_slices
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+    from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Int64, Trace
 
 __all__ = ["ModuleTable", "module_of_slices", "module_table"]
@@ -95,11 +97,15 @@ class ModuleTable:
         return self.to_polars().to_pandas()
 
 
-def module_table(trace: Trace, depth: int | None = None) -> ModuleTable:
+def module_table(
+    trace: Trace, depth: int | None = None, within: Intervals | None = None
+) -> ModuleTable:
     """Sum a trace by module; those deeper than ``depth`` count for their ancestor there.
 
     Depth 0 leaves whole models, depth 1 their direct children. A trace of torch.profiler that was
     recorded with_stack has its modules as Python frames; they are named by the path of calls.
+    ``within`` counts only the time in some intervals, such as the steady steps, and what started
+    there; the rows stay the same.
     """
     if depth is not None and depth < 0:
         raise ValueError(f"depth {depth} is negative; give 0 for whole models, None for all levels")
@@ -110,20 +116,28 @@ def module_table(trace: Trace, depth: int | None = None) -> ModuleTable:
     spans = span_mask(trace)
     if spans is not None:
         on_host &= ~spans
-    time_ns = np.where(on_host & (slices.flags & SliceFlags.ASYNC == 0), slices.self_ns, 0)
+    own_ns, counts = slices.self_ns, np.ones(len(slices), np.int64)
+    if within is not None:
+        ends_ns, parent = slices.end_ns, slices.parent
+        own_ns = own_within(slices.start_ns, ends_ns, parent, own_ns, within)
+        counts = within.contain(slices.start_ns).astype(np.int64)
+    time_ns = np.where(on_host & (slices.flags & SliceFlags.ASYNC == 0), own_ns, 0)
     forward = groups.sums(np.where(calls.is_backward, 0, time_ns))
     backward = groups.sums(np.where(calls.is_backward, time_ns, 0))
     memory = memory_of_slices(trace)
-    on_cpu, on_device = groups.sums(memory.cpu_self), groups.sums(memory.device_self)
-    flops = groups.sums(flops_of(trace))
-    device = groups.sums(_device_ns(trace))
+    on_cpu = groups.sums(memory.cpu_self * counts)
+    on_device = groups.sums(memory.device_self * counts)
+    flops = groups.sums(flops_of(trace) * counts)
+    device = groups.sums(_device_ns(trace) * counts)
+    called = np.zeros(len(slices), np.int64)
+    called[calls.rows] = counts[calls.rows]
     table = ModuleTable(
         model=(*groups.model, ""),
         name=(*groups.name, ""),
         class_name=(*groups.class_name, ""),
         depth=groups.depth,
-        calls=groups.calls,
-        operators=groups.sums((slices.kind == SliceKind.OPERATOR).astype(np.int64)).own,
+        calls=groups.calls if within is None else groups.sums(called).own,
+        operators=groups.sums((slices.kind == SliceKind.OPERATOR) * counts).own,
         forward_ns=forward.total,
         backward_ns=backward.total,
         self_forward_ns=forward.own,

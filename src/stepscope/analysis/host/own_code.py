@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.host.source_lines import is_own_file, place_of
+from stepscope.analysis.host.own_lines import is_own_file
 from stepscope.analysis.shared import shared
 
 if TYPE_CHECKING:
-    from stepscope.analysis.host.source_lines import Place
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.trace.model import Trace
 
 FRAMEWORKS = frozenset(
@@ -58,6 +58,3 @@ class OwnCode:
 def own_code(trace: Trace) -> OwnCode:
     """Return whose code is whose in a trace."""
     return OwnCode(trace)
-
-
-__all__ = ["FRAMEWORKS", "OWN", "OwnCode", "own_code", "place_of"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.host.own_code import OWN, own_code
-from stepscope.analysis.host.source_lines import Place, place_of
+from stepscope.analysis.host.own_lines import Place, place_of
 from stepscope.analysis.shared import shared
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import numpy as np
 from stepscope import _native
 from stepscope.analysis.device.launches import launches
 from stepscope.analysis.host.backward import backward_functions, forward_operators
+from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import distinct_ids, ids_where, levels
@@ -184,11 +185,17 @@ def _of_forward(trace: Trace, rows: UInt32) -> UInt32:
     return rows
 
 
+def sampled_stacks(trace: Trace) -> KnownStacks:
+    """Return the stack of every sample, without the frames around the program."""
+    return _without_unseen(trace.stacks, trace.samples.stack, trace.strings)
+
+
 def _without_unseen(table: Stacks, rows: UInt32, strings: Strings) -> KnownStacks:
     def unseen(text: str) -> bool:
         return any(file in text and function in text for file, function in _UNSEEN_FRAMES)
 
     hidden = np.isin(table.frame, ids_where(table.frame[1:], strings, unseen))
+    hidden |= launcher_rows(table, strings)
     hidden[0] = False
     if not hidden.any():
         return KnownStacks(table, rows)
@@ -197,4 +204,5 @@ def _without_unseen(table: Stacks, rows: UInt32, strings: Strings) -> KnownStack
     while len(climbing):
         seen[climbing] = table.parent[seen[climbing]]
         climbing = climbing[hidden[seen[climbing]]]
-    return KnownStacks(Stacks(seen[table.parent], table.frame), seen[rows])
+    frame = np.where(hidden, np.uint32(0), table.frame)  # nobody is to find it by its row
+    return KnownStacks(Stacks(seen[table.parent], frame), seen[rows])

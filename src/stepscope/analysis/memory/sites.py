@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.module_calls import module_of_slices
-from stepscope.analysis.host.source_lines import is_own_file, place_of
+from stepscope.analysis.host.own_lines import is_own_file, place_of
 from stepscope.analysis.host.stacks import stack_of_slices
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind, Stacks

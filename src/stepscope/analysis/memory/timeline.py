@@ -19,7 +19,7 @@ A block keeps its category for life, so torch's action INCREMENT_VERSION never o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,14 @@ from stepscope.analysis.memory.blocks import (
     blocks_of_device,
     told_of_blocks,
 )
-from stepscope.analysis.memory.usage import Peak, default_device, devices, with_memory
+from stepscope.analysis.memory.usage import (
+    Peak,
+    default_device,
+    devices,
+    rows_of_device,
+    with_memory,
+)
+from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
 from stepscope.errors import StepscopeError
 from stepscope.trace.model import NO_SLICE, Int32, Int64, MemoryOwner, SliceFlags, Trace, UInt8
@@ -104,6 +111,7 @@ class MemoryTimeline:
     category: UInt8  # Category, a row for each block
     slice: Int32  # row of Slices: where each block was allocated, NO_SLICE when that is unknown
     trace: Trace
+    untold: int = 0  # bytes that the allocator counts all the time, and no event tells of
 
     def events(self) -> MemoryEvents:
         """Return when blocks came and went."""
@@ -135,13 +143,16 @@ class MemoryTimeline:
         return tick[is_new], np.cumsum(change, axis=0)
 
     def peak(self) -> Peak:
-        """Return when most was in use, and where its last block was allocated."""
+        """Return when most was in use, and where its last block was allocated.
+
+        This is what is meant by peak wherever one is shown.
+        """
         times, sizes = self.levels()
         total = sizes.sum(axis=1)
         at = int(np.argmax(total))
         last = np.flatnonzero(self.blocks.start_ns == times[at])
         where = int(self.slice[last[-1]]) if len(last) else NO_SLICE
-        return Peak(self.device, int(total[at]), int(times[at]), where)
+        return Peak(self.device, int(total[at]) + self.untold, int(times[at]), where)
 
     def to_polars(self) -> polars.DataFrame:
         """Return the bytes in use by category and in all, a row for every time they changed."""
@@ -170,6 +181,7 @@ class MemoryTimeline:
         )
 
 
+@shared
 def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
     """Return the timeline of a device's memory, by default of the GPU's where there is one."""
     trace = with_memory(trace)
@@ -189,7 +201,34 @@ def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
     for rank, (_, held) in enumerate(_OWNERS):
         category[stated == rank] = held
     start_ns, end_ns = _span(trace, blocks)
-    return MemoryTimeline(device, start_ns, end_ns, blocks, category, where, trace)
+    timeline = MemoryTimeline(device, start_ns, end_ns, blocks, category, where, trace)
+    return replace(timeline, untold=_untold(timeline))
+
+
+def memory_peak(trace: Trace, device: str | None = None) -> Peak | None:
+    """Return when most memory of a device was in use; None if nothing is known of its memory."""
+    try:
+        return memory_timeline(with_memory(trace), device).peak()
+    except NoMemoryError:
+        return None
+
+
+def _untold(timeline: MemoryTimeline) -> int:
+    """Return what was there before the recording and after it: the allocator alone knows of it.
+
+    An allocator that counts from the recording's start, as ours does for the CPU, has none.
+    """
+    memory = timeline.trace.memory
+    rows = rows_of_device(timeline.trace, timeline.device)
+    rows = rows[memory.allocated[rows] > 0]
+    times, sizes = timeline.levels()
+    at = np.searchsorted(times, memory.time_ns[rows], side="right") - 1
+    is_last = np.append(memory.time_ns[rows][1:] != memory.time_ns[rows][:-1], True)[: len(rows)]
+    known = np.flatnonzero((at >= 0) & is_last)
+    if not len(known):
+        return 0
+    more = memory.allocated[rows[known]] - sizes.sum(axis=1)[at[known]]
+    return max(0, int(np.median(more)))
 
 
 def _span(trace: Trace, blocks: Blocks) -> tuple[int, int]:

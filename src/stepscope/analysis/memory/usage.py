@@ -157,21 +157,6 @@ def in_use(memory: Memory, rows: Int64) -> Int64:
     return running - min(0, int(running.min(initial=0)))
 
 
-def memory_peak(trace: Trace, device: str | None = None) -> Peak | None:
-    """Return when most memory of a device was in use; None if nothing is known of its memory."""
-    trace = with_memory(trace)
-    device = device or default_device(trace)
-    rows = rows_of_device(trace, device)
-    if not len(rows):
-        return None
-    level = in_use(trace.memory, rows)
-    at = int(np.argmax(level))
-    row = int(rows[at])
-    return Peak(
-        device, int(level[at]), int(trace.memory.time_ns[row]), int(trace.memory.slice[row])
-    )
-
-
 def _instants(trace: Trace) -> Int64:
     """Return torch.profiler's memory instants."""
     marks = trace.marks

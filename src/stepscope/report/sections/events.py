@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.launches import launched_work
+from stepscope.report.sections.threads import add_threads
 from stepscope.trace.model import SliceKind
 from stepscope.trace.table import Role
 
@@ -38,6 +39,7 @@ def add_events(trace: Trace, payload: Payload) -> None:
     payload.add_column("stacks.up", np.arange(len(trace.stacks)) - trace.stacks.parent)
     payload.add_column("stacks.frame", trace.stacks.frame)
     add_strings(trace, payload)
+    add_threads(trace, payload)
     payload.add_value("tracks", [_track(trace, row) for row in range(len(trace.tracks))])
 
 

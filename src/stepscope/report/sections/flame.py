@@ -8,35 +8,42 @@ import numpy as np
 
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.flame import flame_graph
+from stepscope.analysis.host.sampled_flame import sampled_flame_graph
 from stepscope.analysis.host.stacks import stack_of_events
 from stepscope.analysis.tree import call_tree
+from stepscope.report.steady import steady_time
 from stepscope.report.tables import add_texts
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
-    from stepscope.analysis.host.flame import FlameGraph
+    from stepscope.analysis.host.flame_merge import FlameGraph
     from stepscope.report.payload import Payload
     from stepscope.trace.model import Trace
 
 
 def add_flame(trace: Trace, payload: Payload) -> None:
-    """Add ``flame.calls``, and ``flame.stacks`` where the trace has Python stacks.
+    """Add ``flame.calls``, ``flame.stacks`` where operators have stacks, ``flame.samples``.
 
     A graph is the columns ``up`` (how many rows above the caller stands, 0 for the root), ``text``
-    and ``kind``, and one column per metric: what a node holds itself.
+    and ``kind``. What its nodes hold themselves are ``cells``: one per node, thread, and whether
+    the thread waited, with a column per metric, and with one of what lies in the steady steps.
     """
     views = []
+    steps = steady_time(trace)
+    if len(trace.samples):
+        _add(payload, "flame.samples", sampled_flame_graph(trace, steps=steps))
+        views.append("samples")
     tree = call_tree(trace)
     each = single_events(tree)
     stacks = stack_of_events(tree, by_calls=True)
     if stacks is not None:
-        _add(payload, "flame.stacks", flame_graph(tree, each, stacks))
+        _add(payload, "flame.stacks", flame_graph(tree, each, stacks, steps=steps))
         views.append("stacks")
     if (trace.slices.kind == SliceKind.MODULE).any():
         # Modules are no events of the tables, but here they say where a call belongs.
         tree = call_tree(trace, modules=True)
         each = single_events(tree)
-    _add(payload, "flame.calls", flame_graph(tree, each))
+    _add(payload, "flame.calls", flame_graph(tree, each, steps=steps))
     payload.add_value("flame.views", [*views, "calls"])
 
 
@@ -48,5 +55,11 @@ def _add(payload: Payload, name: str, graph: FlameGraph) -> None:
     payload.add_column(f"{name}.text", text)
     payload.add_column(f"{name}.kind", graph.kind)
     add_texts(payload, name, [graph.texts[int(code)] for code in used])
-    for metric, column in graph.own.items():
-        payload.add_column(f"{name}.{metric}", column)
+    cells = graph.cells
+    payload.add_column(f"{name}.cells.node", cells.node, ascending=True)
+    payload.add_column(f"{name}.cells.track", cells.track)
+    payload.add_column(f"{name}.cells.waiting", cells.waiting)
+    for metric, column in cells.amounts.items():
+        payload.add_column(f"{name}.cells.{metric}", column)
+    for metric, column in cells.in_steps.items():
+        payload.add_column(f"{name}.cells.{metric}.steps", column)

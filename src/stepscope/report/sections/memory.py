@@ -38,7 +38,10 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
         return
     start = origin_of(trace)
     end = max(timeline.end_ns for timeline in timelines) - start
-    rows = np.concatenate([timeline.slice for timeline in timelines])
+    more = sum(timeline.untold > 0 for timeline in timelines)
+    rows = np.concatenate(
+        [*(timeline.slice for timeline in timelines), np.full(more, NO_SLICE, np.int32)]
+    )
     sites = sites_of(trace, rows)  # of the trace that other sections ask of, too
     _add_blocks(payload, timelines, sites, start, end)
     _add_sites(payload, sites)
@@ -73,17 +76,23 @@ def _add_blocks(
     def joined(columns: list[Any]) -> Any:
         return np.concatenate(columns)
 
-    starts = joined([_since(t.blocks.start_ns, start) for t in timelines])
-    ends = joined([_until(t.blocks.end_ns, start, end) for t in timelines])
+    # What only the allocator knows of is one more block of each device, there all the time.
+    untold = np.array([t.untold for t in timelines], np.int64)
+    beside = np.flatnonzero(untold)
+    none = np.zeros(len(beside), np.int64)
+    starts = joined([*(_since(t.blocks.start_ns, start) for t in timelines), none])
+    ends = joined([*(_until(t.blocks.end_ns, start, end) for t in timelines), none + end + 1])
     ends = np.maximum(ends, starts)
     order = np.argsort(starts, kind="stable")
     device = np.repeat(np.arange(len(timelines)), [len(t.blocks) for t in timelines])
-    slices = joined([t.slice for t in timelines]).astype(np.int64)
+    slices = joined([*(t.slice for t in timelines), none + NO_SLICE]).astype(np.int64)
+    sizes = joined([*(t.blocks.size for t in timelines), untold[beside]])
+    category = joined([*(t.category for t in timelines), none + Category.UNKNOWN])
     payload.add_column("memory.start", starts[order], ascending=True)
     payload.add_column("memory.life", (ends - starts)[order])
-    payload.add_column("memory.size", joined([t.blocks.size for t in timelines])[order])
-    payload.add_column("memory.category", joined([t.category for t in timelines])[order])
-    payload.add_column("memory.device", device[order])
+    payload.add_column("memory.size", sizes[order])
+    payload.add_column("memory.category", category[order])
+    payload.add_column("memory.device", joined([device, beside])[order])
     payload.add_column("memory.slice", payload.page_rows(slices[order]) - NO_SLICE)  # 0: unknown
     payload.add_column("memory.site", sites.of_slice[order])
     # Blocks in the order of their ends, so that the page need not sort.
@@ -112,12 +121,12 @@ def _add_sites(payload: Payload, sites: Sites) -> None:
 def _add_told(
     payload: Payload, trace: Trace, timelines: Sequence[MemoryTimeline], start: int
 ) -> None:
-    """Add what the allocators reported: bytes in use and bytes held, where they did."""
+    """Add what the allocators held, in use or not, where they report it."""
     memory = trace.memory
     parts = []
     for number, timeline in enumerate(timelines):
         rows = rows_of_device(trace, timeline.device)
-        if memory.allocated[rows].any() or memory.reserved[rows].any():
+        if memory.reserved[rows].any():
             parts.append((rows, np.full(len(rows), number)))
     if not parts:
         return
@@ -128,7 +137,6 @@ def _add_told(
         "memory.told.time", np.maximum(memory.time_ns[rows] - start, 0), ascending=True
     )
     payload.add_column("memory.told.device", device)
-    payload.add_column("memory.told.allocated", memory.allocated[rows])
     payload.add_column("memory.told.reserved", memory.reserved[rows])
 
 

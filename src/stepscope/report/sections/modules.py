@@ -8,6 +8,7 @@ import numpy as np
 
 from stepscope.analysis.host.modules import module_table
 from stepscope.report.sections.calls import calls_of
+from stepscope.report.steady import steady_time
 from stepscope.report.tables import add_table
 
 if TYPE_CHECKING:
@@ -41,10 +42,19 @@ _NUMBERS = (
 
 
 def add_modules(trace: Trace, payload: Payload) -> None:
-    """Add the table ``modules`` of a trace that has some: parents first, ``depth`` is the tree."""
+    """Add the table ``modules`` of a trace that has some: parents first, ``depth`` is the tree.
+
+    It is about the whole run; ``modules.steps`` has the same rows, of the steady steps.
+    """
     if "module" not in calls_of(trace).groupings:
         return
-    table = module_table(trace)
+    _add(payload, "modules", module_table(trace))
+    steps = steady_time(trace)
+    if steps is not None:
+        _add(payload, "modules.steps", module_table(trace, within=steps))
+
+
+def _add(payload: Payload, name: str, table: ModuleTable) -> None:
     order, depth = _tree(table)
     columns: dict[str, Sequence[str] | NDArray[Any]] = {
         "label": _labels(table, order, depth),
@@ -52,13 +62,13 @@ def add_modules(trace: Trace, payload: Payload) -> None:
         "class": [table.class_name[row] for row in order],
         "depth": np.array(depth, np.int64),
     }
-    for name in _NUMBERS:
-        column = getattr(table, name)
+    for number in _NUMBERS:
+        column = getattr(table, number)
         if column.any():
-            columns[name] = column[order]
-    add_table(payload, "modules", columns)
-    payload.add_value("modules.total_ns", int(table.self_ns.sum()))
-    payload.add_value("modules.total_device_ns", int(table.self_device_ns.sum()))
+            columns[number] = column[order]
+    add_table(payload, name, columns)
+    payload.add_value(f"{name}.time", int(table.self_ns.sum()))
+    payload.add_value(f"{name}.device_time", int(table.self_device_ns.sum()))
 
 
 def _tree(table: ModuleTable) -> tuple[list[int], list[int]]:

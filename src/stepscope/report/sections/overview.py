@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.findings import find_problems
+from stepscope.analysis.answer import answer
 from stepscope.analysis.steps.breakdown import step_breakdown
+from stepscope.analysis.steps.causes import WAITS, Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
+from stepscope.analysis.steps.steps import steady_steps
 from stepscope.report.overview import metadata_of, overview_of, source_of
 from stepscope.report.sections.events import origin_of
+from stepscope.report.steady import opening
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Trace
 
 _MOMENTS = ("from", "to", "at")  # of a finding's evidence, on the trace's clock
+# By which the page colours causes; all that is waiting looks alike.
+_CAUSE_IDS = {cause.words: "waiting" if cause in WAITS else cause.name.lower() for cause in Cause}
 _FEWEST_TO_COMPARE = 4
 _SLOW = 1.25  # times the median, and ...
 _SPREADS = 4.0  # ... that many times the usual distance from it above it
@@ -40,8 +45,18 @@ def add_overview(trace: Trace, payload: Payload) -> None:
     payload.add_value("overview.anomalies", dict(info.anomalies))
     began_ns = info.start_ns + info.wall_offset_ns
     payload.add_value("overview.began_ms", began_ns // 1_000_000 if info.wall_offset_ns else None)
-    payload.add_value("findings", [_finding(each, origin_ns) for each in find_problems(trace)])
+    _add_answer(trace, payload, origin_ns)
     _add_steps(trace, payload)
+
+
+def _add_answer(trace: Trace, payload: Payload, origin_ns: int) -> None:
+    """Add the verdict, where a step goes, the lines that cost most, start-up and the findings."""
+    found = answer(trace)
+    told = found.to_json()
+    for row in told["where"]:
+        row["id"] = _CAUSE_IDS.get(row["what"], "other")
+    payload.add_value("answer", told | {"findings": None})
+    payload.add_value("findings", [_finding(each, origin_ns) for each in found.findings])
 
 
 def _finding(finding: Finding, origin_ns: int) -> dict[str, Any]:
@@ -68,17 +83,20 @@ def slow_steps(duration_ns: Int64, is_whole: NDArray[np.bool_]) -> NDArray[np.bo
 def _add_steps(trace: Trace, payload: Payload) -> None:
     rows = step_breakdown(trace)
     worth_ns = without_compilation(trace, rows.start_ns, rows.duration_ns)
-    mean_ns = rows.mean_ns
     payload.add_column("steps.number", rows.step)
     payload.add_column("steps.start", rows.start_ns - origin_of(trace))
     payload.add_column("steps.duration", rows.duration_ns)
     payload.add_value(
         "steps.parts",
-        [{"id": p.name.lower(), "name": p.words, "mean_ns": mean_ns[p]} for p in Part],
+        [{"id": part.name.lower(), "name": part.words} for part in Part],
     )
-    payload.add_value("steps.of_device", bool(rows.on_device.any()))
     payload.add_column("steps.without_compilation", worth_ns)
     payload.add_column("steps.is_whole", rows.is_whole)
     payload.add_column("steps.is_slow", slow_steps(worth_ns, rows.is_whole))
     for part in Part:
         payload.add_column(f"steps.{part.name.lower()}", rows.parts_ns[:, part])
+    payload.add_column("steps.is_steady", steady_steps(trace))
+    first = opening(trace)
+    if first is not None:
+        shown = {"from": first[0] - origin_of(trace), "to": first[1] - origin_of(trace)}
+        payload.add_value("timeline.opening", shown)

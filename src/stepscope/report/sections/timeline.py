@@ -9,12 +9,15 @@ import numpy as np
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.flows import forward_backward
 from stepscope.analysis.host.lanes import lanes
+from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import memory_events
+from stepscope.report.sections.threads import place_of, process_name, thread_name
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
+from stepscope.units import count_text
 
 if TYPE_CHECKING:
     from stepscope.report.payload import Payload
-    from stepscope.trace.model import Int32, Int64, Trace, Track
+    from stepscope.trace.model import Int32, Int64, Trace
 
 # The integer arguments worth a line in a slice's details.
 _SHOWN = (
@@ -27,7 +30,6 @@ _SHOWN = (
     "In msg nelems",
     "Out msg nelems",
 )
-_LAST = 1 << 62
 
 
 def add_timeline(trace: Trace, payload: Payload) -> None:
@@ -71,21 +73,29 @@ def _add_costs(trace: Trace, payload: Payload) -> None:
 
 
 def _groups(trace: Trace, lane: Int32) -> list[dict[str, Any]]:
-    """Return the processes and devices that have slices, with their threads and streams."""
+    """Return the processes and devices that have slices, with their threads and streams.
+
+    Threads of a process that only wait are a group of their own, behind all others, and folded.
+    """
     highest = int(lane.max(initial=0)) + 1
     places = trace.slices.track.astype(np.int64) * highest + lane
     used = np.bincount(places, minlength=len(trace.tracks) * highest).reshape(-1, highest) > 0
     heights = np.where(used.any(axis=1), highest - used[:, ::-1].argmax(axis=1), 0)
     groups: dict[tuple[str, str], dict[str, Any]] = {}
-    devices = _device_tracks(trace)
+    idle: dict[tuple[str, str], dict[str, Any]] = {}
+    devices, waiting = _device_tracks(trace), waiting_tracks(trace)
     seen = np.flatnonzero(heights).tolist()
-    for row in sorted(seen, key=lambda row: _place(trace, row, row not in devices)):
+    for row in sorted(seen, key=lambda row: place_of(trace, row, row not in devices)):
         track, on_host = trace.tracks[row], row not in devices
-        name = _process(track, on_host)
-        group = groups.setdefault((track.pid, name), {"name": name, "tracks": []})
-        shown = {"track": row, "name": _thread(track, on_host), "lanes": int(heights[row])}
+        name = process_name(track, on_host)
+        of = idle if waiting[row] else groups
+        group = of.setdefault((track.pid, name), {"name": name, "tracks": []})
+        shown = {"track": row, "name": thread_name(track, on_host), "lanes": int(heights[row])}
         group["tracks"].append(shown)
-    return list(groups.values())
+    for group in idle.values():
+        many = count_text(len(group["tracks"]), "waiting thread")
+        group |= {"name": f"{many}, {group['name']}" if len(groups) > 1 else many, "folded": True}
+    return [*groups.values(), *idle.values()]
 
 
 def _device_tracks(trace: Trace) -> set[int]:
@@ -94,26 +104,3 @@ def _device_tracks(trace: Trace) -> set[int]:
     found = set(np.unique(trace.slices.track[on_device]).tolist())
     named = {trace.tracks[row].process_label for row in found} - {"", "CPU"}
     return found | {row for row, track in enumerate(trace.tracks) if track.process_label in named}
-
-
-def _process(track: Track, on_host: bool) -> str:
-    if on_host:
-        is_number = track.pid.lstrip("-").isdecimal()
-        return f"{track.process_name or ('process' if is_number else '')} {track.pid}".strip()
-    return track.process_label or track.process_name or f"device {track.pid}"
-
-
-def _thread(track: Track, on_host: bool) -> str:
-    return track.thread_name.strip() or f"{'thread' if on_host else 'stream'} {track.tid}"
-
-
-def _place(trace: Trace, row: int, on_host: bool) -> tuple[bool, int, str, int, int, int]:
-    """Return where a track stands: as its file asks, else by number, words at the end.
-
-    Devices stand above: there are few, and threads with Python's frames fill more than a screen.
-    """
-    track = trace.tracks[row]
-    process = _LAST if track.process_sort is None else track.process_sort
-    thread = _LAST if track.thread_sort is None else track.thread_sort
-    number = int(track.tid) if track.tid.isascii() and track.tid.isdecimal() else _LAST
-    return on_host, process, track.pid, thread, number, row

@@ -3,6 +3,7 @@
 import { h } from "stepscope/dom.js";
 import { hashOf, parseHash } from "stepscope/hash.js";
 import { showHelp } from "stepscope/help.js";
+import { missing } from "stepscope/missing.js";
 import { startTheme, toggleTheme } from "stepscope/theme.js";
 
 /** @typedef {import("./decode.js").Data} Data */
@@ -15,7 +16,7 @@ import { startTheme, toggleTheme } from "stepscope/theme.js";
  * @property {(root: HTMLElement, data: Data, state: State, app: App) => (() => void) | void} show
  *   fills the root; what it returns is called when the page is left or the state changes by hand
  * @property {import("./help.js").Keys} [keys] of its own, for the help
- * @property {string} [missing] why a trace may have nothing for it, and what to do about that
+ * @property {import("./missing.js").Missing} [missing] why a trace may have nothing for it, and what to do about that
  */
 
 export class App {
@@ -28,8 +29,7 @@ export class App {
   constructor(bar, root, data, pages) {
     this.root = root;
     this.data = data;
-    this.every = pages;
-    this.pages = pages.filter((page) => page.available(data));
+    this.pages = pages;
     this.page = this.pages[0];
     this.title = document.title;
     /** @type {(() => void) | void} */
@@ -41,8 +41,12 @@ export class App {
     bar.replaceChildren(
       h("strong", null, "Stepscope"),
       h("nav", { "aria-label": "Pages" }, ...this.links),
-      h("button", { onclick: toggleTheme, title: "Light or dark (key t)" }, "Theme"),
-      h("button", { onclick: () => this.help(), title: "All keys (key ?)" }, "Keys"),
+      h(
+        "span",
+        { class: "bar-buttons" },
+        h("button", { onclick: toggleTheme, title: "Light or dark (key t)" }, "Theme"),
+        h("button", { onclick: () => this.help(), title: "All keys (key ?)" }, "Keys"),
+      ),
     );
     bar.after(this.notice);
     startTheme();
@@ -69,9 +73,9 @@ export class App {
     return `#${hashOf(id, state)}`;
   }
 
-  /** Whether there is such a page in this report. @param {string} id */
+  /** Whether there is such a page in this report, with anything on it. @param {string} id */
   has(id) {
-    return this.pages.some((page) => page.id === id);
+    return this.pages.some((page) => page.id === id && page.available(this.data));
   }
 
   /** Note what the page shows, without showing it anew. @param {State} changes "": remove */
@@ -86,7 +90,7 @@ export class App {
   route() {
     const { id, state } = parseHash(location.hash);
     const known = this.pages.find((each) => each.id === id);
-    this.tell(known || !id ? "" : this.whyNot(id));
+    this.tell(known || !id ? "" : `This report has no page “${id}”; here is the ${this.pages[0].title}.`);
     this.page = known ?? this.pages[0];
     this.state = known ? state : {};
     this.leave?.();
@@ -104,7 +108,8 @@ export class App {
 
   show() {
     try {
-      this.leave = this.page.show(this.root, this.data, this.state, this);
+      if (this.has(this.id)) this.leave = this.page.show(this.root, this.data, this.state, this);
+      else this.root.append(missing(this.page.title, this.page.missing));
     } catch (error) {
       // The other pages are still worth reading.
       this.root.replaceChildren(h("p", { role: "alert" }, `This page cannot be shown: ${error}`));
@@ -122,17 +127,11 @@ export class App {
     showHelp(this.page.title, this.page.keys ?? []);
   }
 
-  /** @param {string} id */
-  whyNot(id) {
-    const page = this.every.find((each) => each.id === id);
-    if (!page) return `This report has no page “${id}”; here is the ${this.pages[0].title}.`;
-    return `This trace has no data for the page “${page.title}”. ${page.missing ?? ""}`.trim();
-  }
-
   /** @param {Page} page @param {number} i */
   linkTo(page, i) {
     const title = i < 9 ? `${page.title} (key ${i + 1})` : page.title;
-    return h("a", { href: this.link(page.id), title }, page.title);
+    const has = page.available(this.data);
+    return h("a", { href: this.link(page.id), title: has ? title : `${title}: nothing recorded`, class: !has && "empty" }, page.title);
   }
 
   /** @param {KeyboardEvent} event */

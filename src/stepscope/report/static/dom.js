@@ -22,6 +22,19 @@ export function h(tag, properties, ...children) {
   return element;
 }
 
+/**
+ * A labelled choice.
+ * @param {string} label
+ * @param {[string, string][]} choices value and text
+ * @param {string} chosen
+ * @param {(value: string) => void} change
+ */
+export function select(label, choices, chosen, change) {
+  const options = choices.map(([value, text]) => h("option", { value, selected: value === chosen }, text));
+  const element = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => change(element.value) }, ...options));
+  return h("label", null, `${label} `, element);
+}
+
 /** The value of a colour of the theme. @param {string} name such as "--accent" */
 export function themed(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -50,11 +63,13 @@ export function fitted(canvas, draw) {
   };
   const observer = new ResizeObserver(redraw);
   observer.observe(canvas);
+  window.addEventListener("paintnow", paint);
   redraw();
   return {
     redraw,
     close: () => {
       observer.disconnect();
+      window.removeEventListener("paintnow", paint);
       cancelAnimationFrame(asked);
     },
   };

@@ -1,7 +1,8 @@
 // A page with one big table: what to group by, a filter by kind, and the details of a row.
 
-import { h } from "stepscope/dom.js";
+import { h, select } from "stepscope/dom.js";
 import { columnsOf, hasRows, rowsOf, rowsWith, subset } from "stepscope/lib/columns.js";
+import { whenChoice, whereChoice } from "stepscope/scopes.js";
 import { shown, Table } from "stepscope/table.js";
 
 /** @typedef {import("./decode.js").Data} Data */
@@ -12,7 +13,7 @@ import { shown, Table } from "stepscope/table.js";
  * @typedef {object} Config
  * @property {string} table in the data: its groupings are `${table}.name` and so on
  * @property {string} unit what is in it, "operators"
- * @property {Column[]} columns of all groupings
+ * @property {(scope: number) => Column[]} columns of all groupings, in a scope
  * @property {string} sort by default
  * @property {string} [kind] of the rows that are shown at first; without, there is no such choice
  * @property {string} amount the column by which details order what they list
@@ -35,11 +36,21 @@ const groupColumn = (grouping) => ({ key: grouping, title: GROUPINGS[grouping].t
 /** What can be grouped by. @param {Data} data @param {Config} config @returns {string[]} */
 const groupingsOf = (data, config) => data.value(`${config.table}.groupings`) ?? [];
 
+/** What the numbers can be about, that which is shown first at the beginning. @param {Data} data @param {Config} config @returns {import("./scopes.js").Scope[]} */
+const scopesOf = (data, config) => data.value(`${config.table}.scopes`) ?? [];
+
+/** The rows of a scope; all rows of a table without scopes. @param {Data} data @param {string} name @param {Rows} rows @param {number} scope */
+function rowsIn(data, name, rows, scope) {
+  if (!data.has(`${name}.scope`)) return rowNumbers(rows.length);
+  const of = data.column(`${name}.scope`);
+  return rowNumbers(rows.length).filter((row) => of[row] === scope);
+}
+
 /**
  * Fill a page.
  * @param {HTMLElement} root
  * @param {Data} data
- * @param {Record<string, string>} state "by", "kind", "row", and those of the table
+ * @param {Record<string, string>} state "by", "kind", "when", "thread", "row", and those of the table
  * @param {App} app
  * @param {Config} config
  * @returns {() => void} what leaving the page needs
@@ -48,10 +59,13 @@ export function showGrouped(root, data, state, app, config) {
   const by = groupingsOf(data, config).includes(state.by) ? state.by : "name";
   const name = `${config.table}.${by}`;
   const rows = rowsOf(data, name);
-  const kinds = config.kind ? distinct(rows, "kind") : [];
+  const scopes = scopesOf(data, config);
+  const scope = chosenScope(scopes, state);
+  const inScope = rowsIn(data, name, rows, scope);
+  const kinds = config.kind ? distinct(rows, "kind", inScope) : [];
   const kind = kindOf(state.kind, kinds, config);
-  const picked = kind === ALL ? rowNumbers(rows.length) : rowsWith(rows, "kind", kind);
-  const columns = columnsFor(data, name, by, kind, config);
+  const picked = kind === ALL ? inScope : inScope.filter((row) => rows.value("kind", row) === kind);
+  const columns = columnsFor(data, name, by, kind, config, scope).filter((column) => isKept(column, rows, picked, config));
   const panel = h("aside", { class: "details", "aria-label": "Details", hidden: true });
   const table = new Table({
     label: config.unit,
@@ -64,7 +78,7 @@ export function showGrouped(root, data, state, app, config) {
     picked: picked.indexOf(Number(state.row ?? -1)),
     pick(row) {
       app.note({ row: String(picked[row]) });
-      showDetails(panel, data, rows, picked[row], columns, app, config, close);
+      showDetails(panel, data, rows, picked[row], columns, app, config, scope, close);
     },
   });
   function close() {
@@ -88,20 +102,28 @@ export function showGrouped(root, data, state, app, config) {
       select("Show", [...kinds.map((each) => /** @type {[string, string]} */ ([each, plural(each)])), [ALL, "everything"]], kind, (value) =>
         change({ kind: value }),
       ),
+    whenChoice([...new Set(scopes.map(({ when }) => when))], scopes[scope]?.when, (value) => change({ when: value })),
+    whereChoice(data, (where) => scopes.some((each) => each.where === where), scopes[scope]?.where, (value) => change({ thread: value })),
   );
   root.append(choices, h("div", { class: "with-details" }, table.element, panel));
-  if (table.picked >= 0) showDetails(panel, data, rows, picked[table.picked], columns, app, config, close);
+  if (table.picked >= 0) showDetails(panel, data, rows, picked[table.picked], columns, app, config, scope, close);
   return () => root.removeEventListener("keydown", onkey);
 }
 
 /**
  * The columns of a grouping, without those that would say the same in every row.
- * @param {Data} data @param {string} name @param {string} by @param {string} kind @param {Config} config
+ * @param {Data} data @param {string} name @param {string} by @param {string} kind @param {Config} config @param {number} scope
  */
-function columnsFor(data, name, by, kind, config) {
-  const [first, ...others] = columnsOf(data, name, config.columns);
+function columnsFor(data, name, by, kind, config, scope) {
+  const [first, ...others] = columnsOf(data, name, config.columns(scope));
   const rest = others.filter(({ key }) => key !== by && (key !== "kind" || !config.kind || kind === ALL));
   return by === "name" ? [first, ...rest] : [first, groupColumn(by), ...rest];
+}
+
+/** Whether a column says anything of some rows. @param {Column} column @param {Rows} rows @param {number[]} picked @param {Config} config */
+function isKept({ key, unit }, rows, picked, config) {
+  if (unit === "text" || key === config.amount || key === "count") return true;
+  return picked.some((row) => Number(rows.value(key, row)) !== 0);
 }
 
 /**
@@ -112,9 +134,10 @@ function columnsFor(data, name, by, kind, config) {
  * @param {Column[]} columns
  * @param {App} app
  * @param {Config} config
+ * @param {number} scope
  * @param {() => void} close
  */
-function showDetails(panel, data, rows, row, columns, app, config, close) {
+function showDetails(panel, data, rows, row, columns, app, config, scope, close) {
   const name = String(rows.value(columns[0].key, row));
   const facts = columns.slice(1).flatMap((column) => {
     const text = shown(column, rows.value(column.key, row));
@@ -124,7 +147,7 @@ function showDetails(panel, data, rows, row, columns, app, config, close) {
     app.has("timeline") && h("a", { href: app.link("timeline", { q: name }) }, "Find in the timeline"),
     app.has("flame") && h("a", { href: app.link("flame", { q: name }) }, "Find in the flame graph"),
   ];
-  const lists = groupingsOf(data, config).slice(1).map((grouping) => list(data, grouping, name, columns, config));
+  const lists = groupingsOf(data, config).slice(1).map((grouping) => list(data, grouping, name, columns, config, scope));
   panel.replaceChildren(
     h("button", { class: "close", onclick: close, "aria-label": "Close the details", title: "Close (Escape)" }, "×"),
     h("h2", null, name),
@@ -143,14 +166,16 @@ function showDetails(panel, data, rows, row, columns, app, config, close) {
  * @param {string} name
  * @param {Column[]} columns
  * @param {Config} config
+ * @param {number} scope
  */
-function list(data, grouping, name, columns, config) {
+function list(data, grouping, name, columns, config, scope) {
   const table = `${config.table}.${grouping}`;
   if (!hasRows(data, table)) return null;
   const rows = rowsOf(data, table);
-  const found = rowsWith(rows, "name", name).sort(
-    (a, b) => Number(rows.value(config.amount, b)) - Number(rows.value(config.amount, a)),
-  );
+  const inScope = new Set(rowsIn(data, table, rows, scope));
+  const found = rowsWith(rows, "name", name)
+    .filter((row) => inScope.has(row))
+    .sort((a, b) => Number(rows.value(config.amount, b)) - Number(rows.value(config.amount, a)));
   const amount = columns.find((column) => column.key === config.amount);
   if (!found.length || !amount || found.every((row) => !rows.value(grouping, row))) return null;
   const items = found.slice(0, LISTED).map((row) =>
@@ -165,19 +190,6 @@ function list(data, grouping, name, columns, config) {
   return h("section", null, h("h3", null, GROUPINGS[grouping].list), h("ul", null, ...items), left > 0 && h("p", { class: "quiet" }, `and ${left} more`));
 }
 
-/**
- * A labelled choice.
- * @param {string} label
- * @param {[string, string][]} choices value and text
- * @param {string} chosen
- * @param {(value: string) => void} change
- */
-export function select(label, choices, chosen, change) {
-  const options = choices.map(([value, text]) => h("option", { value, selected: value === chosen }, text));
-  const element = /** @type {HTMLSelectElement} */ (h("select", { onchange: () => change(element.value) }, ...options));
-  return h("label", null, `${label} `, element);
-}
-
 /** @param {string | undefined} asked @param {string[]} kinds @param {Config} config */
 function kindOf(asked, kinds, config) {
   if (asked && (asked === ALL || kinds.includes(asked))) return asked;
@@ -187,9 +199,15 @@ function kindOf(asked, kinds, config) {
 /** @param {string} kind */
 const plural = (kind) => (kind === "other" ? "others" : `${kind}s`);
 
-/** @param {Rows} rows @param {string} key */
-function distinct(rows, key) {
-  return [...new Set(rowNumbers(rows.length).map((row) => String(rows.value(key, row))))];
+/** @param {Rows} rows @param {string} key @param {number[]} among */
+function distinct(rows, key, among) {
+  return [...new Set(among.map((row) => String(rows.value(key, row))))];
+}
+
+/** The scope that is asked for, else the first. @param {import("./scopes.js").Scope[]} scopes @param {Record<string, string>} state */
+function chosenScope(scopes, state) {
+  const when = state.when ?? scopes[0]?.when;
+  return Math.max(scopes.findIndex((scope) => scope.when === when && scope.where === (state.thread ?? "")), 0);
 }
 
 /** @param {number} count */

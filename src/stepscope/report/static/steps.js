@@ -15,17 +15,20 @@ const BOTTOM = 18; // px for the numbers
 /**
  * @param {Data} data
  * @param {App} app
- * @returns {{element: HTMLElement, close: () => void} | null} null: the trace has no steps
+ * @returns {{title: string, element: HTMLElement, close: () => void} | null} null: the trace has no steps
  */
 export function stepChart(data, app) {
   const chart = new StepChart(data, app);
-  return chart.length ? { element: chart.element, close: () => chart.close() } : null;
+  const title = data.value("answer")?.unit === "request" ? "Requests" : "Steps";
+  return chart.length ? { title, element: chart.element, close: () => chart.close() } : null;
 }
 
 class StepChart {
   /** @param {Data} data @param {App} app */
   constructor(data, app) {
     this.app = app;
+    /** @type {{unit: string, how: string, median_ns: number, p99_ns: number} | null | undefined} of the steady ones */
+    this.facts = data.value("answer")?.steps;
     this.number = data.column("steps.number");
     this.start = data.column("steps.start");
     this.duration = data.column("steps.duration");
@@ -152,7 +155,9 @@ class StepChart {
   summary() {
     const slow = Array.from(this.slow).filter(Boolean).length;
     const first = this.whole[0] ? "" : "; the first includes everything before it and is cut off";
-    return `${number(this.length)} step${this.length === 1 ? "" : "s"}${slow ? `, ${number(slow)} much slower than the rest` : ""}${first}`;
+    const { unit = "step", how = "", median_ns = 0, p99_ns = 0 } = this.facts ?? {};
+    const usual = median_ns ? `: median ${time(median_ns)}, 99th percentile ${time(p99_ns)}` : "";
+    return `${number(this.length)} ${unit}${this.length === 1 ? "" : "s"}${how && `, ${how}`}${usual}${slow ? `, ${number(slow)} much slower than the rest` : ""}${first}`;
   }
 
   /** @param {number} row */

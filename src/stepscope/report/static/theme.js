@@ -7,12 +7,25 @@ export function startTheme() {
   const chosen = kept();
   if (chosen) document.documentElement.dataset.theme = chosen;
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", announce);
-  let before = "";
-  window.addEventListener("beforeprint", () => {
-    before = document.documentElement.dataset.theme ?? "";
-    show("light");
-  });
-  window.addEventListener("afterprint", () => show(before));
+  window.addEventListener("beforeprint", () => print(true));
+  window.addEventListener("afterprint", () => print(false));
+  matchMedia("print").addEventListener("change", (event) => print(event.matches));
+}
+
+let onScreen = ""; // the theme to come back to
+
+/**
+ * Lay the page out as paper shows it, and tell those that draw to do so now: no frame comes in
+ * between, and a canvas that kept the screen's size and colours would be stretched and dark.
+ * @param {boolean} begins
+ */
+function print(begins) {
+  const root = document.documentElement;
+  if (root.classList.contains("printing") === begins) return;
+  if (begins) onScreen = root.dataset.theme ?? "";
+  root.classList.toggle("printing", begins);
+  show(begins ? "light" : onScreen);
+  window.dispatchEvent(new Event("paintnow"));
 }
 
 export function toggleTheme() {

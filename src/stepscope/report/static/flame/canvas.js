@@ -30,7 +30,7 @@ export class Painter {
     this.layout = layout;
     this.nameOf = nameOf;
     this.kinds = kinds;
-    this.codes = codes;
+    this.codes = { ...codes, NATIVE: 255 }; // flame_merge.py's
     /** @type {string[]} */
     this.fills = [];
     this.colours();
@@ -46,12 +46,16 @@ export class Painter {
     this.hit = themed("--flame-hit");
     this.pale = themed("--flame-pale");
     this.quiet = themed("--quiet");
+    this.waiting = themed("--flame-waiting");
   }
 
   /** The colours that are in use, and what they stand for. @returns {[string, string][]} */
   legend() {
-    const used = new Set(Array.from(this.kinds).slice(1));
+    const { layout } = this;
+    const seen = Array.from(this.kinds, (_, node) => node).filter((node) => node && layout.total[node] > 0);
+    const used = new Set(seen.map((node) => this.kinds[node]));
     const words = Object.entries(this.codes).flatMap(([kind, code]) => (used.has(code) ? [NAMES[kind] ?? "other"] : []));
+    if (layout.waited[0] > 0) words.push("waiting");
     return [...new Set(words)].map((word) => [WORDS[word], `--flame-${word}`]);
   }
 
@@ -115,7 +119,8 @@ export class Painter {
     if (y + ROW < 0 || y > height) return;
     const above = this.layout.depth[node] < this.layout.depth[view.root];
     const missed = view.found && !view.found[node];
-    context.fillStyle = (view.found?.[node] ? this.hit : missed || above ? this.pale : this.fills[this.kinds[node]]) || this.pale || "";
+    const fill = this.layout.waits(node) ? this.waiting : this.fills[this.kinds[node]];
+    context.fillStyle = (view.found?.[node] ? this.hit : missed || above ? this.pale : fill) || this.pale || "";
     const inner = Math.max(wide - (wide > 3 ? 1 : 0), LEAST);
     context.fillRect(x, y, inner, ROW - 1);
     const current = view.marked && node === view.current;
@@ -143,10 +148,11 @@ const NAMES = {
   SYNC: "device",
   DEVICE_RANGE: "device",
   MODULE: "module",
+  NATIVE: "native",
 };
 
 /** @type {Record<string, string>} */
-const WORDS = { python: "Python", operator: "operator", range: "range", runtime: "runtime call", device: "device work", module: "module", other: "other" };
+const WORDS = { python: "Python", native: "native code", operator: "operator", range: "range", runtime: "runtime call", device: "device work", module: "module", other: "other", waiting: "waiting" };
 
 /** As much of a text as there is room for. @param {CanvasRenderingContext2D} context @param {string} text @param {number} width */
 function fitted(context, text, width) {

@@ -1,13 +1,13 @@
 // A flame graph without the DOM: sums, places, the way up and down, and what a search finds.
 
-/** @typedef {{up: ArrayLike<number>, text: ArrayLike<number>, own: ArrayLike<number>}} Nodes */
+/** @typedef {{up: ArrayLike<number>, text: ArrayLike<number>, own: ArrayLike<number>, waits?: ArrayLike<number>}} Nodes waits: how much of its own each waited */
 
 export class Layout {
   /**
    * Row 0 is the root; callers come before their callees.
    * @param {Nodes} nodes
    */
-  constructor({ up, text, own }) {
+  constructor({ up, text, own, waits }) {
     const count = up.length;
     this.count = count;
     this.text = text;
@@ -15,14 +15,20 @@ export class Layout {
     this.parent = new Int32Array(count);
     this.depth = new Uint16Array(count);
     this.total = new Float64Array(count);
+    /** How much of a node's total was waiting. */
+    this.waited = new Float64Array(count);
     /** Where a node's part begins, as an amount from the left. */
     this.start = new Float64Array(count);
     for (let node = 0; node < count; node++) {
       this.parent[node] = node ? node - up[node] : -1;
       this.depth[node] = node ? this.depth[this.parent[node]] + 1 : 0;
       this.total[node] = own[node];
+      this.waited[node] = waits?.[node] ?? 0;
     }
-    for (let node = count - 1; node > 0; node--) this.total[this.parent[node]] += this.total[node];
+    for (let node = count - 1; node > 0; node--) {
+      this.total[this.parent[node]] += this.total[node];
+      this.waited[this.parent[node]] += this.waited[node];
+    }
     this.order = this.siblings();
     /** The largest callee of each node, -1 without. */
     this.first = new Int32Array(count).fill(-1);
@@ -51,6 +57,11 @@ export class Layout {
       this.start[node] = this.start[caller] + used[caller];
       used[caller] += this.total[node];
     }
+  }
+
+  /** Whether a node mostly waits. @param {number} node */
+  waits(node) {
+    return this.waited[node] > this.total[node] / 2;
   }
 
   /** From a node up to the root. @param {number} node */

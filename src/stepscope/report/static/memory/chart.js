@@ -195,9 +195,12 @@ export class Chart {
   /** @param {CanvasRenderingContext2D} context @param {number} bottom @param {number} scale */
   drawAreas(context, bottom, scale) {
     const { levels, colours } = this.shown;
-    const columns = Math.ceil(this.width * (window.devicePixelRatio || 1));
+    const ratio = window.devicePixelRatio || 1;
+    const columns = Math.ceil(this.width * ratio);
     const places = highest(levels, this.span.from, this.span.to, columns);
     const step = this.width / columns;
+    // On whole pixels: between two rectangles that share one, the ground would shine through.
+    const edge = (/** @type {number} */ x) => Math.round((MARGIN.left + x * step) * ratio) / ratio;
     const heights = new Float64Array(columns);
     for (const [i, column] of levels.series.entries()) {
       context.fillStyle = themed(colours[i]);
@@ -205,7 +208,7 @@ export class Chart {
         // Columns alike are one rectangle: most of a chart changes at few places.
         for (run = x + 1; run < columns && places[run] === places[x]; run++);
         const size = places[x] < 0 ? 0 : column[places[x]] * scale;
-        if (size > 0) context.fillRect(MARGIN.left + x * step, bottom - heights[x] - size, (run - x) * step, size);
+        if (size > 0) context.fillRect(edge(x), bottom - heights[x] - size, edge(run) - edge(x), size);
         for (let each = x; each < run; each++) heights[each] += size;
       }
     }

@@ -1,24 +1,26 @@
 // The flame graph: where a metric comes from, by Python stacks or by what encloses what.
 
-import { fitted, h } from "stepscope/dom.js";
+import { fitted, h, select } from "stepscope/dom.js";
 import { Painter, ROW } from "stepscope/flame/canvas.js";
+import { hasWaiting, ownOf, timesOf } from "stepscope/flame/cells.js";
 import { Layout } from "stepscope/flame/layout.js";
 import { bytes, number, percent, time } from "stepscope/format.js";
-import { select } from "stepscope/grouped.js";
 import { textsOf } from "stepscope/lib/columns.js";
+import { placeName, threadsOf, tracksOf, whenChoice, whereChoice } from "stepscope/scopes.js";
 
 /** @typedef {import("../decode.js").Data} Data */
 /** @typedef {import("../app.js").App} App */
 
 /** @type {Record<string, string>} */
-const VIEWS = { stacks: "Python stacks", calls: "call nesting" };
+const VIEWS = { samples: "sampled stacks", stacks: "stacks of operators", calls: "call nesting" };
 /** @type {Record<string, [string, (value: number) => string]>} */
 const METRICS = {
-  cpu_ns: ["CPU time", time],
+  cpu_ns: ["time", time],
   device_ns: ["device time", time],
   cpu_bytes: ["allocated memory", bytes],
   device_bytes: ["allocated device memory", bytes],
 };
+const TIP = 14; // pixels from the mouse to its tip
 
 /** @type {import("../app.js").Page} */
 export const page = {
@@ -30,6 +32,7 @@ export const page = {
     ["Escape", "zoom out by one call"],
   ],
   available: (data) => (data.value("flame.views") ?? []).length > 0 && data.column("flame.calls.up").length > 1,
+  missing: { shows: "where the time goes, by what calls what", why: "No calls were recorded." },
   show(root, data, state, app) {
     const graph = new Graph(root, data, state, app);
     return () => graph.close();
@@ -40,18 +43,24 @@ class Graph {
   /** @param {HTMLElement} root @param {Data} data @param {Record<string, string>} state @param {App} app */
   constructor(root, data, state, app) {
     this.app = app;
-    const views = /** @type {string[]} */ (data.value("flame.views"));
-    const view = views.includes(state.view) ? state.view : views[0];
-    const name = `flame.${view}`;
-    const metrics = /** @type {string[]} */ (data.value(`${name}.metrics`));
-    const preferred = metrics.includes("device_ns") ? "device_ns" : metrics[0];
-    const metric = metrics.includes(state.metric) ? state.metric : preferred;
-    this.words = METRICS[metric][0];
-    this.shown = METRICS[metric][1];
+    this.data = data;
+    this.state = state;
+    this.views = /** @type {string[]} */ (data.value("flame.views"));
+    this.kind = this.views.includes(state.view) ? state.view : this.views[0];
+    const name = `flame.${this.kind}`;
+    this.name = name;
+    this.metrics = /** @type {string[]} */ (data.value(`${name}.metrics`));
+    const preferred = this.metrics.includes("device_ns") ? "device_ns" : this.metrics[0];
+    this.metric = this.metrics.includes(state.metric) ? state.metric : preferred;
+    this.words = METRICS[this.metric][0];
+    this.shown = METRICS[this.metric][1];
+    const times = timesOf(data, name, this.metric);
+    this.when = times.includes(state.when) ? state.when : times[0];
     const text = data.column(`${name}.text`);
     this.texts = textsOf(data, name);
     this.textCount = data.column(`${name}.ends`).length;
-    this.layout = new Layout({ up: data.column(`${name}.up`), text, own: data.column(`${name}.${metric}`) });
+    const asked = { metric: this.metric, steps: this.when === "steps", waiting: state.waiting === "shown", tracks: tracksOf(data, state.thread ?? "") };
+    this.layout = new Layout({ up: data.column(`${name}.up`), text, ...ownOf(data, name, asked) });
     this.painter = new Painter(this.layout, (node) => this.texts(text[node]), data.column(`${name}.kind`), data.value("kinds"));
     const zoomed = Number(state.at ?? 0);
     this.view = {
@@ -73,11 +82,12 @@ class Graph {
     this.crumbs = h("nav", { class: "crumbs", "aria-label": "Zoomed to" });
     this.details = h("div", { class: "flame-details", id: "flame-details", role: "status" });
     this.hits = h("span", { class: "quiet", role: "status" });
+    this.tip = h("div", { class: "flame-tip", "aria-hidden": "true", hidden: true });
     this.themed = () => {
       this.painter.colours();
       this.fit.redraw();
     };
-    root.append(this.tools(views, view, metrics, metric, data.value(`${name}.merged`)), this.crumbs, this.scroller, this.details, this.legend());
+    root.append(this.tools(), this.crumbs, this.details, this.scroller, this.legend(), this.tip);
     this.fit = fitted(this.canvas, (context, width, height) => this.painter.paint(context, width, height, this.view));
     this.listen();
     this.showEnd();
@@ -85,21 +95,27 @@ class Graph {
     this.tell();
   }
 
-  /** The choices above the graph. @param {string[]} views @param {string} view @param {string[]} metrics @param {string} metric @param {number} merged */
-  tools(views, view, metrics, metric, merged) {
+  /** The choices above the graph. */
+  tools() {
+    const { app, data, name, state, views, metrics } = this;
     const input = /** @type {HTMLInputElement} */ (
       h("input", { type: "search", placeholder: "Search (key /)", "aria-label": "Search the flame graph", oninput: () => this.search(input.value) })
     );
     input.value = this.query;
     const turn = h("button", { "aria-pressed": String(this.view.upwards), title: "Callers at the bottom", onclick: () => this.turn(turn) }, "Flames up");
+    const change = (/** @type {Record<string, string>} */ changes) => app.go("flame", { ...app.state, ...changes });
     // Nodes are numbered anew in another view, so that the zoom cannot be kept there.
-    const byView = (/** @type {string} */ value) => this.app.go("flame", without({ ...this.app.state, view: value }, "at"));
+    const byView = (/** @type {string} */ value) => app.go("flame", without({ ...app.state, view: value }, "at"));
+    const merged = data.value(`${name}.merged`);
     return h(
       "div",
       { class: "choices" },
-      views.length > 1 && select("By", views.map((each) => [each, VIEWS[each]]), view, byView),
-      metrics.length > 1 &&
-        select("Width", metrics.map((each) => [each, METRICS[each][0]]), metric, (value) => this.app.go("flame", { ...this.app.state, metric: value })),
+      views.length > 1 && select("By", views.map((each) => [each, VIEWS[each]]), this.kind, byView),
+      metrics.length > 1 && select("Width", metrics.map((each) => [each, METRICS[each][0]]), this.metric, (metric) => change({ metric })),
+      whenChoice(timesOf(data, name, this.metric), this.when, (when) => change({ when })),
+      whereChoice(data, () => true, state.thread ?? "", (thread) => change({ thread })),
+      this.metric === "cpu_ns" && hasWaiting(data, name) &&
+        select("Waiting", [["hidden", "hidden"], ["shown", "shown"]], state.waiting === "shown" ? "shown" : "hidden", (waiting) => change({ waiting })),
       turn,
       input,
       this.hits,
@@ -116,7 +132,10 @@ class Graph {
 
   listen() {
     const { canvas, scroller } = this;
-    canvas.addEventListener("pointermove", (event) => this.point(this.under(event)));
+    canvas.addEventListener("pointermove", (event) => {
+      this.point(this.under(event));
+      this.placeTip(event);
+    });
     canvas.addEventListener("pointerleave", () => this.point(-1));
     canvas.addEventListener("click", (event) => {
       const node = this.under(event);
@@ -131,6 +150,7 @@ class Graph {
     }
     scroller.addEventListener("scroll", () => {
       this.view.scroll = scroller.scrollTop;
+      this.tip.hidden = true;
       this.fit.redraw();
     });
     window.addEventListener("themechange", this.themed);
@@ -181,8 +201,21 @@ class Graph {
     this.fit.redraw();
   }
 
+  /** Say beside the mouse what is under it. @param {PointerEvent} event */
+  placeTip(event) {
+    const { tip, view } = this;
+    tip.hidden = view.hover < 0;
+    if (tip.hidden) return;
+    tip.replaceChildren(...this.told(view.hover));
+    const left = Math.min(event.clientX + TIP, window.innerWidth - tip.offsetWidth - 4);
+    const below = event.clientY + TIP;
+    const top = below + tip.offsetHeight > window.innerHeight ? event.clientY - tip.offsetHeight - TIP : below;
+    tip.style.transform = `translate(${Math.round(Math.max(left, 0))}px, ${Math.round(top)}px)`;
+  }
+
   /** Make a node as wide as the graph. @param {number} node */
   zoom(node) {
+    this.tip.hidden = true;
     this.view.root = this.view.current = node;
     this.app.note({ at: node ? String(node) : "" });
     this.tell();
@@ -227,19 +260,31 @@ class Graph {
 
   /** Say where we are, in words. */
   tell() {
-    const { layout, view } = this;
-    const node = view.hover >= 0 ? view.hover : view.current;
-    const whole = layout.total[0];
-    const name = this.texts(layout.text[node]);
-    const zoomed = layout.total[view.root];
-    const facts = [
-      `${this.shown(layout.total[node])} ${this.words}`,
-      `${percent(layout.total[node], whole)} of all`,
-      view.root ? `${percent(layout.total[node], zoomed)} of what is shown` : "",
-      `${this.shown(layout.own[node])} self`,
-    ];
-    this.details.replaceChildren(h("strong", null, name.slice(0, 2000)), h("span", null, facts.filter(Boolean).join(" · ")));
+    const { view } = this;
+    this.details.replaceChildren(...this.told(view.hover >= 0 ? view.hover : view.current));
     this.showCrumbs();
+  }
+
+  /** A node's name and numbers. @param {number} node */
+  told(node) {
+    const { layout, view } = this;
+    const whole = layout.total[0];
+    if (!whole) return [h("strong", null, `There is no ${this.scope()}.`)];
+    const facts = [
+      node ? `${this.shown(layout.total[node])} ${this.words}` : `${this.shown(whole)} in all: ${this.scope()}`,
+      node ? `${percent(layout.total[node], whole)} of the ${this.scope()}` : "",
+      view.root && node !== view.root ? `${percent(layout.total[node], layout.total[view.root])} of what is shown` : "",
+      node ? `${this.shown(layout.own[node])} self` : "",
+      layout.waited[node] ? `${this.shown(layout.waited[node])} waiting` : "",
+    ];
+    return [h("strong", null, this.texts(layout.text[node]).slice(0, 2000)), h("span", null, facts.filter(Boolean).join(" · "))];
+  }
+
+  /** What all shares are of. */
+  scope() {
+    const where = this.state.thread ? placeName(this.data, this.state.thread) : threadsOf(this.data).length > 1 ? "all threads" : "the program";
+    const running = this.metric === "cpu_ns" && this.state.waiting !== "shown" && hasWaiting(this.data, this.name) ? "running " : "";
+    return `${running}${this.words} of ${where} in ${this.when === "steps" ? "the steady steps" : "the whole run"}`;
   }
 
   showCrumbs() {

@@ -13,11 +13,15 @@ export const page = {
   id: "kernels",
   title: "Kernels",
   available: (data) => hasRows(data, "kernels.name") || hasRows(data, "copies"),
+  missing: {
+    shows: "the kernels, copies and communication of devices, who launched them, and why devices were idle",
+    why: "No device did any work in this recording.",
+  },
   show(root, data, state, app) {
     const leave = showGrouped(root, data, state, app, {
       table: "kernels",
       unit: "kernels",
-      columns: columns(data),
+      columns: () => columns(data),
       sort: "-total_ns",
       amount: "total_ns",
     });

@@ -27,7 +27,12 @@ export const page = {
   id: "memory",
   title: "Memory",
   available: (data) => data.has("memory.devices"),
-  missing: "Record with --memory, or profile_memory=True.",
+  missing: {
+    shows: "how much memory was in use at each moment, for what, and who asked for it",
+    why: "Memory was not recorded.",
+    option: "--memory",
+    argument: "profile_memory=True",
+  },
   keys: [
     ["w / s", "zoom in, out"],
     ["a / d", "move"],
@@ -62,7 +67,7 @@ class MemoryPage {
     this.series = this.seriesOf();
     this.used = this.usedSeries();
     this.levels = this.summed();
-    this.told = { allocated: this.toldOf("allocated"), reserved: this.toldOf("reserved") };
+    this.told = { reserved: this.toldOf("reserved") };
     if (state.hide === undefined && this.isFarAbove()) this.hidden.add(RESERVED);
     this.cursor = "at" in state ? Number(state.at) || 0 : this.peak().time;
     this.build(root);
@@ -195,7 +200,7 @@ class MemoryPage {
     return !this.series.some(({ name }) => this.hidden.has(name));
   }
 
-  /** What the allocator of the device said of itself. @param {"allocated" | "reserved"} what */
+  /** What the allocator of the device said of itself. @param {"reserved"} what */
   toldOf(what) {
     const times = this.data.column("memory.told.time");
     const device = this.data.column("memory.told.device");
@@ -323,12 +328,7 @@ class MemoryPage {
   showMoment(live) {
     const at = this.cursor;
     const total = this.totalAt(at);
-    const words = [`${bytes(total)} in ${number(live.length)} allocations`];
-    const { times, values } = this.told.allocated;
-    const allocated = values[placeAt(times, at)] ?? 0;
-    if (allocated) words.push(`the allocator reports ${bytes(allocated)}`);
-    // Foreign traces do not tell of what was there when they began, but its allocator counts it.
-    if (this.isWhole() && allocated > 1.01 * total) words.push(`${bytes(allocated - total)} of it from before the recording`);
+    const words = [`${bytes(total)} in ${number(live.length)} allocation${live.length === 1 ? "" : "s"}`];
     const around = Math.max((this.chart.span.to - this.chart.span.from) / 20, 1000);
     const state = { from: String(Math.round(Math.max(at - around, 0))), to: String(Math.round(at + around)) };
     const moment = /** @type {HTMLElement} */ (this.moment);

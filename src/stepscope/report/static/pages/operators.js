@@ -3,34 +3,41 @@
 import { showGrouped } from "stepscope/grouped.js";
 import { hasRows } from "stepscope/lib/columns.js";
 
+/** @typedef {import("../scopes.js").Scope & {self_cpu_ns: number, self_device_ns: number}} Scope */
+
 /** @type {import("../app.js").Page} */
 export const page = {
   id: "operators",
   title: "Operators",
   available: (data) => hasRows(data, "operators.name"),
+  missing: { shows: "operators, ranges and calls, and how long each took", why: "None of them was recorded." },
   show(root, data, state, app) {
+    /** @type {Scope[]} */
+    const scopes = data.value("operators.scopes");
     return showGrouped(root, data, state, app, {
       table: "operators",
       unit: "operators",
       kind: "operator",
-      columns: columns(data),
-      sort: data.value("operators.self_device_ns") > 0 ? "-self_device_ns" : "-self_cpu_ns",
+      columns: (scope) => columns(scopes[scope]),
+      sort: scopes.some((scope) => scope.self_device_ns > 0) ? "-self_device_ns" : "-self_cpu_ns",
       amount: "self_cpu_ns",
     });
   },
 };
 
-/** @param {import("../decode.js").Data} data @returns {import("../lib/rows.js").Column[]} */
-function columns(data) {
+/** @param {Scope} scope @returns {import("../lib/rows.js").Column[]} */
+function columns(scope) {
+  const when = scope.when === "steps" ? "in the steady steps" : "in the whole run";
   return [
     { key: "name", title: "Name", unit: "text" },
     { key: "kind", title: "Kind", unit: "text" },
     { key: "count", title: "Calls", unit: "number" },
-    { key: "self_cpu_ns", title: "Self CPU", unit: "time", bar: data.value("operators.self_cpu_ns"), hint: "Time on the host, without the calls inside" },
-    { key: "share", title: "Share", unit: "percent", hint: "Of the self CPU time of all calls" },
-    { key: "cpu_ns", title: "Total CPU", unit: "time", hint: "Time on the host, with the calls inside" },
-    { key: "mean_ns", title: "Mean", unit: "time", hint: "Total CPU time of a call" },
-    { key: "self_device_ns", title: "Self device", unit: "time", bar: data.value("operators.self_device_ns"), hint: "Time of the device work that it launched itself" },
+    { key: "self_cpu_ns", title: "Self time", unit: "time", bar: scope.self_cpu_ns, hint: "Time on the host, without the calls inside and without waiting" },
+    { key: "share", title: "Share", unit: "percent", hint: `Of the self time of all calls ${when}` },
+    { key: "waiting_ns", title: "Waiting", unit: "time", hint: "Time in which the thread waited here for another one, a file, a process or the clock" },
+    { key: "cpu_ns", title: "Total time", unit: "time", hint: "Time on the host, with the calls inside; a call inside another of the same name counts once" },
+    { key: "mean_ns", title: "Mean", unit: "time", hint: "Time of a call, with the calls inside" },
+    { key: "self_device_ns", title: "Self device", unit: "time", bar: scope.self_device_ns, hint: "Time of the device work that it launched itself" },
     { key: "device_ns", title: "Total device", unit: "time", hint: "Time of the device work that it and the calls inside launched" },
     { key: "flops", title: "FLOPs", unit: "flops", hint: "Floating-point operations, counted from the input shapes" },
     { key: "flops_per_second", title: "FLOP/s", unit: "flops/s", hint: "In the device's time where it worked, else in the host's" },

@@ -1,4 +1,4 @@
-// What was profiled, where its time went, and what to do about it.
+// The answer: a verdict, what to do about it, and where the time goes; then the facts behind it.
 
 import { h } from "stepscope/dom.js";
 import { bytes, number, percent, time } from "stepscope/format.js";
@@ -6,8 +6,31 @@ import { stepChart } from "stepscope/steps.js";
 
 /** @typedef {import("../decode.js").Data} Data */
 /** @typedef {import("../app.js").App} App */
-/** @typedef {{name: string, count: number, self_ns: number, total_ns: number, device_ns: number}} Row */
-/** @typedef {{title: string, text: string, fix: string, severity: string, link: {page: string, state: Record<string, string>}}} Finding */
+/** @typedef {{name: string, count: number, self_ns: number}} Row */
+/** @typedef {{file: string, line: number, function: string}} Place */
+/**
+ * @typedef {object} Finding
+ * @property {string} title
+ * @property {string} text
+ * @property {string} fix
+ * @property {string} severity
+ * @property {number} saves_ns how much shorter a step would be, 0: not known
+ * @property {number} of_ns how long a step is
+ * @property {string} unit
+ * @property {Place[]} places the guilty line first
+ * @property {{page: string, state: Record<string, string>}} link
+ */
+/** @typedef {{what: string, id?: string, ns: number, share: number, file?: string, line?: number, function?: string}} Part */
+/**
+ * @typedef {object} Answer
+ * @property {string} verdict
+ * @property {string} unit "step", "request" or "run"
+ * @property {number} unit_ns
+ * @property {Part[]} where
+ * @property {Part[]} lines
+ * @property {number} startup_ns
+ * @property {Record<string, number>} startup
+ */
 
 /** @type {import("../app.js").Page} */
 export const page = {
@@ -27,11 +50,12 @@ export const page = {
       h(
         "div",
         { class: "cards" },
-        steps && card("Steps", "wide", steps.element),
-        whereTimeGoes(data),
+        whereTimeGoes(data, app),
+        costliest(data, app),
+        steps && card(steps.title, "wide", steps.element),
         devices(data),
-        top("Operators by self time", "operators", data, app),
-        top("Kernels", "kernels", data, app),
+        top("operators", data, app),
+        top("kernels", data, app),
         memory(data, app),
         about(data),
       ),
@@ -45,14 +69,25 @@ function card(title, kind, ...children) {
   return h("section", { class: `card ${kind}` }, h("h2", null, title), ...children);
 }
 
-/** @param {Data} data */
+/** @param {Data} data @returns {Answer} */
+const answerOf = (data) => data.value("answer");
+
+/** The verdict, and what it is about. @param {Data} data */
 function heading(data) {
   const { events, threads, streams, window_ns } = data.value("overview");
+  const { verdict, startup_ns, startup } = answerOf(data);
   const places = [count(threads, "thread"), streams ? count(streams, "stream") : ""].filter(Boolean);
   const began = data.value("overview.began_ms");
   const when = began === null ? "" : `, ${new Date(began).toLocaleString()}`;
   const line = `${count(events, "event")} on ${places.join(" and ")} in ${time(window_ns)}${when}`;
-  return h("header", { class: "what" }, h("h1", null, data.value("title")), h("p", { class: "quiet" }, line));
+  const parts = Object.entries(startup).map(([what, ns]) => `${what} ${time(ns)}`);
+  const before = startup_ns ? `Start-up took ${time(startup_ns)}${parts.length ? ` (${parts.join(", ")})` : ""} and is not part of what follows.` : "";
+  return h(
+    "header",
+    { class: "what" },
+    h("h1", { class: "verdict" }, verdict),
+    h("p", { class: "quiet" }, h("strong", null, data.value("title")), ` · ${line}`, before && h("br"), before),
+  );
 }
 
 /** What is not in the numbers below. @param {Data} data */
@@ -83,6 +118,13 @@ function findings(data, app) {
       "li",
       { class: finding.severity },
       h("strong", null, finding.title),
+      h(
+        "p",
+        { class: "worth" },
+        finding.saves_ns > 0 && `would save ${time(finding.saves_ns)} of ${time(finding.of_ns)} ${finding.unit === "run" ? "in all" : `a ${finding.unit}`}`,
+        finding.saves_ns > 0 && finding.places.length > 0 && " · ",
+        finding.places[0] && placeLink(finding.places[0], app),
+      ),
       h("p", null, finding.text),
       h("p", { class: "fix" }, finding.fix),
       app.has(finding.link.page)
@@ -93,32 +135,58 @@ function findings(data, app) {
   return card("Findings", "findings", h("ul", null, ...items));
 }
 
-/** The average step by part. @param {Data} data */
-function whereTimeGoes(data) {
-  /** @type {{id: string, name: string, mean_ns: number}[]} */
-  const parts = data.value("steps.parts") ?? [];
-  const whole = parts.reduce((sum, part) => sum + part.mean_ns, 0);
-  if (!whole) return null;
-  const shown = parts.filter((part) => part.mean_ns > 0);
-  const bar = shown.map((part) =>
-    h("span", { class: `part ${part.id}`, style: `flex-grow: ${part.mean_ns}`, title: `${part.name}: ${time(part.mean_ns)}` }),
-  );
-  const rows = shown.map((part) =>
+/** A line of the program, as a link where its file is shown. @param {Place} place @param {App} app */
+function placeLink({ file, line, function: name }, app) {
+  const text = `${file.split("/").slice(-2).join("/")}:${line}`;
+  const title = `${file}:${line}${name ? ` ${name}` : ""}`;
+  if (!app.has("source") || !app.data.value("source.files").includes(file)) return h("code", { title }, text);
+  return h("a", { class: "place", href: app.link("source", { file, line: String(line) }), title }, text);
+}
+
+/** The average step by what it is spent on. @param {Data} data @param {App} app */
+function whereTimeGoes(data, app) {
+  const { where, unit, unit_ns } = answerOf(data);
+  if (!where.length) return null;
+  const bar = where.map((part) => h("span", { class: `part ${part.id}`, style: `flex-grow: ${part.ns}`, title: `${part.what}: ${time(part.ns)}` }));
+  const rows = where.map((part) =>
     h(
       "tr",
       null,
-      h("th", { scope: "row" }, h("span", { class: `key part ${part.id}` }), part.name),
-      h("td", null, time(part.mean_ns)),
-      h("td", null, percent(part.mean_ns, whole)),
+      h("th", { scope: "row" }, h("span", { class: `key part ${part.id}` }), part.what),
+      h("td", { class: "at" }, part.file ? placeLink({ file: part.file, line: part.line ?? 0, function: part.function ?? "" }, app) : null),
+      h("td", null, time(part.ns)),
+      h("td", null, percent(part.share, 1)),
     ),
   );
-  const seen = data.value("steps.of_device") ? "What the devices do at each moment" : "What the step’s thread does at each moment";
+  const whole = unit === "run" ? `The run takes ${time(unit_ns)} after start-up` : `The average steady ${unit} takes ${time(unit_ns)}`;
   return card(
-    "Where the time of a step goes",
+    unit === "run" ? "Where the run goes" : `Where a ${unit} goes`,
     "",
     h("div", { class: "stack", "aria-hidden": "true" }, ...bar),
     h("table", { class: "plain" }, h("tbody", null, ...rows)),
-    h("p", { class: "quiet" }, `${seen}; the average step takes ${time(whole)}.`),
+    h("p", { class: "quiet" }, `${whole}. A line beside a row is the one that has most of it.`),
+  );
+}
+
+/** The lines of the program that cost most. @param {Data} data @param {App} app */
+function costliest(data, app) {
+  const { lines, unit } = answerOf(data);
+  if (!lines.length) return null;
+  const rows = lines.map((row) =>
+    h(
+      "tr",
+      null,
+      h("th", { scope: "row" }, placeLink({ file: row.file ?? "", line: row.line ?? 0, function: row.function ?? "" }, app), ` ${row.function ?? ""}`),
+      h("td", { class: "bar" }, meter(row.ns, lines[0].ns)),
+      h("td", null, time(row.ns)),
+      h("td", null, percent(row.share, 1)),
+    ),
+  );
+  return card(
+    "Lines that cost most",
+    "",
+    h("table", { class: "plain top" }, h("tbody", null, ...rows)),
+    h("p", { class: "quiet" }, `Of ${unit === "run" ? "the run" : `a ${unit}`}: the line itself, with what libraries do for it.`),
   );
 }
 
@@ -140,13 +208,15 @@ function devices(data) {
   return card("Device utilization", "", h("table", { class: "plain" }, h("tbody", null, ...rows)));
 }
 
-/** @param {string} title @param {"operators" | "kernels"} page @param {Data} data @param {App} app */
-function top(title, page, data, app) {
+/** @param {"operators" | "kernels"} page @param {Data} data @param {App} app */
+function top(page, data, app) {
   const told = data.value("overview");
+  const { unit, unit_ns } = answerOf(data);
   /** @type {Row[]} */
   const rows = told[page];
   if (!rows.length) return null;
-  const whole = page === "operators" ? told.total_self_ns : told.total_device_ns;
+  const one = unit === "run" ? "the run" : `a ${unit}`;
+  const whole = page === "operators" ? unit_ns : told.total_device_ns;
   const lines = rows.map((row) =>
     h(
       "tr",
@@ -155,10 +225,12 @@ function top(title, page, data, app) {
       h("td", { class: "bar" }, meter(row.self_ns, rows[0].self_ns)),
       h("td", null, time(row.self_ns)),
       h("td", null, percent(row.self_ns, whole)),
-      h("td", null, `${number(row.count)} ×`),
+      h("td", null, `${row.count < 10 ? Number(row.count.toPrecision(2)) : number(row.count)} ×`),
     ),
   );
-  return card(title, "", h("table", { class: "plain top" }, h("tbody", null, ...lines)));
+  const title = page === "operators" ? `Operators of ${one}, by self time` : "Kernels by time";
+  const of = page === "operators" ? `${one}, ${time(whole)}` : `the time of all device work, ${time(whole)}`;
+  return card(title, "", h("table", { class: "plain top" }, h("tbody", null, ...lines)), h("p", { class: "quiet" }, `Shares are of ${of}.`));
 }
 
 /** @param {Data} data @param {App} app */

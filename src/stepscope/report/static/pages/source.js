@@ -1,9 +1,10 @@
 // The user's own files: what each line costs beside it, and what ran on it.
 
 import { isTyping } from "stepscope/app.js";
-import { h } from "stepscope/dom.js";
+import { h, select } from "stepscope/dom.js";
 import { bytes, number, time } from "stepscope/format.js";
-import { found, Lines, textLines } from "stepscope/source/lines.js";
+import { whenChoice } from "stepscope/scopes.js";
+import { found, isPart, Lines, textLines } from "stepscope/source/lines.js";
 import { Table } from "stepscope/table.js";
 
 /** @typedef {import("../app.js").App} App */
@@ -12,6 +13,7 @@ import { Table } from "stepscope/table.js";
 /** @typedef {import("../source/lines.js").File} File */
 /** @typedef {import("../source/lines.js").Measure} Measure */
 
+const DOING = ["Python", "native", "operator", "waiting"]; // doing.py's
 const LONGEST = 2000; // characters of a line that are shown: what is longer was not typed
 const MOST = 20_000; // lines of a file that are shown: each is elements
 
@@ -20,7 +22,12 @@ export const page = {
   id: "source",
   title: "Source",
   available: (data) => data.has("source.files"),
-  missing: "Record with --stacks operators, or with_stack=True.",
+  missing: {
+    shows: "what each line of your own files costs",
+    why: "No line of your own code is known in this recording.",
+    option: "--stacks operators",
+    argument: "with_stack=True",
+  },
   keys: [
     ["↓ / ↑", "the next, previous line with a cost"],
     ["n / N", "the next, previous hit of the search"],
@@ -34,7 +41,10 @@ class SourcePage {
   constructor(root, data, state, app) {
     this.data = data;
     this.app = app;
-    this.lines = new Lines(data);
+    /** @type {string[]} */
+    this.times = data.value("source.times");
+    this.when = this.times.includes(state.when) ? state.when : this.times[0];
+    this.lines = new Lines(data, this.when);
     const known = this.lines.measures().map(([id]) => id);
     /** @type {Measure} */
     this.measure = known.find((id) => id === state.by) ?? known[0];
@@ -42,6 +52,7 @@ class SourcePage {
     this.files = this.lines.files(this.measure);
     this.file = this.files.find((file) => file.name === state.file) ?? this.files[0];
     this.row = this.lines.rowOf(this.file, Number(state.line));
+    if (this.row < 0) this.row = this.hottest();
     /** @type {string[]} */
     this.text = [];
     /** @type {number[]} */
@@ -61,19 +72,21 @@ class SourcePage {
     );
     this.code.addEventListener("click", (event) => this.clicked(event));
     this.show();
+    this.reveal();
     this.onKey = (/** @type {KeyboardEvent} */ event) => this.key(event);
     window.addEventListener("keydown", this.onKey);
     this.close = () => window.removeEventListener("keydown", this.onKey);
   }
 
   tools() {
-    const options = this.lines.measures().map(([id, title]) => h("option", { value: id, selected: id === this.measure }, title));
-    const measured = (/** @type {Event} */ event) => {
-      this.measure = /** @type {Measure} */ (/** @type {HTMLSelectElement} */ (event.target).value);
-      this.app.note({ by: this.measure });
+    const choices = this.lines.measures().map(([id, title]) => /** @type {[string, string]} */ ([id, title.toLowerCase()]));
+    const measured = (/** @type {string} */ measure) => {
+      this.measure = /** @type {Measure} */ (measure);
+      this.app.note({ by: measure });
       this.files = this.lines.files(this.measure);
       this.show();
     };
+    const timed = (/** @type {string} */ when) => this.app.go("source", { ...this.app.state, when });
     const input = /** @type {HTMLInputElement} */ (
       h("input", {
         type: "search",
@@ -87,7 +100,7 @@ class SourcePage {
     );
     input.value = this.query;
     this.count = h("span", { class: "quiet", role: "status" });
-    return h("div", { class: "source-tools" }, h("label", null, "Show ", h("select", { onchange: measured }, ...options)), input, this.count);
+    return h("div", { class: "source-tools choices" }, select("Rank by", choices, this.measure, measured), whenChoice(this.times, this.when, timed), input, this.count);
   }
 
   show() {
@@ -103,7 +116,14 @@ class SourcePage {
     return measure.startsWith("bytes") ? bytes(value) : time(value);
   }
 
+  /** The line of the file that costs most, -1 where none does. */
+  hottest() {
+    const [row] = this.lines.hottest(this.file, this.measure);
+    return row !== undefined && this.value(row) > 0 ? row : -1;
+  }
+
   showFiles() {
+    this.list.hidden = this.files.length < 2;
     const most = this.files[0].cost || 1;
     const items = this.files.map((file) => {
       const button = h(
@@ -122,9 +142,10 @@ class SourcePage {
   /** @param {File} file */
   open(file) {
     this.file = file;
-    this.row = -1;
+    this.row = this.hottest();
     this.app.note({ file: file.name, line: "" });
     this.show();
+    this.reveal();
     /** @type {HTMLElement | null} */ (this.list.querySelector("[aria-current]"))?.focus();
   }
 
@@ -137,17 +158,23 @@ class SourcePage {
     const rowOf = new Map();
     for (let row = first; row < last; row++) rowOf.set(line[row], row);
     const numbers = this.text.map((_, i) => i + 1);
+    // Code of the module whose line is not known, in traces that tell where functions begin.
+    if (rowOf.has(0)) numbers.unshift(0);
     // Of a file that is not here, or is shorter now, only what is known to have run.
     for (let row = first; row < last; row++) if (line[row] > this.text.length) numbers.push(line[row]);
     const beside = this.lines.beside(this.measure);
-    const costs = beside.map(([id]) => ({ id, most: this.lines.values[id][this.lines.hottest(this.file, id)[0]] || 1 }));
+    const mostOf = (/** @type {Measure} */ id) => this.lines.values[id][this.lines.hottest(this.file, id)[0]] || 1;
+    // The parts of the self time are drawn to its scale: side by side they add up to its bar.
+    const costs = beside.map(([id]) => ({ id, most: mostOf(isPart(id) ? "self" : id) }));
     const rows = numbers.map((each) => this.codeRow(each, rowOf.get(each) ?? -1, costs));
-    const titles = [...beside.map(([, title]) => title), "Calls", "Line", this.text.length ? "Code" : "Function"];
+    const titles = beside.map(([id, title, hint]) => h("th", { scope: "col", title: hint, class: isPart(id) && "part-cost" }, title));
+    const counted = this.lines.calls.length > 0;
+    const others = [...(counted ? ["Calls"] : []), "Line", this.text.length ? "Code" : "Function"].map((title) => h("th", { scope: "col" }, title));
     this.code.replaceChildren(
       h(
         "table",
         { "aria-label": `Lines of ${this.file.name.slice(-200)}` },
-        h("thead", null, h("tr", null, ...titles.map((title) => h("th", { scope: "col" }, title)))),
+        h("thead", null, h("tr", null, ...titles, ...others)),
         h("tbody", null, ...rows),
       ),
     );
@@ -171,11 +198,11 @@ class SourcePage {
   /** @param {number} line @param {number} row of the lines that cost something, -1 @param {{id: Measure, most: number}[]} costs */
   codeRow(line, row, costs) {
     const known = row >= 0;
-    const text = this.text[line - 1] ?? `${this.lines.functions[row]}`;
+    const text = line ? (this.text[line - 1] ?? `${this.lines.functions[row]}`) : "(module level: which line is not recorded)";
     const short = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
     const cells = costs.map(({ id, most }) => {
       const value = known ? this.lines.values[id][row] : 0;
-      const cell = h("td", { class: "cost" }, this.cost(value, id));
+      const cell = h("td", { class: isPart(id) ? "cost part-cost" : "cost" }, this.cost(value, id));
       if (value) cell.style.setProperty("--share", `${((100 * value) / most).toFixed(1)}%`);
       return cell;
     });
@@ -184,8 +211,8 @@ class SourcePage {
       "tr",
       { "data-line": line, "data-row": known && row, tabindex: known && -1 },
       ...cells,
-      h("td", null, calls),
-      h("td", { class: "number" }, line),
+      this.lines.calls.length > 0 && h("td", null, calls),
+      h("td", { class: "number" }, line || ""),
       h("td", { class: "text" }, short),
     );
   }
@@ -203,28 +230,58 @@ class SourcePage {
     this.showLine();
   }
 
+  /** Bring the line that is chosen into sight. */
+  reveal() {
+    this.code.querySelector("tr[aria-current]")?.scrollIntoView({ block: "center" });
+  }
+
   /** Mark the line that is chosen, and show what ran on it. */
   showLine() {
     this.code.querySelector("tr[aria-current]")?.removeAttribute("aria-current");
     this.details.replaceChildren();
     if (this.row < 0) {
-      const hint = "The time of an operator and of its backward pass counts for the line of your code that called it. Click a line to see its operators.";
-      this.details.append(h("p", { class: "quiet source-note" }, hint));
+      this.details.append(h("p", { class: "quiet source-note" }, `Nothing here took any time in the ${this.when === "steps" ? "steady steps" : "whole run"}.`));
       return;
     }
-    const tr = /** @type {HTMLElement | null} */ (this.code.querySelector(`tr[data-row="${this.row}"]`));
-    tr?.setAttribute("aria-current", "true");
-    tr?.scrollIntoView({ block: "nearest" });
+    this.code.querySelector(`tr[data-row="${this.row}"]`)?.setAttribute("aria-current", "true");
     const { values } = this.lines;
     const costs = this.lines
       .measures()
       .filter(([id]) => values[id][this.row])
-      .map(([id, title]) => `${title.toLowerCase().replace("cpu", "CPU")} ${this.cost(values[id][this.row], id)}`);
+      .map(([id, title]) => `${title.toLowerCase().replace("python", "Python")} ${this.cost(values[id][this.row], id)}`);
     const name = `${this.file.name.slice(-200)}:${this.lines.line[this.row]}`;
+    const has = (/** @type {{first: number, last: number}} */ { first, last }) => last > first;
     this.details.append(
       h("p", { class: "source-note" }, h("strong", null, name), ` ${this.lines.functions[this.row]}: ${costs.join(" · ")}`),
-      this.operatorTable().element,
+      h(
+        "div",
+        { class: "source-tables" },
+        has(this.lines.partsOf(this.row)) && this.partTable().element,
+        has(this.lines.operators(this.row)) && this.operatorTable().element,
+      ),
     );
+  }
+
+  /** What ran on the line, by its samples. */
+  partTable() {
+    const { first, last } = this.lines.partsOf(this.row);
+    const column = (/** @type {string} */ name) => this.data.column(`${this.lines.parts}.${name}`);
+    const [names, doing, self] = [column("name"), column("doing"), column("self")];
+    return new Table({
+      label: "what ran on the line",
+      columns: [
+        { key: "name", title: "What ran on this line", unit: "text" },
+        { key: "doing", title: "Kind", unit: "text" },
+        { key: "self", title: "Time", unit: "time", bar: true },
+      ],
+      rows: {
+        length: last - first,
+        value: (key, row) => (key === "self" ? self[first + row] : key === "doing" ? DOING[doing[first + row]] : this.data.text(names[first + row])),
+      },
+      sort: "-self",
+      search: false,
+      unit: "names",
+    });
   }
 
   operatorTable() {
@@ -232,10 +289,12 @@ class SourcePage {
     const column = (/** @type {string} */ name) => this.data.column(`source.operators.${name}`);
     const names = column("name");
     const has = (/** @type {string} */ name) => column(name).some((value) => value > 0);
+    // Samples tell where the time goes; of the events, what they cannot know.
+    const sampled = this.data.value("source.sampled");
     /** @type {(import("../lib/rows.js").Column | false)[]} */
     const columns = [
       { key: "name", title: "Operator", unit: "text" },
-      { key: "self", title: "Self CPU", unit: "time", bar: true },
+      !sampled && { key: "self", title: "Self time", unit: "time", bar: true, hint: "In the whole run; the backward pass counts for the line of the forward operator" },
       has("device") && { key: "device", title: "Device", unit: "time", bar: true },
       has("bytes") && { key: "bytes", title: "Allocated", unit: "bytes", bar: true },
       { key: "calls", title: "Calls", unit: "number" },
@@ -247,7 +306,7 @@ class SourcePage {
         length: last - first,
         value: (key, row) => (key === "name" ? this.data.text(names[first + row]) : column(key)[first + row]),
       },
-      sort: this.measure.startsWith("bytes") ? "-bytes" : this.measure.startsWith("device") ? "-device" : "-self",
+      sort: this.measure.startsWith("bytes") ? "-bytes" : this.measure.startsWith("device") ? "-device" : sampled ? "-calls" : "-self",
       search: false,
       unit: "operators",
       pick: this.app.has("timeline") ? (row) => this.app.go("timeline", { q: this.data.text(names[first + row]) }) : undefined,
@@ -282,7 +341,7 @@ class SourcePage {
     else if (event.key === "ArrowUp") this.step(-1);
     else if (event.key === "n") this.nextHit(1);
     else if (event.key === "N") this.nextHit(-1);
-    else if (event.key === "h") this.choose(this.lines.hottest(this.file, this.measure)[0]);
+    else if (event.key === "h" && this.hottest() >= 0) this.goTo(this.hottest());
     else return;
     event.preventDefault();
   }
@@ -293,6 +352,12 @@ class SourcePage {
     let row = this.row < 0 ? (way > 0 ? first - 1 : last) : this.row;
     do row += way;
     while (row >= first && row < last && !this.value(row));
-    if (row >= first && row < last) this.choose(row);
+    if (row >= first && row < last) this.goTo(row);
+  }
+
+  /** Choose a line, and bring it into sight. @param {number} row */
+  goTo(row) {
+    this.choose(row);
+    this.code.querySelector("tr[aria-current]")?.scrollIntoView({ block: "nearest" });
   }
 }

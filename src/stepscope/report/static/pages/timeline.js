@@ -19,7 +19,7 @@ export const page = {
     ["[ / ]", "step before / after"],
     ["M", "sum the selected slice or the view"],
     ["N / Shift + N", "next / previous hit"],
-    ["Esc", "select nothing"],
+    ["Esc", "end the search, select nothing"],
   ],
   show(root, data, state, app) {
     if (!data.column("slices.start").length) {

@@ -2,40 +2,50 @@
 
 /** @typedef {import("../decode.js").Data} Data */
 /** @typedef {import("../decode.js").Column} Column */
-/** @typedef {"self" | "total" | "device" | "device_total" | "bytes" | "bytes_total"} Measure */
+/** @typedef {"self" | "total" | "python" | "native" | "operator" | "waiting" | "device" | "device_total" | "bytes" | "bytes_total"} Measure */
 /** @typedef {{file: number, name: string, first: number, last: number, cost: number}} File rows first to last - 1 */
 
-/** @type {[Measure, string][]} */
+/** What each measure is called, and what it means. @type {[Measure, string, string][]} */
 export const MEASURES = [
-  ["self", "Self CPU time"],
-  ["total", "Total CPU time"],
-  ["device", "Device time"],
-  ["device_total", "Total device time"],
-  ["bytes", "Allocated bytes"],
-  ["bytes_total", "Total allocated bytes"],
+  ["self", "Self", "Time of the line itself, with what libraries do for it"],
+  ["total", "Total", "With your own functions that it calls"],
+  ["python", "Python", "Self time in Python code"],
+  ["native", "Native", "Self time in functions written in C that are no operators"],
+  ["operator", "Operators", "Self time in operators"],
+  ["waiting", "Waiting", "Self time in which the thread waited: for a lock, a file, the clock"],
+  ["device", "Device", "Time of the device work that it launched"],
+  ["device_total", "Total device", "With your own functions that it calls"],
+  ["bytes", "Allocated", "Bytes that it allocated"],
+  ["bytes_total", "Total allocated", "With your own functions that it calls"],
 ];
+const TIMES = new Set(["self", "total", "python", "native", "operator", "waiting"]); // of samples
+const PARTS = new Set(["python", "native", "operator", "waiting"]); // of the self time
+
+/** Whether it is one of the parts of the self time. @param {Measure} measure */
+export const isPart = (measure) => PARTS.has(measure);
 
 export class Lines {
-  /** @param {Data} data */
-  constructor(data) {
+  /** @param {Data} data @param {string} [when] "steps" or "run" */
+  constructor(data, when = "run") {
     const column = (/** @type {string} */ name) => data.column(`source.${name}`);
     this.file = column("file");
     this.line = column("line");
     this.calls = column("calls");
+    const zeros = new Uint8Array(this.file.length);
+    const measured = MEASURES.map(([id]) => {
+      const values = column(when === "steps" && TIMES.has(id) ? `steps.${id}` : id);
+      return [id, values.length ? values : zeros];
+    });
     /** @type {Record<Measure, Column>} */
-    this.values = {
-      self: column("self"),
-      total: column("total"),
-      device: column("device"),
-      device_total: column("device_total"),
-      bytes: column("bytes"),
-      bytes_total: column("bytes_total"),
-    };
+    this.values = Object.fromEntries(measured);
     /** @type {string[]} */
     this.functions = data.value("source.functions") ?? [];
     /** @type {string[]} */
     this.names = data.value("source.files") ?? [];
     this.operatorLine = column("operators.line");
+    /** Where the parts of lines stand: those of samples. */
+    this.parts = when === "steps" ? "source.steps.parts" : "source.parts";
+    this.partLine = data.column(`${this.parts}.line`);
   }
 
   /** The measures of which the trace has anything. */
@@ -45,12 +55,12 @@ export class Lines {
 
   /** What stands beside a line: each kind of cost once, and the one that is asked for. @param {Measure} chosen */
   beside(chosen) {
-    const kept = new Set(["self", "total", "device", "bytes"]);
-    if (chosen.endsWith("_total")) {
-      kept.delete(chosen.replace("_total", ""));
-      kept.add(chosen);
-    }
-    return this.measures().filter(([id]) => kept.has(id));
+    const hidden = new Set(["device_total", "bytes_total"]);
+    if (hidden.delete(chosen)) hidden.add(chosen.replace("_total", ""));
+    const known = this.measures();
+    // A self time with one part is that part.
+    const apart = known.filter(([id]) => isPart(id)).length > 1;
+    return known.filter(([id]) => !hidden.has(id) && (apart || !isPart(id)));
   }
 
   /** What a file costs: inner lines count for outer ones in totals, so those are not summed. @param {Measure} measure @returns {File[]} the dearest first */
@@ -82,12 +92,22 @@ export class Lines {
 
   /** The operators of a line: rows of the operators' columns. @param {number} row */
   operators(row) {
-    let first = 0;
-    while (first < this.operatorLine.length && this.operatorLine[first] < row) first++;
-    let last = first;
-    while (last < this.operatorLine.length && this.operatorLine[last] === row) last++;
-    return { first, last };
+    return run(this.operatorLine, row);
   }
+
+  /** What ran on a line by its samples: rows of the parts' columns. @param {number} row */
+  partsOf(row) {
+    return run(this.partLine, row);
+  }
+}
+
+/** Where a value stands. @param {ArrayLike<number>} column ascending @param {number} value */
+function run(column, value) {
+  let first = 0;
+  while (first < column.length && column[first] < value) first++;
+  let last = first;
+  while (last < column.length && column[last] === value) last++;
+  return { first, last };
 }
 
 /** The lines of a text, tabs as spaces; what follows a line's end belongs to the next. @param {string} text */

@@ -10,7 +10,7 @@ import { ticks } from "stepscope/timeline/view.js";
 export const STEPS_TOP = 22; // CSS pixels: ticks stand above, steps below
 export const AXIS_HEIGHT = 44;
 const TICK_ROOM = 110;
-const LOST = 0.3; // of the trace: steps shorter than that need a closer look
+const FILLED = 3; // times a step: a view that is wider shows several
 const LEAST_STEP = 3; // pixels: closer together, steps are not drawn one by one
 
 /** @param {import("../decode.js").Data} data @returns {Step[]} */
@@ -25,30 +25,18 @@ export function stepsOf(data) {
 }
 
 /**
- * What to show first: everything, or the steps when they are lost in what came before them (such as
- * imports). A first step that holds all before it does not count.
- * @param {import("../decode.js").Data} data
- * @param {number} until ns: the end of the trace
- * @returns {{from: number, to: number} | null} null: everything
- */
-export function worthSeeing(data, until) {
-  const whole = data.column("steps.is_whole");
-  const steps = stepsOf(data).filter((_, i) => whole[i] !== 0);
-  if (!steps.length) return null;
-  const from = steps[0].start;
-  const to = steps.reduce((latest, step) => Math.max(latest, step.end), 0);
-  return to - from < until * LOST ? { from, to } : null;
-}
-
-/**
- * The step to jump to: the next that starts after the view's middle step, or the one before.
+ * The step to go to: beside the one that fills the view, or, where none does, the first or the last
+ * of those in sight.
  * @param {Step[]} steps
- * @param {number} moment ns: the middle of what is shown
+ * @param {{from: number, to: number}} view
  * @param {1 | -1} direction
  */
-export function stepBeside(steps, moment, direction) {
-  if (direction > 0) return steps.find((step) => step.start > moment);
-  return steps.filter((step) => step.end < moment).at(-1);
+export function stepBeside(steps, { from, to }, direction) {
+  const middle = (from + to) / 2;
+  const here = steps.findIndex(({ start, end }) => start <= middle && middle < end && to - from < FILLED * (end - start));
+  if (here >= 0) return steps[here + direction];
+  if (direction > 0) return steps.find((step) => step.end > from);
+  return steps.filter((step) => step.start < to).at(-1);
 }
 
 /**

@@ -28,7 +28,7 @@ export function hints(legend) {
     ["[ / ]", "step before / after"],
     ["M", "sum the selected slice or the view"],
     ["N / Shift + N", "next / previous hit"],
-    ["Esc", "select nothing"],
+    ["Esc", "end the search, select nothing"],
   ];
   const colours = legend.map(([word, colour]) => {
     const swatch = h("span", { class: "timeline-swatch", style: `background: ${colour}` });
@@ -80,7 +80,7 @@ function basicFacts(data, row) {
     ["Kind", kindWord(word)],
     ["Duration", time(duration) + (flags & UNFINISHED ? " (unfinished when recording stopped)" : "")],
     ["Self time", `${time(self)} (${percent(self, duration)})`],
-    ["Start", tickText(data.column("slices.start")[row], 1)],
+    ["Start", tickText(data.column("slices.start")[row], Math.max(duration / 10, 1))],
   ];
   if (flags & ASYNC) found.push(["Ended", "on another thread"]);
   if (track) found.push(["Thread", threadName(track)]);
@@ -170,8 +170,8 @@ export function intervalDetails(data, from, to, tracks, find) {
   return [
     h("h2", null, `Interval of ${time(to - from)}`),
     facts([
-      ["From", tickText(from, 1)],
-      ["To", tickText(to, 1)],
+      ["From", tickText(from, Math.max((to - from) / 100, 1))],
+      ["To", tickText(to, Math.max((to - from) / 100, 1))],
     ]),
     h("p", null, choice),
     result,

@@ -49,6 +49,7 @@ function wheel(timeline, event) {
   if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
     timeline.move(() => view.pan(sideways));
   } else timeline.move(() => view.zoom(1.0015 ** -event.deltaY, event.offsetX));
+  if (event.target === timeline.canvas) hover(timeline, event);
 }
 
 /**
@@ -102,10 +103,10 @@ function click(timeline, event, target) {
   if (event.offsetY < STEPS_TOP) return;
   const moment = timeline.view.timeAt(event.offsetX);
   const step = timeline.steps.find(({ start, end }) => start <= moment && moment < end);
-  if (step) timeline.move(() => timeline.view.fit(step.start, step.end));
+  if (step) timeline.showStep(step);
 }
 
-/** @param {Timeline} timeline @param {PointerEvent} event */
+/** Tell beside the pointer what is under it. @param {Timeline} timeline @param {MouseEvent} event */
 function hover(timeline, event) {
   const row = event.buttons ? -1 : rowUnder(timeline, event);
   const { tip, data, element } = timeline;
@@ -121,10 +122,13 @@ function hover(timeline, event) {
   tip.style.transform = `translate(${Math.round(Math.max(left, 0))}px, ${Math.round(top)}px)`;
 }
 
-/** Enter in the search goes to the next hit, Escape back to the timeline. @param {Timeline} timeline @param {KeyboardEvent} event */
+/** Enter in the search goes to the next hit, Escape ends it. @param {Timeline} timeline @param {KeyboardEvent} event */
 function typed(timeline, event) {
   if (event.key === "Enter") timeline.nextHit(event.shiftKey ? -1 : 1);
-  else if (event.key === "Escape") timeline.canvas.focus();
+  else if (event.key === "Escape") {
+    timeline.leaveSearch();
+    timeline.canvas.focus();
+  }
 }
 
 /** @param {Timeline} timeline @param {KeyboardEvent} event */
@@ -154,14 +158,15 @@ const PLAIN = {
   PageUp: (timeline) => void (timeline.scroller.scrollTop -= timeline.scroller.clientHeight),
   PageDown: (timeline) => void (timeline.scroller.scrollTop += timeline.scroller.clientHeight),
   f: (timeline) => timeline.fit(),
-  0: (timeline) => timeline.move(() => timeline.view.all()),
+  0: (timeline) => timeline.all(),
   "[": (timeline) => timeline.step(-1),
   "]": (timeline) => timeline.step(1),
   n: (timeline) => timeline.nextHit(1),
   N: (timeline) => timeline.nextHit(-1),
   m: sumSelected,
   Escape: (timeline) => {
-    timeline.select(-1);
+    if (timeline.hits) timeline.leaveSearch();
+    else timeline.select(-1);
     timeline.noteSoon();
   },
 };

@@ -7,9 +7,9 @@
  * @property {number} last one past the end
  */
 /** @typedef {{track: number, name: string, group: string, lanes: Lane[]}} TrackRow */
-/** @typedef {{name: string, tracks: TrackRow[]}} Group */
+/** @typedef {{name: string, folded: boolean, tracks: TrackRow[]}} Group folded: as long as nobody opens it */
 /** @typedef {{track: number, name: string, lanes: number}} StoredTrack */
-/** @typedef {{name: string, tracks: StoredTrack[]}} StoredGroup */
+/** @typedef {{name: string, folded?: boolean, tracks: StoredTrack[]}} StoredGroup */
 
 /** The sorted columns; within a lane both starts and ends ascend. */
 export class Lanes {
@@ -42,6 +42,21 @@ export class Lanes {
       if (this.end[at] > this.until) this.until = this.end[at];
     }
     this.groups = groupsOf(stored, firstLane, bounds);
+  }
+
+  /**
+   * How many lanes of a thread have anything to show in an interval: the deepest decides.
+   * @param {TrackRow} track
+   * @param {number} from ns
+   * @param {number} to ns
+   */
+  deepest(track, from, to) {
+    for (let i = track.lanes.length - 1; i >= 0; i--) {
+      const { first, last } = track.lanes[i];
+      const at = search(this.end, from, first, last);
+      if (at < last && this.start[at] <= to) return i + 1;
+    }
+    return 0;
   }
 
   /**
@@ -105,6 +120,7 @@ function firstLanes(groups) {
 function groupsOf(stored, firstLane, bounds) {
   return stored.map((group) => ({
     name: group.name,
+    folded: group.folded ?? false,
     tracks: group.tracks.map(({ track, name, lanes }) => ({
       track,
       name,

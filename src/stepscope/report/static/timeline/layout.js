@@ -5,7 +5,7 @@
 /** @typedef {import("./lanes.js").TrackRow} TrackRow */
 /** @typedef {{top: number, lane: Lane, track: number}} Line one lane on the screen */
 /** @typedef {{top: number, height: number, key: string, group?: Group, track?: TrackRow}} Head */
-/** @typedef {{lines: Line[], heads: Head[], height: number, tops: Map<number, number>}} Layout */
+/** @typedef {{lines: Line[], heads: Head[], height: number, tops: Map<number, number>, lanes: Map<number, number>}} Layout where each thread's lines begin, and how many are shown */
 
 export const LINE = 18; // CSS pixels, as all below
 export const BOX = 16; // of a line, the rest is a gap
@@ -15,11 +15,12 @@ const GAP = 6;
 /**
  * @param {Group[]} groups
  * @param {ReadonlySet<string>} closed keys of the heads that are folded
+ * @param {(track: TrackRow) => number} [shown] how many of a thread's lanes to show, by default all
  * @returns {Layout}
  */
-export function layout(groups, closed) {
+export function layout(groups, closed, shown = (track) => track.lanes.length) {
   /** @type {Layout} */
-  const result = { lines: [], heads: [], height: 0, tops: new Map() };
+  const result = { lines: [], heads: [], height: 0, tops: new Map(), lanes: new Map() };
   let top = 0;
   groups.forEach((group, i) => {
     const key = `g${i}`;
@@ -27,7 +28,7 @@ export function layout(groups, closed) {
     top += HEAD;
     if (closed.has(key)) return;
     for (const track of group.tracks) {
-      top = addTrack(result, track, closed.has(trackKey(track.track)), top);
+      top = addTrack(result, track, closed.has(trackKey(track.track)) ? 1 : Math.max(shown(track), 1), top);
     }
   });
   result.height = top;
@@ -43,14 +44,15 @@ export function trackKey(track) {
  * A folded thread shows its first line.
  * @param {Layout} result
  * @param {TrackRow} track
- * @param {boolean} folded
+ * @param {number} shown
  * @param {number} top
  */
-function addTrack(result, track, folded, top) {
-  const lanes = folded ? track.lanes.slice(0, 1) : track.lanes;
+function addTrack(result, track, shown, top) {
+  const lanes = track.lanes.slice(0, shown);
   const height = lanes.length * LINE + GAP;
   result.heads.push({ top, height, key: trackKey(track.track), track });
   result.tops.set(track.track, top);
+  result.lanes.set(track.track, lanes.length);
   lanes.forEach((lane, i) => {
     result.lines.push({ top: top + i * LINE, lane, track: track.track });
   });

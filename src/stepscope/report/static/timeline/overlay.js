@@ -19,6 +19,7 @@ export function boxOf(timeline, row) {
   const right = Math.max(view.pixelAt(lanes.end[at]), left + 1);
   if (top === undefined) return null;
   const lane = closed.has(trackKey(track)) ? 0 : lanes.lane[row];
+  if (lane >= (layout.lanes.get(track) ?? 0)) return null; // deeper than anything that is in sight
   return { left, right, top: top + lane * LINE - timeline.scroll, height: BOX };
 }
 

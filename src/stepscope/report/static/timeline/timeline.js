@@ -2,7 +2,7 @@
 
 import { fitted } from "stepscope/dom.js";
 import { number, time } from "stepscope/format.js";
-import { paintAxis, stepBeside, stepsOf, worthSeeing } from "stepscope/timeline/axis.js";
+import { paintAxis, stepBeside, stepsOf } from "stepscope/timeline/axis.js";
 import { hints, intervalDetails, sliceDetails } from "stepscope/timeline/details.js";
 import { Flows } from "stepscope/timeline/flows.js";
 import { frame, tools } from "stepscope/timeline/frame.js";
@@ -53,7 +53,9 @@ export class Timeline {
     this.steps = stepsOf(data);
     this.view = new View(lanes.until);
     /** @type {Set<string>} keys of the heads that are folded */
-    this.closed = new Set();
+    this.closed = new Set(lanes.groups.flatMap(({ folded }, i) => (folded ? [`g${i}`] : [])));
+    /** @type {Map<number, number>} how many lanes of each thread are shown */
+    this.depths = new Map();
     this.layout = layout(lanes.groups, this.closed);
     this.painter = new Painter(lanes);
     this.selected = -1;
@@ -77,7 +79,10 @@ export class Timeline {
     this.place = parts.place;
     parts.tools.append(...tools(this));
     this.query.addEventListener("input", () => this.search(this.query.value));
-    this.scroller.addEventListener("scroll", () => this.boxes?.redraw());
+    this.scroller.addEventListener("scroll", () => {
+      this.tip.hidden = true;
+      this.boxes?.redraw();
+    });
     /** @type {ReturnType<typeof fitted> | null} */
     this.boxes = null;
     /** @type {ReturnType<typeof fitted> | null} */
@@ -125,9 +130,11 @@ export class Timeline {
   /** @param {State} state */
   restore(state) {
     const [from, to] = [state.from, state.to].map(Number);
-    const first = worthSeeing(this.data, this.lanes.until);
+    /** @type {{from: number, to: number} | undefined} */
+    const first = this.data.value("timeline.opening");
     if (state.from !== undefined && to > from) this.view.set(from, to);
     else if (first) this.view.fit(first.from, first.to);
+    this.showDepths(false);
     const row = state.sel === undefined ? -1 : Number(state.sel);
     const [left, right] = (state.interval ?? "").split("-").map(Number);
     if (right > left) this.sum(left, right);
@@ -142,11 +149,35 @@ export class Timeline {
     this.redraw();
   }
 
-  /** Change the view, show it, and soon note it in the address. @param {() => void} change */
-  move(change) {
+  /**
+   * Change the view, show it, and soon note it in the address.
+   * @param {() => void} change
+   * @param {boolean} [elsewhere] the view jumps: rows need not stay where they are
+   */
+  move(change, elsewhere = false) {
     change();
+    this.tip.hidden = true; // what is under the pointer is another one now
+    this.showDepths(!elsewhere);
     this.redraw();
     this.noteSoon();
+  }
+
+  /**
+   * Show as many lanes of each thread as have anything in sight: one deep call somewhere else would
+   * push all other threads off the screen. While somebody moves the view, rows are added only.
+   * @param {boolean} growing
+   */
+  showDepths(growing) {
+    const { lanes, view } = this;
+    let changed = false;
+    for (const track of lanes.groups.flatMap((group) => group.tracks)) {
+      const before = this.depths.get(track.track) ?? 0;
+      const now = lanes.deepest(track, view.from, view.to);
+      const shown = growing ? Math.max(before, now) : now;
+      changed ||= shown !== before;
+      this.depths.set(track.track, shown);
+    }
+    if (changed) this.showNames();
   }
 
   noteSoon() {
@@ -206,6 +237,7 @@ export class Timeline {
       const around = Math.max((end - start) * 8, tooSmall ? 2000 : view.span);
       view.set((start + end - around) / 2, (start + end + around) / 2);
     }
+    this.showDepths(true);
     const box = boxOf(this, row);
     const height = this.scroller.clientHeight;
     if (box && height && (box.top < 0 || box.top + LINE > height)) {
@@ -230,7 +262,7 @@ export class Timeline {
 
   /** @param {string} [focus] the key of the head that keeps the focus */
   showNames(focus) {
-    this.layout = layout(this.lanes.groups, this.closed);
+    this.layout = layout(this.lanes.groups, this.closed, ({ track, lanes }) => this.depths.get(track) ?? lanes.length);
     this.heads.style.height = `${this.layout.height}px`;
     this.heads.replaceChildren(...gutter(this.layout, this.closed, (key) => this.fold(key)));
     if (focus) /** @type {HTMLElement | null} */ (this.heads.querySelector(`[data-key="${focus}"]`))?.focus();
@@ -238,19 +270,27 @@ export class Timeline {
 
   fit() {
     const { interval, selected, lanes } = this;
-    if (interval) this.move(() => this.view.fit(interval.from, interval.to));
+    if (interval) this.move(() => this.view.fit(interval.from, interval.to), true);
     else if (selected >= 0) {
       const at = lanes.places[selected];
-      this.move(() => this.view.fit(lanes.start[at], lanes.end[at]));
+      this.move(() => this.view.fit(lanes.start[at], lanes.end[at]), true);
       this.reveal(selected, false);
     }
   }
 
-  /** Show the step before or after the one in the middle. @param {1 | -1} direction */
+  all() {
+    this.move(() => this.view.all(), true);
+  }
+
+  /** Show the step before or after the one that is shown. @param {1 | -1} direction */
   step(direction) {
-    const { view } = this;
-    const step = stepBeside(this.steps, (view.from + view.to) / 2, direction);
-    if (step) this.move(() => view.fit(step.start, step.end));
+    const step = stepBeside(this.steps, this.view, direction);
+    if (step) this.showStep(step);
+  }
+
+  /** @param {{start: number, end: number}} step */
+  showStep({ start, end }) {
+    this.move(() => this.view.fit(start, end), true);
   }
 
   /** @param {string} text */
@@ -259,6 +299,12 @@ export class Timeline {
     this.found.textContent = this.hits ? `${number(this.hits.count)} ${this.hits.count === 1 ? "hit" : "hits"}` : "";
     this.redraw();
     this.noteSoon();
+  }
+
+  /** Search for nothing any more. */
+  leaveSearch() {
+    this.query.value = "";
+    this.search("");
   }
 
   /** @param {1 | -1} direction */

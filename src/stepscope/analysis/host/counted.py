@@ -1,0 +1,113 @@
+"""Calls as tables should add them up: a moment of a thread counts once for a name.
+
+``key_averages()`` adds the durations of all calls of a name, as torch.profiler does; a function
+that calls itself then takes longer than the program. Here a call inside a call of its own name adds
+nothing to the total, and what lies outside of a window of time does not count at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.labels import Labels
+from stepscope.trace.model import NO_PARENT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.host.averages import Averages
+    from stepscope.analysis.intervals import Intervals
+    from stepscope.analysis.tree import CallTree
+    from stepscope.trace.model import Int32, Int64
+
+    Bool = NDArray[np.bool_]
+
+_INCLUSIVE = ("device_ns", "cpu_bytes", "device_bytes")  # sums over a call and all inside it
+
+
+def counted_once(each: Averages, tree: CallTree, within: Intervals | None = None) -> Averages:
+    """Return single events whose totals may be added: nested calls of one name count once.
+
+    Of a call inside another of its group, ``cpu_ns``, ``device_ns`` and the bytes are 0; where two
+    overlap, as those of asyncio tasks do, the moments that both have are the first one's.
+    ``within`` cuts all times of the host to what lies in these intervals.
+    """
+    start_ns = tree.start_ns
+    end_ns = start_ns + tree.of(tree.trace.slices.duration_ns)
+    from_ns, outermost = _uncovered(_key(each, tree), start_ns, end_ns)
+    on_host = ~each.is_device
+    total_ns = end_ns - from_ns if within is None else within.covered(from_ns, end_ns)
+    changes: dict[str, Any] = {"cpu_ns": np.where(on_host, total_ns, 0)}
+    if within is not None:
+        changes["self_cpu_ns"] = np.where(on_host, self_within(tree, within), 0)
+    for name in _INCLUSIVE:
+        column = getattr(each, name)
+        if column is not None:
+            changes[name] = np.where(outermost | each.is_device, column, 0)
+    return replace(each, **changes)
+
+
+def self_within(tree: CallTree, within: Intervals) -> Int64:
+    """Return how much of each event's own time lies in some intervals."""
+    end_ns = tree.start_ns + tree.of(tree.trace.slices.duration_ns)
+    return own_within(tree.start_ns, end_ns, tree.parent, tree.self_ns, within)
+
+
+def own_within(
+    start_ns: Int64, end_ns: Int64, parent: Int32, own_ns: Int64, within: Intervals
+) -> Int64:
+    """Return how much of the own time of nested calls lies in some intervals."""
+    covered_ns = within.covered(start_ns, end_ns)
+    rest_ns = covered_ns.copy()
+    inner = np.flatnonzero(parent != NO_PARENT)
+    np.subtract.at(rest_ns, parent[inner], covered_ns[inner])
+    # What ends on another thread has no own time; children that overlap leave none, either.
+    own: Int64 = np.clip(rest_ns, 0, np.maximum(own_ns, 0))
+    return own
+
+
+def taken(each: Averages, rows: Int64) -> Averages:
+    """Return some of the groups, in that order."""
+    columns = {field.name: getattr(each, field.name) for field in fields(each)}
+    picked: dict[str, Any] = {
+        name: column.take(rows) if isinstance(column, Labels) else column[rows]
+        for name, column in columns.items()
+        if column is not None
+    }
+    return replace(each, **picked)
+
+
+def _key(each: Averages, tree: CallTree) -> Int64:
+    """Return a number for each pair of a thread and a group, as ``grouped`` tells groups apart."""
+    key = tree.of(tree.trace.slices.track).astype(np.int64)
+    flags = each.is_annotation.astype(np.int64) + 2 * each.is_device
+    key = (key * 4 + flags) * max(len(each.key.texts), 1) + each.key.codes
+    for extra in (each.input_shapes, each.overload_name, each.stack):
+        if extra is not None:
+            key = np.unique(key, return_inverse=True)[1] * len(extra.texts) + extra.codes
+    return key
+
+
+def _uncovered(key: Int64, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Bool]:
+    """Return where each call's part that no earlier one of its key covers begins, and who has one.
+
+    Calls stand in the order of their starts, the longer first: the inner ones come later.
+    """
+    order = np.argsort(key, kind="stable")
+    begins = np.ones(len(key), np.bool_)
+    begins[1:] = key[order][1:] != key[order][:-1]
+    # The latest end so far within each run of one key. Ends as ranks keep the numbers small.
+    times, rank = np.unique(end_ns[order], return_inverse=True)
+    run = np.cumsum(begins) - 1
+    reached = np.maximum.accumulate(run * (len(times) + 1) + rank) % (len(times) + 1)
+    before = np.empty(len(key), np.int64)
+    before[1:] = times[reached[:-1]]
+    before[begins] = np.iinfo(np.int64).min
+    from_ns = np.empty(len(key), np.int64)
+    from_ns[order] = np.clip(before, start_ns[order], end_ns[order])
+    outermost = np.empty(len(key), np.bool_)
+    outermost[order] = before < end_ns[order]
+    return from_ns, outermost

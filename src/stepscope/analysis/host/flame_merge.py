@@ -1,0 +1,245 @@
+"""From nodes as they are found to a flame graph: one node a path, the smallest merged, and cells.
+
+A cell is what one node holds itself of one thread, running or waiting. Whoever shows the graph adds
+up the cells that are asked for: those of a thread, or all that do not wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.distinct import distinct
+from stepscope.analysis.tree import levels
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int32, Int64, UInt8
+
+    Bool = NDArray[np.bool_]
+
+OTHERS = "(others)"
+ROOT = 0
+NATIVE = 255
+"""The kind of a frame of native code; all other kinds are SliceKinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes in which several may stand for one path; row 0 is the root, and its own parent."""
+
+    parent: Int64
+    code: Int64  # index of ``texts``
+    kind: UInt8  # SliceKind or NATIVE
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What some events hold themselves of one metric."""
+
+    metric: str
+    node: Int64
+    track: Int64
+    waiting: Bool
+    amount: Int64
+    in_steps: Int64 | None  # how much of the amount is in the steps; None: there are none
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """What nodes hold themselves, one row per node, thread, and whether the thread waited."""
+
+    node: Int64
+    track: Int64
+    waiting: Bool
+    amounts: Mapping[str, Int64]  # by metric
+    in_steps: Mapping[str, Int64]  # by metric, how much of the amount; empty without steps
+
+    def __len__(self) -> int:
+        """Return the number of cells."""
+        return len(self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class FlameGraph:
+    """A tree of merged calls: row 0 is the root, callers come before callees."""
+
+    parent: Int64  # row of the caller, 0 for the root itself
+    text: Int64  # index of ``texts``
+    texts: Sequence[str]
+    kind: UInt8  # SliceKind or NATIVE; PYTHON for frames, OTHER for what stands for several
+    own: Mapping[str, Int64]  # by metric: what a node holds itself, without its callees
+    merged: int  # how many of the smallest nodes became part of an OTHERS
+    cells: Cells  # the same, by thread and running told from waiting
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.parent)
+
+
+def merged(nodes: Nodes, held: Sequence[Amounts], most_nodes: int) -> FlameGraph:
+    """Make one node of all that stand for one path, and merge the smallest where there are many."""
+    place, tree = _canonical(nodes)
+    cells = _cells([_moved(amounts, place) for amounts in held])
+    target, tree, gone = _without_smallest(tree, _own(cells, len(tree.parent)), most_nodes)
+    if gone is not None:
+        cells = _cells(
+            [
+                Amounts(
+                    metric,
+                    target[cells.node],
+                    cells.track,
+                    cells.waiting,
+                    column,
+                    cells.in_steps.get(metric),
+                )
+                for metric, column in cells.amounts.items()
+            ]
+        )
+    return FlameGraph(
+        parent=tree.parent,
+        text=tree.code,
+        texts=tree.texts,
+        kind=tree.kind,
+        own=_own(cells, len(tree.parent)),
+        merged=gone or 0,
+        cells=cells,
+    )
+
+
+def totals(graph: FlameGraph, metric: str) -> Int64:
+    """Return what each node holds with all below it."""
+    return _totals(graph.parent, graph.own[metric])
+
+
+def _moved(held: Amounts, place: Int64) -> Amounts:
+    return Amounts(
+        held.metric, place[held.node], held.track, held.waiting, held.amount, held.in_steps
+    )
+
+
+def _cells(held: Sequence[Amounts]) -> Cells:
+    """Add up what one thread holds in one node, running or waiting."""
+    node = np.concatenate([each.node for each in held])
+    track = np.concatenate([each.track for each in held]).astype(np.int64)
+    waiting = np.concatenate([each.waiting for each in held])
+    tracks = int(track.max(initial=0)) + 1
+    keys, which = distinct((node * tracks + track) * 2 + waiting)
+    ends = np.cumsum([len(each.node) for each in held])
+    parts = np.split(which, ends[:-1])
+    return Cells(
+        node=keys // 2 // tracks,
+        track=keys // 2 % tracks,
+        waiting=keys % 2 == 1,
+        amounts={
+            each.metric: _summed(part, each.amount, len(keys))
+            for each, part in zip(held, parts, strict=True)
+        },
+        in_steps={
+            each.metric: _summed(part, each.in_steps, len(keys))
+            for each, part in zip(held, parts, strict=True)
+            if each.in_steps is not None
+        },
+    )
+
+
+def _own(cells: Cells, nodes: int) -> dict[str, Int64]:
+    return {metric: _summed(cells.node, column, nodes) for metric, column in cells.amounts.items()}
+
+
+def _summed(node: Int64, amount: Int64, nodes: int) -> Int64:
+    counted = np.flatnonzero(amount)
+    # float64 holds whole ns exactly up to 104 days, and bytes up to 9 PB
+    return np.bincount(node[counted], amount[counted], minlength=nodes).astype(np.int64)
+
+
+def _canonical(nodes: Nodes) -> tuple[Int64, Nodes]:
+    """Make one node of all that stand for one path, numbered by depth; tell where each went."""
+    parent, code, kind = nodes.parent, nodes.code, nodes.kind
+    place = np.zeros(len(parent), np.int64)
+    parents, codes, kinds = [np.zeros(1, np.int64)], [code[:1]], [kind[:1] * np.uint8(0)]
+    count = 1
+    for level in list(levels(_depths(parent)))[1:]:
+        key = place[parent[level]] * len(nodes.texts) + code[level]
+        found, first, which = np.unique(key, return_index=True, return_inverse=True)
+        place[level] = count + which
+        parents.append(found // len(nodes.texts))
+        codes.append(found % len(nodes.texts))
+        kinds.append(kind[level[first]])
+        count += len(found)
+    tree = Nodes(np.concatenate(parents), np.concatenate(codes), np.concatenate(kinds), nodes.texts)
+    return place, tree
+
+
+def _depths(parent: Int64) -> Int32:
+    """Return how far each node is from the root, which is its own parent."""
+    depth = np.zeros(len(parent), np.int32)
+    above, rows = parent, np.arange(len(parent))
+    rows = rows[rows != ROOT]
+    while len(rows):
+        depth[rows] += 1
+        rows = rows[above[rows] != ROOT]
+        above = parent[above]
+    return depth
+
+
+def _totals(parent: Int64, own: Int64) -> Int64:
+    total = own.copy()
+    for level in list(levels(_depths(parent)))[:0:-1]:
+        np.add.at(total, parent[level], total[level])
+    return total
+
+
+def _without_smallest(
+    tree: Nodes, own: Mapping[str, Int64], most_nodes: int
+) -> tuple[Int64, Nodes, int | None]:
+    """Drop nodes that hold nothing, and make one of the smallest below each where there are many.
+
+    A node's largest share of any metric decides. It is never above its caller's, so that whoever
+    stays has all its callers. Returns where each node went, and how many were merged; None: all
+    stayed where they were.
+    """
+    share = np.zeros(len(tree.parent))
+    for column in own.values():
+        total = _totals(tree.parent, column)
+        np.maximum(share, total / max(int(total[ROOT]), 1), out=share)
+    share[ROOT] = 2.0
+    order = np.argsort(-share, kind="stable")  # a caller before its callees of the same share
+    full = order[: np.count_nonzero(share)]
+    if len(full) == len(tree.parent) <= most_nodes:
+        return np.arange(len(tree.parent)), tree, None
+    # Each one that stays may need an OTHERS below it.
+    kept = np.sort(full if len(full) <= most_nodes else full[: max(most_nodes // 2, 1)])
+    target, tree = _gathered(tree, own, kept)
+    return target, tree, len(full) - len(kept)
+
+
+def _gathered(tree: Nodes, own: Mapping[str, Int64], kept: Int64) -> tuple[Int64, Nodes]:
+    """Keep some nodes, and what the others hold in an OTHERS below the nearest that stays."""
+    count = len(tree.parent)
+    place = np.full(count, -1, np.int64)
+    place[kept] = np.arange(len(kept))
+    near = np.where(place >= 0, np.arange(count), tree.parent)
+    while (place[near] < 0).any():
+        near = near[near]
+    holds = np.zeros(count, np.bool_)
+    for column in own.values():
+        holds |= column != 0
+    gone = np.flatnonzero((place < 0) & holds)
+    above, which = np.unique(place[near[gone]], return_inverse=True)
+    target = place.copy()
+    target[gone] = len(kept) + which
+    target[target < 0] = ROOT  # of those that hold nothing
+    others = len(tree.texts)
+    return target, Nodes(
+        parent=np.concatenate([place[tree.parent[kept]], above]),
+        code=np.concatenate([tree.code[kept], np.full(len(above), others)]),
+        kind=np.concatenate([tree.kind[kept], np.zeros(len(above), np.uint8)]),
+        texts=[*tree.texts, OTHERS],
+    )

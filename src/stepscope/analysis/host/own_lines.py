@@ -1,0 +1,160 @@
+"""Which lines are the user's own, and what stands on their stacks."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.host.stacks import KnownStacks
+    from stepscope.trace.model import Int64, Stacks
+    from stepscope.trace.strings import Strings
+
+    IsOwn = Callable[[str], bool]
+    ReadsPlace = Callable[[str], "Place | None"]
+
+NO_LINE = -1
+
+_PLACE = re.compile(r"(.+)\((\d+)\): (.*)", re.DOTALL)  # ``model.py(12): Model.forward``
+_LIBRARY_PARTS = ("site-packages/", "dist-packages/", "lib/python3")
+_LIBRARIES = frozenset(
+    {
+        "accelerate",
+        "autograd",
+        "deepspeed",
+        "einops",
+        "flax",
+        "functorch",
+        "jax",
+        "jaxlib",
+        "lightning",
+        "numpy",
+        "paddle",
+        "pytorch_lightning",
+        "scipy",
+        "stepscope",
+        "tensorflow",
+        "torch",
+        "torchaudio",
+        "torchgen",
+        "torchvision",
+        "tqdm",
+        "triton",
+    }
+)
+"""Common libraries; every other file counts as the user's."""
+
+
+class Place(NamedTuple):
+    """Where a frame is."""
+
+    file: str
+    line: int
+    function: str
+
+
+def place_of(frame: str) -> Place | None:
+    """Return where a frame is, None for one that is in no file (``<built-in function len>``)."""
+    found = _PLACE.fullmatch(frame)
+    if not found or found[1].startswith("nn.Module: "):
+        return None
+    return Place(found[1], int(found[2]), found[3])
+
+
+def is_own_file(path: str) -> bool:
+    """Tell by its name whether a file is the user's, not Python's, torch's or a library's.
+
+    Recorders leave out the folder that a module was imported from, so a library's file begins
+    with the library's name.
+    """
+    path = path.replace("\\", "/")
+    if path.startswith("<"):
+        return path.startswith("<ipython-input")
+    if any(part in path for part in _LIBRARY_PARTS):
+        return False
+    first = path.partition("/")[0].removesuffix(".py")
+    return first not in _LIBRARIES and first not in sys.stdlib_module_names
+
+
+def own_lines(
+    table: Stacks, strings: Strings, is_own: IsOwn, read: ReadsPlace = place_of
+) -> tuple[list[Place], Int64]:
+    """Return the user's lines in order, and for each stack that of its innermost frame."""
+    found: dict[tuple[str, int], Place] = {}
+    own_file: dict[str, bool] = {}
+    for frame in np.unique(table.frame).tolist():
+        place = read(strings[frame])
+        if place is None:
+            continue
+        if place.file not in own_file:
+            own_file[place.file] = is_own(place.file)
+        if own_file[place.file]:
+            found.setdefault((place.file, place.line), place)
+    places = [found[key] for key in sorted(found)]
+    return places, known_lines(table, strings, places, read)
+
+
+def known_lines(
+    table: Stacks, strings: Strings, places: list[Place], read: ReadsPlace = place_of
+) -> Int64:
+    """Return for each stack the row of its innermost frame's line, NO_LINE where it has none."""
+    row_of = {(place.file, place.line): row for row, place in enumerate(places)}
+    line_of_string = np.full(len(strings) + 1, NO_LINE, np.int64)
+    for frame in np.unique(table.frame).tolist():
+        place = read(strings[frame])
+        if place is not None:
+            line_of_string[frame] = row_of.get((place.file, place.line), NO_LINE)
+    line = line_of_string[table.frame]
+    line[0] = NO_LINE
+    return line
+
+
+def innermost_lines(table: Stacks, line: Int64) -> Int64:
+    """Return for each stack the line of its innermost frame that has one."""
+    line = line.copy()
+    at = np.arange(len(table))
+    climbing = np.flatnonzero((line == NO_LINE) & (at > 0))
+    while len(climbing):
+        at[climbing] = table.parent[at[climbing]]
+        found = line[at[climbing]]
+        line[climbing] = found
+        climbing = climbing[(found == NO_LINE) & (at[climbing] > 0)]
+    return line
+
+
+def totals_by_line(known: KnownStacks, line: Int64, lines: int, values: Int64) -> Int64:
+    """Sum a value of slices for every line on their stacks, once for a line that is on it twice."""
+    table = known.table
+    parent = table.parent.astype(np.int64)
+    of_stack = summed_at(len(table), known.rows, values)
+    within = of_stack.copy()  # of each stack and all that continue it
+    at = np.flatnonzero(of_stack)
+    amount = of_stack[at]
+    while len(at):
+        at = parent[at]
+        at, amount = at[at > 0], amount[at > 0]
+        np.add.at(within, at, amount)
+    rows = np.flatnonzero(line != NO_LINE)
+    again = np.zeros(len(table), bool)  # the line is also further out: counted there
+    at, climbing = parent[rows], rows
+    while len(climbing := climbing[at > 0]):
+        at = at[at > 0]
+        again[climbing] |= line[at] == line[climbing]
+        at = parent[at]
+    rows = rows[~again[rows]]
+    return summed_at(lines, line[rows], within[rows])
+
+
+def summed_at(size: int, at: NDArray[np.integer[Any]], values: Int64) -> Int64:
+    """Return the sums of the values that go to each place; NO_LINE is none."""
+    total = np.zeros(size, np.int64)
+    there = at.astype(np.int64) >= 0
+    np.add.at(total, at[there], values[there])
+    return total

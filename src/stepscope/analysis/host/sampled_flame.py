@@ -1,0 +1,260 @@
+"""A flame graph of sampled stacks: Python frames, modules, operators and kernels in one.
+
+A sample has the frames of its thread and the slice that ran then. The calls of modules that are
+around that slice take the place of the frames by which torch calls a module, and the operators that
+ran stand below the frames. Device work stands below the operator that launched it, which has the
+frames of the sample that was taken then on its thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.launches import launched_work
+from stepscope.analysis.distinct import distinct_pairs
+from stepscope.analysis.host.doing import Doing, doing_of_samples, is_native
+from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
+from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, Nodes, merged
+from stepscope.analysis.host.module_calls import TORCH_PREFIX, forward_rows
+from stepscope.analysis.host.stacks import sampled_stacks
+from stepscope.analysis.tree import HIDDEN_NAMES, levels
+from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.host.flame_merge import FlameGraph
+    from stepscope.analysis.host.stacks import KnownStacks
+    from stepscope.analysis.intervals import Intervals
+    from stepscope.trace.model import Int64, Trace, UInt32
+
+    Bool = NDArray[np.bool_]
+
+NO_PATH = 0
+NO_PYTHON = "(no Python)"
+
+# How frameworks call a module: the frame that stands for it, and those that only lead there.
+_MODULE_FILES = ("torch/nn/modules/module.py", "paddle/nn/layer/layers.py")
+_CALLS = ("_call_impl", "__call__")
+_LEADS = ("_wrapped_call_impl", "inner", "_dygraph_call_func")
+
+
+def sampled_flame_graph(
+    trace: Trace, *, steps: Intervals | None = None, most_nodes: int = MOST_NODES
+) -> FlameGraph:
+    """Merge the samples of a trace by their stacks, and its device work by who launched it.
+
+    The metrics are cpu_ns, the time that samples stand for, and device_ns where there is any.
+    """
+    paths = _Paths(trace)
+    helper = paths.node(ROOT, NO_PYTHON, SliceKind.OTHER)
+    held = [_sampled(paths, steps, helper), *_launched(paths, steps)]
+    return merged(paths.found(), held, most_nodes)
+
+
+def _sampled(paths: _Paths, steps: Intervals | None, helper: int) -> Amounts:
+    samples = paths.trace.samples
+    node = paths.nodes(paths.stacks.rows, samples.slice.astype(np.int64))
+    in_steps = None if steps is None else steps.covered(samples.time_ns, samples.end_ns)
+    return Amounts(
+        "cpu_ns",
+        np.where(node == ROOT, helper, node),
+        samples.track.astype(np.int64),
+        doing_of_samples(paths.trace) == Doing.WAITING,
+        samples.duration_ns,
+        in_steps,
+    )
+
+
+def _launched(paths: _Paths, steps: Intervals | None) -> Iterator[Amounts]:
+    """Yield the time of device work, which counts for the thread that launched it."""
+    trace = paths.trace
+    slices = trace.slices
+    is_work = np.isin(slices.kind, (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET))
+    work = np.flatnonzero(is_work)
+    if not len(work):
+        return
+    call = np.full(len(slices), NO_SLICE, np.int64)
+    known, calls = launched_work(trace)
+    call[known] = calls
+    host = call[work]
+    stack = _stacks_at(paths, host)
+    above = paths.nodes(stack, host)
+    above[host == NO_SLICE] = paths.node(ROOT, NO_LAUNCH, SliceKind.OTHER)
+    track = np.where(host == NO_SLICE, slices.track[work], slices.track[host])
+    end_ns = slices.start_ns[work] + slices.duration_ns[work]
+    yield Amounts(
+        "device_ns",
+        paths.below(above, slices.name[work], slices.kind[work]),
+        track.astype(np.int64),
+        np.zeros(len(work), np.bool_),
+        slices.duration_ns[work],
+        None if steps is None else steps.covered(slices.start_ns[work], end_ns),
+    )
+
+
+def _stacks_at(paths: _Paths, rows: Int64) -> UInt32:
+    """Return the stack that was sampled when each slice started, on its thread.
+
+    A function of the backward pass runs on a thread without Python: it has the stack of its
+    forward operator.
+    """
+    trace = paths.trace
+    forward = forward_rows(trace)
+    source = np.where(rows == NO_SLICE, NO_SLICE, np.append(forward, NO_SLICE)[rows])
+    stack = _sampled_at(paths, rows)
+    return np.where(stack == NO_STACK, _sampled_at(paths, source), stack)
+
+
+def _sampled_at(paths: _Paths, rows: Int64) -> UInt32:
+    trace = paths.trace
+    samples, slices = trace.samples, trace.slices
+    stack = np.full(len(rows), NO_STACK, np.uint32)
+    for track in np.unique(samples.track).tolist():
+        mine = np.flatnonzero(samples.track == track)
+        asked = np.flatnonzero((rows != NO_SLICE) & (slices.track[rows] == track))
+        start_ns = slices.start_ns[rows[asked]]
+        at = np.searchsorted(samples.time_ns[mine], start_ns, side="right") - 1
+        found = mine[np.maximum(at, 0)]
+        covers = (at >= 0) & (start_ns < samples.end_ns[found])
+        stack[asked[covers]] = paths.stacks.rows[found[covers]]
+    return stack
+
+
+class _Paths:
+    """Nodes by their callers and texts, made as they are asked for."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.stacks: KnownStacks = sampled_stacks(trace)
+        self._modules = _Chains(trace, (SliceKind.MODULE,), ())
+        # Python between two operators is on the stack: the outer one is a caller of its frames.
+        self._operators = _Chains(
+            trace, (SliceKind.OPERATOR,), (SliceKind.PYTHON, SliceKind.MODULE)
+        )
+        self._texts: list[str] = []
+        self._code_of: dict[str, int] = {}
+        self._node_of: dict[tuple[int, int], int] = {}
+        self._parent: list[int] = []
+        self._code: list[int] = []
+        self._kind: list[int] = []
+        self.node(ROOT, ALL, SliceKind.OTHER)
+
+    def nodes(self, stack: UInt32, slices: Int64) -> Int64:
+        """Return the node of each pair of a stack and the slice that ran in it."""
+        module = self._modules.of(slices)
+        operator = self._operators.of(slices)
+        (stacks, modules), which = distinct_pairs(stack, module)
+        bases = [self._frames(int(s), int(m)) for s, m in zip(stacks, modules, strict=True)]
+        base = np.array(bases or [ROOT], np.int64)[which]
+        (bases_, operators), which = distinct_pairs(base, operator)
+        found = [
+            self._chain(int(above), self._operators.names(int(path)), SliceKind.OPERATOR)
+            for above, path in zip(bases_, operators, strict=True)
+        ]
+        return np.array(found or [ROOT], np.int64)[which]
+
+    def below(self, above: Int64, names: UInt32, kinds: NDArray[np.uint8]) -> Int64:
+        """Return the nodes of slices below some nodes."""
+        (parents, texts), which = distinct_pairs(above, names)
+        kind = np.zeros(len(parents), np.uint8)
+        kind[which] = kinds
+        strings = self.trace.strings
+        found = [
+            self.node(int(parent), strings[int(text)], SliceKind(int(of)))
+            for parent, text, of in zip(parents, texts, kind, strict=True)
+        ]
+        return np.array(found, np.int64)[which]
+
+    def node(self, above: int, text: str, kind: int) -> int:
+        """Return the node of a text below another."""
+        text = without_address(text)
+        code = self._code_of.setdefault(text, len(self._texts))
+        if code == len(self._texts):
+            self._texts.append(text)
+        node = self._node_of.setdefault((above, code), len(self._parent))
+        if node == len(self._parent):
+            self._parent.append(above)
+            self._code.append(code)
+            self._kind.append(kind)
+        return node
+
+    def found(self) -> Nodes:
+        """Return all nodes."""
+        return Nodes(
+            np.array(self._parent, np.int64),
+            np.array(self._code, np.int64),
+            np.array(self._kind, np.uint8),
+            self._texts,
+        )
+
+    def _frames(self, stack: int, path: int) -> int:
+        """Return the node of a stack whose modules are those of a path."""
+        strings = self.trace.strings
+        modules = list(self._modules.names(path))
+        node = ROOT
+        for frame in reversed(self.stacks.table.frames(stack)):
+            text = strings[frame]
+            if modules and _is_in_module_file(text):
+                function = text.rpartition(" ")[2].rpartition(".")[2]
+                if function in _LEADS:
+                    continue
+                if function in _CALLS:
+                    node = self.node(node, modules.pop(0), SliceKind.MODULE)
+                    continue
+            node = self.node(node, text, NATIVE if is_native(text) else SliceKind.PYTHON)
+        return node
+
+    def _chain(self, above: int, names: list[str], kind: SliceKind) -> int:
+        for name in names:
+            if name not in HIDDEN_NAMES:
+                above = self.node(above, name, kind)
+        return above
+
+
+class _Chains:
+    """The slices of some kinds around every slice, as rows of a tree of names."""
+
+    def __init__(
+        self, trace: Trace, kinds: tuple[SliceKind, ...], ends: tuple[SliceKind, ...]
+    ) -> None:
+        """Follow ``kinds``; a slice of one of the kinds ``ends`` begins anew."""
+        slices = trace.slices
+        self._strings = trace.strings
+        wanted, begins = np.isin(slices.kind, kinds), np.isin(slices.kind, ends)
+        path = np.zeros(len(slices) + 1, np.int64)  # the last for no slice
+        parents, names = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+        size = 1
+        for level in levels(slices.depth):
+            parent = slices.parent[level]
+            path[level] = np.where(begins[level] | (parent == NO_PARENT), NO_PATH, path[parent])
+            mine = level[wanted[level]]
+            (above, name), which = distinct_pairs(path[mine], slices.name[mine])
+            path[mine] = size + which
+            parents.append(above)
+            names.append(name.astype(np.int64))
+            size += len(above)
+        self._path = path
+        self._parent, self._name = np.concatenate(parents), np.concatenate(names)
+
+    def of(self, slices: Int64) -> Int64:
+        """Return the chain of each slice, NO_PATH for none."""
+        found: Int64 = self._path[slices]
+        return found
+
+    def names(self, path: int) -> list[str]:
+        """Return the names of a chain, the outermost first."""
+        names = []
+        while path:
+            names.append(self._strings[int(self._name[path])].removeprefix(TORCH_PREFIX))
+            path = int(self._parent[path])
+        return names[::-1]
+
+
+def _is_in_module_file(frame: str) -> bool:
+    file = frame.partition("(")[0]
+    return any(file.endswith(each) for each in _MODULE_FILES)

@@ -1,0 +1,72 @@
+"""The threads of a trace: what to call them, in which order, and which of them pages can pick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.host.waiting import helper_tracks, waiting_tracks
+from stepscope.trace.model import DEVICE_KINDS
+
+if TYPE_CHECKING:
+    from stepscope.report.payload import Payload
+    from stepscope.trace.model import Trace, Track
+
+_LAST = 1 << 62
+
+
+def host_threads(trace: Trace) -> list[int]:
+    """Return the tracks that are threads of the host and did something, as they are shown."""
+    on_device = np.isin(trace.slices.kind, DEVICE_KINDS)
+    used = np.union1d(trace.slices.track[~on_device], trace.samples.track)
+    streams = np.setdiff1d(trace.slices.track[on_device], trace.slices.track[~on_device])
+    rows = np.setdiff1d(used, streams).tolist()
+    return sorted(rows, key=lambda row: place_of(trace, row))
+
+
+def add_threads(trace: Trace, payload: Payload) -> None:
+    """Add ``threads``: the track, process and name of each, and what is special about it.
+
+    Those that only wait, and helpers: threads of libraries, such as OpenMP's, that run no Python.
+    They work for a thread that waits for them, so that their time is that one's already.
+    """
+    waits, helps = waiting_tracks(trace), helper_tracks(trace)
+    payload.add_value(
+        "threads",
+        [
+            {
+                "track": row,
+                "process": process_name(trace.tracks[row]),
+                "name": thread_name(trace.tracks[row]),
+                "waits": bool(waits[row]),
+                "helps": bool(helps[row]),
+            }
+            for row in host_threads(trace)
+        ],
+    )
+
+
+def process_name(track: Track, on_host: bool = True) -> str:
+    """Return what to call a track's process, or its device."""
+    if on_host:
+        is_number = track.pid.lstrip("-").isdecimal()
+        return f"{track.process_name or ('process' if is_number else '')} {track.pid}".strip()
+    return track.process_label or track.process_name or f"device {track.pid}"
+
+
+def thread_name(track: Track, on_host: bool = True) -> str:
+    """Return what to call a track's thread, or its stream."""
+    return track.thread_name.strip() or f"{'thread' if on_host else 'stream'} {track.tid}"
+
+
+def place_of(trace: Trace, row: int, on_host: bool = True) -> tuple[bool, int, str, int, int, int]:
+    """Return where a track stands: as its file asks, else by number, words at the end.
+
+    Devices stand above: there are few, and threads with Python's frames fill more than a screen.
+    """
+    track = trace.tracks[row]
+    process = _LAST if track.process_sort is None else track.process_sort
+    thread = _LAST if track.thread_sort is None else track.thread_sort
+    number = int(track.tid) if track.tid.isascii() and track.tid.isdecimal() else _LAST
+    return on_host, process, track.pid, thread, number, row

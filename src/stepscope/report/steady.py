@@ -1,0 +1,37 @@
+"""What the pages are about at first: the steady steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.intervals import union
+from stepscope.analysis.shared import shared
+from stepscope.analysis.steps.steps import steady_steps, step_table
+
+if TYPE_CHECKING:
+    from stepscope.analysis.intervals import Intervals
+    from stepscope.trace.model import Trace
+
+
+@shared
+def steady_time(trace: Trace) -> Intervals | None:
+    """Return the time of the steady steps; None where the program has no steps."""
+    steps, steady = step_table(trace), steady_steps(trace)
+    if not steady.any():
+        return None
+    return union(steps.start_ns[steady], steps.end_ns[steady])
+
+
+def opening(trace: Trace) -> tuple[int, int] | None:
+    """Return the stretch of time to look at first: the median one of the steady steps.
+
+    None where there are no steps: everything is as good a start as any.
+    """
+    steps, steady = step_table(trace), np.flatnonzero(steady_steps(trace))
+    if not len(steady):
+        return None
+    order = np.argsort(steps.duration_ns[steady], kind="stable")
+    middle = steady[order[(len(steady) - 1) // 2]]
+    return int(steps.start_ns[middle]), int(steps.end_ns[middle])

@@ -52,9 +52,10 @@ WORKERS = Option("workers", False, "--workers", "also record DataLoader workers 
 MODULES = Option("modules", False, "--modules", "record calls of modules, too")
 SAMPLED_INPUTS = Option("sampled_inputs", False, run_default=True)  # of one operator in 256
 HELD_MEMORY = Option("held_memory", False, run_default=True)  # a sample of it, with stacks
+LOADER_WORKERS = Option("loader_workers", False, run_default=True)  # how many a loader has
 SHARED_OPTIONS: tuple[Option[bool], ...] = (
     *(SHAPES, MEMORY, HOST, DEVICE, WORKERS, MODULES),
-    *(SAMPLED_INPUTS, HELD_MEMORY),
+    *(SAMPLED_INPUTS, HELD_MEMORY, LOADER_WORKERS),
 )
 
 

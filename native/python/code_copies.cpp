@@ -77,15 +77,18 @@ void CodeCopies::forget_after_fork() {
 
 std::optional<uint32_t> CodeCopies::number_of(Address code) {
   const uint32_t before = destroyed(code);
-  if (const auto found = known_.find(code);
-      found != known_.end() && found->second.destroyed == before) {
+  Recent& recent = recent_[(code >> 4) % recent_.size()];
+  if (recent.code == code && recent.known.destroyed == before) return recent.known.number;
+  const auto found = known_.find(code);
+  if (found != known_.end() && found->second.destroyed == before) {
+    recent = {code, found->second};
     return found->second.number;
   }
   std::optional<CodeCopy> made = copy(code);
   if (!made || destroyed(code) != before) return std::nullopt;
-  const uint32_t number = enter(std::move(*made));
-  known_[code] = {number, before};
-  return number;
+  recent = {code, {enter(std::move(*made)), before}};
+  known_[code] = recent.known;
+  return recent.known.number;
 }
 
 // Functions that are made anew again and again are one.

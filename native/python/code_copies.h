@@ -7,6 +7,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,12 +56,17 @@ class CodeCopies {
     uint32_t number = 0;
     uint32_t destroyed = 0;  // what was counted when the copy was made
   };
+  struct Recent {
+    Address code = 0;
+    Known known;
+  };
 
   std::optional<CodeCopy> copy(Address code) const;
   std::optional<std::string> text(Address object) const;
   uint32_t enter(CodeCopy&& copy);
 
   const MemoryReader& memory_;
+  std::array<Recent, 256> recent_;
   std::unordered_map<Address, Known> known_;
   std::unordered_map<std::string, uint32_t> by_content_;
   std::vector<CodeCopy> copies_;

@@ -132,6 +132,12 @@ class PythonSampler {
     if (is_mine()) sampler_->stop();
   }
 
+  // How often it has looked at all threads, and at one, so far.
+  nb::tuple progress() const {
+    const Sampler::Counts& found = sampler_->counts();
+    return nb::make_tuple(found.passes.load(), found.looks.load());
+  }
+
   // Once; nothing in a forked child.
   nb::dict collect(const nb::callable& native_text) {
     nb::dict all;
@@ -175,9 +181,9 @@ class PythonSampler {
   nb::dict counts() const {
     const Sampler::Counts& found = sampler_->counts();
     nb::dict all;
-    all["looks"] = found.looks;
+    all["looks"] = found.looks.load();
     all["torn"] = found.torn;
-    all["passes"] = found.passes;
+    all["passes"] = found.passes.load();
     all["cpu_ns"] = found.cpu_ns;
     all["wall_ns"] = found.wall_ns;
     all["lost"] = sampler_->lost();
@@ -204,6 +210,7 @@ void bind_sampler(nb::module_& m) {
            nb::arg("interval_ns"), nb::arg("budget"), nb::arg("limit_bytes"),
            nb::arg("keep_newest"), nb::arg("way"), nb::arg("operations"))
       .def("start", &PythonSampler::start)
+      .def("progress", &PythonSampler::progress)
       .def("stop", &PythonSampler::stop)
       .def("collect", &PythonSampler::collect, nb::arg("native_text"));
 }

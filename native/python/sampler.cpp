@@ -6,12 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
-#include <ctime>
 #include <utility>
 
-#include "core/clock.h"
 #include "python/frames.h"
 
 namespace stepscope {
@@ -21,14 +18,9 @@ constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kOthersEveryNs = 100 * kMs;
 constexpr int64_t kResidentEveryNs = 50 * kMs;
 constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
+constexpr int kPassesToCost = 8;                   // reading our own clock costs, too
 constexpr size_t kMostFiles = 256;
 constexpr size_t kMostResident = size_t{1} << 20;  // 14 hours
-
-int64_t own_cpu_ns() {
-  timespec used;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
-}
 
 // Ask for a short turn as soon as it is due, rather than a long one later: where all cores are
 // busy, we would else be late by some ms. Kernels before 6.12 do not know of it, and it needs no
@@ -57,7 +49,9 @@ Sampler::Sampler(SamplerOptions options)
       reader_(memory_, codes_),
       list_(memory_),
       pace_(options_.interval_ns, options_.budget),
-      samples_(options_.limit_bytes, options_.keep_newest) {}
+      samples_(options_.limit_bytes, options_.keep_newest) {
+  set_lasting_memory(memory_);
+}
 
 Sampler::~Sampler() { stop(); }
 
@@ -101,11 +95,7 @@ bool Sampler::start() {
 
 void Sampler::stop() {
   if (!std::exchange(is_started_, false)) return;
-  {
-    const std::lock_guard lock(mutex_);
-    is_stopping_ = true;
-  }
-  wake_.notify_one();
+  stop_.set();
   pthread_join(thread_, nullptr);
 }
 
@@ -122,22 +112,20 @@ void Sampler::loop() {
   memory_.open();
   clock_is_fine_ = cpu_clock_is_fine();
   sees_waits_ = syscalls_are_shown();
-  const int64_t start_ns = Clock::now_ns();
+  const int64_t start_ns = monotonic_ns();
   int64_t cpu_ns = own_cpu_ns();
-  std::unique_lock lock(mutex_);
-  while (!is_stopping_) {
-    lock.unlock();
-    const auto begin = std::chrono::steady_clock::now();
-    look_at_all();
-    const int64_t used_ns = own_cpu_ns() - cpu_ns;
-    cpu_ns += used_ns;
-    const int64_t pause_ns = pace_.next_ns(used_ns);
-    lock.lock();
-    wake_.wait_until(lock, begin + std::chrono::nanoseconds(pause_ns),
-                     [&] { return is_stopping_; });
+  int64_t cost_ns = 0;
+  while (!stop_.is_set()) {
+    const int64_t now_ns = monotonic_ns();
+    look_at_all(now_ns);
+    if (counts_.passes % kPassesToCost == 0) {
+      const int64_t used_ns = own_cpu_ns() - cpu_ns;
+      cpu_ns += used_ns;
+      cost_ns = used_ns / kPassesToCost;
+    }
+    stop_.wait_until(now_ns + pace_.next_ns(cost_ns));
   }
-  lock.unlock();
-  const int64_t end_ns = Clock::now_ns();
+  const int64_t end_ns = monotonic_ns();
   for (auto& [thread, watched] : watched_) extend(watched, end_ns);
   look_at_others(end_ns);
   watched_.clear();  // its files are this thread's
@@ -146,9 +134,8 @@ void Sampler::loop() {
   counts_.wall_ns = end_ns - start_ns;
 }
 
-void Sampler::look_at_all() {
+void Sampler::look_at_all(int64_t now_ns) {
   ++counts_.passes;
-  const int64_t now_ns = Clock::now_ns();
   found_.clear();
   list_.find_new(found_);
   for (const ThreadPlaces& places : found_) {
@@ -157,7 +144,7 @@ void Sampler::look_at_all() {
     watched->second.places.push_back(places);
   }
   for (auto each = watched_.begin(); each != watched_.end();) {
-    each = look_at(each->first, each->second) ? std::next(each) : watched_.erase(each);
+    each = look_at(each->first, each->second, now_ns) ? std::next(each) : watched_.erase(each);
   }
   if (now_ns >= others_due_ns_) {
     look_at_others(now_ns);
@@ -173,8 +160,7 @@ void Sampler::look_at_all() {
 // ---- one thread
 
 // False when it is no longer one of Python's.
-bool Sampler::look_at(pid_t thread, Watched& watched) {
-  const int64_t now_ns = Clock::now_ns();
+bool Sampler::look_at(pid_t thread, Watched& watched, int64_t now_ns) {
   const auto before_ns = cpu_ns_of(thread);
   if (!before_ns) {
     extend(watched, now_ns);
@@ -186,7 +172,13 @@ bool Sampler::look_at(pid_t thread, Watched& watched) {
     extend(watched, now_ns);
     return true;
   }
+  if (still_waits_for_gil(watched)) {
+    watched.cpu_ns = *before_ns;
+    extend(watched, now_ns);
+    return true;
+  }
   ++counts_.looks;
+  now_ns = monotonic_ns();
   if (!read_stack(watched)) {
     extend(watched, now_ns);
     if (watched.places.empty()) return false;
@@ -207,6 +199,17 @@ bool Sampler::look_at(pid_t thread, Watched& watched) {
   return true;
 }
 
+// A thread that waits for the GIL wakes up now and then to say so, and goes on waiting. It cannot
+// have run anything of the program's as long as it did not get the GIL.
+bool Sampler::still_waits_for_gil(const Watched& watched) const {
+  if (watched.state != SampleState::kGil || watched.places.size() != 1) return false;
+  const ThreadPlaces& places = watched.places.front();
+  const GilView now = view_of_gil(places.gil, memory_);
+  const bool had_none = now.switches == watched.gil.switches;
+  const bool another_has = now.switches == watched.gil.switches + 1 && now.holder != places.thread;
+  return places.gil && now.is_taken && (had_none || another_has);
+}
+
 // Into frames_, the outermost first, with what the innermost does.
 bool Sampler::read_stack(Watched& watched) {
   frames_.clear();
@@ -224,6 +227,7 @@ bool Sampler::read_stack(Watched& watched) {
         break;
     }
     holds_gil_ |= part_.holds_gil;
+    gil_ = part_.gil;
     moves_ |= part_.moves;
     if (frames_.empty() && !part_.frames.empty()) operation_ = options_.operations[part_.operation];
     frames_.insert(frames_.end(), part_.frames.begin(), part_.frames.end());
@@ -293,6 +297,7 @@ void Sampler::extend(Watched& watched, int64_t now_ns) {
 
 void Sampler::keep(Watched& watched, const State& state, int64_t now_ns) {
   watched.state = state.state;
+  watched.gil = gil_;
   watched.time_ns = now_ns;
   const size_t limit = options_.limit_bytes;
   if (limit && stacks_.bytes() + codes_.bytes() > limit / 2) {

@@ -5,9 +5,8 @@
 #include <pthread.h>
 
 #include <array>
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "sampler/pace.h"
 #include "sampler/sample_store.h"
 #include "sampler/stack_nodes.h"
+#include "sampler/stop_signal.h"
 
 namespace stepscope {
 
@@ -53,11 +53,12 @@ struct ResidentMemory {
 class Sampler {
  public:
   struct Counts {
-    int64_t looks = 0;    // at one thread each
-    int64_t torn = 0;     // that found a stack which changed while it was read
-    int64_t passes = 0;   // over all threads
-    int64_t cpu_ns = 0;   // of the sampler itself
-    int64_t wall_ns = 0;  // that it ran
+    // Read while it runs, too.
+    std::atomic<int64_t> looks{0};   // at one thread each
+    std::atomic<int64_t> passes{0};  // over all threads
+    int64_t torn = 0;                // looks that found a stack which changed while it was read
+    int64_t cpu_ns = 0;              // of the sampler itself
+    int64_t wall_ns = 0;             // that it ran
   };
 
   // Needs the GIL, as its end does.
@@ -94,6 +95,7 @@ class Sampler {
     int64_t owed_ns = 0;  // CPU time that it used, and that no sample stands for yet
     int64_t sample = SampleStore::kNowhere;
     SampleState state = SampleState::kNative;
+    GilView gil;                  // when it was last looked at
     std::vector<FrameAt> frames;  // of the last sample, the outermost first
     std::vector<uint32_t> nodes;  // its stack, frame by frame
     SyscallFile syscall;
@@ -105,8 +107,9 @@ class Sampler {
 
   static void* run(void* self);
   void loop();
-  void look_at_all();
-  bool look_at(pid_t thread, Watched& watched);
+  void look_at_all(int64_t now_ns);
+  bool look_at(pid_t thread, Watched& watched, int64_t now_ns);
+  bool still_waits_for_gil(const Watched& watched) const;
   bool read_stack(Watched& watched);
   SampleState running_state() const;
   bool is_in_native(SampleState state) const;
@@ -145,14 +148,13 @@ class Sampler {
   ReadStack part_;
   std::vector<FrameAt> frames_;
   Operation operation_ = Operation::kOther;  // of the innermost frame
+  GilView gil_;
   bool holds_gil_ = false;
   bool moves_ = false;
 
   pthread_t thread_{};
   bool is_started_ = false;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool is_stopping_ = false;
+  StopSignal stop_;
 };
 
 }  // namespace stepscope

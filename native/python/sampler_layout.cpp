@@ -41,6 +41,7 @@ const Layout kLayout = {
 #endif
     .gil_holder = offsetof(Gil, last_holder),
     .gil_taken = offsetof(Gil, locked),
+    .gil_switches = offsetof(Gil, switch_number),
     .gil_size = sizeof(Gil),
     .thread_size = offsetof(Thread, datastack_limit) + sizeof(Address),
     .thread_next = offsetof(Thread, next),
@@ -104,6 +105,22 @@ Address gil_of([[maybe_unused]] Address interpreter, [[maybe_unused]] const Memo
 #endif
 }
 
+GilView view_of_gil(Address gil, const MemoryReader& memory) {
+  GilView view;
+  int32_t taken = 0;
+  if (!gil || !memory.read(gil + kLayout.gil_holder, &view.holder) ||
+      !memory.read(gil + kLayout.gil_switches, &view.switches) ||
+      !memory.read(gil + kLayout.gil_taken, &taken)) {
+    return {};
+  }
+  view.is_taken = taken == 1;
+  return view;
+}
+
+void set_lasting_memory(MemoryReader& memory) {
+  memory.set_lasting(reinterpret_cast<Address>(&_PyRuntime), sizeof _PyRuntime);
+}
+
 int frame_bytes_of(const void* code) {
 #if PY_VERSION_HEX < 0x030C0000
   const int words = field<int>(code, offsetof(PyCodeObject, co_nlocalsplus)) +
@@ -115,14 +132,20 @@ int frame_bytes_of(const void* code) {
   return words * static_cast<int>(sizeof(PyObject*));
 }
 
-Address newest_interpreter() { return reinterpret_cast<Address>(PyInterpreterState_Head()); }
+Address newest_interpreter(const MemoryReader& memory) {
+  Address newest = 0;
+  memory.read(reinterpret_cast<Address>(&_PyRuntime.interpreters.head), &newest);
+  return newest;
+}
 
 #else
 
 const Layout kLayout = {};
 Address gil_of(Address, const MemoryReader&) { return 0; }
+GilView view_of_gil(Address, const MemoryReader&) { return {}; }
+void set_lasting_memory(MemoryReader&) {}
 int frame_bytes_of(const void*) { return 0; }
-Address newest_interpreter() { return 0; }
+Address newest_interpreter(const MemoryReader&) { return 0; }
 
 #endif
 

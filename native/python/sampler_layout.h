@@ -23,9 +23,10 @@ struct Layout {
   // Its GIL: a pointer to it, or (0) there is one for all.
   size_t gil_pointer;
 
-  // Of a GIL: who had it last, and just behind it whether it is taken.
+  // Of a GIL: who had it last, whether it is taken, and how often another thread took it.
   size_t gil_holder;
   size_t gil_taken;
+  size_t gil_switches;
   size_t gil_size;
 
   // Of a thread.
@@ -67,6 +68,16 @@ extern const Layout kLayout;
 // The bits of a frame's reference to its code that are no part of the address.
 inline constexpr Address kReferenceTags = 3;
 
+struct GilView {
+  Address holder = 0;
+  uint64_t switches = 0;
+  bool is_taken = false;
+};
+GilView view_of_gil(Address gil, const MemoryReader& memory);
+
+// The interpreter's own memory that is never given back.
+void set_lasting_memory(MemoryReader& memory);
+
 // The GIL that an interpreter's threads share, 0 when it cannot be told. The interpreter may be
 // gone by now.
 Address gil_of(Address interpreter, const MemoryReader& memory);
@@ -75,7 +86,7 @@ Address gil_of(Address interpreter, const MemoryReader& memory);
 int frame_bytes_of(const void* code);
 
 // The newest interpreter.
-Address newest_interpreter();
+Address newest_interpreter(const MemoryReader& memory);
 
 template <typename T>
 T field(const void* object, size_t offset) {

@@ -8,31 +8,28 @@ namespace stepscope {
 namespace {
 
 constexpr int kRounds = 4;
-constexpr int kUnitBytes = 2;                       // of instructions
-constexpr size_t kChunkHead = 2 * sizeof(Address);  // the chunk before, and its size
+constexpr int kUnitBytes = 2;  // of instructions
 constexpr size_t kMostChunkBytes = size_t{1} << 20;
 constexpr size_t kMostChunks = size_t{1} << 16;
 constexpr size_t kFirstChunkBytes = 4096;  // more than enough for its outer frames
 constexpr size_t kSpareBytes = 1024;       // the stack may have grown
+constexpr size_t kInnerBytes = 2048;
 constexpr size_t kMostElsewhere = 48;
-
-// No more than there is: what lies behind a chunk may be nothing.
-size_t chunk_bytes_to_read(Address chunk, Address top, Address limit) {
-  if (top < chunk || limit < top || limit - chunk > kMostChunkBytes) return kChunkHead;
-  return std::min(limit - chunk, top - chunk + kSpareBytes);
-}
 
 }  // namespace
 
 StackReader::Outcome StackReader::read(ThreadPlaces& places, ReadStack& stack) {
   for (int round = 0; round < kRounds; ++round) {
+    stack.gil = view_of_gil(places.gil, memory_);
     Head head;
     const Fetched fetched = fetch(places, head);
     if (fetched == Fetched::kGone) return Outcome::kGone;
-    if (fetched == Fetched::kAgain || !walk(head.frame, stack)) continue;
+    if (fetched == Fetched::kTorn) continue;
+    // A stack that has become shorter meanwhile is read as it was afterwards.
+    if (!walk(head.frame, stack) && !walk(head.frame_later, stack)) continue;
     places.elsewhere = single_;
     if (is_cut_) add_outer_frames(places, stack.frames);
-    stack.holds_gil = !places.gil || (head.taken == 1 && head.holder == places.thread);
+    stack.holds_gil = !places.gil || (stack.gil.is_taken && stack.gil.holder == places.thread);
     stack.moves = head.frame != head.frame_later;
     return Outcome::kRead;
   }
@@ -41,75 +38,129 @@ StackReader::Outcome StackReader::read(ThreadPlaces& places, ReadStack& stack) {
 
 // ---- fetching
 
-StackReader::Fetched StackReader::fetch(ThreadPlaces& places, Head& head) {
-  const bool has_behind = !kLayout.frame_is_behind || places.behind != 0;
-  const bool has_chunk = has_behind && places.chunk != 0;
-  const Address behind = kLayout.frame_is_behind ? places.behind + kLayout.frame_behind
-                                                 : places.thread + kLayout.thread_frame;
+size_t StackReader::want(Address begin, size_t bytes) {
+  pieces_.push_back(piece(begin, bytes));
+  wanted_ += bytes;
+  return wanted_ - bytes;
+}
+
+// The inner end first: it is what changes most while it is read.
+void StackReader::want_chunk(const ThreadPlaces& places) {
+  const size_t used = std::min(places.chunk_used, places.chunk_size);
+  const size_t end = std::min(places.chunk_size, used + kSpareBytes);
+  const size_t inner = used > kInnerBytes ? used - kInnerBytes : 0;
+  const size_t at = want(places.chunk + inner, end - inner);
+  regions_.push_back({places.chunk + inner, end - inner, at});
+  if (inner == 0) return;
+  // A frame may lie across both.
+  const size_t outer = std::min(end, inner + kLayout.frame_size);
+  const size_t at_outer = want(places.chunk, outer);
+  regions_.push_back({places.chunk, outer, at_outer});
+}
+
+size_t StackReader::copy() {
+  if (buffer_.size() < wanted_) buffer_.resize(2 * wanted_);
+  return memory_.read(pieces_, buffer_.data());
+}
+
+void StackReader::begin_pieces() {
   pieces_.clear();
   regions_.clear();
+  wanted_ = 0;
+}
+
+StackReader::Fetched StackReader::fetch(ThreadPlaces& places, Head& head) {
   single_.clear();
   outer_chunk_ = 0;
-  size_t size = 0;
-  const auto want = [&](Address begin, size_t bytes) {
-    pieces_.push_back(piece(begin, bytes));
-    size += bytes;
-    return size - bytes;
-  };
+  begin_pieces();
   want(places.thread, kLayout.thread_size);
-  const size_t holder_bytes = kLayout.gil_taken + sizeof(int) - kLayout.gil_holder;
-  const size_t at_gil = places.gil ? want(places.gil + kLayout.gil_holder, holder_bytes) : 0;
-  const size_t at_frame = has_behind ? want(behind, sizeof(Address)) : 0;
-  const size_t before_chunk = size;
-  if (has_chunk) regions_.push_back({places.chunk, places.chunk_used, size});
-  if (has_chunk) want(places.chunk, places.chunk_used);
-  const size_t at_later = has_chunk ? want(behind, sizeof(Address)) : at_frame;
-  const size_t with_chunk = size;
-  for (const Address frame : has_chunk ? places.elsewhere : std::vector<Address>()) {
-    regions_.push_back({frame, kLayout.frame_size, size});
-    want(frame, kLayout.frame_size);
-  }
-  if (buffer_.size() < size) buffer_.resize(2 * size);
-  buffer_used_ = size;
-  const size_t copied = memory_.read(pieces_, buffer_.data());
+  const bool has_behind = !kLayout.frame_is_behind || places.behind != 0;
+  const size_t at_frame = has_behind ? want(frame_pointer(places), sizeof(Address)) : 0;
+  const size_t with_frame = wanted_;
+  const bool has_chunk = has_behind && places.chunk != 0;
+  if (has_chunk) want_chunk(places);
+  const size_t at_later = has_chunk ? want(frame_pointer(places), sizeof(Address)) : 0;
+  const size_t with_chunk = wanted_;
+  if (has_chunk) want_elsewhere(places);
+  const size_t copied = copy();
   if (copied < kLayout.thread_size) return Fetched::kGone;
-
-  const Fetched checked = check(places, buffer_.data());
-  if (checked != Fetched::kAll) return checked;
-  if (copied < before_chunk) return Fetched::kAgain;
-  if (places.gil) {
-    head.holder = field<Address>(buffer_.data(), at_gil);
-    head.taken = field<int>(buffer_.data(), at_gil + kLayout.gil_taken - kLayout.gil_holder);
-  }
+  const Changed changed = check(places, buffer_.data());
+  if (changed == Changed::kThread) return Fetched::kGone;
+  if (changed == Changed::kPointer || copied < with_frame) return fetch_frames(places, head);
   head.frame = field<Address>(buffer_.data(), at_frame);
-  if (has_chunk) {
-    if (copied < with_chunk) return Fetched::kAgain;
-    outer_chunk_ = field<Address>(buffer_.data(), regions_[0].at);
+  if (!places.chunk) {
+    head.frame_later = head.frame;
+    return Fetched::kAll;
   }
+  if (changed == Changed::kChunk || copied < with_chunk) return fetch_frames(places, head);
   head.frame_later = field<Address>(buffer_.data(), at_later);
-  // Of those that lie elsewhere, some may be gone.
-  std::erase_if(regions_, [&](const Region& each) { return each.at + each.size > copied; });
+  keep_regions(copied);
   return Fetched::kAll;
 }
 
-// Whether it was all where it was the last time; if not, places says where it is now.
-StackReader::Fetched StackReader::check(ThreadPlaces& places, const char* thread) const {
+// The same once more, where it is now.
+StackReader::Fetched StackReader::fetch_frames(const ThreadPlaces& places, Head& head) {
+  if (!frame_pointer(places)) return Fetched::kTorn;
+  begin_pieces();
+  const size_t at_frame = want(frame_pointer(places), sizeof(Address));
+  if (places.chunk) want_chunk(places);
+  const size_t at_later = want(frame_pointer(places), sizeof(Address));
+  const size_t needed = wanted_;
+  want_elsewhere(places);
+  const size_t copied = copy();
+  if (copied < needed) return Fetched::kTorn;
+  head.frame = field<Address>(buffer_.data(), at_frame);
+  head.frame_later = field<Address>(buffer_.data(), at_later);
+  keep_regions(copied);
+  return Fetched::kAll;
+}
+
+// Where the address of the innermost frame is.
+Address StackReader::frame_pointer(const ThreadPlaces& places) {
+  if (!kLayout.frame_is_behind) return places.thread + kLayout.thread_frame;
+  return places.behind ? places.behind + kLayout.frame_behind : 0;
+}
+
+void StackReader::want_elsewhere(const ThreadPlaces& places) {
+  for (const Address frame : places.elsewhere) {
+    const size_t at = want(frame, kLayout.frame_size);
+    regions_.push_back({frame, kLayout.frame_size, at});
+  }
+}
+
+// Of the frames that lie elsewhere, some may be gone.
+void StackReader::keep_regions(size_t copied) {
+  std::erase_if(regions_, [&](const Region& each) { return each.at + each.size > copied; });
+  buffer_used_ = wanted_;
+  if (regions_.empty()) return;
+  // A chunk begins with the address of the one before.
+  const Region& chunk =
+      regions_.size() > 1 && regions_[1].size > kLayout.frame_size ? regions_[1] : regions_[0];
+  outer_chunk_ = field<Address>(buffer_.data(), chunk.at);
+}
+
+// What is no longer where it was the last time; places then says where it is.
+StackReader::Changed StackReader::check(ThreadPlaces& places, const char* thread) {
   if (field<uint64_t>(thread, kLayout.thread_id) != places.id ||
       field<Address>(thread, kLayout.thread_interpreter) != places.interpreter ||
       field<unsigned long>(thread, kLayout.thread_native_id) !=
           static_cast<unsigned long>(places.native_id)) {
-    return Fetched::kGone;
+    return Changed::kThread;
   }
   const auto chunk = field<Address>(thread, kLayout.thread_chunk);
   const auto top = field<Address>(thread, kLayout.thread_top);
   const auto limit = field<Address>(thread, kLayout.thread_limit);
   const auto pointer = field<Address>(thread, kLayout.thread_frame);
-  const bool same = (!kLayout.frame_is_behind || pointer == places.behind) &&
-                    chunk == places.chunk && (!chunk || top - chunk <= places.chunk_used);
+  const size_t read = std::min(places.chunk_size, places.chunk_used + kSpareBytes);
+  const bool same_chunk = chunk == places.chunk && (!chunk || top - chunk <= read);
+  const bool same_pointer = !kLayout.frame_is_behind || pointer == places.behind;
+  const bool fits = chunk && chunk <= top && top <= limit && limit - chunk <= kMostChunkBytes;
   if (kLayout.frame_is_behind) places.behind = pointer;
-  places.chunk = chunk;
-  places.chunk_used = chunk ? chunk_bytes_to_read(chunk, top, limit) : 0;
-  return same ? Fetched::kAll : Fetched::kAgain;
+  places.chunk = fits ? chunk : 0;
+  places.chunk_used = fits ? top - chunk : 0;
+  places.chunk_size = fits ? limit - chunk : 0;
+  if (!same_pointer) return Changed::kPointer;
+  return same_chunk ? Changed::kNothing : Changed::kChunk;
 }
 
 bool StackReader::add_region(Address begin, size_t size) {

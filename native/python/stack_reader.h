@@ -1,6 +1,6 @@
 // Reads the Python frames of another thread, without the GIL and while it runs.
 //
-// Nearly all that a stack needs is fetched in one call: the thread's structure, its GIL, the
+// Nearly all that a stack needs is fetched in one call: the thread's structure, the
 // innermost frame's address, and the piece of memory in which the frames lie one behind the other.
 // Where these are is taken from the last time, and checked with what was read; when it has changed,
 // they are read again. Frames of generators lie elsewhere, as do the interpreter's own between a
@@ -38,6 +38,7 @@ struct ThreadPlaces {
   Address behind = 0;  // what points to the innermost frame
   Address chunk = 0;
   size_t chunk_used = 0;
+  size_t chunk_size = 0;
   std::vector<Address> elsewhere;  // frames that are not in the chunk
 
   // Of a deep stack: the first chunk of all, found from the first that was not read.
@@ -48,6 +49,7 @@ struct ThreadPlaces {
 struct ReadStack {
   std::vector<FrameAt> frames;  // the innermost first
   uint8_t operation = 0;        // at which the innermost stands
+  GilView gil;
   bool holds_gil = false;
   bool moves = false;  // another frame was the innermost after the others were read
 };
@@ -72,12 +74,10 @@ class StackReader {
     size_t at = 0;  // in buffer_
   };
 
-  // What comes with the first call.
+  // The innermost frame, and what it was after the frames were read.
   struct Head {
-    Address holder = 0;  // of the GIL
-    int taken = 0;
-    Address frame = 0;        // the innermost
-    Address frame_later = 0;  // and after the frames were read
+    Address frame = 0;
+    Address frame_later = 0;
   };
 
   struct Frame {
@@ -87,11 +87,18 @@ class StackReader {
     int owner = 0;
   };
 
-  enum class Fetched : uint8_t { kAll, kAgain, kGone };
+  enum class Fetched : uint8_t { kAll, kTorn, kGone };
+  enum class Changed : uint8_t { kNothing, kChunk, kPointer, kThread };
   enum class Added : uint8_t { kShown, kHidden, kTorn };
 
   Fetched fetch(ThreadPlaces& places, Head& head);
-  Fetched check(ThreadPlaces& places, const char* thread) const;
+  Fetched fetch_frames(const ThreadPlaces& places, Head& head);
+  void begin_pieces();
+  size_t want(Address begin, size_t bytes);
+  void want_chunk(const ThreadPlaces& places);
+  void want_elsewhere(const ThreadPlaces& places);
+  size_t copy();
+  void keep_regions(size_t copied);
   bool walk(Address innermost, ReadStack& stack);
   Added add(const Frame& frame, std::vector<FrameAt>& frames);
   const char* frame_at(Address frame);
@@ -101,11 +108,14 @@ class StackReader {
   Address find_first_chunk(ThreadPlaces& places);
 
   static Frame frame_in(const char* data);
+  static Address frame_pointer(const ThreadPlaces& places);
+  static Changed check(ThreadPlaces& places, const char* thread);
 
   const MemoryReader& memory_;
   CodeCopies& codes_;
   std::vector<char> buffer_;
   size_t buffer_used_ = 0;
+  size_t wanted_ = 0;  // bytes of all pieces
   std::vector<iovec> pieces_;
   std::vector<Region> regions_;
   std::vector<Address> single_;  // frames that are not in a chunk

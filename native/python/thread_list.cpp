@@ -12,7 +12,8 @@ constexpr uint32_t kCallsBetweenSearches = 128;  // an interpreter that ends is 
 }  // namespace
 
 void ThreadList::find_new(std::vector<ThreadPlaces>& found) {
-  if (calls_++ % kCallsBetweenSearches == 0 || newest_interpreter() != newest_) find_interpreters();
+  if (calls_++ % kCallsBetweenSearches == 0 || newest_interpreter(memory_) != newest_)
+    find_interpreters();
   for (Interpreter& each : interpreters_) find_threads(each, found);
 }
 
@@ -27,7 +28,7 @@ void ThreadList::forget(const ThreadPlaces& gone, bool has_ended) {
 }
 
 void ThreadList::find_interpreters() {
-  newest_ = newest_interpreter();
+  newest_ = newest_interpreter(memory_);
   std::vector<Interpreter> now;
   for (Address address = newest_; address && now.size() < kMostInterpreters;) {
     const auto known = std::find_if(interpreters_.begin(), interpreters_.end(),

@@ -16,6 +16,12 @@ namespace {
 
 int64_t in_ns(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
+int64_t now_ns(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return in_ns(now);
+}
+
 // As pthread_getcpuclockid() makes it, for any thread of this process.
 clockid_t cpu_clock_of(pid_t thread) {
   constexpr int kPerThread = 4;
@@ -66,6 +72,10 @@ WaitReason reason_by_poll(const WaitingCall& call, const MemoryReader& memory) {
 
 }  // namespace
 
+int64_t monotonic_ns() { return now_ns(CLOCK_MONOTONIC); }
+
+int64_t own_cpu_ns() { return now_ns(CLOCK_THREAD_CPUTIME_ID); }
+
 std::optional<int64_t> cpu_ns_of(pid_t thread) {
   timespec used;
   if (clock_gettime(cpu_clock_of(thread), &used) != 0) return std::nullopt;
@@ -75,17 +85,12 @@ std::optional<int64_t> cpu_ns_of(pid_t thread) {
 bool cpu_clock_is_fine() {
   constexpr int64_t kFineNs = 20'000;
   constexpr int64_t kPatienceNs = 200'000;
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const int64_t end_ns = in_ns(now) + kPatienceNs;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  const int64_t before_ns = in_ns(now);
+  const int64_t end_ns = monotonic_ns() + kPatienceNs;
+  const int64_t before_ns = own_cpu_ns();
   do {
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    const int64_t advance_ns = in_ns(now) - before_ns;
+    const int64_t advance_ns = own_cpu_ns() - before_ns;
     if (advance_ns > 0) return advance_ns < kFineNs;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-  } while (in_ns(now) < end_ns);
+  } while (monotonic_ns() < end_ns);
   return false;
 }
 

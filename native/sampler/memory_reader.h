@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 namespace stepscope {
 
@@ -44,14 +45,32 @@ class MemoryReader {
     const iovec one = piece(begin, size);
     return read({&one, 1}, into) == size;
   }
+
+  // Memory that is there as long as the process is, and that is read without the kernel.
+  void set_lasting(Address begin, size_t size) {
+    lasting_ = begin;
+    lasting_size_ = size;
+  }
   template <typename T>
   bool read(Address begin, T* into) const {
-    return read(begin, into, sizeof(T));
+    if (begin - lasting_ >= lasting_size_ || begin - lasting_ + sizeof(T) > lasting_size_) {
+      return read(begin, into, sizeof(T));
+    }
+    // As whole words: others write them meanwhile.
+    static_assert(sizeof(T) % sizeof(uint64_t) == 0 || sizeof(T) == sizeof(uint32_t));
+    using Word = std::conditional_t<sizeof(T) % sizeof(uint64_t) == 0, uint64_t, uint32_t>;
+    for (size_t i = 0; i < sizeof(T); i += sizeof(Word)) {
+      const Word word = __atomic_load_n(reinterpret_cast<const Word*>(begin + i), __ATOMIC_RELAXED);
+      __builtin_memcpy(reinterpret_cast<char*>(into) + i, &word, sizeof word);
+    }
+    return true;
   }
 
  private:
   Way way_;
   int file_ = -1;
+  Address lasting_ = 0;
+  size_t lasting_size_ = 0;
   pid_t pid_ = 0;
 };
 

@@ -50,6 +50,9 @@ class _CallingLoader(Loader):
     def __init__(self, loader: Loader, then: Callable[[ModuleType], None]) -> None:
         self._loader = loader
         self._then = then
+        self._is_first = True  # of those who wait for the module
+        if isinstance(loader, _CallingLoader):
+            loader._is_first = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -60,6 +63,11 @@ class _CallingLoader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader  # the module need not know of us
+        if not self._is_first:
+            return self._execute(module)
         with record_function(f"import {module.__name__}"):  # seconds that are not the program's
-            self._loader.exec_module(module)
-            self._then(module)
+            return self._execute(module)
+
+    def _execute(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        self._then(module)

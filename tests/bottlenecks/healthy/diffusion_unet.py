@@ -10,7 +10,7 @@ import os
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "25"))
+STEPS = int(os.environ.get("STEPS", "16"))
 
 
 class ResBlock(nn.Module):

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 
-STEPS = int(os.environ.get("STEPS", "200"))
+STEPS = int(os.environ.get("STEPS", "220"))
 MEASURED = np.random.default_rng(0).normal(size=400_000).cumsum()
 
 

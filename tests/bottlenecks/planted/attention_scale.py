@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "40"))
+STEPS = int(os.environ.get("STEPS", "55"))
 FIXED = os.environ.get("FIXED") == "1"
 
 

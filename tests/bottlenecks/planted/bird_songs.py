@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-STEPS = int(os.environ.get("STEPS", "50"))
+STEPS = int(os.environ.get("STEPS", "90"))
 FIXED = os.environ.get("FIXED") == "1"
 BATCH = 16
 

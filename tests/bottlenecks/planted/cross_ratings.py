@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "60"))
+STEPS = int(os.environ.get("STEPS", "180"))
 FIXED = os.environ.get("FIXED") == "1"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "50"))
+STEPS = int(os.environ.get("STEPS", "80"))
 FIXED = os.environ.get("FIXED") == "1"
 SIZE = 64
 

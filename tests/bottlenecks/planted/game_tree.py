@@ -19,8 +19,8 @@ class Position:
     def __init__(self, parent, move):
         self.parent = parent
         self.move = move
-        self.children = []
-        self.visits = {}
+        self.children = []  # guilty
+        self.visits = {}  # guilty
 
 
 def grown(positions):
@@ -28,7 +28,7 @@ def grown(positions):
     known = [root]
     for move in range(positions):
         parent = known[move // 3]
-        child = Position(parent, move)
+        child = Position(parent, move)  # guilty
         parent.children.append(child)
         known.append(child)
     return root
@@ -43,10 +43,10 @@ if FIXED:
     gc.collect()
     gc.freeze()
 else:
-    gc.set_threshold(700, 5, 2)
+    gc.set_threshold(700, 5, 2)  # guilty
 played = []
 for _ in range(STEPS):
-    tree = grown(2500)
+    tree = grown(2500)  # guilty
     played.append([{"move": i} for i in range(1200)])  # guilty
     boards = torch.randn(128, 64)
     wins = torch.full((128, 1), float(len(tree.children)))

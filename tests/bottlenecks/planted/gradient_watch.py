@@ -14,7 +14,7 @@ FIXED = os.environ.get("FIXED") == "1"
 
 
 class Watch:
-    """Keeps the norm and the extremes of all gradients."""
+    """Keeps the norm, the extremes and the spread of all gradients."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -25,7 +25,8 @@ class Watch:
             norm = weight.grad.norm().item()  # guilty
             largest = weight.grad.abs().max().item()  # guilty
             smallest = weight.grad.abs().min().item()  # guilty
-            self.norms[name] += [norm, largest, smallest]
+            spread = weight.grad.std().item()  # guilty
+            self.norms[name] += [norm, largest, smallest, spread]
 
 
 class Residual(nn.Module):

@@ -12,7 +12,7 @@ import torch
 from toolbox.text import Tokenizer
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "120"))
+STEPS = int(os.environ.get("STEPS", "200"))
 FIXED = os.environ.get("FIXED") == "1"
 LENGTH = 128
 

@@ -16,7 +16,7 @@ def address(number):
 
 
 def links_of(page, count=100):
-    return [address((page * 7919 + i * 104729) % 40_000) for i in range(count)]
+    return [address((page * 7919 + i * 104729) % 400_000) for i in range(count)]
 
 
 class Crawler:

@@ -23,8 +23,7 @@ from torch import nn
 from module_recording import module_args, module_names, module_rows
 from recording import chain_of, run_python, thread_of, trace_of
 from stepscope import record_function
-from stepscope.frameworks.torch.model_calls import TorchModelCalls
-from stepscope.frameworks.torch.modules import TorchModules
+from stepscope.frameworks.torch.modules import TorchModelCalls, TorchModules
 from stepscope.record.options import RecordOptions
 from stepscope.record.session import Session
 from stepscope.record.source import make_sources
@@ -367,7 +366,7 @@ def test_a_torch_that_is_imported_later_is_recorded() -> None:
         """
         import sys
         from stepscope.record.session import Session
-        from stepscope.frameworks.torch.model_calls import TorchModelCalls
+        from stepscope.frameworks.torch.modules import TorchModelCalls
         session = Session([TorchModelCalls()])
         session.start()
         assert "torch" not in sys.modules
@@ -385,7 +384,7 @@ def test_a_module_of_the_programs_own_that_is_called_torch_is_left_alone(tmp_pat
     done = run_python(
         """
         from stepscope.record.session import Session
-        from stepscope.frameworks.torch.model_calls import TorchModelCalls
+        from stepscope.frameworks.torch.modules import TorchModelCalls
         session = Session([TorchModelCalls()])
         session.start()
         import torch

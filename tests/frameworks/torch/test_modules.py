@@ -82,7 +82,8 @@ def test_modules_go_by_their_qualified_names_and_a_model_by_its_class() -> None:
 
 def test_their_classes_and_parameters_are_kept() -> None:
     args = module_args(recorded(lambda: Net()(INPUT)))
-    assert args["Net"] == {"Class": "Net", "Parameters": 148, "Own parameters": 4}
+    counts = {"Parameters": 148, "Own parameters": 4}
+    assert args["Net"] == {"Class": "Net", **counts, "Training": 1, "Grad": 1}
     assert args["blocks.0"] == {"Class": "Block", "Parameters": 72, "Own parameters": 0}
     assert args["blocks.0.first"]["Own parameters"] == 40
     assert args["blocks.0.second"] == {"Class": "Linear", "Parameters": 32, "Own parameters": 32}
@@ -270,7 +271,7 @@ def test_a_model_that_cannot_be_looked_at_is_still_called() -> None:
 
     with modules_recorded() as session:
         assert Odd()(3) == 3
-    assert module_args(trace_of(session))["Odd"] == {"Class": "Odd"}
+    assert module_args(trace_of(session))["Odd"] == {"Class": "Odd", "Training": 1, "Grad": 1}
 
 
 def test_copies_and_pickles_made_while_recording_are_plain() -> None:
@@ -337,32 +338,32 @@ def test_two_recordings_at_once_share_one_change() -> None:
 def test_somebody_elses_wrapper_stays_and_nothing_is_recorded_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def theirs(self: nn.Module, *args: Any) -> Any:
+        return PLAIN_CALL(self, *args)
+
     source = TorchModules()
     source.start()
-    ours = vars(nn.Module)["__call__"]
-
-    def theirs(self: nn.Module, *args: Any) -> Any:
-        return ours(self, *args)
-
-    monkeypatch.setattr(nn.Module, "__call__", theirs)
-    source.stop()
-    assert vars(nn.Module)["__call__"] is not PLAIN_CALL  # theirs, which calls ours
-    with pytest.raises(AssertionError), modules_recorded() as session:
-        Block()(INPUT)
-    assert module_names(trace_of(session)) == ["Block", "first", "second"]
-    monkeypatch.undo()
-    source.start()
-    source.stop()
-    assert vars(nn.Module)["__call__"] is PLAIN_CALL
+    with monkeypatch.context() as patched:
+        patched.setattr(nn.Module, "__call__", theirs)
+        source.stop()
+        assert vars(nn.Module)["__call__"] is theirs
+        with pytest.raises(AssertionError), modules_recorded() as session:
+            Block()(INPUT)
+        assert module_names(trace_of(session)) == ["Block", "first", "second"]
+        assert vars(nn.Module)["__call__"] is theirs
+    assert module_names(recorded(lambda: Block()(INPUT))) == ["Block", "first", "second"]
 
 
-def test_a_forked_child_has_the_plain_call() -> None:
-    with modules_recorded():
+def test_a_forked_child_records_no_calls() -> None:
+    from stepscope import _native
+
+    with modules_recorded() as session:
         child = os.fork()
         if not child:
-            os._exit(0 if vars(nn.Module)["__call__"] is PLAIN_CALL else 1)
+            os._exit(_native.watch_calls(nn.Module))  # whether it was watched
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert vars(nn.Module)["__call__"] is not PLAIN_CALL
+        Block()(INPUT)
+    assert module_names(trace_of(session)) == ["Block", "first", "second"]
 
 
 def test_a_torch_that_is_imported_later_is_recorded() -> None:

@@ -90,14 +90,16 @@ def slow_step(facts: Facts) -> Finding | None:
     share = lost_ns / float(time_ns[counted].sum())
     start_ns = int(found.start_ns[worst])
     others = f" {len(slow) - 1:,} more stood out as well." if len(slow) > 1 else ""
-    spot = _extra_work(facts, slow, lost_ns)
-    cause = f"What they do besides: {spot.words}." if spot else _no_cause(facts, worst)
+    cause, spot = _extra_work(facts, slow, lost_ns)
+    if cause is Cause.COLLECTION:
+        return None  # a finding of its own
+    why = f"What they do besides: {spot.words}." if spot else _no_cause(facts, worst)
     return Finding(
         id="slow-step",
         title=f"Step {found.step[worst]} takes {time_ns[worst] / usual_ns:.1f} times as long as "
         "usual",
         text=f"It took {duration_text(int(time_ns[worst]))}; the median step takes "
-        f"{duration_text(usual_ns)}.{others} {cause}",
+        f"{duration_text(usual_ns)}.{others} {why}",
         share=share,
         evidence=moment(start_ns, start_ns + int(found.duration_ns[worst])),
         fix="Look at that step on the timeline. Usual causes: a checkpoint, an evaluation, a slow "
@@ -109,8 +111,8 @@ def slow_step(facts: Facts) -> Finding | None:
     )
 
 
-def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> Spot | None:
-    """Return what slow steps do that the others do not; None where they do nothing else."""
+def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> tuple[Cause | None, Spot | None]:
+    """Return what slow steps do that the others do not, and where; None where they do nothing."""
     ledger = facts.ledger
     is_slow = np.isin(ledger.step, slow)
     slow_ns = float(ledger.weight_ns[is_slow].sum())
@@ -123,8 +125,8 @@ def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> Spot | None:
         extra[cause] = float(ledger.weight_ns[mine & is_slow].sum()) - expected
     cause = max(extra, key=lambda each: extra[each])
     if extra[cause] < MIN_EXTRA * lost_ns:
-        return None
-    return hot_spot(ledger, is_slow & ledger.spent_on(cause))
+        return None, None
+    return cause, hot_spot(ledger, is_slow & ledger.spent_on(cause))
 
 
 def _no_cause(facts: Facts, worst: int) -> str:

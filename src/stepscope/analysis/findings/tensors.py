@@ -13,7 +13,7 @@ from stepscope.analysis.steps.causes import Cause, phase_of_stack
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, outermost, step_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SEQUENCE, NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SEQUENCE, NO_SLICE, SliceFlags, SliceKind
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -39,8 +39,11 @@ MIN_COPIES_SHARE = 0.12
 MIN_EVALUATION_SHARE, MIN_EVERY_STEP = 0.08, 0.5
 """Of a step, and of the steps in which it happens."""
 
-MIN_TINY_SHARE, TINY_NS, MIN_TINY_OPERATORS = 0.5, 12_000, 50
+MIN_TINY_SHARE, TINY_NS, MIN_TINY_OPERATORS = 0.4, 20_000, 100
 """Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead."""
+
+CALL_SHARE = 0.8
+"""Of the time of tiny operators: what is left is computed in any case."""
 
 MIN_GRAPH_NODES = 0.2
 """Of the operators of an inference: fewer that record a graph are an accident."""
@@ -48,6 +51,7 @@ MIN_GRAPH_NODES = 0.2
 NODE_NS = 1_500
 """What an operator pays for recording itself in a graph that is thrown away."""
 
+TRAINING, GRAD = "Training", "Grad"  # arguments of a model's call
 _READS = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "item"}
 )
@@ -109,8 +113,10 @@ def redundant_copies(facts: Facts) -> Finding | None:
     copies = _operators(facts, _COPIES.__contains__)
     copies &= ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
     spot = hot_spot(ledger, copies)
-    if spot is None or spot.each_ns < MIN_COPIES_SHARE * ledger.unit_ns:
+    if spot is None or ledger.each_ns(copies) < MIN_COPIES_SHARE * ledger.unit_ns:
         return None
+    there_ns = spot.each_ns
+    spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
     calls = _calls(facts, _COPIES.__contains__)
     return finding_at(
         facts,
@@ -119,7 +125,7 @@ def redundant_copies(facts: Facts) -> Finding | None:
         title=f"Copying and casting tensors takes {taken(ledger, spot)}",
         text=(
             f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}, "
-            f"{duration_text(spot.each_ns)} of them there{spot.called_from}: to(), "
+            f"{duration_text(there_ns)} of them there{spot.called_from}: to(), "
             "contiguous(), clone() or a change of type."
         ),
         fix=(
@@ -206,6 +212,41 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
 
 
 @DETECTORS.register
+def frozen_model_with_gradients(facts: Facts) -> Finding | None:
+    """Find a model in eval mode beside the one that is trained, whose gradients are computed."""
+    trace, ledger = facts.trace, facts.ledger
+    slices = trace.slices
+    modules = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.MODULE))
+    calls = outermost(trace, modules)
+    training = slices.args.dense(TRAINING, len(slices), 1)[calls]
+    grad = slices.args.dense(GRAD, len(slices), 0)[calls]
+    frozen = calls[(training == 0) & (grad == 1)]
+    if step_table(trace).by is not StepsBy.OPTIMIZER or not len(frozen) or not training.any():
+        return None
+    inside = facts.within(frozen) & (slices.kind == SliceKind.OPERATOR) & (slices.sequence >= 0)
+    of_frozen = np.unique(slices.sequence[inside])
+    is_backward = (slices.flags & SliceFlags.BACKWARD != 0) & np.isin(slices.sequence, of_frozen)
+    saves_ns = facts.covered_ns(np.flatnonzero(is_backward)) / max(facts.steps, 1)
+    if saves_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
+        return None
+    which = np.isin(facts.operator, np.flatnonzero(facts.within(frozen)))
+    spot = hot_spot(ledger, which)
+    if spot is None:
+        return None
+    return finding_at(
+        facts,
+        spot,
+        "autograd-in-inference",
+        title=f"Gradients are computed for a model that is not trained: {spot.words}",
+        text=f"It is in eval mode, and its part of the backward pass takes "
+        f"{duration_text(saves_ns)} of every {ledger.unit}{spot.called_from}.",
+        fix="Call it under `with torch.no_grad():`, or set requires_grad_(False) on its "
+        "parameters.",
+        saves_ns=saves_ns,
+    )
+
+
+@DETECTORS.register
 def tiny_operators(facts: Facts) -> Finding | None:
     """Find a step of a CPU program that consists of operators with next to nothing to do."""
     trace, ledger = facts.trace, facts.ledger
@@ -215,13 +256,14 @@ def tiny_operators(facts: Facts) -> Finding | None:
     on_thread = np.isin(slices.track, step_table(trace).track)
     rows = facts.in_steps(np.flatnonzero((slices.kind == SliceKind.OPERATOR) & on_thread))
     rows = outermost(trace, rows)
-    tiny = rows[slices.duration_ns[rows] < TINY_NS]
-    each = len(tiny) / facts.steps
-    # Python between two operators is the other half of what an operator costs.
-    spent_ns = 2 * float(slices.duration_ns[tiny].sum()) / facts.steps
+    is_tiny = slices.duration_ns[rows] < TINY_NS
+    each = int(is_tiny.sum()) / facts.steps
+    # Python between two operators is part of what calling them costs.
+    phases_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER))
+    spent_ns = phases_ns - float(slices.duration_ns[rows[~is_tiny]].sum()) / facts.steps
     if each < MIN_TINY_OPERATORS or spent_ns < MIN_TINY_SHARE * ledger.unit_ns:
         return None
-    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD))
+    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY))
     if spot is None:
         return None
     median_ns = float(np.median(slices.duration_ns[rows]))
@@ -238,7 +280,7 @@ def tiny_operators(facts: Facts) -> Finding | None:
             "calling an operator costs more than what it computes."
         ),
         fix=_tiny_fix(facts),
-        saves_ns=min(spent_ns, 0.9 * ledger.unit_ns) / 2,
+        saves_ns=CALL_SHARE * spent_ns,
     )
 
 

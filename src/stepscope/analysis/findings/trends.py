@@ -9,10 +9,10 @@ import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import finding_at, hot_spot
-from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.trace.model import SliceFlags
+from stepscope.trace.model import SliceFlags, SliceKind
 from stepscope.units import duration_text, size_text
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ MIN_SLOWER = 1.25
 MIN_RANK = 0.6
 """Rank correlation of a step's time with its number: a trend, not a few slow ones."""
 
+MIN_STEADY_RANK, MIN_MORE_CALLS = 0.85, 1.05
+"""The model's own work takes longer: on a busy machine, too, but not from step to step."""
+
 MIN_GROWTH_BYTES, MIN_GROWTH_SHARE, MIN_MEMORY_RANK = 32 << 20, 0.10, 0.9
 """Of resident memory between the first and the last third of the steps."""
 
@@ -50,7 +53,8 @@ def slowing_steps(facts: Facts) -> Finding | None:
     index = np.flatnonzero(facts.counted)
     time_ns = without_compilation(facts.trace, found.start_ns, found.duration_ns)[index]
     early, late = _thirds(time_ns)
-    if late < MIN_SLOWER * early or _rank_correlation(time_ns) < MIN_RANK:
+    rank = _rank_correlation(time_ns)
+    if late < MIN_SLOWER * early or rank < MIN_RANK:
         return None
     ledger = facts.ledger
     third = len(index) // 3
@@ -63,8 +67,8 @@ def slowing_steps(facts: Facts) -> Finding | None:
     }
     cause = max(grown, key=lambda each: grown[each])
     spot = hot_spot(ledger, last & (ledger.cause == cause))
-    if spot is None:
-        return None
+    if spot is None or (cause in PHASES and rank < MIN_STEADY_RANK and not _more_calls(facts)):
+        return None  # the same work that takes longer: more likely the machine
     saves_ns = float(time_ns.mean()) - early
     kept = cause in (Cause.BACKWARD, Cause.FORWARD)
     return finding_at(
@@ -160,6 +164,16 @@ def memory_growth(facts: Facts) -> Finding | None:
         share=share,
         severity=Severity.of_share(share),
     )
+
+
+def _more_calls(facts: Facts) -> bool:
+    """Tell whether late steps call more operators than early ones."""
+    slices, found = facts.trace.slices, facts.breakdown
+    starts = slices.start_ns[slices.kind == SliceKind.OPERATOR]
+    ends_ns = found.start_ns + found.duration_ns
+    calls = np.searchsorted(starts, ends_ns) - np.searchsorted(starts, found.start_ns)
+    early, late = _thirds(calls[facts.counted])
+    return late > MIN_MORE_CALLS * early
 
 
 def _resident_at(facts: Facts, time_ns: Int64) -> Float64 | None:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
-    from stepscope.frameworks.paddle.model_calls import PaddleModelCalls
+    from stepscope.frameworks.paddle.loader import PaddleLoaderRanges
+    from stepscope.frameworks.paddle.modules import PaddleLayers, PaddleModelCalls
     from stepscope.frameworks.paddle.source import PaddleSource
 
-    return PaddleSource, PaddleModelCalls
+    return PaddleSource, PaddleModelCalls, PaddleLayers, PaddleLoaderRanges
 
 
 @FORMULAS.register

@@ -66,12 +66,13 @@ def _patch(holds_slot: Callable[[], bool], patches: Patches) -> None:
 
 
 def _patch_optimizers(patches: Patches, base: Any, paddle_marks: Callable[[], bool]) -> None:
-    """Wrap ``step`` where it is defined, also in classes of the user's and those to come."""
+    """Wrap what steps where it is defined, also in classes of the user's and those to come."""
     ranged = Outermost(OPTIMIZATION_NAME, OPTIMIZATION, paddle_marks)
 
     def wrap(optimizer: Any) -> None:
-        if "step" in vars(optimizer):
-            patches.wrap(optimizer, "step", ranged)
+        for name in ("step", "minimize"):  # Model.fit calls the second
+            if name in vars(optimizer):
+                patches.wrap(optimizer, name, ranged)
 
     for optimizer in family(base):
         wrap(optimizer)

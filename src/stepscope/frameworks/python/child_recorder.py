@@ -13,7 +13,7 @@ import sys
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope.notices import notify
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import Captured
 
     MakeSources = Callable[[], Sequence[Source]]
+
+_LOADERS = ("torch.utils.data", "paddle.io")  # who knows which worker of a loader this process is
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +204,9 @@ class ChildRecording:
 def _named(captured: Captured) -> Captured:
     """Call the process what people call it: which worker of a loader it is, or its own name."""
     pid = str(os.getpid())
-    module = sys.modules.get("torch.utils.data")
-    worker: Any = module.get_worker_info() if module is not None else None
+    loaders = filter(None, map(sys.modules.get, _LOADERS))
+    workers = (worker for loader in loaders if (worker := loader.get_worker_info()) is not None)
+    worker = next(workers, None)
     name = f"DataLoader worker {worker.id}" if worker else multiprocessing.current_process().name
     tracks = (
         replace(track, process_name=name) if track.pid == pid else track

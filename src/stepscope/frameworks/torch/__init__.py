@@ -24,10 +24,9 @@ def _formulas() -> Mapping[str, Formula]:
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.torch.compile import TorchCompile
-    from stepscope.frameworks.torch.loader import LoaderRanges
-    from stepscope.frameworks.torch.model_calls import TorchModelCalls
-    from stepscope.frameworks.torch.modules import TorchModules
+    from stepscope.frameworks.torch.loader import TorchLoaderRanges
+    from stepscope.frameworks.torch.modules import TorchModelCalls, TorchModules
     from stepscope.frameworks.torch.phases import TorchPhases
     from stepscope.frameworks.torch.source import WhenImported
 
-    return WhenImported, TorchCompile, TorchModules, TorchModelCalls, TorchPhases, LoaderRanges
+    return WhenImported, TorchCompile, TorchModules, TorchModelCalls, TorchPhases, TorchLoaderRanges

@@ -1,104 +1,15 @@
-"""What a DataLoader does while loading: it fetches batches, reads items and collates them."""
+"""What PyTorch's DataLoader does while loading."""
 
 from __future__ import annotations
 
-import sys
-from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from stepscope._native import record_function
-from stepscope.record.options import WORKERS
-from stepscope.record.patching import Patches, PatchesWhenImported
-from stepscope.record.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from stepscope.record.loader_ranges import LoaderRanges, ranged_fetchers
 
 _MODULE = "torch.utils.data._utils.fetch"
 
 
-class LoaderRanges(Source):
-    """The source: a range around every fetch, and in it around each item and the collation."""
+class TorchLoaderRanges(LoaderRanges):
+    """The source."""
 
     name = "DataLoader"
-    when = WORKERS
-
-    def __init__(self) -> None:
-        """Touch nothing yet."""
-        self._patches = PatchesWhenImported(_MODULE, _fetchers)
-
-    def start(self) -> None:
-        """Mark fetches from now on."""
-        self._patches.start()
-
-    def stop(self) -> None:
-        """Mark them no longer."""
-        self._patches.stop()
-
-    def describe(self) -> str:
-        """Say what is recorded."""
-        return "fetches, items and collations of data loaders"
-
-
-def _patch_fetchers(patches: Patches) -> None:
-    fetch = sys.modules[_MODULE]
-    for name, of_items in (
-        ("_MapDatasetFetcher", ("dataset", _Items)),
-        ("_IterableDatasetFetcher", ("dataset_iter", _Iterator)),
-    ):
-        fetcher = getattr(fetch, name, None)
-        if fetcher is not None:
-            patches.wrap(fetcher, "fetch", partial(_ranged_fetch, *of_items))
-
-
-def _ranged_fetch(attribute: str, wrapper: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
-    def fetch(self: Any, indices: Any) -> Any:
-        items, collate = getattr(self, attribute), self.collate_fn
-        name = type(self.dataset).__name__
-        setattr(self, attribute, wrapper(items, name))
-        self.collate_fn = record_function(_name_of(collate))(collate)
-        try:
-            with record_function(f"DataLoader fetch: {name}"):
-                return plain(self, indices)
-        finally:
-            setattr(self, attribute, items)
-            self.collate_fn = collate
-
-    return fetch
-
-
-def _name_of(function: Any) -> str:
-    return f"collate: {getattr(function, '__qualname__', type(function).__name__)}"
-
-
-class _Items:
-    """A dataset whose items are read in ranges; in all else it is the dataset."""
-
-    def __init__(self, dataset: Any, name: str) -> None:
-        self._dataset = dataset
-        self._range = record_function(f"{name}.__getitem__")
-
-    def __getitem__(self, index: Any) -> Any:
-        with self._range:
-            return self._dataset[index]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._dataset, name)
-
-
-class _Iterator:
-    """An iterator whose items come in ranges."""
-
-    def __init__(self, items: Any, name: str) -> None:
-        self._items = items
-        self._range = record_function(f"{name}.__next__")
-
-    def __iter__(self) -> _Iterator:
-        return self
-
-    def __next__(self) -> Any:
-        with self._range:
-            return next(self._items)
-
-
-_fetchers = Patches(_patch_fetchers)
+    module = _MODULE
+    fetchers = ranged_fetchers(_MODULE)

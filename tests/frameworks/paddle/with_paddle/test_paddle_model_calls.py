@@ -1,4 +1,4 @@
-"""Calls of Paddle's models, recorded by default in `run`."""
+"""Calls of Paddle's models and their layers, steps of a fitted model, workers of a loader."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from paddle_recording import args_of, paddle_or_skip, path_of, trace_of
+from paddle_recording import args_of, paddle_or_skip, path_of, rows_of, trace_of
 
-from stepscope.frameworks.paddle.model_calls import PaddleModelCalls
+from stepscope.analysis.host.modules import module_table
+from stepscope.frameworks.paddle.modules import PaddleModelCalls
 from stepscope.frameworks.paddle.source import PaddleSource
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
+from stepscope.record.source import make_sources
 from stepscope.trace.model import SliceKind
 
 paddle = paddle_or_skip()
@@ -87,3 +89,62 @@ def test_static_models_are_recorded_and_work_as_before(
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
     trace = trace_of(recorder)
     assert [trace.name_of(row) for row in module_rows(trace)] == ["Net"] * 3
+
+
+def test_all_layers_go_by_their_qualified_names() -> None:
+    net, x = Net(), paddle.randn([4, 8])
+    sources = make_sources(RecordOptions(modules=True, model_calls=True))
+    recorder = Recorder(sources)
+    recorder.start()
+    net(x)
+    recorder.stop()
+    trace = trace_of(recorder)
+    assert [trace.name_of(row) for row in module_rows(trace)] == ["Net", "first", "second"]
+    told = [args_of(trace, row) for row in module_rows(trace)]
+    assert told[1] == {"Class": "Linear", "Parameters": 72, "Own parameters": 72}
+    assert told[0]["Parameters"] == 90
+    assert trace.info.sources["paddle layers"] == "calls of paddle.nn.Layer, by qualified name"
+    assert "torch modules" not in trace.info.sources
+    table = module_table(trace)
+    of_layers = dict(zip(table.name, table.operators.tolist(), strict=True))
+    assert of_layers["first"] == of_layers["second"] > 0
+    assert of_layers[""] == 0
+
+
+def test_a_model_that_is_fitted_has_steps_of_its_optimizer() -> None:
+    net = Net()
+    model = paddle.Model(net)
+    model.prepare(paddle.optimizer.Adam(parameters=net.parameters()), paddle.nn.MSELoss())
+    data = paddle.io.TensorDataset([paddle.randn([8, 8]), paddle.randn([8, 2])])
+    with models_recorded() as recorder:
+        model.fit(data, batch_size=2, epochs=1, verbose=0)
+    trace = trace_of(recorder)
+    assert len(rows_of(trace, "Optimization Step")) == 4
+    assert len(rows_of(trace, "Gradient Backward")) == 4
+    assert len(rows_of(trace, "_DataLoaderIterSingleProcess")) >= 4
+
+
+class Squares(paddle.io.Dataset):  # type: ignore[misc]
+    def __getitem__(self, index: int) -> Any:
+        return np.full([4], index * index, np.float32)
+
+    def __len__(self) -> int:
+        return 8
+
+
+def test_workers_of_a_loader_show_what_they_do() -> None:
+    recorder = Recorder(make_sources(RecordOptions(workers=True)))
+    recorder.start()
+    batches = list(paddle.io.DataLoader(Squares(), batch_size=2, num_workers=2))
+    recorder.stop()
+    assert len(batches) == 4
+    trace = trace_of(recorder)
+    for worker in ("DataLoader worker 0", "DataLoader worker 1"):
+        names = [
+            trace.name_of(row)
+            for row in range(len(trace))
+            if trace.tracks[trace.slices.track[row]].process_name == worker
+        ]
+        assert names.count("DataLoader fetch: Squares") == 2
+        assert names.count("Squares.__getitem__") == 4
+        assert sum(name.startswith("collate: ") for name in names) == 2

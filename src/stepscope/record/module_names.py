@@ -1,10 +1,10 @@
-"""What the modules of a PyTorch model are called, and how many parameters they hold."""
+"""What the modules of a model are called, and how many parameters they hold."""
 
 from __future__ import annotations
 
 import json
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscope._native import record_function
 
@@ -14,14 +14,25 @@ if TYPE_CHECKING:
     Entry = tuple[weakref.ref[Any], str, str]
 
 
+class Anatomy(Protocol):
+    """How a framework's models are looked at."""
+
+    def named_modules(self, model: Any) -> Iterable[tuple[str, Any]]:
+        """Return the model, by an empty name, and all in it, each once, by its first name."""
+
+    def parameter_sizes(self, module: Any, *, of_all_below: bool) -> Iterable[int | None]:
+        """Return how many numbers each parameter holds; None for one that is not known yet."""
+
+
 class Names(dict[int, "Entry"]):
     """The modules of one model by their id: who it was, its name, and a JSON fragment about it.
 
     An id may come to mean another object; the weak reference tells.
     """
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, anatomy: Anatomy) -> None:
         """Look all names up."""
+        self._anatomy = anatomy
         self._root = weakref.ref(root)
         self.looked_again = False  # in the call of the model that is in progress
         self.is_settled = True  # no module waits for its first input to know its parameters
@@ -37,7 +48,7 @@ class Names(dict[int, "Entry"]):
         root = self._root()
         if root is not None and not self.looked_again:
             self.looked_again = True
-            if any(other is module for other in root.modules()):
+            if self._has(root, module):
                 self._describe(root, "")
         entry = self.get(id(module))
         if entry is None or entry[0]() is not module:
@@ -48,7 +59,7 @@ class Names(dict[int, "Entry"]):
         self._add(model, type(model).__name__, {})  # stands if all else fails
         try:
             with record_function("stepscope: name the modules"):
-                for name, module in model.named_modules():  # one that is shared: its first name
+                for name, module in self._anatomy.named_modules(model):
                     counts = self._parameters(module)
                     self._add(module, prefix + name if name else type(module).__name__, counts)
         except Exception:  # a model may do as it likes; its call must go on
@@ -58,34 +69,27 @@ class Names(dict[int, "Entry"]):
         fragment = json.dumps({"Class": type(module).__name__, **counts})[1:-1]
         self[id(module)] = (weakref.ref(module), name, fragment)
 
-    def _parameters(self, module: Any) -> dict[str, int]:
-        import torch
+    def _has(self, model: Any, module: Any) -> bool:
+        return any(other is module for _, other in self._anatomy.named_modules(model))
 
-        if torch.jit.is_tracing():  # to count would be part of what is traced
-            self.is_settled = False
-            return {}
+    def _parameters(self, module: Any) -> dict[str, int]:
         return {
-            "Parameters": self._count(module.parameters()),
-            "Own parameters": self._count(module.parameters(recurse=False)),
+            "Parameters": self._count(module, of_all_below=True),
+            "Own parameters": self._count(module, of_all_below=False),
         }
 
-    def _count(self, parameters: Iterable[Any]) -> int:
-        from torch.nn.parameter import is_lazy
-
-        count = 0
-        for parameter in parameters:
-            if is_lazy(parameter):
-                self.is_settled = False
-            else:
-                count += parameter.numel()
-        return count
+    def _count(self, module: Any, *, of_all_below: bool) -> int:
+        sizes = list(self._anatomy.parameter_sizes(module, of_all_below=of_all_below))
+        self.is_settled &= None not in sizes
+        return sum(filter(None, sizes))
 
 
 class Models:
     """The names of every model that is called while something records."""
 
-    def __init__(self) -> None:
+    def __init__(self, anatomy: Anatomy) -> None:
         """Know none."""
+        self._anatomy = anatomy
         self._names: dict[int, tuple[weakref.ref[Any], Names]] = {}
 
     def forget(self) -> None:
@@ -98,6 +102,6 @@ class Models:
         if known is not None and known[0]() is root and known[1].is_settled:
             known[1].looked_again = False
             return known[1]
-        names, key = Names(root), id(root)
+        names, key = Names(root, self._anatomy), id(root)
         self._names[key] = (weakref.ref(root, lambda _: self._names.pop(key, None)), names)
         return names

@@ -1,0 +1,210 @@
+// Calls of a model's modules as slices: those of objects of a class (torch.nn.Module) that are
+// made outside of any other such call, and those within where their names are wanted.
+//
+// They are seen in the slot behind the call operator, tp_call, of each class. Nothing that Python
+// code can look at changes: compilers that recognise the plain __call__ (Dynamo) still do, there
+// is no frame of ours in a traceback, and a call that is not recorded costs one look at a flag.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <nanobind/nanobind.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/recorder.h"
+#include "json/json_escape.h"
+#include "python/context.h"
+#include "python/module.h"
+#include "python/text.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+// What CPython puts into the slot of a class whose __call__ is written in Python: one function for
+// all of them, which looks __call__ up.
+ternaryfunc plain_call = nullptr;
+
+// The modules of one framework. Never freed: a class may keep the slot as long as the process
+// lives.
+struct Family {
+  PyTypeObject* base;
+  PyObject* is_grad_enabled;
+  PyObject* names_of;  // who knows the names within a model; null: only its own calls are wanted
+  Family* next;
+};
+Family* families = nullptr;
+
+Family* family_of(PyTypeObject* type) {
+  Family* family = families;
+  while (family && !PyType_IsSubtype(type, family->base)) family = family->next;
+  return family;
+}
+
+// What this thread is in: no call, or that of a model, whose names it may have.
+struct Here {
+  bool is_in_call = false;
+  PyObject* names = nullptr;  // borrowed from the call
+};
+thread_local Here here __attribute__((tls_model("initial-exec")));
+
+// Without an exception, whatever the object does.
+nb::object quietly(PyObject* result) {
+  if (!result) PyErr_Clear();
+  return nb::steal(result);
+}
+
+PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
+
+// ---- what is told of a call
+
+const char* said(const nb::object& answer, const char* yes, const char* no) {
+  if (!answer.is_valid() || !PyBool_Check(answer.ptr())) return "";
+  return answer.ptr() == Py_True ? yes : no;
+}
+
+// Whether the model is in training mode, and whether what it does can be differentiated. The
+// attribute is read as the model's own code would, but for __getattr__.
+std::string modes_of(PyObject* model, const Family& family) {
+  static PyObject* const training = interned("training");
+  std::string text = said(quietly(PyObject_GenericGetAttr(model, training)), ", \"Training\": 1",
+                          ", \"Training\": 0");
+  return text += said(quietly(PyObject_CallNoArgs(family.is_grad_enabled)), ", \"Grad\": 1",
+                      ", \"Grad\": 0");
+}
+
+struct Words {
+  nb::object name;
+  nb::object fragment;  // the inside of a JSON object; null: nothing is known but the class
+};
+
+bool is_about(PyObject* reference, const PyObject* module) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* object = nullptr;
+  if (PyWeakref_GetRef(reference, &object) < 0) PyErr_Clear();
+  Py_XDECREF(object);
+  return object == module;
+#else
+  return PyWeakref_GetObject(reference) == module;
+#endif
+}
+
+// The names of a model are a dict of module ids to tuples: a weak reference to the module, for an
+// id may come to mean another, its name, and what else is told. It learns of modules that are new.
+nb::object entry_of(PyObject* names, PyObject* module) {
+  static PyObject* const learn = interned("learn");
+  const nb::object key = quietly(PyLong_FromVoidPtr(module));
+  PyObject* const known = key.is_valid() ? PyDict_GetItemWithError(names, key.ptr()) : nullptr;
+  if (known && is_about(PyTuple_GET_ITEM(known, 0), module)) return nb::borrow(known);
+  PyErr_Clear();
+  return quietly(PyObject_CallMethodOneArg(names, learn, module));
+}
+
+Words words_of(PyObject* names, PyObject* module) {
+  if (names) {
+    const nb::object entry = entry_of(names, module);
+    if (entry.is_valid()) {
+      return {nb::borrow(PyTuple_GET_ITEM(entry.ptr(), 1)),
+              nb::borrow(PyTuple_GET_ITEM(entry.ptr(), 2))};
+    }
+  }
+  return {quietly(PyType_GetName(Py_TYPE(module))), {}};
+}
+
+// The bytes of a text, which live as long as the text; empty for one that has none.
+std::string_view utf8(nb::object& text) {
+  PyObject* holder = text.release().ptr();
+  std::string_view bytes;
+  if (holder && !utf8_of(&holder, &bytes)) PyErr_Clear();
+  text = nb::steal(holder);
+  return bytes;
+}
+
+OpenSlice* begin(Words words, const std::string& modes) {
+  const std::string_view name = utf8(words.name);
+  if (words.fragment.is_valid() && modes.empty()) {
+    return Recorder::begin(Kind::kModule, name, utf8(words.fragment), current_context());
+  }
+  std::string told = words.fragment.is_valid() ? std::string(utf8(words.fragment))
+                                               : "\"Class\": " + json::quoted(name);
+  return Recorder::begin(Kind::kModule, name, told += modes, current_context());
+}
+
+// ---- the calls
+
+[[gnu::noinline]] PyObject* call_model(PyObject* self, PyObject* args, PyObject* kwargs) {
+  const Family* const family = family_of(Py_TYPE(self));
+  if (!family) return plain_call(self, args, kwargs);
+  here.is_in_call = true;
+  nb::object names;
+  if (family->names_of) names = quietly(PyObject_CallOneArg(family->names_of, self));
+  OpenSlice* const slice = begin(words_of(names.ptr(), self), modes_of(self, *family));
+  here.names = names.ptr();
+  PyObject* const result = plain_call(self, args, kwargs);
+  if (slice) Recorder::end(slice);
+  here = {};
+  return result;
+}
+
+[[gnu::noinline]] PyObject* call_part(PyObject* self, PyObject* args, PyObject* kwargs) {
+  OpenSlice* const slice = begin(words_of(here.names, self), {});
+  PyObject* const result = plain_call(self, args, kwargs);
+  if (slice) Recorder::end(slice);
+  return result;
+}
+
+PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (here.is_in_call) {
+    return here.names ? call_part(self, args, kwargs) : plain_call(self, args, kwargs);
+  }
+  return Recorder::recording() ? call_model(self, args, kwargs) : plain_call(self, args, kwargs);
+}
+
+// ---- for Python
+
+PyTypeObject* as_type(nb::handle type) { return reinterpret_cast<PyTypeObject*>(type.ptr()); }
+
+// Whose calls are to be seen, and how to learn whether gradients are recorded.
+void add_family(nb::type_object base, nb::object is_grad_enabled) {
+  if (!plain_call) plain_call = as_type(base)->tp_call;
+  for (const Family* family = families; family; family = family->next) {
+    if (family->base == as_type(base)) return;
+  }
+  families =
+      new Family{as_type(base.release()), is_grad_enabled.release().ptr(), nullptr, families};
+}
+
+// Record all calls, with the names that a function returns for a model; None: only models'.
+void name_calls(nb::type_object base, nb::object names_of) {
+  Family* const family = family_of(as_type(base));
+  if (!family) return;
+  PyObject* const before = family->names_of;
+  family->names_of = names_of.is_none() ? nullptr : names_of.release().ptr();
+  Py_XDECREF(before);
+}
+
+// Watch a class, unless its calls are none of Python code; whether it was watched before.
+bool watch_calls(nb::type_object type) {
+  ternaryfunc& slot = as_type(type)->tp_call;
+  if (slot == &call) return true;
+  if (slot == plain_call) slot = &call;
+  return false;
+}
+
+void leave_calls(nb::type_object type) {
+  ternaryfunc& slot = as_type(type)->tp_call;
+  if (slot == &call) slot = plain_call;
+}
+
+}  // namespace
+
+void bind_module_calls(nb::module_& m) {
+  m.def("add_call_family", &add_family, nb::arg("base"), nb::arg("is_grad_enabled"));
+  m.def("name_calls", &name_calls, nb::arg("base"), nb::arg("names_of").none());
+  m.def("watch_calls", &watch_calls, nb::arg("type"));
+  m.def("leave_calls", &leave_calls, nb::arg("type"));
+}
+
+}  // namespace stepscope

@@ -81,7 +81,7 @@ def waiting_tracks(trace: Trace) -> Bool:
     own_ns, track = slices.self_ns[rows], slices.track[rows]
     ran_ns += np.bincount(track[~waits], own_ns[~waits], count)
     waited_ns += np.bincount(track[waits], own_ns[waits], count)
-    is_main = np.array([track.pid == track.tid for track in trace.tracks], np.bool_)
+    is_main = np.array([track.pid == track.tid != "0" for track in trace.tracks], np.bool_)
     only: Bool = (waited_ns > 0) & (waited_ns >= ONLY_WAITS * (ran_ns + waited_ns)) & ~is_main
     return only
 

@@ -8,6 +8,7 @@ pass, for a file or for a process.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +51,7 @@ _BUILT_IN = re.compile(
 )
 
 
+@lru_cache(maxsize=100_000)
 def is_waiting(text: str) -> bool:
     """Tell whether a function only waits: ``threading.py(324): Condition.wait``."""
     found = _PLACE.fullmatch(text)

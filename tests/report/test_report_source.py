@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from command_line import stepscope_run
 from made_trace import Bytes, Call, Sample, trace_of_calls
+from report_data import PageData
 from sample_traces import HOSTILE
+from stepscope import read_trace
 from stepscope.report.payload import Payload
 from stepscope.report.sections.source import add_source
 from stepscope.trace.model import ThreadState
@@ -252,6 +255,43 @@ def sampled() -> Trace:
             Sample(501, 600, ("torch/functional.py(3): f", MAIN), ThreadState.NATIVE),
         ],
     )
+
+
+LOADS = '''"""A program
+with a docstring.
+"""
+import time
+
+
+def load():
+    """Take a while."""
+    time.sleep(0.5)
+    return sum(i * i for i in range(300_000))
+
+
+x = load()
+'''
+
+
+@pytest.mark.parametrize("mode", ["none", "operators", "calls", "all-calls"])
+def test_lines_have_their_time_however_stacks_are_recorded(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "loads.py").write_text(LOADS, encoding="utf-8")
+    done = stepscope_run(
+        *("--stacks", mode, "-o", "t.stepscope", "--no-summary", "loads.py"), cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    page = PageData.of(add_source, read_trace(tmp_path / "t.stepscope"))
+    assert page.values["source.files"] == ["loads.py"]  # and none of our own
+
+    def of_lines(measure: str) -> dict[int, int]:
+        pairs = zip(page.column("source.line"), page.column(f"source.{measure}"), strict=True)
+        return {int(line): int(ns) for line, ns in pairs if ns}
+
+    waiting_ns, total_ns = of_lines("waiting")[9], of_lines("total")
+    assert waiting_ns > 0
+    assert total_ns[13] >= total_ns[9] >= waiting_ns
+    assert not {1, 2, 3, 8} & set(total_ns)  # docstrings
+    assert 9 not in of_lines("python")
 
 
 class TestSamples:

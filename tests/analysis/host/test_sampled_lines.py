@@ -83,6 +83,14 @@ def test_the_parts_of_the_self_time_are_told_apart() -> None:
     assert np.sum(list(lines.total_by.values()), axis=0).tolist() == lines.total_ns.tolist()
 
 
+def test_a_thread_without_a_core_is_at_what_its_frame_is() -> None:
+    ready = ThreadState.READY
+    samples = [Sample(0, 40, ("<native call f>", MAIN), ready), Sample(40, 100, (MAIN,), ready)]
+    lines = lines_of(trace_of_calls([], samples=samples))
+    parts = {what.name: int(lines.self_by[what][0]) // 1000 for what in Doing}
+    assert parts == {"PYTHON": 60, "NATIVE": 40, "OPERATOR": 0, "WAITING": 0}
+
+
 def test_what_ran_on_a_line_is_named() -> None:
     lines = lines_of(PROGRAM)
     parts = lines.parts

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.distinct import distinct
 from stepscope.analysis.labels import Labels
+from stepscope.analysis.shared import shared
 from stepscope.trace.model import NO_PARENT
 
 if TYPE_CHECKING:
@@ -35,9 +37,8 @@ def counted_once(each: Averages, tree: CallTree, within: Intervals | None = None
     overlap, as those of asyncio tasks do, the moments that both have are the first one's.
     ``within`` cuts all times of the host to what lies in these intervals.
     """
-    start_ns = tree.start_ns
-    end_ns = start_ns + tree.of(tree.trace.slices.duration_ns)
-    from_ns, outermost = _uncovered(_key(each, tree), start_ns, end_ns)
+    end_ns = _ends(tree)[0]
+    from_ns, outermost = _uncovered(each, tree)
     on_host = ~each.is_device
     total_ns = end_ns - from_ns if within is None else within.covered(from_ns, end_ns)
     changes: dict[str, Any] = {"cpu_ns": np.where(on_host, total_ns, 0)}
@@ -50,10 +51,10 @@ def counted_once(each: Averages, tree: CallTree, within: Intervals | None = None
     return replace(each, **changes)
 
 
+@shared
 def self_within(tree: CallTree, within: Intervals) -> Int64:
     """Return how much of each event's own time lies in some intervals."""
-    end_ns = tree.start_ns + tree.of(tree.trace.slices.duration_ns)
-    return own_within(tree.start_ns, end_ns, tree.parent, tree.self_ns, within)
+    return own_within(tree.start_ns, _ends(tree)[0], tree.parent, tree.self_ns, within)
 
 
 def own_within(
@@ -91,18 +92,28 @@ def _key(each: Averages, tree: CallTree) -> Int64:
     return key
 
 
-def _uncovered(key: Int64, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Bool]:
+@shared
+def _ends(tree: CallTree) -> tuple[Int64, Int64, Int64]:
+    """Return when each event ends, all such times in order, and each event's rank among them."""
+    end_ns = tree.start_ns + tree.of(tree.trace.slices.duration_ns)
+    times, rank = np.unique(end_ns, return_inverse=True)
+    return end_ns, times, rank.reshape(-1)
+
+
+@shared
+def _uncovered(each: Averages, tree: CallTree) -> tuple[Int64, Bool]:
     """Return where each call's part that no earlier one of its key covers begins, and who has one.
 
     Calls stand in the order of their starts, the longer first: the inner ones come later.
     """
+    key = distinct(_key(each, tree))[1]
+    start_ns, (end_ns, times, rank) = tree.start_ns, _ends(tree)
     order = np.argsort(key, kind="stable")
+    run = key[order]
     begins = np.ones(len(key), np.bool_)
-    begins[1:] = key[order][1:] != key[order][:-1]
+    begins[1:] = run[1:] != run[:-1]
     # The latest end so far within each run of one key. Ends as ranks keep the numbers small.
-    times, rank = np.unique(end_ns[order], return_inverse=True)
-    run = np.cumsum(begins) - 1
-    reached = np.maximum.accumulate(run * (len(times) + 1) + rank) % (len(times) + 1)
+    reached = np.maximum.accumulate(run * (len(times) + 1) + rank[order]) % (len(times) + 1)
     before = np.empty(len(key), np.int64)
     before[1:] = times[reached[:-1]]
     before[begins] = np.iinfo(np.int64).min

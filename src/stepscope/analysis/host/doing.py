@@ -12,7 +12,11 @@ from stepscope.analysis.tree import distinct_ids, levels
 from stepscope.trace.model import NO_SLICE, SliceKind, ThreadState
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.trace.model import Int64, Trace, UInt8
+
+    Bool = NDArray[np.bool_]
 
 
 class Doing(IntEnum):
@@ -28,16 +32,25 @@ def doing_of_samples(trace: Trace) -> UInt8:
     """Return what each sampled thread was doing.
 
     An operator whose thread is blocked waits for its own helpers (OpenMP's, a device): that is the
-    operator's time.
+    operator's time. A thread that could run, but has no core, is at what its innermost frame is.
     """
     samples = trace.samples
     doing = np.full(len(samples), Doing.PYTHON, np.uint8)
-    doing[samples.state == ThreadState.NATIVE] = Doing.NATIVE
+    doing[(samples.state == ThreadState.NATIVE) | _in_native_code(trace)] = Doing.NATIVE
     doing[np.isin(samples.state, WAITING_STATES)] = Doing.WAITING
     runs_python = (samples.state == ThreadState.PYTHON) | (samples.state == ThreadState.GIL)
     in_operator = operator_of_slices(trace)[samples.slice] != NO_SLICE
     doing[in_operator & ~runs_python] = Doing.OPERATOR
     return doing
+
+
+def _in_native_code(trace: Trace) -> Bool:
+    """Tell whose innermost frame is that of a function written in C."""
+    frame = trace.stacks.frame[trace.samples.stack]
+    native = np.zeros(len(trace.strings) + 1, np.bool_)
+    for text in np.unique(frame).tolist():
+        native[text] = is_native(trace.strings[text])
+    return native[frame]
 
 
 def doing_of_slices(trace: Trace) -> UInt8:

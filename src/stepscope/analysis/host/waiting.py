@@ -8,6 +8,7 @@ pass, for a file or for a process.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +51,7 @@ _BUILT_IN = re.compile(
 )
 
 
+@lru_cache(maxsize=100_000)
 def is_waiting(text: str) -> bool:
     """Tell whether a function only waits: ``threading.py(324): Condition.wait``."""
     found = _PLACE.fullmatch(text)
@@ -81,7 +83,7 @@ def waiting_tracks(trace: Trace) -> Bool:
     own_ns, track = slices.self_ns[rows], slices.track[rows]
     ran_ns += np.bincount(track[~waits], own_ns[~waits], count)
     waited_ns += np.bincount(track[waits], own_ns[waits], count)
-    is_main = np.array([track.pid == track.tid for track in trace.tracks], np.bool_)
+    is_main = np.array([track.pid == track.tid != "0" for track in trace.tracks], np.bool_)
     only: Bool = (waited_ns > 0) & (waited_ns >= ONLY_WAITS * (ran_ns + waited_ns)) & ~is_main
     return only
 

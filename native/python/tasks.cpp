@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "core/recorder.h"
 #include "json/json_escape.h"
@@ -36,22 +37,31 @@ std::unordered_map<const PyObject*, OpenSlice*>& open_tasks() {
 // How many coroutines that were sent something run on this thread: one resumes the next.
 thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
 
+struct Names {
+  PyObject* cr_code = PyUnicode_InternFromString("cr_code");
+  PyObject* cr_suspended = PyUnicode_InternFromString("cr_suspended");
+  PyObject* current_task = PyUnicode_InternFromString("current_task");
+  PyObject* get_coro = PyUnicode_InternFromString("get_coro");
+  PyObject* tasks = PyUnicode_InternFromString("asyncio.tasks");
+};
+
+const Names& names() {
+  static const Names* const only = new Names;
+  return *only;
+}
+
 nb::object quietly(PyObject* result) {
   if (!result) PyErr_Clear();
   return nb::steal(result);
 }
 
-nb::object attribute(nb::handle object, const char* name) {
-  return object.is_valid() ? quietly(PyObject_GetAttrString(object.ptr(), name)) : nb::object();
-}
-
-// asyncio.current_task, if asyncio is imported.
+// asyncio.current_task(), if asyncio is imported and there is one.
 nb::object current_task() {
   static PyObject* ask = nullptr;
   if (!ask) {
-    const nb::object name = quietly(PyUnicode_FromString("asyncio.tasks"));
-    const nb::object module = quietly(name.is_valid() ? PyImport_GetModule(name.ptr()) : nullptr);
-    ask = attribute(module, "current_task").release().ptr();
+    const nb::object module = quietly(PyImport_GetModule(names().tasks));
+    if (!module.is_valid()) return {};
+    ask = quietly(PyObject_GetAttr(module.ptr(), names().current_task)).release().ptr();
     if (!ask) return {};
   }
   return quietly(PyObject_CallNoArgs(ask));
@@ -60,40 +70,56 @@ nb::object current_task() {
 // Whether this is the first step of a task: others drive coroutines, too, and what a task runs
 // awaits more of them.
 bool begins_task(PyObject* coroutine) {
-  if (attribute(coroutine, "cr_suspended").ptr() == Py_True) return false;  // it began before
+  if (quietly(PyObject_GetAttr(coroutine, names().cr_suspended)).ptr() == Py_True) return false;
   const nb::object task = current_task();
   if (!task.is_valid() || task.is_none()) return false;
-  return quietly(PyObject_CallMethod(task.ptr(), "get_coro", nullptr)).ptr() == coroutine;
+  return quietly(PyObject_CallMethodNoArgs(task.ptr(), names().get_coro)).ptr() == coroutine;
 }
 
-// Where its code is, as the inside of a JSON object.
-std::string place_of(PyObject* coroutine) {
-  const nb::object code = attribute(coroutine, "cr_code");
-  if (!code.is_valid() || !PyCode_Check(code.ptr())) return {};
+// What a task is called, and where its code is, as the inside of a JSON object.
+struct Words {
+  std::string name;
+  std::string place;
+};
+
+std::string utf8(PyObject* text) {
+  Py_INCREF(text);
+  std::string_view bytes;
+  if (!utf8_of(&text, &bytes)) PyErr_Clear();
+  std::string copy(bytes);
+  Py_DECREF(text);
+  return copy;
+}
+
+Words words_of(const PyCodeObject* code) {
+  return {utf8(code->co_qualname), "\"File\": " + json::quoted(utf8(code->co_filename)) +
+                                       ", \"Line\": " + std::to_string(code->co_firstlineno)};
+}
+
+// By code, which is kept for as long as tasks are recorded; guarded by the GIL.
+std::unordered_map<PyCodeObject*, Words>& known_codes() {
+  static auto* const only = new std::unordered_map<PyCodeObject*, Words>;
+  return *only;
+}
+
+const Words* words_of(PyObject* coroutine) {
+  const nb::object code = quietly(PyObject_GetAttr(coroutine, names().cr_code));
+  if (!code.is_valid() || !PyCode_Check(code.ptr())) return nullptr;
   auto* const known = reinterpret_cast<PyCodeObject*>(code.ptr());
-  PyObject* file = Py_NewRef(known->co_filename);
-  std::string_view utf8;
-  std::string text;
-  if (utf8_of(&file, &utf8)) {
-    text =
-        "\"File\": " + json::quoted(utf8) + ", \"Line\": " + std::to_string(known->co_firstlineno);
+  const auto [found, is_new] = known_codes().try_emplace(known);
+  if (is_new) {
+    Py_INCREF(known);
+    found->second = words_of(known);
   }
-  PyErr_Clear();
-  Py_DECREF(file);
-  return text;
+  return &found->second;
 }
 
 void begin(PyObject* coroutine) {
-  PyObject* name = attribute(coroutine, "__qualname__").release().ptr();
-  std::string_view utf8;
-  if (name && PyUnicode_Check(name) && utf8_of(&name, &utf8)) {
-    const std::string place = place_of(coroutine);
-    if (OpenSlice* const slice = Recorder::begin(Kind::kTask, utf8, place, current_context())) {
-      open_tasks()[coroutine] = slice;
-    }
-  }
-  PyErr_Clear();
-  Py_XDECREF(name);
+  const Words* const words = words_of(coroutine);
+  if (!words) return;
+  OpenSlice* const slice =
+      Recorder::begin(Kind::kTask, words->name, words->place, current_context());
+  if (slice) open_tasks()[coroutine] = slice;
 }
 
 void end(const PyObject* coroutine) {
@@ -143,6 +169,8 @@ void stop_tasks() {
   give_back_slots();
   for (const auto& [coroutine, slice] : open_tasks()) Recorder::cut_off(slice);
   open_tasks().clear();
+  const auto codes = std::exchange(known_codes(), {});
+  for (const auto& [code, words] : codes) Py_DECREF(code);
 }
 
 void forget_tasks_after_fork() {

@@ -15,9 +15,16 @@
 namespace stepscope {
 namespace {
 
-// To come and go costs more than to look: of 128 operators one is looked at, eight in a row.
-constexpr double kDrawnShare = 1.0 / 1024;
+// To come and go costs more than to look: operators are looked at eight in a row. A program that
+// has few is to have some that were looked at, one that has many is not to be slowed down: at first
+// every eighth operator is looked at, later one in 128.
+constexpr double kFirstShare = 1.0 / 64;
+constexpr double kShare = 1.0 / 1024;
+constexpr uint32_t kFirstDraws = 64;
 constexpr int kInARow = 8;
+
+std::atomic<uint32_t> drawn{0};
+void (*draw_less)() = nullptr;  // called once the first draws are made
 
 std::atomic<bool> samples_inputs{false};
 
@@ -51,13 +58,13 @@ std::unique_ptr<at::ObserverContext> on_drawn(const at::RecordFunction&) {
     at::addThreadLocalCallback(
         at::RecordFunctionCallback(&on_look).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   }
+  if (drawn.fetch_add(1, std::memory_order_relaxed) + 1 == kFirstDraws) draw_less();
   return nullptr;
 }
 
-at::RecordFunctionCallback drawing_callback() {
-  return at::RecordFunctionCallback(&on_drawn)
-      .samplingProb(kDrawnShare)
-      .scopes({at::RecordScope::FUNCTION});
+at::RecordFunctionCallback drawing_callback(double share) {
+  return at::RecordFunctionCallback(&on_drawn).samplingProb(share).scopes(
+      {at::RecordScope::FUNCTION});
 }
 
 }  // namespace

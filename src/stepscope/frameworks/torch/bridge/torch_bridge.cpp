@@ -216,10 +216,18 @@ void apply_wishes() {
   stepscope::samples_inputs = with_samples;
   if (!with_samples) drawing.remove();
   if (with_samples && !drawing.handle) {
-    drawing.handle = at::addGlobalCallback(stepscope::drawing_callback());
+    stepscope::drawn = 0;
+    drawing.handle = at::addGlobalCallback(stepscope::drawing_callback(stepscope::kFirstShare));
   }
   cpu_allocator().use((users.memory > 0 ? CpuAllocator::kNotesAll : 0) |
                       (users.sampled_memory > 0 ? CpuAllocator::kSamples : 0));
+}
+
+void draw_inputs_less() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!drawing.handle) return;
+  drawing.remove();
+  drawing.handle = at::addGlobalCallback(stepscope::drawing_callback(stepscope::kShare));
 }
 
 void change_wishes(int by, int wishes) {
@@ -252,6 +260,7 @@ EXPORT int stepscope_bridge_init(const stepscope_core_api* api) {
   core = *api;
   name_types();
   listen_to_operators();
+  stepscope::draw_less = &draw_inputs_less;
   return 0;
 }
 

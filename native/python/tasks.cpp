@@ -34,6 +34,10 @@ std::unordered_map<const PyObject*, OpenSlice*>& open_tasks() {
   return *only;
 }
 
+// Whether a task may begin within another's step. The interpreter then resumes what a coroutine
+// awaits without asking here.
+constexpr bool kHasEagerTasks = PY_VERSION_HEX >= 0x030C0000;
+
 // How many coroutines that were sent something run on this thread: one resumes the next.
 thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
 
@@ -130,7 +134,7 @@ void end(const PyObject* coroutine) {
 }
 
 PySendResult send(PyObject* coroutine, PyObject* value, PyObject** result) {
-  const bool is_top = depth == 0 && PyInterpreterState_Get() == interpreter;
+  const bool is_top = (depth == 0 || kHasEagerTasks) && PyInterpreterState_Get() == interpreter;
   if (is_top && Recorder::recording() && !open_tasks().contains(coroutine) &&
       begins_task(coroutine)) {
     begin(coroutine);

@@ -16,7 +16,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from hostile_programs import PROGRAMS
-
 from stepscope import _native
 from stepscope.frameworks.python.operations import native_text, operations
 from stepscope.frameworks.python.paths import set_paths

@@ -41,6 +41,8 @@ OPERATORS: dict[str, tuple[str, ...] | None] = {
     "at::ObserverContext": None,
     "at::RecordFunction": None,
     "at::RecordFunctionCallback": None,
+    "at::RecordFunctionCallbacksEntry": None,
+    "at::RecordFunctionTLS": None,
     "at::RecordScope": None,
     "c10::Allocator": None,
     "c10::DataPtr": None,

@@ -12,6 +12,8 @@
 struct Everything {
   at::RecordFunction* function;
   at::RecordFunctionCallback* callback;
+  at::RecordFunctionCallbacksEntry* callback_entry;
+  at::RecordFunctionTLS* callbacks_of_thread;
   at::ObserverContext* context;
   c10::IValue* value;
   c10::detail::ListImpl* list;

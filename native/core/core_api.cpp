@@ -2,6 +2,7 @@
 #include "stepscope/core_api.h"
 
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <string>
 
@@ -9,6 +10,8 @@
 
 namespace stepscope {
 namespace {
+
+std::atomic<const BlockListener*> block_listener{nullptr};
 
 stepscope_open_slice* api_begin(const stepscope_begin* what) {
   OpenSlice* const slice = Recorder::begin(*what);
@@ -32,6 +35,10 @@ uint32_t api_inputs(Lane* lane, const char* encoded, size_t size) {
   return static_cast<ThreadState*>(lane)->inputs_of({encoded, size});
 }
 
+void api_sampled_inputs(const char* encoded, size_t size) {
+  Recorder::sampled_inputs({encoded, size});
+}
+
 void api_names_changed() {
   shared_state.names_changed.fetch_add(1);
   change_epoch();
@@ -50,6 +57,19 @@ void api_memory_changed(const void* address, int64_t bytes, int64_t allocated, i
 
 void api_released(const void* address) { Recorder::released(reinterpret_cast<uintptr_t>(address)); }
 
+void api_block_sampled(const void* address, int64_t bytes, uint8_t device_type,
+                       int8_t device_index) {
+  if (const BlockListener* const listener = block_listener.load(std::memory_order_acquire)) {
+    listener->sampled(reinterpret_cast<uintptr_t>(address), bytes, {device_type, device_index});
+  }
+}
+
+void api_sampled_block_released(const void* address) {
+  if (const BlockListener* const listener = block_listener.load(std::memory_order_acquire)) {
+    listener->released(reinterpret_cast<uintptr_t>(address));
+  }
+}
+
 std::mutex type_names_mutex;
 std::array<std::string, 256> type_names;
 
@@ -65,6 +85,8 @@ std::vector<std::string> Recorder::type_names() {
   return {stepscope::type_names.begin(), stepscope::type_names.end()};
 }
 
+void Recorder::set_block_listener(const BlockListener* listener) { block_listener = listener; }
+
 const stepscope_core_api& Recorder::core_api() {
   static const stepscope_core_api api{
       .version = STEPSCOPE_CORE_API_VERSION,
@@ -73,10 +95,13 @@ const stepscope_core_api& Recorder::core_api() {
       .inputs = &api_inputs,
       .begin = &api_begin,
       .end = &api_end,
+      .sampled_inputs = &api_sampled_inputs,
       .names_changed = &api_names_changed,
       .allocated = &api_allocated,
       .released = &api_released,
       .memory_changed = &api_memory_changed,
+      .block_sampled = &api_block_sampled,
+      .sampled_block_released = &api_sampled_block_released,
       .name_type = &api_name_type,
   };
   return api;

@@ -20,6 +20,12 @@
 
 namespace stepscope {
 
+// Who is told of sampled blocks of memory, on any thread, with the GIL or without.
+struct BlockListener {
+  void (*sampled)(uintptr_t address, int64_t bytes, Device device);
+  void (*released)(uintptr_t address);
+};
+
 class Recorder {
  public:
   static Recorder& instance();
@@ -52,6 +58,9 @@ class Recorder {
   // It will not be seen to end: record it as unfinished, until now.
   static void cut_off(OpenSlice* slice);
 
+  // The encoded inputs of the operator that this thread began last.
+  static void sampled_inputs(std::string_view encoded);
+
   // Blocks of memory: handed out, given back, and what one holds (a MemoryOwner).
   static void allocated(uintptr_t address, int64_t bytes, Device device);
   static void released(uintptr_t address);
@@ -65,6 +74,8 @@ class Recorder {
   static uint32_t thread();
 
   static const stepscope_core_api& core_api();
+  // For good, or null: nobody.
+  static void set_block_listener(const BlockListener* listener);
 
   // How to learn the asyncio context of the calling thread; asked only where tasks were seen.
   static void set_context_source(uint32_t (*current_context)());

@@ -200,6 +200,18 @@ void Recorder::rename(OpenSlice* slice, std::string_view name) {
 
 void Recorder::cut_off(OpenSlice* slice) { end_slice(slice, kUnfinished); }
 
+void Recorder::sampled_inputs(std::string_view encoded) {
+  ThreadState* const state = ThreadState::current();
+  if (!state) return;
+  const Inside inside(*state);
+  Recording* const active = joined(*state);
+  if (!active) return;
+  Record record{};
+  state->write_event(record, Kind::kInputs, Clock::ticks(),
+                     [&](Record& it) { it.sampled = {state->begun, state->inputs_of(encoded)}; });
+  append(*state, *active, record);
+}
+
 void Recorder::allocated(uintptr_t address, int64_t bytes, Device device) {
   if (!bytes) return;
   note(Kind::kBlock, [=](Record& record) { record.block = {address, bytes, device}; });

@@ -77,6 +77,25 @@ std::vector<Record> changes_of(const Run& events, MemoryBlocks blocks, uint64_t 
   return changes;
 }
 
+// Find the slices whose inputs were sampled. Records of a thread stand in the order in which they
+// were begun, and so do its samples.
+std::vector<std::pair<size_t, uint32_t>> places_of(const std::vector<Run>& samples,
+                                                   const Run& records) {
+  std::vector<std::pair<size_t, uint32_t>> places;
+  std::vector<size_t> next(samples.size(), 0);
+  for (size_t place = 0; place < records.size(); ++place) {
+    const Record& record = *records[place];
+    const Run& of_thread = samples[record.thread];
+    size_t& at = next[record.thread];
+    while (at < of_thread.size() && of_thread[at]->sampled.order < record.slice.order) ++at;
+    if (at < of_thread.size() && of_thread[at]->sampled.order == record.slice.order &&
+        record.kind == Kind::kOperator) {
+      places.emplace_back(place, of_thread[at]->sampled.inputs);
+    }
+  }
+  return places;
+}
+
 }  // namespace
 
 Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch,
@@ -97,6 +116,8 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
 
   std::vector<Run> runs(out.threads.size());
   std::vector<Run> blocks(out.threads.size());
+  std::vector<Run> samples(out.threads.size());
+  bool has_samples = false;
   const auto in_window = [&](const Record& record) {
     return record.start_ticks >= out.start_ticks && record.start_ticks <= end_ticks &&
            record.thread < runs.size();
@@ -123,6 +144,11 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
         continue;
       }
       if (!in_window(record)) continue;
+      if (record.kind == Kind::kInputs) {
+        samples[record.thread].push_back(&record);
+        has_samples = true;
+        continue;
+      }
       if (record.kind == Kind::kMemoryChange || record.kind == Kind::kOwner) {
         (record.kind == Kind::kOwner ? out.owners : out.memory).push_back(&record);
         continue;
@@ -142,6 +168,7 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
   for (const Record& change : out.block_changes) out.memory.push_back(&change);
   for (Run& run : runs) run = in_begin_order(std::move(run));
   out.records = merge_by_start(std::move(runs));
+  if (has_samples) out.sampled_inputs = places_of(samples, out.records);
   for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
   for (const std::string_view text : recording.inputs.texts()) out.inputs.emplace_back(text);
   return out;

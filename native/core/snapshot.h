@@ -5,6 +5,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/recording.h"
@@ -21,8 +22,10 @@ struct Snapshot {
   std::vector<std::string> texts;      // by label; an operator's overload behind kOverloadMark
   std::vector<std::string> inputs;     // of operators, encoded, by their number
   std::vector<const Record*> records;  // slices by start; into what stands at the end
-  std::vector<const Record*> memory;   // kMemoryChange
-  std::vector<const Record*> owners;   // kOwner
+  // Inputs of operators that were sampled: the place in `records`, and the number of the inputs.
+  std::vector<std::pair<size_t, uint32_t>> sampled_inputs;
+  std::vector<const Record*> memory;  // kMemoryChange
+  std::vector<const Record*> owners;  // kOwner
 
   std::vector<ChunkView> chunks;
   std::vector<Record> block_changes;  // kMemoryChange, by time: worked out from kBlock

@@ -153,6 +153,13 @@ nb::dict tables_of(const Snapshot& snapshot) {
   for (const std::string& text : snapshot.inputs)
     inputs.append(nb::bytes(text.data(), text.size()));
   out["input_texts"] = inputs;
+  std::vector<uint32_t> rows;
+  std::vector<uint32_t> numbers;
+  for (const auto& [row, number] : snapshot.sampled_inputs) {
+    rows.push_back(static_cast<uint32_t>(row));
+    numbers.push_back(number);
+  }
+  out["sampled_inputs"] = nb::make_tuple(to_column(std::move(rows)), to_column(std::move(numbers)));
   return out;
 }
 

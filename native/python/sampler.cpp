@@ -83,6 +83,7 @@ bool Sampler::start() {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);  // our own faults
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_t about;
   pthread_attr_init(&about);

@@ -178,7 +178,8 @@ bool StackReader::add_outer_chunk(Address frame) {
   Address head[2];
   if (!memory_.read(chunk, head, sizeof head)) return false;
   const size_t size = head[1];
-  if (size > kMostChunkBytes || frame + kLayout.frame_size > chunk + size) return false;
+  if (size > kMostChunkBytes || size < kLayout.frame_size) return false;
+  if (frame - chunk > size - kLayout.frame_size) return false;
   if (!add_region(chunk, size)) return false;
   outer_chunk_ = head[0];
   return true;
@@ -197,7 +198,9 @@ const char* StackReader::frame_at(Address frame) {
   // The last piece first: a stack is walked outwards, through one after the other.
   for (size_t i = regions_.size(); i-- > 0;) {
     const Region& each = regions_[i];
-    if (frame < each.begin || frame + kLayout.frame_size > each.begin + each.size) continue;
+    // A torn read gives any address: sums may overflow, differences of what is in order cannot.
+    if (frame < each.begin || each.size < kLayout.frame_size) continue;
+    if (frame - each.begin > each.size - kLayout.frame_size) continue;
     if (each.size == kLayout.frame_size && single_.size() < kMostElsewhere)
       single_.push_back(frame);
     return buffer_.data() + each.at + (frame - each.begin);
@@ -274,7 +277,7 @@ void StackReader::add_outer_frames(ThreadPlaces& places, std::vector<FrameAt>& f
   const Region region = regions_.back();
   std::vector<FrameAt> outer;
   Address at = chunk + kLayout.chunk_begin;
-  while (outer.size() < kMostOuterFrames && at + kLayout.frame_size <= chunk + region.size) {
+  while (outer.size() < kMostOuterFrames && at - chunk <= region.size - kLayout.frame_size) {
     const Frame frame = frame_in(buffer_.data() + region.at + (at - chunk));
     if (frame.owner >= kLayout.first_own || add(frame, outer) == Added::kTorn) break;
     const auto number = codes_.number_of(frame.code);

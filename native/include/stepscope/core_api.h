@@ -8,7 +8,7 @@
 
 #include "stepscope/record.h"
 
-#define STEPSCOPE_CORE_API_VERSION 5
+#define STEPSCOPE_CORE_API_VERSION 6
 
 /* Whether the text at a name's address is always the same. */
 enum stepscope_name_kind {
@@ -69,6 +69,9 @@ struct stepscope_core_api {
   struct stepscope_open_slice* (*begin)(const struct stepscope_begin* begin);
   /* Record the slice as ended now, on whatever thread; it may be given out again from here on. */
   void (*end)(struct stepscope_open_slice* slice);
+  /* The encoded inputs of the operator that the calling thread began last: of one that is looked at
+     more closely than most. */
+  void (*sampled_inputs)(const char* encoded, size_t size);
   /* A name that was said to last is gone: another may come to stand at its address. */
   void (*names_changed)(void);
   /* A block of memory was handed out, or is about to be given back. */
@@ -77,6 +80,11 @@ struct stepscope_core_api {
   /* The same, by an allocator that keeps its own books: signed bytes, and its totals after it. */
   void (*memory_changed)(const void* address, int64_t bytes, int64_t allocated, int64_t reserved,
                          uint8_t device_type, int8_t device_index);
+  /* A block of memory that is one of many, and is held for as many bytes of them; and that it is
+     about to be given back. On the thread that does so. */
+  void (*block_sampled)(const void* address, int64_t bytes, uint8_t device_type,
+                        int8_t device_index);
+  void (*sampled_block_released)(const void* address);
   /* What the type of a tensor is called; tells the encoded number's meaning. */
   void (*name_type)(uint8_t type, const char* name);
 };

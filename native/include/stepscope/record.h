@@ -21,6 +21,7 @@ enum class Kind : uint8_t {
   kMemoryChange = 14,
   kOwner = 15,
   kBlock = 16,
+  kInputs = 17,
 };
 
 // As in stepscope.trace.model.SliceFlags.
@@ -93,12 +94,19 @@ struct OwnerStatement {
   uint8_t owner;  // a MemoryOwner
 };
 
+// kInputs: the encoded inputs of an operator, one of many, that was begun before.
+struct SampledInputs {
+  uint64_t order;  // of its slice, on the same thread
+  uint32_t inputs;
+};
+
 struct alignas(64) Record {
   union {
     Slice slice;
     BlockEvent block;
     MemoryChange change;
     OwnerStatement owner;
+    SampledInputs sampled;
   };
   uint64_t start_ticks;  // of Clock; of an event, when it happened
   uint32_t thread;       // the recording's number of it

@@ -47,9 +47,15 @@ def _chrome_writer() -> Writer:
 
 
 def _stacks_writer() -> Writer:
-    from stepscope.formats.stacks import export_stacks
+    from stepscope.formats.stacks import export_folded
 
-    return export_stacks
+    return export_folded
+
+
+def _speedscope_writer() -> Writer:
+    from stepscope.formats.speedscope import export_speedscope
+
+    return export_speedscope
 
 
 FORMATS.register(
@@ -62,4 +68,7 @@ FORMATS.register(
     Format(
         "folded stacks", (".stacks", ".folded", ".stacks.gz", ".folded.gz"), writer=_stacks_writer
     )
+)
+FORMATS.register(
+    Format("speedscope", (".speedscope.json", ".speedscope.json.gz"), writer=_speedscope_writer)
 )

@@ -12,6 +12,7 @@ from stepscope.analysis.host.stacks import stack_of_events
 from stepscope.analysis.tree import call_tree
 from stepscope.errors import UnsupportedError
 from stepscope.formats.files import output_file
+from stepscope.formats.sampled import SampledStacks, rows_by_track, thread_titles
 from stepscope.trace.model import NO_STACK
 
 if TYPE_CHECKING:
@@ -33,8 +34,32 @@ METRICS = (
 )
 """What a stack's number can be; all but the first are time on the device."""
 
+_NS_OF_US = 1_000
+
 # Spaces separate a stack from its number, semicolons frames, line ends stacks.
 _BREAKING = re.compile(r"[\s;\x00-\x1f\x7f]")
+
+
+def export_folded(
+    trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
+) -> None:
+    """Write the stacks that were sampled, each thread's under its name; without, the events'."""
+    if not len(trace.samples):
+        export_stacks(trace, path, progress)
+        return
+    with output_file(path) as sink:
+        sink.write("".join(_sampled_lines(trace)).encode())
+    if progress is not None:
+        progress(len(trace.samples), len(trace.samples))
+
+
+def _sampled_lines(trace: Trace) -> Iterator[str]:
+    samples, stacks, titles = trace.samples, SampledStacks(trace), thread_titles(trace)
+    for track, rows in rows_by_track(samples.track).items():
+        ns = np.bincount(stacks.of_sample[rows], samples.duration_ns[rows], minlength=len(stacks))
+        for number in np.flatnonzero(ns >= _NS_OF_US).tolist():
+            frames = (titles[track], *stacks.frames(number))
+            yield f"{';'.join(map(_clean, frames))} {int(ns[number]) // _NS_OF_US}\n"
 
 
 def export_stacks(

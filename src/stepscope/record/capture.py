@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.record.details import args_of
-from stepscope.record.inputs import with_inputs
+from stepscope.record.inputs import spelled_inputs, with_inputs
 from stepscope.record.stacks import with_stacks
 from stepscope.trace.model import (
     NO_THREAD,
@@ -52,15 +52,12 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
     args = Args()
     if columns["detail"] is not None:
         strings, args = args_of(strings, columns["category"], columns["detail"])
-    if columns["inputs"] is not None:
-        strings, args = with_inputs(
-            strings, args, columns["inputs"], columns["input_texts"], _native.type_names()
-        )
+    strings, args = _with_inputs(strings, args, columns)
     stacks, stack = Stacks.empty(), columns["stack"]
     if stack is not None:
         strings, stacks, stack = with_stacks(strings, stack)
-    strings, memory = _with_devices(strings, Memory, columns["memory"])
-    strings, owners = _with_devices(strings, Owners, columns["owners"])
+    strings, memory = with_devices(strings, Memory, columns["memory"])
+    strings, owners = with_devices(strings, Owners, columns["owners"])
     recorded_columns = {name: columns[name] for name in Slices.columns() if name in columns}
     slices = Slices.of(**{**recorded_columns, "stack": stack, "args": args})
     losses = Losses()
@@ -78,7 +75,21 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
     return Recorded(captured, columns["window_start_ns"], columns["window_end_ns"], losses)
 
 
-def _with_devices(
+def _with_inputs(strings: Strings, args: Args, columns: Mapping[str, Any]) -> tuple[Strings, Args]:
+    """Add the inputs of all operators, or of the few that were drawn."""
+    inputs, (rows, numbers) = columns["inputs"], columns["sampled_inputs"]
+    are_sampled = inputs is None
+    if are_sampled:
+        if not len(rows):
+            return strings, args
+        inputs = np.zeros(len(columns["start_ns"]), np.uint32)
+        inputs[rows] = numbers
+    names = _native.type_names()
+    spelled = spelled_inputs(inputs, columns["input_texts"], names, are_sampled=are_sampled)
+    return with_inputs(strings, args, inputs, spelled)
+
+
+def with_devices(
     strings: Strings, table: type[_Table], columns: Mapping[str, Any]
 ) -> tuple[Strings, _Table]:
     """Return a table whose devices the core wrote as words, and the strings with their names."""

@@ -12,7 +12,7 @@ import numpy as np
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.trace.model import Args, UInt32
 
@@ -29,27 +29,35 @@ if TYPE_CHECKING:
     _SIZED,
 ) = range(10)
 
+SAMPLED_DIMS = "Sampled dims"
+SAMPLED_TYPES = "Sampled types"
+
 _Value = tuple[object, object, str, str]  # dims, strides, type, concrete value
 _NOTHING: _Value = ([], [], "", "")
 
 
 def with_inputs(
-    strings: Strings,
-    args: Args,
-    inputs: UInt32,
-    encoded: Sequence[bytes],
-    type_names: Sequence[str],
+    strings: Strings, args: Args, inputs: UInt32, spelled: Mapping[int, str]
 ) -> tuple[Strings, Args]:
-    """Add the inputs, numbers of ``encoded``, to the args of their slices."""
+    """Add the inputs, by number as ``spelled_inputs`` has them, to the args of their slices."""
     texts = list(strings)
-    id_of = np.zeros(len(encoded), np.uint32)
-    for number in np.unique(inputs[inputs != 0]):
+    id_of = np.zeros(int(inputs.max(initial=0)) + 1, np.uint32)
+    for number, text in spelled.items():
         id_of[number] = len(texts)
-        texts.append(fragment(encoded[number], type_names))
+        texts.append(text)
     rest = args.rest.copy() if len(args.rest) else np.zeros(len(inputs), np.uint32)
     rows = np.flatnonzero(inputs)
     rest[rows] = id_of[inputs[rows]]
     return Strings.of(texts), replace(args, rest=rest)
+
+
+def spelled_inputs(
+    inputs: UInt32, encoded: Sequence[bytes], type_names: Sequence[str], *, are_sampled: bool
+) -> dict[int, str]:
+    """Return what the trace keeps of all inputs that are used, by their number."""
+    spell = sampled_fragment if are_sampled else fragment
+    used = np.unique(inputs[inputs != 0]).tolist()
+    return {number: spell(encoded[number], type_names) for number in used}
 
 
 def fragment(encoded: bytes, type_names: Sequence[str]) -> str:
@@ -60,6 +68,19 @@ def fragment(encoded: bytes, type_names: Sequence[str]) -> str:
         "Input type": [kind for _, _, kind, _ in values],
         "Input Strides": [strides for _, strides, _, _ in values],
         "Input Dims": [dims for dims, _, _, _ in values],
+    }
+    return json.dumps(columns)[1:-1]
+
+
+def sampled_fragment(encoded: bytes, type_names: Sequence[str]) -> str:
+    """Return what is kept of the inputs of one operator in many.
+
+    Under keys of their own: who adds up what has shapes must not take these few for all.
+    """
+    values = list(_Decoder(encoded, type_names))
+    columns = {
+        SAMPLED_TYPES: [kind for _, _, kind, _ in values],
+        SAMPLED_DIMS: [dims for dims, _, _, _ in values],
     }
     return json.dumps(columns)[1:-1]
 

@@ -16,6 +16,7 @@ from stepscope.trace.schema import (
     NO_SLICE,
     NO_STEP,
     Captured,
+    Held,
     Memory,
     Samples,
     Slices,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
     from stepscope.trace.table import Int32, Int64, UInt8
 
-_Events = TypeVar("_Events", Memory, Samples)
+_Events = TypeVar("_Events", Memory, Samples, Held)
 
 
 def build(captured: Captured, info: TraceInfo) -> Trace:
@@ -57,7 +58,9 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     ).solid()
     memory = tied_to_slices(captured.memory, slices)
     samples = tied_to_slices(captured.samples, slices)
-    return with_info(replace(captured, slices=slices, memory=memory, samples=samples), info)
+    held = tied_to_slices(captured.held, slices)
+    tables = replace(captured, slices=slices, memory=memory, samples=samples, held=held)
+    return with_info(tables, info)
 
 
 def empty_trace() -> Trace:
@@ -81,6 +84,7 @@ def started_outside(captured: Captured, spans_ns: list[tuple[int, int]]) -> Capt
         slices=captured.slices.take(outside(captured.slices.start_ns)),
         memory=captured.memory.take(outside(captured.memory.time_ns)),
         samples=captured.samples.take(outside(captured.samples.time_ns)),
+        held=captured.held.take(outside(captured.held.time_ns)),
     )
 
 

@@ -82,6 +82,7 @@ def merge_parts(parts: Sequence[Captured]) -> Captured:
         owners=_joined([part.owners for part in parts], remaps),
         marks=_joined([part.marks for part in parts], remaps),
         samples=_joined([part.samples for part in parts], remaps),
+        held=_joined([part.held for part in parts], remaps),
         **common.tables(),
     )
 
@@ -126,6 +127,7 @@ def join_traces(traces: Sequence[Trace]) -> Trace:
         owners=_by_time(_joined([trace.owners for trace in traces], remaps)),
         marks=_joined([trace.marks for trace in traces], remaps),
         samples=_by_time(_joined([trace.samples for trace in traces], remaps)),
+        held=_by_time(_joined([trace.held for trace in traces], remaps)),
         info=_info([trace.info for trace in traces], shifts_ns),
         **common.tables(),
     )

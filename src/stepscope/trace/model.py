@@ -29,6 +29,7 @@ from stepscope.trace.schema import (
     NO_THREAD,
     PRODUCER,
     Captured,
+    Held,
     Losses,
     Marks,
     Memory,
@@ -62,6 +63,7 @@ __all__ = [
     "Args",
     "Captured",
     "Device",
+    "Held",
     "Int32",
     "Int64",
     "IntColumn",
@@ -172,6 +174,7 @@ def with_info(captured: Captured, info: TraceInfo) -> Trace:
         captured.owners,
         captured.marks,
         captured.samples,
+        captured.held,
         info=info,
     )
 

@@ -198,6 +198,27 @@ class Samples(Table):
 
 
 @dataclass(frozen=True, slots=True)
+class Held(Table):
+    """Memory that the program held for some time, a sample of its blocks, in the order of time.
+
+    About one for each MiB that was allocated; what was given back within 0.25 s is left out.
+    """
+
+    time_ns: Int64 = column("when it was allocated", np.int64, Role.TIME, unit="ns")
+    duration_ns: Int64 = column("how long it was held, or recorded", np.int64, unit="ns")
+    size: Int64 = column("how many bytes it stands for", np.int64, unit="bytes")
+    device: UInt32 = column("`cpu`, `cuda:0`", np.uint32, Role.TEXT)
+    track: UInt32 = column("the thread that asked", np.uint32, Role.TRACK)
+    stack: UInt32 = column("the Python frames that asked", np.uint32, Role.STACK, absent=NO_STACK)
+    is_held: UInt8 = column("1: it still was when the recording stopped", np.uint8)
+    slice: Int32 = column(
+        "the innermost slice then running on that thread", np.int32, Role.SLICE, absent=NO_SLICE,
+        derived=True,
+    )  # fmt: skip
+    added: Mapping[str, NDArray[Any]] = added_columns()
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
     """One line of the timeline: a thread of a process, or a stream of a device."""
 
@@ -259,6 +280,7 @@ class Captured:
     owners: Owners = field(default_factory=Owners.empty)
     marks: Marks = field(default_factory=Marks.empty)
     samples: Samples = field(default_factory=Samples.empty)
+    held: Held = field(default_factory=Held.empty)
 
 
 TABLES: Mapping[str, type[Table]] = {
@@ -268,6 +290,7 @@ TABLES: Mapping[str, type[Table]] = {
     "memory": Memory,
     "owners": Owners,
     "samples": Samples,
+    "held": Held,
 }
 
 

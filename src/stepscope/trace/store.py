@@ -29,7 +29,7 @@ SUFFIX = ".stepscope"
 FORMAT = "stepscope trace"
 VERSION = 1
 _META = "meta.json"
-_YOUNGER = ("samples",)  # tables that files of this version may lack: they are then empty
+_YOUNGER = ("samples", "held")  # tables that files of this version may lack: they are then empty
 
 
 class SaveError(StepscopeError):

@@ -9,11 +9,11 @@ import os
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "60"))
+STEPS = int(os.environ.get("STEPS", "70"))
 FIXED = os.environ.get("FIXED") == "1"
 
 if not FIXED:
-    torch.set_num_threads(24)  # guilty
+    torch.set_num_threads(64)  # guilty
 
 torch.manual_seed(0)
 model = nn.Sequential(

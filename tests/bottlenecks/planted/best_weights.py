@@ -50,4 +50,4 @@ with tempfile.TemporaryDirectory() as folder:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(512, 1024), nn.Tanh(), nn.Linear(1024, 512))
     loop = Loop(network, [KeepBest(os.path.join(folder, "best.pkl"))])
-    print(f"{loop.run(torch.randn(64, 512), STEPS):.3f}")
+    print(f"{loop.run(torch.randn(16, 512), STEPS):.3f}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "40"))
+STEPS = int(os.environ.get("STEPS", "60"))
 FIXED = os.environ.get("FIXED") == "1"
 
 
@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
     torch.manual_seed(0)
     model = Bigram()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    text = torch.randint(0, 4000, (129,))
+    text = torch.randint(0, 4000, (49,))
     for step in range(STEPS):
         loss = nn.functional.cross_entropy(model(text[:-1]), text[1:])
         optimizer.zero_grad()

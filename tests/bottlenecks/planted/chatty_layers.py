@@ -11,7 +11,7 @@ import tempfile
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "100"))
+STEPS = int(os.environ.get("STEPS", "130"))
 FIXED = os.environ.get("FIXED") == "1"
 log = logging.getLogger("model")
 
@@ -37,7 +37,7 @@ with tempfile.NamedTemporaryFile("w", suffix=".log") as file:
     logging.basicConfig(filename=file.name, level=level, format="%(asctime)s %(name)s %(message)s")
     model = build()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    x, y = torch.randn(128, 96), torch.randint(0, 4, (128,))
+    x, y = torch.randn(48, 96), torch.randint(0, 4, (48,))
     for _ in range(STEPS):
         loss = nn.functional.cross_entropy(model(x), y)
         optimizer.zero_grad()

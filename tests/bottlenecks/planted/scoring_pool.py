@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 STEPS = int(os.environ.get("STEPS", "160"))
-THREADS = 2 if os.environ.get("FIXED") == "1" else 16
+FIXED = os.environ.get("FIXED") == "1"
+CORES = 1 if FIXED else 32  # of the machine that it was written on
 
 
 class Scorer:
@@ -30,9 +31,8 @@ class Scorer:
 def main():
     scorer = Scorer()
     signals = torch.randn(16, 8, 8, 256)
-    if THREADS <= 2:
-        torch.set_num_threads(1)
-    with ThreadPoolExecutor(THREADS) as pool:  # guilty
+    workers = 2 if FIXED else 8
+    with ThreadPoolExecutor(workers, "scorer", torch.set_num_threads, (CORES,)) as pool:  # guilty
         scores = list(pool.map(scorer, (signals[i % 16] for i in range(STEPS))))  # guilty
     print(f"{sum(scores):.2f}")
 

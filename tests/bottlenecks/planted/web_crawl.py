@@ -7,7 +7,7 @@ Needs: nothing
 import hashlib
 import os
 
-STEPS = int(os.environ.get("STEPS", "220"))
+STEPS = int(os.environ.get("STEPS", "150"))
 FIXED = os.environ.get("FIXED") == "1"
 
 

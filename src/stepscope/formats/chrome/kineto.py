@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.formats.chrome.device import external_ids
+from stepscope.formats.chrome.samples import FRAMES, SAMPLES
 from stepscope.trace.model import (
     DEVICE_KINDS,
     NO_CORRELATION,
@@ -59,7 +60,7 @@ def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
     }
     if trace_name:
         header["traceName"] = trace_name
-    reserved = {*header, "traceEvents"}
+    reserved = {*header, "traceEvents", FRAMES, SAMPLES}
     for key, value in info.user.items():
         if key != "trace_id":
             header[f"user.{key}" if key in reserved else key] = value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.chrome import DIALECTS
+from stepscope.formats.chrome.samples import FRAMES, SAMPLES, read_sections
 from stepscope.formats.gzip import text_chunks
 from stepscope.trace.build import build
 from stepscope.trace.model import (
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     Note = tuple[str, str, str, str, int]  # what, pid, tid, text, number
     Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
+_OUR_KEY = "stepscope"  # see kineto.recording_header
 _NOT_A_TRACE = "is the file a trace that torch.profiler or Chrome wrote?"
 
 
@@ -130,7 +133,25 @@ def _trace(columns: Columns) -> Trace:
     )
     tracks = _tracks(columns["tracks"], columns["notes"])
     captured = Captured(raw, tuple(tracks), Strings(*columns["strings"]), marks=marks)
-    return build(captured, _info(columns, raw, marks))
+    info = _info(columns, raw, marks)
+    if _OUR_KEY in info.user:
+        captured, info = _with_samples(captured, info)
+    return build(captured, info)
+
+
+def _with_samples(captured: Captured, info: TraceInfo) -> tuple[Captured, TraceInfo]:
+    """Read the sections that we write, which then are no longer the file's other keys."""
+    if SAMPLES not in info.user:
+        return captured, info
+    texts = {text: i for i, text in enumerate(captured.strings)}
+
+    def text_id(text: str) -> int:
+        return texts.setdefault(text, len(texts))
+
+    samples, stacks = read_sections(info.user, captured.tracks, text_id)
+    user = {key: value for key, value in info.user.items() if key not in {FRAMES, SAMPLES}}
+    filled = replace(captured, strings=Strings.of(texts), samples=samples, stacks=stacks)
+    return filled, replace(info, user=user)
 
 
 def _args(columns: tuple[Mapping[str, tuple[Any, Any]], Any]) -> Args:

@@ -24,6 +24,7 @@ from stepscope.formats.chrome.kineto import (
     memory_marks,
     recording_header,
 )
+from stepscope.formats.chrome.samples import FRAMES, SAMPLES, sample_sections
 from stepscope.formats.files import output_file
 from stepscope.trace.model import Args
 
@@ -61,7 +62,10 @@ def write_chrome(
         sink.write(chunk.data)
         if progress is not None:
             progress(done, total)
-    sink.write(b"\n]}\n")
+    sink.write(b"\n]")
+    for text in sample_sections(trace, _track_ids):
+        sink.write(text.encode())
+    sink.write(b"}\n")
 
 
 def text_chunks_of(writer: _native.ChromeWriter) -> Iterator[tuple[UInt8, int]]:
@@ -168,7 +172,8 @@ def _header(trace: Trace, trace_name: str) -> str:
 
 
 def _foreign_header(trace: Trace) -> Mapping[str, Any]:
-    pairs = {key: value for key, value in trace.info.user.items() if key != "traceEvents"}
+    ours = {"traceEvents", *((FRAMES, SAMPLES) if len(trace.samples) else ())}
+    pairs = {key: value for key, value in trace.info.user.items() if key not in ours}
     if trace.info.wall_offset_ns:
         pairs.setdefault("baseTimeNanoseconds", trace.info.wall_offset_ns)
     return pairs

@@ -67,7 +67,7 @@ SAMPLE = Option(
     0,
     "--sample",
     "look at what all threads do at this interval, from 0.1ms to 1s, or off (default: 1ms); "
-    f"takes at most {CPU_BUDGET:.0%} of a core: with many threads, it is done less often",
+    f"takes at most {100 * CPU_BUDGET:.0f} %% of a core: with many threads, it is done less often",
     run_default=True,
     parse=sample_interval_ns,
 )

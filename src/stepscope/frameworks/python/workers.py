@@ -258,7 +258,7 @@ class ChildProcesses(Source):
 
 def _placed(serial: int, captured: Captured) -> Captured:
     """Give threads and launches numbers that no other process has, and leave out memory."""
-    from stepscope.trace.model import Memory, Owners
+    from stepscope.trace.model import Held, Memory, Owners
 
     raw, offset = captured.slices, serial * _NUMBERS_OF_A_PROCESS
     tracks = tuple(
@@ -272,7 +272,12 @@ def _placed(serial: int, captured: Captured) -> Captured:
         is_given = raw.correlation >= 0
         raw = replace(raw, correlation=raw.correlation + offset * is_given)
     return replace(
-        captured, slices=raw, tracks=tracks, memory=Memory.empty(), owners=Owners.empty()
+        captured,
+        slices=raw,
+        tracks=tracks,
+        memory=Memory.empty(),
+        owners=Owners.empty(),
+        held=Held.empty(),
     )
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from enum import IntFlag
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
@@ -12,11 +15,13 @@ from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 from stepscope.frameworks.torch.bridge.load import load_library
 from stepscope.frameworks.torch.cuda_memory import CudaMemory
 from stepscope.frameworks.torch.owners import TorchOwners
-from stepscope.record.options import DEVICE, MEMORY, SHAPES
+from stepscope.record.held_memory import HeldMemory
+from stepscope.record.options import DEVICE, HELD_MEMORY, MEMORY, SAMPLED_INPUTS, SHAPES
 from stepscope.record.source import Source
 
 if TYPE_CHECKING:
-    from stepscope.record.options import RecordOptions
+    from stepscope.record.options import Option, RecordOptions
+    from stepscope.trace.schema import Captured
 
 _CALIBRATION_ROUNDS = 2_000
 
@@ -40,12 +45,33 @@ def load_bridge(torch: Any) -> ctypes.CDLL:
 @functools.cache
 def _calibrated_ns(bridge: ctypes.CDLL) -> float:
     window = _native.open_window(0, False)
-    bridge.stepscope_bridge_start(False, False)
+    bridge.stepscope_bridge_start(0)
     try:
         return float(bridge.stepscope_bridge_overhead_ns(_CALIBRATION_ROUNDS))
     finally:
-        bridge.stepscope_bridge_stop(False, False)
+        bridge.stepscope_bridge_stop(0)
         _native.close_window(window)
+
+
+class _Wish(IntFlag):
+    """What is wanted beyond names and times; as in ``bridge/torch_bridge.cpp``."""
+
+    INPUTS = 1
+    MEMORY = 2
+    SAMPLED_INPUTS = 4
+    SAMPLED_MEMORY = 8
+
+
+_WISHES: tuple[tuple[Option[bool], _Wish], ...] = (
+    (SHAPES, _Wish.INPUTS),
+    (MEMORY, _Wish.MEMORY),
+    (SAMPLED_INPUTS, _Wish.SAMPLED_INPUTS),
+    (HELD_MEMORY, _Wish.SAMPLED_MEMORY),
+)
+
+
+def _wishes_of(options: RecordOptions) -> _Wish:
+    return reduce(or_, (wish for option, wish in _WISHES if options[option]), _Wish(0))
 
 
 class TorchOps(Source):
@@ -58,7 +84,8 @@ class TorchOps(Source):
         self._torch = torch
         self._bridge = load_bridge(torch)
         memory = options[MEMORY]
-        self._wishes = (options[SHAPES], memory)
+        self._wishes = _wishes_of(options)
+        self._held = HeldMemory() if options[HELD_MEMORY] else None
         self._owners = TorchOwners() if memory else None
         self._cuda_memory = CudaMemory(torch) if memory and options[DEVICE] else None
 
@@ -69,7 +96,9 @@ class TorchOps(Source):
 
     def start(self) -> None:
         """Register the callbacks."""
-        self._bridge.stepscope_bridge_start(*self._wishes)
+        if self._held is not None:
+            self._held.start()
+        self._bridge.stepscope_bridge_start(self._wishes)
         if self._cuda_memory is not None:
             self._cuda_memory.start()
         if self._owners is not None:
@@ -81,7 +110,13 @@ class TorchOps(Source):
             self._owners.stop()
         if self._cuda_memory is not None:
             self._cuda_memory.stop()
-        self._bridge.stepscope_bridge_stop(*self._wishes)
+        self._bridge.stepscope_bridge_stop(self._wishes)
+        if self._held is not None:
+            self._held.stop()
+
+    def collect(self) -> Captured | None:
+        """Return the memory that was held; the recorder has all else."""
+        return self._held.collect() if self._held is not None else None
 
     def describe(self) -> str:
         """Say what is used."""

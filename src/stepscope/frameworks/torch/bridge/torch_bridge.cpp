@@ -14,20 +14,27 @@
 #include <utility>
 #include <vector>
 
+#include "bridge_state.h"
+#include "cpu_allocator.h"
+#include "input_samples.h"
 #include "operator_inputs.h"
 #include "stepscope/core_api.h"
 #include "stepscope/lane.h"
 
 namespace {
 
+using stepscope::core;
+using stepscope::cpu_allocator;
+using stepscope::CpuAllocator;
+using stepscope::encoded_inputs;
 using stepscope::Inputs;
+using stepscope::is_plumbing;
 using stepscope::Kind;
 using stepscope::Lane;
 using stepscope::LastingName;
+using stepscope::my_lane;
 using stepscope::OpenSlice;
 using stepscope::SliceFacts;
-
-stepscope_core_api core;
 
 // torch keeps one of these with each running function. It lives in the word that the core's slice
 // reserves for it, so that starting an operator allocates nothing. It has no state: torch may
@@ -69,40 +76,10 @@ uint8_t kind_of_name(const void* function) {
   return overload_of(fn, 0) == overload_of_strings ? STEPSCOPE_NAME_PASSES : STEPSCOPE_NAME_LASTS;
 }
 
-// The operators by which torch's own record_function enters and leaves: the scope itself is
-// recorded, they are not.
-bool is_plumbing(const char* name) {
-  return std::strncmp(name, "profiler::_record_function", 26) == 0;
-}
-
 const char* overload_unless_plumbing(const void* function) {
   const auto& fn = *static_cast<const at::RecordFunction*>(function);
   return is_plumbing(fn.name()) ? nullptr : overload_of(fn, 0);
 }
-
-// A thread's own; null before its first operator, and when it is shutting down.
-thread_local Inputs* my_inputs __attribute__((tls_model("initial-exec"))) = nullptr;
-
-struct InputsOwner {
-  Inputs inputs;
-  InputsOwner() { my_inputs = &inputs; }
-  ~InputsOwner() { my_inputs = nullptr; }
-};
-
-[[gnu::noinline]] void make_inputs() {
-  thread_local InputsOwner owner;  // made once: what a thread has let go does not come back
-  (void)owner;
-}
-
-// Null when the thread is shutting down.
-const Inputs* encoded_inputs(const at::RecordFunction& fn) {
-  if (!my_inputs) make_inputs();
-  if (my_inputs) my_inputs->encode(fn.inputs());
-  return my_inputs;
-}
-
-// One word in static TLS: a load instead of a call to find it.
-thread_local Lane* my_lane __attribute__((tls_model("initial-exec"))) = nullptr;
 
 void describe_name(const at::RecordFunction& fn, stepscope_begin& what) {
   what.name = fn.name();
@@ -192,65 +169,6 @@ void listen_to_operators() {
   (void)forever;
 }
 
-// Stands before torch's CPU allocator while memory is recorded. It lasts for the process: a tensor
-// remembers the allocator that it came from.
-class CpuAllocator final : public c10::Allocator {
- public:
-  c10::DataPtr allocate(size_t bytes) override {
-    c10::DataPtr data = inner()->allocate(bytes);
-    // Only a block that is its own context tells, when it is given back, which one it was.
-    if (data.get() && data.get() == data.get_context() &&
-        data.compare_exchange_deleter(inner()->raw_deleter(), &give_back)) {
-      note(data.get(), bytes);
-    }
-    return data;
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
-  void copy_data(void* to, const void* from, size_t bytes) const override {
-    inner()->copy_data(to, from, bytes);
-  }
-
-  void install() {
-    c10::Allocator* const current = c10::GetAllocator(c10::DeviceType::CPU);
-    if (current == this || !current->raw_deleter()) return;
-    inner_.store(current);
-    c10::SetAllocator(c10::DeviceType::CPU, this, kPriority);
-  }
-  void remove() {
-    if (c10::GetAllocator(c10::DeviceType::CPU) == this) {
-      c10::SetAllocator(c10::DeviceType::CPU, inner(), kPriority);
-    }
-  }
-
- private:
-  static constexpr uint8_t kPriority = 100;
-
-  // Handed out, or (0 bytes) about to be given back.
-  static void note(const void* data, size_t bytes) {
-    Lane* const lane = my_lane;
-    const auto fill = [&](stepscope::Record& record) {
-      record.block = {reinterpret_cast<uintptr_t>(data), static_cast<int64_t>(bytes),
-                      stepscope::kCpuDevice};
-    };
-    if (lane && lane->append(Kind::kBlock, fill)) return;
-    if (!bytes) return core.released(data);
-    core.allocated(data, bytes, static_cast<uint8_t>(c10::DeviceType::CPU), -1);
-  }
-
-  static c10::Allocator* inner() { return inner_.load(std::memory_order_relaxed); }
-  static void give_back(void* data) {
-    if (data) note(data, 0);
-    inner()->raw_deleter()(data);
-  }
-
-  static inline std::atomic<c10::Allocator*> inner_{nullptr};
-};
-
-CpuAllocator& cpu_allocator() {
-  static auto* const only = new CpuAllocator;
-  return *only;
-}
-
 void name_types() {
   for (int type = 0; type < static_cast<int>(c10::ScalarType::Undefined); ++type) {
     const auto meta = caffe2::TypeMeta::fromScalarType(static_cast<c10::ScalarType>(type));
@@ -258,42 +176,60 @@ void name_types() {
   }
 }
 
+// What a session wants to know beyond names and times; as in frameworks/torch/operators.py.
+enum Wish : int { kInputs = 1, kMemory = 2, kSampledInputs = 4, kSampledMemory = 8 };
+
 // Several sessions may record at once, each with its own wishes: torch is asked for what any wants.
 std::mutex mutex;
 struct {
   int operators = 0;
   int inputs = 0;
   int memory = 0;
+  int sampled_inputs = 0;
+  int sampled_memory = 0;
 } users;
-at::CallbackHandle handle = 0;  // 0: none
-bool handle_has_inputs = false;
+
+// A callback of torch's, there while it is wanted.
+struct Callback {
+  at::CallbackHandle handle = 0;  // 0: none
+
+  void remove() {
+    if (handle) at::removeCallback(std::exchange(handle, 0));
+  }
+};
+Callback recording;
+bool recording_has_inputs = false;
+Callback drawing;
 at::CallbackHandle empty_handle = 0;
 
 void apply_wishes() {
   const bool wanted = users.operators > 0;
   const bool with_inputs = wanted && users.inputs > 0;
-  if (handle && (!wanted || with_inputs != handle_has_inputs)) {
-    at::removeCallback(std::exchange(handle, 0));
-  }
-  if (wanted && !handle) {
+  const bool with_samples = wanted && !with_inputs && users.sampled_inputs > 0;
+  if (!wanted || with_inputs != recording_has_inputs) recording.remove();
+  if (wanted && !recording.handle) {
     auto callback = with_inputs ? at::RecordFunctionCallback(&on_start<true>, &on_end)
                                 : at::RecordFunctionCallback(&on_start<false>, &on_end);
-    handle = at::addGlobalCallback(callback.needsInputs(with_inputs));
-    handle_has_inputs = with_inputs;
+    recording.handle = at::addGlobalCallback(callback.needsInputs(with_inputs));
+    recording_has_inputs = with_inputs;
   }
-  if (users.memory > 0) {
-    cpu_allocator().install();
-  } else {
-    cpu_allocator().remove();
+  stepscope::samples_inputs = with_samples;
+  if (!with_samples) drawing.remove();
+  if (with_samples && !drawing.handle) {
+    drawing.handle = at::addGlobalCallback(stepscope::drawing_callback());
   }
+  cpu_allocator().use((users.memory > 0 ? CpuAllocator::kNotesAll : 0) |
+                      (users.sampled_memory > 0 ? CpuAllocator::kSamples : 0));
 }
 
-void change_wishes(int by, bool with_inputs, bool with_memory) {
+void change_wishes(int by, int wishes) {
   const std::lock_guard<std::mutex> lock(mutex);
   if (by < 0 && users.operators == 0) return;  // a fork came between
   users.operators += by;
-  if (with_inputs) users.inputs += by;
-  if (with_memory) users.memory += by;
+  if (wishes & kInputs) users.inputs += by;
+  if (wishes & kMemory) users.memory += by;
+  if (wishes & kSampledInputs) users.sampled_inputs += by;
+  if (wishes & kSampledMemory) users.sampled_memory += by;
   apply_wishes();
 }
 
@@ -319,13 +255,10 @@ EXPORT int stepscope_bridge_init(const stepscope_core_api* api) {
   return 0;
 }
 
-EXPORT void stepscope_bridge_start(int with_inputs, int with_memory) {
-  change_wishes(1, with_inputs != 0, with_memory != 0);
-}
+// Wishes are those of enum Wish.
+EXPORT void stepscope_bridge_start(int wishes) { change_wishes(1, wishes); }
 
-EXPORT void stepscope_bridge_stop(int with_inputs, int with_memory) {
-  change_wishes(-1, with_inputs != 0, with_memory != 0);
-}
+EXPORT void stepscope_bridge_stop(int wishes) { change_wishes(-1, wishes); }
 
 // After a fork the child records nothing until it asks to. torch's callback stays where it is: to
 // take it away needs a lock of torch's, which a thread may have held that does not exist here. It
@@ -333,7 +266,8 @@ EXPORT void stepscope_bridge_stop(int with_inputs, int with_memory) {
 EXPORT void stepscope_bridge_reset() {
   new (&mutex) std::mutex;  // it may have been held by such a thread, too
   users = {};
-  cpu_allocator().remove();
+  stepscope::samples_inputs = false;
+  cpu_allocator().use(0);
 }
 
 // What torch itself charges for any observer: the floor that benchmarks compare with.

@@ -1,0 +1,277 @@
+// A sample of the memory that is in use: when each block was allocated, on which Python stack, and
+// for how many bytes it stands. Who allocates them (a bridge) draws them by lot.
+//
+// The stack is read by the allocating thread, without the GIL: it may hold any lock of its
+// framework's.
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <nanobind/nanobind.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/recorder.h"
+#include "python/code_copies.h"
+#include "python/code_names.h"
+#include "python/columns.h"
+#include "python/module.h"
+#include "python/stack_reader.h"
+#include "python/stack_rows.h"
+#include "python/text.h"
+#include "sampler/line_table.h"
+#include "sampler/stack_nodes.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+// What is given back sooner is no memory that grows.
+constexpr int64_t kShortNs = 250'000'000;
+// More blocks that were given back tell no more: from here on, every other one is forgotten, and
+// those that stay stand for twice as many bytes.
+constexpr size_t kMostReleased = size_t{1} << 16;
+
+struct Block {
+  int64_t time_ns = 0;
+  int64_t duration_ns = 0;
+  int64_t bytes = 0;  // that it stands for
+  uint32_t thread = 0;
+  uint32_t stack = 0;
+  uint32_t device = 0;  // a word
+  uint8_t is_held = 1;  // when the recording stopped
+};
+
+class HeapSamples {
+ public:
+  // Needs the GIL, as its end does.
+  HeapSamples() : memory_(MemoryReader::Way::kVmReadv), codes_(memory_), reader_(memory_, codes_) {
+    memory_.open();
+  }
+
+  static bool works() {
+    return kLayout.is_known && MemoryReader::works(MemoryReader::Way::kVmReadv);
+  }
+
+  void allocated(uintptr_t address, int64_t bytes, Device device) {
+    const std::lock_guard lock(mutex_);
+    Block block;
+    block.time_ns = Clock::now_ns();
+    block.bytes = bytes;
+    block.device = device.word();
+    block.thread = this_thread();
+    block.stack = this_stack();
+    held_.insert_or_assign(address, block);
+  }
+
+  void released(uintptr_t address) {
+    const std::lock_guard lock(mutex_);
+    const auto found = held_.find(address);
+    if (found == held_.end()) return;
+    Block block = found->second;
+    held_.erase(found);
+    block.duration_ns = Clock::now_ns() - block.time_ns;
+    block.is_held = 0;
+    if (block.duration_ns < kShortNs) return;
+    released_.push_back(block);
+    if (released_.size() >= kMostReleased) thin_out();
+  }
+
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stopped_ns_ = Clock::now_ns();
+  }
+
+  // All that was held for some time, and what was when it stopped. Needs the GIL.
+  nb::dict collect() {
+    std::vector<Block> blocks;
+    {
+      const std::lock_guard lock(mutex_);
+      blocks = std::move(released_);
+      for (const auto& [address, block] : held_) {
+        blocks.push_back(block);
+        blocks.back().duration_ns = stopped_ns_ - block.time_ns;
+      }
+      released_ = {};
+      held_ = {};
+    }
+    return columns_of(blocks);
+  }
+
+ private:
+  void thin_out() {
+    size_t kept = 0;
+    for (size_t i = 0; i < released_.size(); i += 2) {
+      released_[kept] = released_[i];
+      released_[kept++].bytes *= 2;
+    }
+    released_.resize(kept);
+  }
+
+  uint32_t this_thread() {
+    const pid_t thread = gettid();
+    const auto [found, is_new] =
+        number_of_thread_.try_emplace(thread, static_cast<uint32_t>(threads_.size()));
+    if (is_new) threads_.push_back(thread);
+    return found->second;
+  }
+
+  // 0 for a thread that is none of Python's.
+  uint32_t this_stack() {
+    const PyThreadState* const mine = PyGILState_GetThisThreadState();
+    if (!mine) return 0;
+    ThreadPlaces& places = places_[reinterpret_cast<Address>(mine)];
+    if (places.id != mine->id || !places.thread) {
+      places = {};
+      places.thread = reinterpret_cast<Address>(mine);
+      places.interpreter = reinterpret_cast<Address>(mine->interp);
+      places.id = mine->id;
+      places.native_id = static_cast<pid_t>(mine->native_thread_id);
+    }
+    if (reader_.read(places, stack_) != StackReader::Outcome::kRead) return 0;
+    uint32_t node = 0;
+    for (size_t i = stack_.frames.size(); i-- > 0;) {
+      node = stacks_.child(node, stack_.frames[i].code, stack_.frames[i].instruction);
+    }
+    return node;
+  }
+
+  std::string name_of(const StackNodes::Node& node) const {
+    const CodeCopy& code = codes_[node.code];
+    const int line = source_of(code.line_table, code.first_line, node.instruction).line;
+    return place_name(code.file, line > 0 ? line : code.first_line, code.function);
+  }
+
+  // The row of each stack, by node.
+  std::vector<uint32_t> add_rows(StackRows& rows) const {
+    const std::vector<StackNodes::Node>& nodes = stacks_.nodes();
+    std::vector<uint32_t> row_of(nodes.size(), 0);
+    std::vector<bool> hidden(nodes.size(), false);
+    for (uint32_t i = 1; i < nodes.size(); ++i) {
+      const StackNodes::Node& node = nodes[i];
+      uint32_t callers = row_of[node.parent];
+      if (node.code == StackNodes::kLeftOut) {
+        row_of[i] = rows.add(callers, "<frames that are left out>");
+        continue;
+      }
+      const std::string& file = codes_[node.code].file;
+      hidden[i] = is_hidden(file, hidden[node.parent]);
+      if (is_launcher(file)) callers = 0;
+      row_of[i] = hidden[i] ? callers : rows.add(callers, name_of(node));
+    }
+    return row_of;
+  }
+
+  nb::dict columns_of(const std::vector<Block>& blocks) const {
+    StackRows rows;
+    const std::vector<uint32_t> row_of = add_rows(rows);
+    Table<Block> table(blocks);
+    table.column<int64_t>("time_ns", [](const Block& block) { return block.time_ns; });
+    table.column<int64_t>("duration_ns", [](const Block& block) { return block.duration_ns; });
+    table.column<int64_t>("size", [](const Block& block) { return block.bytes; });
+    table.column<uint32_t>("device", [](const Block& block) { return block.device; });
+    table.column<uint32_t>("track", [](const Block& block) { return block.thread; });
+    table.column<uint32_t>("stack", [&](const Block& block) { return row_of[block.stack]; });
+    table.column<uint8_t>("is_held", [](const Block& block) { return block.is_held; });
+    nb::dict out;
+    nb::list texts;
+    for (const std::string& text : rows.texts) texts.append(to_str(text));
+    nb::list threads;
+    for (const pid_t thread : threads_) threads.append(thread);
+    out["held"] = table.columns;
+    out["parent"] = to_column(std::move(rows.parent));
+    out["frame"] = to_column(std::move(rows.frame));
+    out["texts"] = texts;
+    out["threads"] = threads;
+    return out;
+  }
+
+  std::mutex mutex_;
+  MemoryReader memory_;
+  CodeCopies codes_;
+  StackReader reader_;
+  StackNodes stacks_;
+  std::unordered_map<Address, ThreadPlaces> places_;  // by thread
+  ReadStack stack_;
+  std::unordered_map<pid_t, uint32_t> number_of_thread_;
+  std::vector<pid_t> threads_;
+  std::unordered_map<uintptr_t, Block> held_;
+  std::vector<Block> released_;
+  int64_t stopped_ns_ = 0;
+};
+
+// ---- those who are told; a recording begins and ends while blocks come and go
+
+std::mutex listeners_mutex;
+std::vector<HeapSamples*>& listeners() {
+  static auto* const all = new std::vector<HeapSamples*>;
+  return *all;
+}
+
+constexpr BlockListener kTellAll = {
+    .sampled =
+        [](uintptr_t address, int64_t bytes, Device device) {
+          const std::lock_guard lock(listeners_mutex);
+          for (HeapSamples* const each : listeners()) each->allocated(address, bytes, device);
+        },
+    .released =
+        [](uintptr_t address) {
+          const std::lock_guard lock(listeners_mutex);
+          for (HeapSamples* const each : listeners()) each->released(address);
+        },
+};
+
+void listen(HeapSamples* samples) {
+  [[maybe_unused]] static const int registered =
+      pthread_atfork([] { listeners_mutex.lock(); }, [] { listeners_mutex.unlock(); },
+                     [] {
+                       listeners().clear();  // they are the parent's
+                       listeners_mutex.unlock();
+                     });
+  const std::lock_guard lock(listeners_mutex);
+  listeners().push_back(samples);
+  Recorder::set_block_listener(&kTellAll);
+}
+
+void leave(const HeapSamples* samples) {
+  const std::lock_guard lock(listeners_mutex);
+  std::erase(listeners(), samples);
+}
+
+// A forked child has the parent's object; its memory is given back as ever.
+class PythonHeapSamples {
+ public:
+  ~PythonHeapSamples() { leave(&samples_); }
+
+  bool start() {
+    if (HeapSamples::works()) listen(&samples_);
+    return HeapSamples::works();
+  }
+  void stop() {
+    leave(&samples_);
+    samples_.stop();
+  }
+  nb::dict collect() { return samples_.collect(); }
+
+ private:
+  HeapSamples samples_;
+};
+
+}  // namespace
+
+void bind_heap_samples(nb::module_& m) {
+  nb::class_<PythonHeapSamples>(m, "HeapSamples")
+      .def(nb::init<>())
+      .def("start", &PythonHeapSamples::start)
+      .def("stop", &PythonHeapSamples::stop)
+      .def("collect", &PythonHeapSamples::collect);
+}
+
+}  // namespace stepscope

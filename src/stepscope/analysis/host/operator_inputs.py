@@ -1,0 +1,92 @@
+"""What is known of the inputs of operators: of all of them with shapes, else of a few in many."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.shared import shared
+from stepscope.trace.model import SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.trace.model import Int64, Trace
+
+# Of traces with shapes, and of operators that were drawn by lot (see record/inputs.py).
+_KEYS = (("Input Dims", "Input type"), ("Sampled dims", "Sampled types"))
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorInputs:
+    """One row per operator whose inputs are known and have a tensor, in the order of slices."""
+
+    rows: Int64  # of the slices
+    elements: Int64  # of the largest tensor
+    types: tuple[str, ...]  # of tensors, as the framework spells them
+    type: Int64  # of the first tensor, an index of ``types``
+    is_sample: bool  # they are a few, drawn by lot; else all
+
+    def __len__(self) -> int:
+        """Return how many are known."""
+        return len(self.rows)
+
+
+@shared
+def operator_inputs(trace: Trace) -> OperatorInputs:
+    """Find the operators whose inputs are known."""
+    slices = trace.slices
+    if not len(slices.args.rest):
+        return _none()
+    rows = np.flatnonzero((slices.kind == SliceKind.OPERATOR) & (slices.args.rest != 0))
+    texts, place = np.unique(slices.args.rest[rows], return_inverse=True)
+    types: dict[str, int] = {}
+    elements, kind = np.full((2, len(texts)), -1, np.int64)
+    are_all = False
+    for i, text in enumerate(texts.tolist()):
+        found = _tensors_in(trace.strings[text])
+        if found is None:
+            continue
+        tensors, is_sample = found
+        are_all |= not is_sample
+        elements[i] = max(count for count, _ in tensors)
+        kind[i] = types.setdefault(tensors[0][1], len(types))
+    known = elements[place] >= 0
+    place = place[known]
+    return OperatorInputs(rows[known], elements[place], tuple(types), kind[place], not are_all)
+
+
+def _none() -> OperatorInputs:
+    nothing = np.zeros(0, np.int64)
+    return OperatorInputs(nothing, nothing, (), nothing, False)
+
+
+def _tensors_in(fragment: str) -> tuple[list[tuple[int, str]], bool] | None:
+    """Return size and type of each tensor of a call, and whether it was drawn; None without."""
+    for number, (dims_key, types_key) in enumerate(_KEYS):
+        if f'"{dims_key}"' in fragment:
+            pairs = _pairs(fragment)
+            tensors = list(_sized(pairs.get(dims_key), pairs.get(types_key)))
+            return (tensors, number == 1) if tensors else None
+    return None
+
+
+def _pairs(fragment: str) -> dict[str, Any]:
+    try:
+        pairs: dict[str, Any] = json.loads("{" + fragment + "}", strict=False)
+    except (ValueError, RecursionError):  # anybody's file
+        return {}
+    return pairs
+
+
+def _sized(dims: Any, types: Any) -> Iterator[tuple[int, str]]:
+    if not isinstance(dims, list) or not isinstance(types, list):
+        return
+    for sizes, kind in zip(dims, types, strict=False):
+        is_tensor = isinstance(kind, str) and not kind.startswith(("Scalar", "TensorList"))
+        if kind and is_tensor and isinstance(sizes, list) and all(type(n) is int for n in sizes):
+            yield math.prod(sizes), kind

@@ -1,0 +1,159 @@
+// Stands before torch's CPU allocator while memory is recorded: all blocks, or a sample of them.
+#pragma once
+
+#include <c10/core/Allocator.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+
+#include "bridge_state.h"
+
+namespace stepscope {
+namespace {
+
+// Which blocks are sampled: each byte that is allocated is drawn by lot, on average one in
+// `interval`. So a large block is nearly always sampled, and of many small ones, one that stands
+// for all.
+class BlockDraws {
+ public:
+  static void reset() { interval_.store(kFirstInterval, std::memory_order_relaxed); }
+
+  bool is_drawn(size_t bytes) {
+    left_ -= static_cast<int64_t>(bytes);
+    return left_ < 0;
+  }
+
+  // After one was drawn: how many bytes it stands for. 0: it was not, the thread only began.
+  int64_t weight_of(size_t bytes) {
+    const auto interval = static_cast<double>(interval_.load(std::memory_order_relaxed));
+    const bool begins = random_ == 0;
+    if (begins) random_ = (reinterpret_cast<uintptr_t>(this) ^ counter_ticks()) | 1;
+    draw(interval);
+    if (begins && !is_drawn(bytes)) return 0;
+    if (begins) draw(interval);
+    slow_down();
+    const auto size = static_cast<double>(bytes);
+    return static_cast<int64_t>(size / -std::expm1(-size / interval));
+  }
+
+ private:
+  static constexpr int64_t kFirstInterval = int64_t{1} << 20;
+  static constexpr int64_t kLastInterval = int64_t{1} << 32;
+  // A program that allocates without using what it gets would otherwise be slowed down.
+  static constexpr uint32_t kMany = 256;
+  static constexpr std::chrono::milliseconds kSoon{128};
+
+  void draw(double interval) {
+    random_ ^= random_ << 13;  // xorshift: the bits need not be good
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    const double uniform = (static_cast<double>(random_ >> 11) + 1) / 9007199254740993.0;
+    left_ = static_cast<int64_t>(-std::log(uniform) * interval);
+  }
+
+  void slow_down() {
+    if (++drawn_ % kMany) return;
+    const auto now = std::chrono::steady_clock::now();
+    const int64_t interval = interval_.load(std::memory_order_relaxed);
+    if (now - since_ < kSoon && interval < kLastInterval) {
+      interval_.store(2 * interval, std::memory_order_relaxed);
+    }
+    since_ = now;
+  }
+
+  static inline std::atomic<int64_t> interval_{kFirstInterval};
+
+  int64_t left_ = 0;
+  uint64_t random_ = 0;
+  uint32_t drawn_ = 0;
+  std::chrono::steady_clock::time_point since_{};
+};
+
+thread_local BlockDraws my_draws __attribute__((tls_model("initial-exec")));
+
+// It lasts for the process: a tensor remembers the allocator that it came from.
+class CpuAllocator final : public c10::Allocator {
+ public:
+  static constexpr uint8_t kNotesAll = 1;
+  static constexpr uint8_t kSamples = 2;
+
+  c10::DataPtr allocate(size_t bytes) override {
+    c10::DataPtr data = inner()->allocate(bytes);
+    const uint8_t mode = mode_.load(std::memory_order_relaxed);
+    if (mode & kSamples && my_draws.is_drawn(bytes)) sample(data, bytes);
+    if (mode & kNotesAll && may_take(data, &give_back)) note(data.get(), bytes);
+    return data;
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back_any; }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    inner()->copy_data(to, from, bytes);
+  }
+
+  // Record what a mode says from now on; 0: nothing.
+  void use(uint8_t mode) {
+    if (mode & kSamples && !(mode_.load() & kSamples)) BlockDraws::reset();
+    mode_.store(mode);
+    c10::Allocator* const current = c10::GetAllocator(c10::DeviceType::CPU);
+    if (mode && current != this && current->raw_deleter()) {
+      inner_.store(current);
+      c10::SetAllocator(c10::DeviceType::CPU, this, kPriority);
+    } else if (!mode && current == this) {
+      c10::SetAllocator(c10::DeviceType::CPU, inner(), kPriority);
+    }
+  }
+
+ private:
+  static constexpr uint8_t kPriority = 100;
+
+  static c10::Allocator* inner() { return inner_.load(std::memory_order_relaxed); }
+
+  // Be told when a block is given back. Only one that is its own context tells then which one it
+  // was.
+  static bool may_take(c10::DataPtr& data, c10::DeleterFnPtr deleter) {
+    return data.get() && data.get() == data.get_context() &&
+           (data.get_deleter() == &give_back_any ||
+            data.compare_exchange_deleter(inner()->raw_deleter(), deleter));
+  }
+
+  [[gnu::noinline, gnu::cold]] static void sample(c10::DataPtr& data, size_t bytes) {
+    const int64_t weight = my_draws.weight_of(bytes);
+    if (!weight || !may_take(data, &give_back_any)) return;
+    core.block_sampled(data.get(), weight, static_cast<uint8_t>(c10::DeviceType::CPU), -1);
+  }
+
+  // Handed out, or (0 bytes) about to be given back.
+  static void note(const void* data, size_t bytes) {
+    Lane* const lane = my_lane;
+    const auto fill = [&](Record& record) {
+      record.block = {reinterpret_cast<uintptr_t>(data), static_cast<int64_t>(bytes), kCpuDevice};
+    };
+    if (lane && lane->append(Kind::kBlock, fill)) return;
+    if (!bytes) return core.released(data);
+    core.allocated(data, bytes, static_cast<uint8_t>(c10::DeviceType::CPU), -1);
+  }
+
+  static void give_back(void* data) {
+    if (data) note(data, 0);
+    inner()->raw_deleter()(data);
+  }
+
+  // One that may have been sampled.
+  static void give_back_any(void* data) {
+    if (data && mode_.load(std::memory_order_relaxed) & kSamples) core.sampled_block_released(data);
+    if (data && mode_.load(std::memory_order_relaxed) & kNotesAll) note(data, 0);
+    inner()->raw_deleter()(data);
+  }
+
+  static inline std::atomic<c10::Allocator*> inner_{nullptr};
+  static inline std::atomic<uint8_t> mode_{0};
+};
+
+CpuAllocator& cpu_allocator() {
+  static auto* const only = new CpuAllocator;
+  return *only;
+}
+
+}  // namespace
+}  // namespace stepscope

@@ -1,0 +1,58 @@
+"""Which lines hold memory: a sample of the blocks that are in use, each with its Python stack.
+
+Who allocates, a bridge to a framework's allocator, draws the blocks; see
+``native/python/heap_samples.cpp``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope import _native
+from stepscope.record.threads import thread_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.trace.schema import Captured
+
+
+class HeldMemory:
+    """The blocks that one recording is told of."""
+
+    def __init__(self) -> None:
+        """Listen to nobody yet."""
+        self._native: _native.HeapSamples | None = None
+        self._names: Mapping[int, str] = {}
+
+    def start(self) -> None:
+        """Begin with no block."""
+        native = _native.HeapSamples()
+        self._native = native if native.start() else None
+
+    def stop(self) -> None:
+        """Be told no more."""
+        if self._native is not None:
+            self._native.stop()
+            self._names = thread_names()
+
+    def collect(self) -> Captured | None:
+        """Return the blocks, once."""
+        native, self._native = self._native, None
+        if native is None:
+            return None
+        found = native.collect()
+        if not len(found["held"]["time_ns"]):
+            return None
+        from stepscope.record.capture import thread_track, with_devices
+        from stepscope.trace.model import NO_THREAD, Held, Stacks
+        from stepscope.trace.schema import Captured, Slices
+        from stepscope.trace.strings import Strings
+
+        strings, held = with_devices(Strings.of(found["texts"]), Held, found["held"])
+        tracks = (
+            thread_track(thread, NO_THREAD, self._names.get(thread, ""))
+            for thread in found["threads"]
+        )
+        stacks = Stacks(found["parent"], found["frame"])
+        return Captured(Slices.empty(), tuple(tracks), strings, stacks=stacks, held=held)

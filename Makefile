@@ -17,6 +17,8 @@
 #   make format  bring the code into shape
 #   make bench   side by side with torch.profiler; bench-paddle with paddle.profiler; bench-report
 #                a report of a million events
+#   make bench-default
+#                what stepscope run with no option adds to a training step
 #   make bench-answers
 #                whether the planted problems of the bottleneck suite are named; ANSWERS=... are
 #                options of benchmarks/answers.py
@@ -50,7 +52,7 @@ PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/t
 WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-gpu clean \
+.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-default bench-gpu clean \
 	lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
 	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts
 .DELETE_ON_ERROR:
@@ -211,7 +213,8 @@ test-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
 # ... and in one with no framework: ranges, reading, writing and the dialects need none.
 PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py tests/test_layers.py \
 	$(addprefix tests/trace/test_, join.py slices.py trace_store.py) \
-	$(addprefix tests/record/test_, range_names.py ranges.py schedules.py session.py) \
+	$(addprefix tests/record/test_, module_calls.py range_names.py ranges.py schedules.py \
+		session.py) \
 	$(addprefix tests/frameworks/python/test_, itt.py nvtx.py requests.py tasks.py) \
 	$(addprefix tests/formats/test_, export_chrome.py records.py) \
 	tests/analysis/host/test_averages.py tests/analysis/steps/test_steps.py tests/cli/test_cli_run.py
@@ -307,6 +310,9 @@ bench-report: $(DONE)/test $(DONE)/browser $(DONE)/package
 bench-answers: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/package \
 		$(VENV)-paddle/done/test $(VENV)-paddle/done/package
 	$(BIN)/python benchmarks/answers.py --paddle-python $(VENV)-paddle/bin/python $(ANSWERS)
+
+bench-default: $(DONE)/bench $(DONE)/torch $(DONE)/package
+	$(BIN)/python benchmarks/run.py --group default
 
 # As test-gpu, in whatever environment there is.
 bench-gpu:

@@ -40,6 +40,35 @@ TEST_CASE("a snapshot holds what was recorded") {
   Clock::use_system();
 }
 
+TEST_CASE("inputs that were sampled are those of the operator that was begun last") {
+  Window window;
+  leave(enter_operator("plain"));
+  OpenSlice* const outer = enter_operator("outer");
+  Recorder::sampled_inputs("of outer");
+  OpenSlice* const inner = enter_operator("inner");
+  Recorder::sampled_inputs("of inner");
+  leave(inner);
+  leave(outer);
+  OpenSlice* const range = enter("range");
+  Recorder::sampled_inputs("of no operator");
+  leave(range);
+  const Snapshot snapshot = window.close();
+  REQUIRE((names(snapshot) == Names{"plain", "outer", "inner", "range"}));
+  REQUIRE_EQ(snapshot.sampled_inputs.size(), 2U);
+  CHECK_EQ(snapshot.sampled_inputs[0].first, 1U);
+  CHECK_EQ(snapshot.inputs[snapshot.sampled_inputs[0].second], "of outer");
+  CHECK_EQ(snapshot.sampled_inputs[1].first, 2U);
+  CHECK_EQ(snapshot.inputs[snapshot.sampled_inputs[1].second], "of inner");
+}
+
+TEST_CASE("a slice that is open can be renamed") {
+  Window window;
+  OpenSlice* const slice = enter("before");
+  Recorder::rename(slice, "after");
+  leave(slice);
+  CHECK((names(window.close()) == Names{"after"}));
+}
+
 TEST_CASE("windows share a recording") {
   Window first;
   leave(enter("one"));

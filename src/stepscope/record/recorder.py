@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from stepscope import _native
@@ -162,6 +163,7 @@ class Recorder:
             sources={each.name: says for each in self._sources if (says := each.describe())},
             overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
             devices=[device for source in self._sources for device in source.devices],
+            parallelism=dict(chain.from_iterable(s.parallelism().items() for s in self._sources)),
             code_folders=[folder for source in self._sources for folder in source.code_folders],
         )
         return build(started_outside(captured, self._pauses_ns), info)

@@ -69,6 +69,10 @@ class Source(ABC):
     def close(self) -> None:  # noqa: B027
         """Clean up after the run; a second call does nothing."""
 
+    def parallelism(self) -> Mapping[str, float]:
+        """Return how many threads or workers the program uses, as far as this source knows."""
+        return {}
+
     def describe(self) -> str:
         """Return in a few words what is used, and why; empty when there is nothing to say."""
         return ""

@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
+from stepscope.trace.cores import parallelism_of_process
 from stepscope.trace.schema import PRODUCER, TraceInfo
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def describe_process(
     overhead_ns: float,
     devices: Sequence[Mapping[str, Any]] = (),
     code_folders: Sequence[str] = (),
+    parallelism: Mapping[str, float] | None = None,
 ) -> TraceInfo:
     """Describe this process for a trace that ends now."""
     rank, world_size = _rank()
@@ -49,6 +51,7 @@ def describe_process(
         devices=devices,
         code_folders=code_folders,
         libraries=_libraries(),
+        parallelism={**parallelism_of_process(), **(parallelism or {})},
     )
 
 

@@ -259,6 +259,8 @@ class TraceInfo:
     overhead_ns: float = 0.0  # calibrated cost of recording one event
     devices: Sequence[Mapping[str, Any]] = ()  # under Kineto's names; see Trace.devices()
     code_folders: Sequence[str] = ()  # where the files that frames name were imported from
+    # How many cores, threads and workers the program had: see docs/trace.md.
+    parallelism: Mapping[str, float] = field(default_factory=dict)
     libraries: Sequence[str] = ()  # top-level modules that are installed, so not the program's own
     anomalies: Mapping[str, int] = field(default_factory=dict)  # odd things met, and how many
     user: Mapping[str, Any] = field(default_factory=dict)  # the user's, or a foreign file's

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
-    from stepscope.frameworks.paddle.loader import PaddleLoaderRanges
+    from stepscope.frameworks.paddle.loader import PaddleLoaderRanges, PaddleLoaderWorkers
     from stepscope.frameworks.paddle.modules import PaddleLayers, PaddleModelCalls
     from stepscope.frameworks.paddle.source import PaddleSource
 
-    return PaddleSource, PaddleModelCalls, PaddleLayers, PaddleLoaderRanges
+    loaders = PaddleLoaderRanges, PaddleLoaderWorkers
+    return PaddleSource, PaddleModelCalls, PaddleLayers, *loaders
 
 
 @FORMULAS.register

@@ -1,15 +1,22 @@
-"""What Paddle's DataLoader does while loading."""
+"""What Paddle's DataLoader does while loading, and how many workers it has."""
 
 from __future__ import annotations
 
-from stepscope.record.loader_ranges import LoaderRanges, ranged_fetchers
+from stepscope.record.loaders import LoaderRanges, LoaderWorkers, WorkerCounts, ranged_fetchers
 
 _MODULE = "paddle.io.dataloader.fetcher"
 
 
 class PaddleLoaderRanges(LoaderRanges):
-    """The source."""
+    """The source of what it does."""
 
     name = "Paddle's DataLoader"
     module = _MODULE
     fetchers = ranged_fetchers(_MODULE)
+
+
+class PaddleLoaderWorkers(LoaderWorkers):
+    """The source of their number."""
+
+    name = "workers of Paddle's DataLoader"
+    counts = WorkerCounts("paddle.io.dataloader.dataloader_iter", "_DataLoaderIterBase")

@@ -24,9 +24,12 @@ def _formulas() -> Mapping[str, Formula]:
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.torch.compile import TorchCompile
-    from stepscope.frameworks.torch.loader import TorchLoaderRanges
+    from stepscope.frameworks.torch.loader import TorchLoaderRanges, TorchLoaderWorkers
     from stepscope.frameworks.torch.modules import TorchModelCalls, TorchModules
     from stepscope.frameworks.torch.phases import TorchPhases
     from stepscope.frameworks.torch.source import WhenImported
 
-    return WhenImported, TorchCompile, TorchModules, TorchModelCalls, TorchPhases, TorchLoaderRanges
+    return (
+        *(WhenImported, TorchCompile, TorchModules, TorchModelCalls, TorchPhases),
+        *(TorchLoaderRanges, TorchLoaderWorkers),
+    )

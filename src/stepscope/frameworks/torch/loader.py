@@ -1,15 +1,22 @@
-"""What PyTorch's DataLoader does while loading."""
+"""What PyTorch's DataLoader does while loading, and how many workers it has."""
 
 from __future__ import annotations
 
-from stepscope.record.loader_ranges import LoaderRanges, ranged_fetchers
+from stepscope.record.loaders import LoaderRanges, LoaderWorkers, WorkerCounts, ranged_fetchers
 
 _MODULE = "torch.utils.data._utils.fetch"
 
 
 class TorchLoaderRanges(LoaderRanges):
-    """The source."""
+    """The source of what it does."""
 
     name = "DataLoader"
     module = _MODULE
     fetchers = ranged_fetchers(_MODULE)
+
+
+class TorchLoaderWorkers(LoaderWorkers):
+    """The source of their number."""
+
+    name = "workers of DataLoader"
+    counts = WorkerCounts("torch.utils.data.dataloader", "_BaseDataLoaderIter")

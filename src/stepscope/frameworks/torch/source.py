@@ -15,6 +15,8 @@ from stepscope.record.post_import import PostImport
 from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
     from stepscope.trace.schema import Captured
@@ -128,6 +130,16 @@ class WhenImported(Source):
     def describe(self) -> str:
         """Say what is used."""
         return "torch was not imported" if self._source is None else self._source.describe()
+
+    def parallelism(self) -> Mapping[str, float]:
+        """Return how many threads torch runs operators with."""
+        torch: Any = sys.modules.get("torch")
+        if self._source is None or not hasattr(torch, "get_num_interop_threads"):
+            return {}
+        return {
+            "torch threads": float(torch.get_num_threads()),
+            "torch interop threads": float(torch.get_num_interop_threads()),
+        }
 
     def overhead_ns(self) -> float:
         """Return the chosen source's cost of one event."""

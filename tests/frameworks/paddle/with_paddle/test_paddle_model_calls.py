@@ -133,12 +133,13 @@ class Squares(paddle.io.Dataset):  # type: ignore[misc]
 
 
 def test_workers_of_a_loader_show_what_they_do() -> None:
-    recorder = Recorder(make_sources(RecordOptions(workers=True)))
+    recorder = Recorder(make_sources(RecordOptions(workers=True, loader_workers=True)))
     recorder.start()
     batches = list(paddle.io.DataLoader(Squares(), batch_size=2, num_workers=2))
     recorder.stop()
     assert len(batches) == 4
     trace = trace_of(recorder)
+    assert trace.info.parallelism["loader workers"] == 2
     for worker in ("DataLoader worker 0", "DataLoader worker 1"):
         names = [
             trace.name_of(row)

@@ -1,8 +1,8 @@
 // The inputs of one operator in many.
 //
 // torch boxes the inputs of all operators as soon as some callback asks for them, however seldom
-// that one is called. So the callback that torch draws by lot asks for none: it has the next
-// operator of its thread looked at, by a callback that is there for that one only.
+// that one is called. So the callback that torch draws by lot asks for none: it has the next few
+// operators of its thread looked at, by a callback that is there for them only.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -15,9 +15,13 @@
 namespace stepscope {
 namespace {
 
-constexpr double kDrawnShare = 1.0 / 256;
+// To come and go costs more than to look: of 128 operators one is looked at, eight in a row.
+constexpr double kDrawnShare = 1.0 / 1024;
+constexpr int kInARow = 8;
 
 std::atomic<bool> samples_inputs{false};
+
+thread_local int my_looks_left __attribute__((tls_model("initial-exec"))) = 0;
 
 std::unique_ptr<at::ObserverContext> on_look(const at::RecordFunction& fn);
 
@@ -32,7 +36,9 @@ at::CallbackHandle my_look() {
 
 // Runs behind the callback that begins the slice, which is this thread's last one then.
 std::unique_ptr<at::ObserverContext> on_look(const at::RecordFunction& fn) {
-  if (const at::CallbackHandle handle = my_look()) at::removeCallback(handle);
+  if (--my_looks_left <= 0) {
+    if (const at::CallbackHandle handle = my_look()) at::removeCallback(handle);
+  }
   if (!samples_inputs.load(std::memory_order_relaxed) || is_plumbing(fn.name())) return nullptr;
   const Inputs* const inputs = encoded_inputs(fn);
   if (inputs && inputs->size()) core.sampled_inputs(inputs->data(), inputs->size());
@@ -41,6 +47,7 @@ std::unique_ptr<at::ObserverContext> on_look(const at::RecordFunction& fn) {
 
 std::unique_ptr<at::ObserverContext> on_drawn(const at::RecordFunction&) {
   if (!my_look()) {
+    my_looks_left = kInARow;
     at::addThreadLocalCallback(
         at::RecordFunctionCallback(&on_look).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
   }

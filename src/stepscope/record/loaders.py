@@ -1,21 +1,22 @@
-"""What a data loader does while loading: it fetches batches, reads items and collates them.
+"""Data loaders: what one does while it fetches a batch, and how many workers it has.
 
-The fetchers of PyTorch and Paddle have the same parts under the same names.
+The fetchers and iterators of PyTorch and Paddle have the same parts under the same names.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
-from stepscope.record.options import WORKERS
+from stepscope.record.options import LOADER_WORKERS, WORKERS
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import ClassVar
 
 
@@ -42,6 +43,60 @@ class LoaderRanges(Source):
         """Say what is recorded."""
         is_imported = self.module in sys.modules
         return "fetches, items and collations of data loaders" if is_imported else ""
+
+
+class WorkerCounts:
+    """Notes how many workers the loaders of one framework have, for all recordings that ask."""
+
+    def __init__(self, module: str, base: str) -> None:
+        """Take where the class of all iterators is."""
+        self.module = module
+        self.patches = Patches(self._patch)
+        self.listeners: list[LoaderWorkers] = []
+        self._base = base
+
+    def _patch(self, patches: Patches) -> None:
+        base = getattr(sys.modules[self.module], self._base, None)
+        if base is not None:
+            patches.wrap(base, "__init__", self._noting)
+
+    def _noting(self, plain: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(plain)
+        def init(iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+            workers: Any = getattr(loader, "num_workers", 0)
+            for each in self.listeners:
+                each.most = max(each.most or 0, workers)
+            plain(iterator, loader, *args, **kwargs)
+
+        return init
+
+
+class LoaderWorkers(Source):
+    """A source of one figure: the most workers that a loader of the program has."""
+
+    when = LOADER_WORKERS
+    counts: ClassVar[WorkerCounts]
+
+    def __init__(self) -> None:
+        """Touch nothing yet."""
+        self.most: int | None = None
+        self._patches = PatchesWhenImported(self.counts.module, self.counts.patches)
+
+    def start(self) -> None:
+        """Count from now on."""
+        self.most = None
+        self.counts.listeners.append(self)
+        self._patches.start()
+
+    def stop(self) -> None:
+        """Count no longer."""
+        self._patches.stop()
+        if self in self.counts.listeners:
+            self.counts.listeners.remove(self)
+
+    def parallelism(self) -> Mapping[str, float]:
+        """Return the figure, if there was a loader."""
+        return {} if self.most is None else {"loader workers": float(self.most)}
 
 
 def ranged_fetchers(module: str) -> Patches:

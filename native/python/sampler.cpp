@@ -127,7 +127,10 @@ void Sampler::loop() {
     stop_.wait_until(now_ns + pace_.next_ns(cost_ns));
   }
   const int64_t end_ns = monotonic_ns();
-  for (auto& [thread, watched] : watched_) extend(watched, end_ns);
+  for (auto& [thread, watched] : watched_) {
+    const int64_t used_ns = cpu_ns_of(thread).value_or(watched.cpu_ns);
+    settle(watched, split(watched, end_ns, used_ns), SampleState::kPython, end_ns);
+  }
   look_at_others(end_ns);
   watched_.clear();  // its files are this thread's
   memory_.close();
@@ -187,16 +190,12 @@ bool Sampler::look_at(pid_t thread, Watched& watched, int64_t now_ns) {
     return true;
   }
   const int64_t after_ns = cpu_ns_of(thread).value_or(*before_ns);
-  const int64_t passed_ns = watched.cpu_ns < 0 ? 0 : now_ns - watched.time_ns;
-  if (watched.cpu_ns >= 0) {
-    const int64_t stood_for_ns = is_running(watched.state) ? passed_ns : 0;
-    watched.owed_ns += after_ns - watched.cpu_ns - stood_for_ns;
-    watched.owed_ns = std::clamp(watched.owed_ns, -2 * passed_ns, 2 * passed_ns);
-  }
+  const CpuAccount::Split since = split(watched, now_ns, after_ns);
   const State state = state_of(thread, watched, after_ns > *before_ns);
+  const int64_t begin_ns = settle(watched, since, state.state, now_ns);
   watched.cpu_ns = after_ns;
-  extend(watched, now_ns);
-  keep(watched, state, now_ns);
+  watched.time_ns = now_ns;
+  keep(watched, state, begin_ns);
   return true;
 }
 
@@ -258,10 +257,10 @@ Sampler::State Sampler::state_of(pid_t thread, Watched& watched, bool advances) 
   const KernelView view = watched.syscall.read(thread, may_keep);
   switch (view.is) {
     case KernelView::Is::kRunnable:
-      return {watched.owed_ns > 0 ? running_state() : SampleState::kReady};
+      return {watched.account.is_owed() ? running_state() : SampleState::kReady};
     case KernelView::Is::kUnknown:
       // All that is known is whether it has run since the last look.
-      return {watched.owed_ns > 0 ? running_state() : SampleState::kBlocked};
+      return {watched.account.is_owed() ? running_state() : SampleState::kBlocked};
     case KernelView::Is::kWaiting:
       break;
   }
@@ -296,10 +295,33 @@ void Sampler::extend(Watched& watched, int64_t now_ns) {
   }
 }
 
-void Sampler::keep(Watched& watched, const State& state, int64_t now_ns) {
+CpuAccount::Split Sampler::split(Watched& watched, int64_t now_ns, int64_t cpu_ns) {
+  if (watched.cpu_ns < 0) return {};
+  return watched.account.split(is_running(watched.state), now_ns - watched.time_ns,
+                               cpu_ns - watched.cpu_ns);
+}
+
+// Close the last sample, and return when the next one begins: a thread that is found waiting has
+// waited since it ran out of CPU time.
+int64_t Sampler::settle(Watched& watched, const CpuAccount::Split& since, SampleState next,
+                        int64_t now_ns) {
+  extend(watched, now_ns);
+  Sample* const last = samples_.at(watched.sample);
+  if (!last || !is_running(last->state) || !since.waiting_ns) return now_ns;
+  last->duration_ns = since.running_ns;
+  const int64_t begin_ns = now_ns - since.waiting_ns;
+  if (!is_running(next)) return begin_ns;
+  Sample lost_its_core = *last;
+  lost_its_core.time_ns = begin_ns;
+  lost_its_core.duration_ns = since.waiting_ns;
+  lost_its_core.state = SampleState::kReady;
+  samples_.add(lost_its_core);
+  return now_ns;
+}
+
+void Sampler::keep(Watched& watched, const State& state, int64_t begin_ns) {
   watched.state = state.state;
   watched.gil = gil_;
-  watched.time_ns = now_ns;
   const size_t limit = options_.limit_bytes;
   if (limit && stacks_.bytes() + codes_.bytes() > limit / 2) {
     watched.sample = SampleStore::kNowhere;
@@ -311,7 +333,7 @@ void Sampler::keep(Watched& watched, const State& state, int64_t now_ns) {
   if (in_native) {
     stack = stacks_.child(stack, StackNodes::kNativeCall, watched.frames.back().instruction);
   }
-  watched.sample = samples_.add({now_ns, 0, watched.seen, stack, state.state, state.wait});
+  watched.sample = samples_.add({begin_ns, 0, watched.seen, stack, state.state, state.wait});
 }
 
 // The stack's number. Its outer part is mostly that of the last time.

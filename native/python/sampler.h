@@ -14,6 +14,7 @@
 #include "python/code_copies.h"
 #include "python/stack_reader.h"
 #include "python/thread_list.h"
+#include "sampler/cpu_account.h"
 #include "sampler/kernel_view.h"
 #include "sampler/memory_reader.h"
 #include "sampler/other_threads.h"
@@ -92,7 +93,7 @@ class Sampler {
     uint32_t seen = 0;  // its number among those that were ever seen
     int64_t cpu_ns = -1;
     int64_t time_ns = 0;
-    int64_t owed_ns = 0;  // CPU time that it used, and that no sample stands for yet
+    CpuAccount account;
     int64_t sample = SampleStore::kNowhere;
     SampleState state = SampleState::kNative;
     GilView gil;                  // when it was last looked at
@@ -114,9 +115,12 @@ class Sampler {
   SampleState running_state() const;
   bool is_in_native(SampleState state) const;
   State state_of(pid_t thread, Watched& watched, bool advances);
-  void keep(Watched& watched, const State& state, int64_t now_ns);
+  void keep(Watched& watched, const State& state, int64_t begin_ns);
   uint32_t node_of(Watched& watched);
   void extend(Watched& watched, int64_t now_ns);
+  static CpuAccount::Split split(Watched& watched, int64_t now_ns, int64_t cpu_ns);
+  int64_t settle(Watched& watched, const CpuAccount::Split& since, SampleState next,
+                 int64_t now_ns);
   void look_at_others(int64_t now_ns);
   uint32_t number_of(pid_t thread);
 

@@ -11,8 +11,8 @@ constexpr int kRounds = 4;
 constexpr int kUnitBytes = 2;  // of instructions
 constexpr size_t kMostChunkBytes = size_t{1} << 20;
 constexpr size_t kMostChunks = size_t{1} << 16;
-constexpr size_t kFirstChunkBytes = 4096;  // more than enough for its outer frames
-constexpr size_t kSpareBytes = 1024;       // the stack may have grown
+constexpr size_t kFirstChunkBytes = 16384;  // of every thread
+constexpr size_t kSpareBytes = 1024;        // the stack may have grown
 constexpr size_t kInnerBytes = 2048;
 constexpr size_t kMostElsewhere = 48;
 

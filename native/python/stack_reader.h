@@ -60,7 +60,7 @@ class StackReader {
 
   // Of a deeper stack, so many inner frames are kept, and so many outer ones.
   static constexpr size_t kMostFrames = 1024;
-  static constexpr size_t kMostOuterFrames = 32;
+  static constexpr size_t kMostOuterFrames = 96;
 
   StackReader(const MemoryReader& memory, CodeCopies& codes) : memory_(memory), codes_(codes) {}
 

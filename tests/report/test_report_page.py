@@ -135,6 +135,27 @@ class TestFrame:
         assert again.locator("input[type=search]").first.input_value() == "relu"
 
 
+class TestNarrowWindows:
+    def test_no_tab_is_cut(self, reports: Reports) -> None:
+        page = reports.open(training(), size=(800, 900))
+        links = page.locator("nav a")
+        for i in range(links.count()):
+            box = links.nth(i).bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= 800
+        assert page.evaluate("document.documentElement.scrollWidth") <= 800
+
+    @pytest.mark.parametrize("width", [800, 1000, 1400])
+    def test_numbers_do_not_collide(self, reports: Reports, width: int) -> None:
+        calls = [Call(f"a_long_name_of_an_operator_{i}", i, i + 1) for i in range(12)]
+        calls += [Call(f"ProfilerStep#{i}", 12 * i, 12 * i + 12, "user_annotation") for i in (0, 1)]
+        page = reports.open(trace_of_calls(calls, [Bytes(3, 4096)]), size=(width, 900))
+        # A text that is wider than its cell would run into the next one; names end in dots.
+        wide = "all => all.filter((td) => td.scrollWidth > td.clientWidth + 1).length"
+        assert page.locator("table.plain td").count() > 10
+        assert page.locator("table.plain td:not(.at)").evaluate_all(wide) == 0
+
+
 class TestThemes:
     def back(self, page: Any) -> str:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
@@ -165,11 +186,37 @@ class TestThemes:
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert self.back(page) != "rgb(255, 255, 255)"
 
+    def test_nothing_dark_and_nothing_cut_is_printed(self, reports: Reports) -> None:
+        long = Call(f"aten::{'very_' * 60}long", 10, 60, rest='"Input Dims": [[2, 3], [3, 4]]')
+        step = Call("ProfilerStep#0", 0, 100, category="user_annotation")
+        trace = trace_of_calls([step, long], [Bytes(15, 4096)])
+        for place in ("operators", "flame", "memory", "timeline"):
+            page = reports.open(trace, place, theme="dark")
+            # Measured at once: a browser prints without another frame.
+            begin = "window.dispatchEvent(new Event('beforeprint'))"
+            canvases = "[...document.querySelectorAll('#page canvas')]"
+            dark = page.evaluate(f"() => {{ {begin}; return ({DARK_SHARES})({canvases}); }}")
+            assert all(share < 0.5 for share in dark), (place, dark)
+            cut = "all => all.filter((each) => each.scrollWidth > each.clientWidth + 1).length"
+            assert page.locator(".table-scroll").evaluate_all(cut) == 0, place
+
     @pytest.mark.parametrize("theme", ["light", "dark"])
     def test_texts_stand_out_from_what_is_behind_them(self, reports: Reports, theme: str) -> None:
         page = reports.open(training(losses=Losses(5, "newest", 1000)), theme=theme)
         assert page.evaluate(CONTRASTS) == []
 
+
+# How much of each canvas is darker than the darkest colour of the light theme's boxes.
+DARK_SHARES = """all => all.map((canvas) => {
+  const copy = new OffscreenCanvas(40, 40).getContext("2d", { willReadFrequently: true });
+  copy.drawImage(canvas, 0, 0, 40, 40);
+  const { data } = copy.getImageData(0, 0, 40, 40);
+  let dark = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 3] > 128 && data[i] + data[i + 1] + data[i + 2] < 150) dark++;
+  }
+  return dark / 1600;
+})"""
 
 # Every element with text of its own: its colour against the first background that is not
 # transparent; 4.5 is what WCAG asks for.

@@ -99,8 +99,8 @@ def test_the_list(window: Window, viewed: Viewed, root: Path) -> None:
     assert broken[-1].startswith("'broken.json' is empty")
     assert new[0] == "runs/new.json"
     assert new[3:9] == ["6", "20.0 ms", "2", "10.0 ms", "", ""]
-    assert new[9] == "aten::mm (75.0%)"
-    assert (old[0], old[8], old[9]) == ("old.stepscope", "4.00 KiB cpu", "aten::big (75.0%)")
+    assert new[9] == "aten::mm (30.0%)"
+    assert (old[0], old[8], old[9]) == ("old.stepscope", "4.00 KiB cpu", "aten::big (30.0%)")
 
 
 def test_heads_sort_and_the_hash_remembers(window: Window) -> None:

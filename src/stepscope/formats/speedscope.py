@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.host.source_lines import place_of
+from stepscope.analysis.host.own_lines import place_of
 from stepscope.formats.files import output_file
 from stepscope.formats.sampled import SampledStacks, rows_by_track, thread_titles
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags

@@ -23,7 +23,7 @@ logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 class Classifier(lightning.LightningModule):
     def __init__(self):
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 5))
+        self.net = nn.Sequential(nn.Linear(400, 1000), nn.ReLU(), nn.Linear(1000, 5))
 
     def training_step(self, batch, _):
         inputs, labels = batch
@@ -38,7 +38,7 @@ class Classifier(lightning.LightningModule):
 
 
 def loader(count, size):
-    return DataLoader(TensorDataset(torch.randn(count, 64), torch.arange(count) % 5), size)
+    return DataLoader(TensorDataset(torch.randn(count, 400), torch.arange(count) % 5), size)
 
 
 torch.manual_seed(0)
@@ -52,5 +52,5 @@ trainer = lightning.Trainer(
     enable_model_summary=False,
 )
 model = Classifier()
-trainer.fit(model, loader(STEPS * 256, 256), loader(2048, 512))  # guilty
+trainer.fit(model, loader(STEPS * 64, 64), loader(512, 128))  # guilty
 print(trainer.global_step)

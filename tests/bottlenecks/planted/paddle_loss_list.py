@@ -20,7 +20,7 @@ class Evaluation:
         self.losses = []
 
     def add(self, x, y):
-        loss = nn.functional.mse_loss(self.model(x), y)
+        loss = nn.functional.mse_loss(self.model(x), y)  # guilty
         self.losses.append(float(loss) if FIXED else loss)  # guilty
 
 

@@ -3,7 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { hasWaiting, ownOf, timesOf } from "stepscope/flame/cells.js";
 import { Layout } from "stepscope/flame/layout.js";
+
+import { dataOf } from "./timeline_data.mjs";
 
 // all -> main(1) -> small(3): 10, large(4): 30 -> deep(5): 5;  all -> other(2): 20
 const PARENT = [0, 0, 0, 1, 1, 4];
@@ -70,4 +73,34 @@ test("a deep stack is no deeper than the machine's", () => {
   });
   assert.equal(layout.deepest, count - 1);
   assert.equal(layout.at(count - 1, 0.5), count - 1);
+});
+
+// Cells: node 1 runs 40 on thread 0, of which 30 in the steps, and waits 50; thread 7 runs 5 in node 2.
+const CELLS = {
+  "g.up": [0, 1, 1],
+  "g.cells.node": [1, 1, 2],
+  "g.cells.track": [0, 0, 7],
+  "g.cells.waiting": [0, 1, 0],
+  "g.cells.cpu_ns": [40, 50, 5],
+  "g.cells.cpu_ns.steps": [30, 0, 5],
+};
+const EVERYTHING = { metric: "cpu_ns", steps: false, waiting: true, tracks: null };
+
+test("the cells that are asked for are summed", () => {
+  const data = dataOf([], CELLS);
+  const own = (/** @type {object} */ asked) => [...ownOf(data, "g", { ...EVERYTHING, ...asked }).own];
+  assert.deepEqual(own({}), [0, 90, 5]);
+  assert.deepEqual(own({ waiting: false }), [0, 40, 5]);
+  assert.deepEqual(own({ waiting: false, steps: true }), [0, 30, 5]);
+  assert.deepEqual(own({ tracks: new Set([7]) }), [0, 0, 5]);
+  assert.deepEqual(timesOf(data, "g", "cpu_ns"), ["steps", "run"]);
+  assert.deepEqual(timesOf(data, "g", "device_ns"), ["run"]);
+  assert.equal(hasWaiting(data, "g"), true);
+});
+
+test("a node that mostly waits is told apart", () => {
+  const data = dataOf([], CELLS);
+  const layout = new Layout({ up: CELLS["g.up"], text: [0, 1, 2], ...ownOf(data, "g", EVERYTHING) });
+  assert.deepEqual([0, 1, 2].map((node) => layout.waits(node)), [true, true, false]);
+  assert.equal(layout.waited[0], 50);
 });

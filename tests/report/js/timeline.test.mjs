@@ -194,3 +194,14 @@ test("steps are bookmarks", () => {
   assert.equal(stepBeside(steps, { from: -1, to: 31 }, 1)?.number, 0);
   assert.equal(stepBeside(steps, { from: -1, to: 31 }, -1)?.number, 2);
 });
+
+test("a thread shows as many lines as have anything in sight", () => {
+  const lanes = new Lanes(dataOf(NESTED));
+  const [thread] = lanes.groups[0].tracks;
+  assert.equal(lanes.deepest(thread, 0, 100), 2);
+  assert.equal(lanes.deepest(thread, 31, 39), 1); // between the two inner ones
+  assert.equal(lanes.deepest(thread, 101, 200), 0);
+  const shown = layout(lanes.groups, new Set(), () => 1);
+  assert.equal(shown.lines.length, 2); // one of each thread
+  assert.equal(shown.lanes.get(thread.track), 1);
+});

@@ -15,6 +15,7 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     optimizer,
     pauses,
     python_work,
+    resources,
     tensors,
     trends,
     waiting,

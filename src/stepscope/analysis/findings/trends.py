@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
-from stepscope.analysis.findings.spots import finding_at, hot_spot
+from stepscope.analysis.findings.spots import Spot, finding_at, hot_spot
+from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.trace.model import Int64
 
     Float64 = NDArray[np.float64]
@@ -126,35 +128,30 @@ def graph_walked_again(facts: Facts) -> Finding | None:
 
 @DETECTORS.register
 def memory_growth(facts: Facts) -> Finding | None:
-    """Find a process whose memory grows with every step."""
+    """Find memory that is kept from every step, and the line that asked for it."""
     if facts.counted.sum() < MIN_STEPS or step_table(facts.trace).by is StepsBy.REQUEST:
         return None
+    spot, grown = _kept(facts)
     resident = _resident_at(facts, facts.breakdown.start_ns[facts.counted])
-    if resident is None:
+    if resident is None or spot is None:
         return None
     early, late = _thirds(resident)
-    grown = late - early
     if (
-        grown < max(MIN_GROWTH_BYTES, MIN_GROWTH_SHARE * early)
+        min(late - early, grown) < max(MIN_GROWTH_BYTES, MIN_GROWTH_SHARE * early)
         or _rank_correlation(resident) < MIN_MEMORY_RANK
     ):
         return None
-    ledger = facts.ledger
-    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.PYTHON, Cause.NATIVE))
-    if spot is None:
-        return None
-    each = grown / (2 / 3 * facts.steps)
+    each = grown / facts.steps
     share = min(1.0, grown / late)
     found = finding_at(
         facts,
         spot,
         "memory-growth",
         title=f"Memory grows by {size_text(each)} a step: {spot.words}",
-        text=f"The process held {size_text(early)} early in the loop and {size_text(late)} late.",
-        fix=(
-            "Something is kept from every step: a list of tensors, a loss with its graph (use "
-            ".detach() or .item()), a cache without a limit."
-        ),
+        text=f"The process held {size_text(early)} early in the loop and {size_text(late)} late; "
+        f"{size_text(grown)} that was asked for there{spot.called_from} was never given back.",
+        fix="Something is kept from every step: a list of tensors, a loss with its graph (use "
+        ".detach() or .item()), a cache without a limit.",
         saves_ns=0.0,
         evidence={"page": "memory"},
     )
@@ -164,6 +161,21 @@ def memory_growth(facts: Facts) -> Finding | None:
         share=share,
         severity=Severity.of_share(share),
     )
+
+
+def _kept(facts: Facts) -> tuple[Spot | None, float]:
+    """Return where the memory was asked for that the steps left behind, and how much it is."""
+    trace, held = facts.trace, facts.trace.held
+    rows = np.flatnonzero((held.is_held == 1) & facts.step_time.contain(held.time_ns))
+    sums: dict[tuple[Place, ...], float] = {}
+    for stack, size in zip(held.stack[rows].tolist(), held.size[rows].tolist(), strict=True):
+        own = own_path(trace, stack)
+        sums[own] = sums.get(own, 0.0) + size
+    sums.pop((), None)
+    if not sums:
+        return None, 0.0
+    path = max(sums, key=lambda each: sums[each])
+    return Spot(path, np.zeros(len(facts.ledger), np.bool_), 0.0), sum(sums.values())
 
 
 def _more_calls(facts: Facts) -> bool:

@@ -12,8 +12,6 @@ from stepscope.analysis.host.own_lines import Place, place_of
 from stepscope.analysis.shared import shared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from stepscope.trace.model import Trace
 
 _NATIVE_CALL = "<native call "
@@ -84,17 +82,8 @@ def _is_standard(library: str) -> bool:
     return library in sys.stdlib_module_names or library.startswith("<")
 
 
-def common_path(stacks: Iterable[tuple[Place, ...]]) -> int:
-    """Return how many outermost frames all of some stacks share."""
-    shared_frames: tuple[Place, ...] | None = None
-    for stack in stacks:
-        if shared_frames is None:
-            shared_frames = stack
-            continue
-        length = 0
-        for one, other in zip(shared_frames, stack, strict=False):
-            if one != other:
-                break
-            length += 1
-        shared_frames = shared_frames[:length]
-    return len(shared_frames or ())
+def own_path(trace: Trace, row: int) -> tuple[Place, ...]:
+    """Return the program's own frames of one stack, the outermost first."""
+    code = own_code(trace)
+    places = (place_of(trace.strings[text]) for text in reversed(trace.stacks.frames(row)))
+    return tuple(place for place in places if place is not None and code.is_own(place))

@@ -51,7 +51,8 @@ def step_operators(trace: Trace) -> StepOperators:
     count = max(int(steady.sum()), 1)
     wanted = np.isin(slices.kind, _SHOWN) & (slices.flags & SliceFlags.ASYNC == 0)
     wanted[import_rows(trace)] = False
-    wanted &= ~_spans_all(trace)
+    inside = wanted & ~_spans_all(trace)
+    wanted = inside if inside.any() else wanted
     if len(steps):
         time = union(steps.start_ns[steady], steps.end_ns[steady])
         wanted &= time.contain(slices.start_ns) & _of_steps(trace)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dis
 import functools
 import linecache
+import re
 from enum import IntEnum
 
 _MOST_CHARACTERS = 60
+_MOST_LINES = 100
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 _CALLS = ("CALL", "PRECALL", "INSTRUMENTED_CALL")
@@ -77,7 +79,7 @@ def native_text(instruction: int, file: str, place: Place) -> str:
     if name.startswith(_CALLS):
         callee = _callee(source)
     elif name.startswith(_ENTERS):
-        callee = _shortened(f"{source}.__enter__")
+        callee = _shortened(f"{_entered(source)}.__enter__")
     elif name.startswith(_NEXTS):
         callee = _shortened(f"next({source})")
     else:
@@ -89,7 +91,7 @@ def _source(file: str, place: Place) -> str:
     line, end_line, column, end_column = place
     if line <= 0 or column < 0 or end_column < 0:
         return ""
-    numbers = range(line, end_line + 1)
+    numbers = range(line, min(end_line, line + _MOST_LINES) + 1)
     lines = [linecache.getline(file, number).rstrip("\n").encode() for number in numbers]
     if not lines:
         return ""
@@ -111,6 +113,17 @@ def _callee(call: str) -> str:
         return callee
     last = callee.rpartition(".")[2]  # ``.item`` of ``losses[i](x).item``
     return f".{last}" if last.isidentifier() else _shortened(callee)
+
+
+def _entered(statement: str) -> str:
+    """Return what a ``with`` enters; some releases give its place, others the whole statement's."""
+    text = re.sub(r"^(async )?with ", "", statement)
+    depth = 0
+    for i, character in enumerate(text):
+        depth += (character in _PAIRS.values()) - (character in _PAIRS)
+        if depth == 0 and (character in ":," or text.startswith(" as ", i)):
+            return text[:i]
+    return text
 
 
 def _shortened(text: str) -> str:

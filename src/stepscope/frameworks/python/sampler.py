@@ -125,6 +125,10 @@ class Sampler(Source):
             return
         self._native = native
 
+    def progress(self) -> tuple[int, int]:
+        """Return how often it looked for threads that ran so far, and how many it found."""
+        return self._native.progress() if self._native is not None else (0, 0)
+
     def stop(self) -> None:
         """Look no longer."""
         if self._native is not None:

@@ -97,6 +97,7 @@ export class App {
     this.leave = undefined;
     this.root.replaceChildren();
     this.root.className = `page-${this.id}`;
+    this.root.dataset.title = `${this.page.title} – ${this.title}`; // on paper, which has no tabs
     this.root.scrollTop = 0;
     document.title = this.pages.length > 1 ? `${this.page.title} - ${this.title}` : this.title;
     for (const [i, page] of this.pages.entries()) {

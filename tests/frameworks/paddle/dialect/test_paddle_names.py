@@ -73,8 +73,10 @@ def test_the_enum_has_the_values_of_the_contract(enum: str) -> None:
 
 def test_profiler_has_the_arguments_and_defaults_of_the_contract() -> None:
     parameters = inspect.signature(profiler.Profiler).parameters
-    assert all(p.kind is p.KEYWORD_ONLY for p in parameters.values())
-    assert defaults(profiler.Profiler) == {
+    *theirs, ours = parameters.values()
+    assert all(p.kind is p.KEYWORD_ONLY for p in theirs)
+    assert (ours.name, ours.kind) == ("source_options", ours.VAR_KEYWORD)
+    assert {p.name: p.default for p in theirs} == {
         "targets": None,
         "scheduler": None,
         "on_trace_ready": None,

@@ -45,8 +45,9 @@ _NO_RESULT = "nothing was recorded yet: there is a result after a recorded cycle
 class Profiler:
     """Records operators and ranges, and times steps; a context manager, or start() and stop().
 
-    The arguments are paddle.profiler's. Operators are Paddle's and PyTorch's, whichever the program
-    uses; without either, its own ranges are recorded.
+    The arguments are paddle.profiler's; ``source_options`` are ours, those that sources have
+    declared, by their names (``sample="1ms"``). Operators are Paddle's and PyTorch's, whichever
+    the program uses; without either, its own ranges are recorded.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Profiler:
         emit_nvtx: bool = False,
         custom_device_types: Sequence[str] = [],  # Paddle's default; it is never changed
         with_flops: bool = False,
+        **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded, and no folder made, before start()."""
         self.targets: set[ProfilerTarget] = chosen_targets(targets)
@@ -85,7 +87,7 @@ class Profiler:
             phases=True,
             host=ProfilerTarget.CPU in self.targets or not self.targets,
             device=ProfilerTarget.GPU in self.targets,
-        )
+        ).but(**source_options)
         self._session = Session(
             Recorder([*make_sources(options), self._cpu_use]),
             schedule=as_scheduler(scheduler),

@@ -1,0 +1,101 @@
+"""Resources used to no end: more threads than cores, twice the digits that are needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.spots import finding_at, hot_spot
+from stepscope.analysis.host.operator_inputs import operator_inputs
+from stepscope.analysis.steps.causes import Cause
+from stepscope.trace.model import NO_SLICE
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
+
+MIN_THREADS = 1.5
+"""Threads for each core; a pool that is a little larger than the machine does no harm."""
+
+WASTED = 0.5
+"""Of what each thread beyond the cores takes away: threads that wait for each other, spinning."""
+
+MIN_DOUBLE, MIN_KNOWN = 0.2, 10
+"""Share of the operators' time in float64, and how many inputs must be known to tell."""
+
+HALF = 0.5
+"""Float64 takes twice the memory traffic and half of the vector units' width."""
+
+_POOLS = ("torch threads", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_DOUBLES = frozenset({"double", "float64", "Double"})
+_COMPUTING = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)
+
+
+@DETECTORS.register
+def too_many_threads(facts: Facts) -> Finding | None:
+    """Find more threads computing than there are cores."""
+    told, ledger = facts.trace.info.parallelism, facts.ledger
+    cores = told.get("cores", 0.0)
+    asked = {name: count for name, count in told.items() if name in _POOLS}
+    if not cores or not asked or len(facts.work):
+        return None
+    name = max(asked, key=lambda each: asked[each])
+    threads = asked[name]
+    spot = hot_spot(ledger, ledger.spent_on(*_COMPUTING))
+    if threads < max(MIN_THREADS * cores, cores + 1) or spot is None:
+        return None
+    computing_ns = ledger.each_ns(ledger.spent_on(*_COMPUTING))
+    return finding_at(
+        facts,
+        spot,
+        "too-many-threads",
+        title=f"{threads:,.0f} threads compute on {cores:g} cores: {spot.words}",
+        text=f"{name} is {threads:,.0f}. Threads without a core keep the others waiting at the end "
+        "of every operator.",
+        fix=f"Use as many threads as there are cores: torch.set_num_threads({max(cores, 1):.0f}), "
+        "or leave OMP_NUM_THREADS unset; with several processes or threads, a share of them each.",
+        saves_ns=WASTED * (1 - cores / threads) * computing_ns,
+    )
+
+
+@DETECTORS.register
+def float64(facts: Facts) -> Finding | None:
+    """Find operators that compute in float64 where float32 would do."""
+    trace, ledger = facts.trace, facts.ledger
+    known = operator_inputs(trace)
+    if not len(known):
+        return None
+    slices = trace.slices
+    inside = known.rows >= 0
+    if facts.steps:
+        inside = facts.step_time.contain(slices.start_ns[known.rows])
+    rows, kinds = known.rows[inside], known.type[inside]
+    doubles = [i for i, name in enumerate(known.types) if name in _DOUBLES]
+    is_double = np.isin(kinds, doubles)
+    time_ns = slices.duration_ns[rows].astype(np.float64)
+    if len(rows) < MIN_KNOWN or not time_ns.sum():
+        return None
+    share = float(time_ns[is_double].sum() / time_ns.sum())
+    if share < MIN_DOUBLE:
+        return None
+    names = np.unique(slices.name[rows[is_double]])
+    operator = facts.operator
+    which = np.isin(slices.name.take(operator, mode="clip"), names) & (operator != NO_SLICE)
+    spot = hot_spot(ledger, which & ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY))
+    spot = spot or hot_spot(ledger, ledger.spent_on(*_COMPUTING))
+    if spot is None:
+        return None
+    computing_ns = ledger.each_ns(ledger.spent_on(*_COMPUTING))
+    return finding_at(
+        facts,
+        spot,
+        "float64",
+        title=f"{share:.0%} of the operators' time is spent in float64: {spot.words}",
+        text=f"Of {len(rows):,} operators whose inputs are known, {int(is_double.sum()):,} compute "
+        f"with doubles{spot.called_from}.",
+        fix="Make the tensors float32 where they are created: NumPy's arrays and Python's numbers "
+        "are float64 (array.astype(np.float32), dtype=torch.float32, model.float()).",
+        saves_ns=HALF * share * computing_ns,
+    )

@@ -1,0 +1,155 @@
+"""What threads do is told by the kernel: whether they run, and what they wait for."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sampling import Sampling, run_sampling, sampling, seen
+from stepscope.trace.kinds import ThreadState, WaitReason
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+
+LOOKS = 200
+
+WAITING = {
+    "sleep": (WaitReason.SLEEP, "<native call time.sleep>"),
+    "select_nothing": (WaitReason.SLEEP, "<native call select.select>"),
+    "lock": (WaitReason.LOCK, "<native call gate.acquire>"),
+    "timed_lock": (WaitReason.LOCK, "<native call gate.acquire>"),
+    "with_lock": (WaitReason.LOCK, "<native call gate.__enter__>"),
+    "event": (WaitReason.LOCK, "<native call waiter.acquire>"),
+    "pipe": (WaitReason.PIPE, "<native call os.read>"),
+    "full_pipe": (WaitReason.PIPE, "<native call os.write>"),
+    "a_socket": (WaitReason.SOCKET, "<native call here.recv>"),
+    "connection": (WaitReason.SOCKET, "<native call self._accept>"),
+    "timed_socket": (WaitReason.SOCKET, "<native call timed.recv>"),
+    "process": (WaitReason.PROCESS, "<native call os.waitpid>"),
+    "poll": (WaitReason.POLL, "<native call select.select>"),
+    "epoll": (WaitReason.POLL, "<native call waiter.poll>"),
+}
+
+
+@pytest.fixture(scope="module")
+def waiting() -> dict[str, tuple[int, int, str]]:
+    """Return state, reason and innermost frame of threads that wait, by what they do."""
+    done = run_sampling("import waiting_threads; waiting_threads.main()")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, tuple[int, int, str]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("what", WAITING)
+def test_what_a_thread_waits_for(what: str, waiting: dict[str, tuple[int, int, str]]) -> None:
+    state, wait, frame = waiting[what]
+    assert (ThreadState(state), WaitReason(wait), frame) == (ThreadState.BLOCKED, *WAITING[what])
+
+
+def states(trace: Trace, thread: str, function: str) -> set[ThreadState]:
+    """Return those of the samples that have a function anywhere on their stack."""
+    return {
+        each.state
+        for each in seen(trace, thread)
+        if any(frame.endswith(f": {function}") for frame in each.frames)
+    }
+
+
+def count(recording: Sampling) -> int:
+    total = 0
+    while not recording.has_seen(LOOKS):
+        for i in range(1000):
+            total += i * i
+    return total
+
+
+def add_up(recording: Sampling) -> int:
+    numbers = list(range(300_000))
+    total = 0
+    while not recording.has_seen(LOOKS):
+        total = sum(numbers)
+    return total
+
+
+def test_python_code_runs_python() -> None:
+    with sampling() as recording:
+        count(recording)
+    found = states(recording.trace, "MainThread", "count")
+    assert ThreadState.PYTHON in found
+    # Beside others, it may have to wait for a core.
+    assert found <= {ThreadState.PYTHON, ThreadState.NATIVE, ThreadState.READY}
+
+
+def test_a_function_written_in_c_is_the_innermost_frame_while_it_runs() -> None:
+    with sampling() as recording:
+        add_up(recording)
+    inside = [
+        each
+        for each in seen(recording.trace, "MainThread")
+        if each.frames and each.frames[0] == "<native call sum>"
+    ]
+    assert {each.state for each in inside} <= {ThreadState.NATIVE, ThreadState.READY}
+    assert ThreadState.NATIVE in {each.state for each in inside}
+    assert all(each.frames[1].endswith(": add_up") for each in inside)
+
+
+def test_threads_that_take_turns_wait_for_the_gil() -> None:
+    with sampling() as recording:
+        threads = [
+            threading.Thread(target=count, args=(recording,), name=f"turn {i}") for i in range(3)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found = [states(recording.trace, f"turn {i}", "count") for i in range(3)]
+    assert ThreadState.GIL in set.union(*found)
+    assert ThreadState.PYTHON in set.union(*found)
+
+
+def test_native_code_without_the_gil_runs_beside_python() -> None:
+    hashlib = pytest.importorskip("hashlib")
+    data = bytes(30_000_000)
+
+    def work(recording: Sampling) -> None:
+        while not recording.has_seen(LOOKS):
+            hashlib.sha256(data)
+
+    with sampling() as recording:
+        thread = threading.Thread(target=work, args=(recording,), name="hashing")
+        thread.start()
+        count(recording)
+        thread.join()
+    inside = [each for each in seen(recording.trace, "hashing") if each.frames]
+    assert (ThreadState.NATIVE, "<native call hashlib.sha256>") in {
+        (each.state, each.frames[0]) for each in inside
+    }
+
+
+def test_running_time_is_the_cpu_time_that_was_used() -> None:
+    """As much running time is sampled as the thread's clock has counted, whoever else runs."""
+    code = """
+import json, threading, time
+from sampling import sampling, seen
+from stepscope.trace.kinds import ThreadState
+used = {}
+def work(recording):
+    began = time.thread_time_ns()
+    while not recording.has_seen(8000):
+        sum(range(1000))
+    used["ns"] = time.thread_time_ns() - began
+with sampling() as recording:
+    threads = [threading.Thread(target=work, args=(recording,), name="worker")]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+running = {ThreadState.PYTHON, ThreadState.NATIVE}
+sampled = sum(e.duration_ns for e in seen(recording.trace, "worker") if e.state in running)
+print(json.dumps([sampled, used["ns"]]))
+"""
+    done = run_sampling(code)
+    assert done.returncode == 0, done.stderr
+    sampled_ns, used_ns = json.loads(done.stdout)
+    assert sampled_ns == pytest.approx(used_ns, rel=0.25)

@@ -154,11 +154,12 @@ class Pythons:
         return self._paddle if "paddle" in program.needs else sys.executable
 
     def missing(self, program: Program) -> str:
-        """Return what a program needs that is not there, if anything."""
+        """Say what a program needs that is not there, if anything."""
         python = self.of(program)
         if python is None:
             return "no Python with Paddle: --paddle-python"
-        return ", ".join(each for each in program.needs if self._lacks(python, each))
+        missing = [each for each in program.needs if self._lacks(python, each)]
+        return f"needs {', '.join(missing)}" if missing else ""
 
     def _lacks(self, python: str, package: str) -> bool:
         code = f"import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)"
@@ -205,7 +206,7 @@ def table_of(results: Sequence[Result]) -> Table:
         table.add_column(heading, overflow="fold")
     for result in results:
         if result.skipped:
-            table.add_row(result.program.name, "skipped", f"needs {result.skipped}")
+            table.add_row(result.program.name, "skipped", result.skipped)
         for answer in result.answers:
             table.add_row(*_cells(result, answer))
     return table
@@ -319,7 +320,7 @@ def main() -> int:
     today = datetime.datetime.now(tz=datetime.UTC).date()
     print(f"{today}, {platform.machine()}, {os.cpu_count()} cores, {options.busy} busy beside")
     found = totals(results, options.runs)
-    print(*found, sep="\n")
+    print(*found or ["nothing was judged"], sep="\n")
     return int(not found or not all(total.holds for total in found))
 
 

@@ -12,7 +12,7 @@ import time
 
 STEPS = int(os.environ.get("STEPS", "200"))
 FIXED = os.environ.get("FIXED") == "1"
-CLIENTS = 4
+CLIENTS = 16
 
 
 async def look_up(account):

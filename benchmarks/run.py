@@ -31,6 +31,7 @@ GROUPS = {
     "paddle": ("paddle_op_cost", "paddle_summary", "paddle_files"),
     "cuda": ("cuda",),
     "report": ("report",),
+    "sampler": ("sampler",),
 }
 HEADINGS = ("what", "Stepscope", "beside", "ratio (95 %)", "bar", "verdict")
 

@@ -268,7 +268,8 @@ SANITIZED_TESTS := $(addprefix tests/record/test_, endings.py ranges.py record_m
 	record_shapes.py record_stacks.py recorder.py robustness.py threads_and_forks.py) \
 	$(addprefix tests/formats/test_, export_chrome.py hostile_names.py read_chrome.py \
 	read_damaged.py) $(addprefix tests/frameworks/python/test_, python_calls.py \
-	python_calls_beside.py) tests/trace/test_slices.py \
+	python_calls_beside.py sampler.py sampler_endings.py sampler_hostile.py sampler_states.py) \
+	tests/trace/test_slices.py \
 	tests/frameworks/torch/test_stacks_of_operators.py
 # Both before Python itself: the sanitizer must see every allocation, and every C++ exception. It
 # keeps freed memory for a while: what a process grows by says nothing then. Real traces are read in
@@ -313,6 +314,10 @@ bench-answers: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/package \
 
 bench-default: $(DONE)/bench $(DONE)/torch $(DONE)/package
 	$(BIN)/python benchmarks/run.py --group default
+
+# Beside py-spy, pyinstrument and austin where they are installed.
+bench-sampler: $(DONE)/bench $(DONE)/package
+	$(BIN)/python benchmarks/run.py --group sampler
 
 # As test-gpu, in whatever environment there is.
 bench-gpu:

@@ -32,6 +32,7 @@ GROUPS = {
     "cuda": ("cuda",),
     "report": ("report",),
     "default": ("default_run",),
+    "sampler": ("sampler",),
 }
 HEADINGS = ("what", "Stepscope", "beside", "ratio (95 %)", "bar", "verdict")
 

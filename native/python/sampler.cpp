@@ -19,6 +19,7 @@ constexpr int64_t kOthersEveryNs = 100 * kMs;
 constexpr int64_t kResidentEveryNs = 50 * kMs;
 constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
 constexpr int kPassesToCost = 8;                   // reading our own clock costs, too
+constexpr size_t kWaitingLooks = 4;  // at threads that have run and wait again, in a pass
 constexpr size_t kMostFiles = 256;
 constexpr size_t kMostResident = size_t{1} << 20;  // 14 hours
 
@@ -150,6 +151,7 @@ void Sampler::look_at_all(int64_t now_ns) {
   for (auto each = watched_.begin(); each != watched_.end();) {
     each = look_at(each->first, each->second, now_ns) ? std::next(each) : watched_.erase(each);
   }
+  turns_ = 1 + std::exchange(waits_again_, 0) / kWaitingLooks;
   if (now_ns >= others_due_ns_) {
     look_at_others(now_ns);
     others_due_ns_ = now_ns + kOthersEveryNs;
@@ -181,6 +183,10 @@ bool Sampler::look_at(pid_t thread, Watched& watched, int64_t now_ns) {
     extend(watched, now_ns);
     return true;
   }
+  if (may_wait_its_turn(thread, watched, *before_ns)) {
+    extend(watched, now_ns);
+    return true;
+  }
   ++counts_.looks;
   now_ns = monotonic_ns();
   if (!read_stack(watched)) {
@@ -208,6 +214,15 @@ bool Sampler::still_waits_for_gil(const Watched& watched) const {
   const bool had_none = now.switches == watched.gil.switches;
   const bool another_has = now.switches == watched.gil.switches + 1 && now.holder != places.thread;
   return places.gil && now.is_taken && (had_none || another_has);
+}
+
+// Where there are too many threads to look at each that has run: those that wait again, mostly at
+// the same place, take turns. Those that run now are always looked at.
+bool Sampler::may_wait_its_turn(pid_t thread, const Watched& watched, int64_t cpu_ns) {
+  if (!pace_.is_stretched() || watched.state != SampleState::kBlocked) return false;
+  if (cpu_ns_of(thread) != cpu_ns) return false;
+  ++waits_again_;
+  return (static_cast<size_t>(counts_.passes) + watched.seen) % turns_ != 0;
 }
 
 // Into frames_, the outermost first, with what the innermost does.

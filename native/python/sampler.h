@@ -111,6 +111,7 @@ class Sampler {
   void look_at_all(int64_t now_ns);
   bool look_at(pid_t thread, Watched& watched, int64_t now_ns);
   bool still_waits_for_gil(const Watched& watched) const;
+  bool may_wait_its_turn(pid_t thread, const Watched& watched, int64_t cpu_ns);
   bool read_stack(Watched& watched);
   SampleState running_state() const;
   bool is_in_native(SampleState state) const;
@@ -142,6 +143,9 @@ class Sampler {
   int64_t others_due_ns_ = 0;
   int64_t others_looked_ns_ = 0;
   int64_t resident_due_ns_ = 0;
+  // With many threads: how many had run and waited again, and every how manieth is looked at.
+  size_t waits_again_ = 0;
+  size_t turns_ = 1;
   bool clock_is_fine_ = false;
   bool sees_waits_ = false;
   bool may_keep_files_ = false;

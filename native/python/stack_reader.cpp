@@ -15,6 +15,7 @@ constexpr size_t kFirstChunkBytes = 16384;  // of every thread
 constexpr size_t kSpareBytes = 1024;        // the stack may have grown
 constexpr size_t kInnerBytes = 2048;
 constexpr size_t kMostElsewhere = 48;
+constexpr size_t kEnoughFrames = 128;
 
 }  // namespace
 
@@ -227,21 +228,23 @@ StackReader::Added StackReader::add(const Frame& frame, std::vector<FrameAt>& fr
   return Added::kShown;
 }
 
+// False when the stack changed too much while it was read. Of a deep one, the outer part may be
+// gone by the time it is read: then it is left out, like that of one which is too deep.
 bool StackReader::walk(Address innermost, ReadStack& stack) {
   stack.frames.clear();
   stack.operation = 0;
   is_cut_ = false;
   size_t steps = 0;
   for (Address at = innermost; at; ++steps) {
-    if (stack.frames.size() == kMostFrames || steps > 4 * kMostFrames) {
-      is_cut_ = true;
-      break;
-    }
+    is_cut_ = stack.frames.size() == kMostFrames || steps > 4 * kMostFrames;
+    if (is_cut_) break;
     const char* const data = frame_at(at);
-    if (!data) return false;
-    const Frame frame = frame_in(data);
-    const Added added = add(frame, stack.frames);
-    if (added == Added::kTorn || frame.previous == at) return false;
+    const Frame frame = data ? frame_in(data) : Frame{};
+    const Added added = data ? add(frame, stack.frames) : Added::kTorn;
+    if (added == Added::kTorn || frame.previous == at) {
+      is_cut_ = stack.frames.size() >= kEnoughFrames;
+      return is_cut_;
+    }
     if (at == innermost && added == Added::kShown) {
       const FrameAt& shown = stack.frames.back();
       stack.operation = codes_[shown.code].operation_at(shown.instruction);

@@ -81,7 +81,7 @@ def native_text(instruction: int, file: str, place: Place) -> str:
     elif name.startswith(_ENTERS):
         callee = _shortened(f"{_entered(source)}.__enter__")
     elif name.startswith(_NEXTS):
-        callee = _shortened(f"next({source})")
+        callee = _shortened(f"next({_iterated(source)})")
     else:
         callee = _shortened(source)
     return f"<native call {callee}>" if callee else ""
@@ -115,13 +115,26 @@ def _callee(call: str) -> str:
     return f".{last}" if last.isidentifier() else _shortened(callee)
 
 
+# Some releases give the place of what is entered or iterated, others that of the whole statement.
+
+
 def _entered(statement: str) -> str:
-    """Return what a ``with`` enters; some releases give its place, others the whole statement's."""
-    text = re.sub(r"^(async )?with ", "", statement)
+    """Return what a ``with`` enters."""
+    return _until(re.sub(r"^(async )?with ", "", statement), (":", ",", " as "))
+
+
+def _iterated(statement: str) -> str:
+    """Return what a ``for`` goes through."""
+    inside = re.search(r"\bfor\b.*?\bin\b (.*)", statement)
+    return _until(inside[1], (":", " if ", " for ")) if inside else statement
+
+
+def _until(text: str, ends: tuple[str, ...]) -> str:
+    """Return what comes before the first of some ends, or a bracket that was opened before."""
     depth = 0
     for i, character in enumerate(text):
         depth += (character in _PAIRS.values()) - (character in _PAIRS)
-        if depth == 0 and (character in ":," or text.startswith(" as ", i)):
+        if depth < 0 or (depth == 0 and text.startswith(ends, i)):
             return text[:i]
     return text
 

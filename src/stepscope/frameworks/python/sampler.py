@@ -96,7 +96,7 @@ class Sampler(Source):
         self._native: _native.Sampler | None = None
         self._names: Mapping[int, str] = {}
         self._obstacle = ""
-        self._said = "nothing was sampled"
+        self.counts: Mapping[str, Any] = {}  # of the last recording: what was done, and its cost
 
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
@@ -143,17 +143,17 @@ class Sampler(Source):
         found = native.collect(native_text)
         if not found:
             return None
-        self.lost += found["counts"]["lost"]
-        self._said = _described(found["counts"])
+        self.counts = found["counts"]
+        self.lost += self.counts["lost"]
         return _captured(found, self._names) if len(found["samples"]["time_ns"]) else None
 
     def describe(self) -> str:
         """Say how often threads were looked at, what that cost, and what was lost."""
-        return f"none: {self._obstacle}" if self._obstacle else self._said
+        return f"none: {self._obstacle}" if self._obstacle else _described(self.counts)
 
 
 def _described(counts: Mapping[str, Any]) -> str:
-    if not counts["passes"]:
+    if not counts.get("passes"):
         return "nothing was sampled"
     every_ns = counts["wall_ns"] / counts["passes"]
     cost = percent_text(counts["cpu_ns"], counts["wall_ns"])

@@ -9,7 +9,9 @@ import numpy as np
 
 from stepscope.analysis.findings.facts import moment
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.intervals import union
+from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY
 from stepscope.units import count_text, duration_text
 
@@ -37,6 +39,7 @@ def recompilations(facts: Facts) -> Finding | None:
     window_ns = int(whole_ns) or spent.total_ns
     share = min(1.0, spent.total_ns / window_ns)
     row = facts.longest(again)
+    spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.FORWARD))
     regions = sorted({facts.trace.name_of(int(i)).partition(": ")[2] for i in again})
     return Finding(
         id="recompilations",
@@ -49,6 +52,7 @@ def recompilations(facts: Facts) -> Finding | None:
         fix='TORCH_LOGS="recompiles" shows the reasons. Keep shapes constant (drop_last=True, '
         "padding), or mark what changes: torch.compile(dynamic=True), torch._dynamo.mark_dynamic.",
         severity=Severity.of_share(share),
+        places=spot.places if spot else (),
     )
 
 

@@ -91,8 +91,8 @@ def slow_step(facts: Facts) -> Finding | None:
     start_ns = int(found.start_ns[worst])
     others = f" {len(slow) - 1:,} more stood out as well." if len(slow) > 1 else ""
     cause, spot = _extra_work(facts, slow, lost_ns)
-    if cause is Cause.COLLECTION:
-        return None  # a finding of its own
+    if cause in (Cause.COLLECTION, Cause.DATA_LOADING):
+        return None  # findings of their own
     why = f"What they do besides: {spot.words}." if spot else _no_cause(facts, worst)
     return Finding(
         id="slow-step",

@@ -57,6 +57,8 @@ _READS = frozenset(
 )
 _READ_CALLS = (".item", ".tolist", ".cpu", ".numpy")
 _READING_FILES = ("torch/_tensor_str.py", "paddle/tensor/to_string.py")
+_PADDLE_TENSOR = "paddle/base/dygraph/tensor_patch_methods.py"
+_PADDLE_READS = ("item", "numpy", "tolist", "__float__", "__int__", "__bool__", "__str__")
 _COPIES = frozenset(
     {
         *("aten::copy_", "aten::to", "aten::_to_copy", "aten::clone", "aten::contiguous"),
@@ -75,6 +77,7 @@ def scalar_reads(facts: Facts) -> Finding | None:
         for row, stack in ledger.stacks.items()
         if stack.callee.endswith(_READ_CALLS)
         or any(frame.file.startswith(_READING_FILES) for frame in stack.beyond)
+        or stack.runs(_PADDLE_TENSOR, *_PADDLE_READS)
     ]
     reads |= np.isin(ledger.stack, chosen)
     reads &= ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)

@@ -34,7 +34,7 @@ MIN_SLOWER = 1.25
 MIN_RANK = 0.6
 """Rank correlation of a step's time with its number: a trend, not a few slow ones."""
 
-MIN_STEADY_RANK, MIN_MORE_CALLS = 0.85, 1.05
+MIN_STEADY_RANK, MIN_MUCH_SLOWER, MIN_MORE_CALLS = 0.85, 1.5, 1.05
 """The model's own work takes longer: on a busy machine, too, but not from step to step."""
 
 MIN_GROWTH_BYTES, MIN_GROWTH_SHARE, MIN_MEMORY_RANK = 32 << 20, 0.10, 0.9
@@ -69,7 +69,8 @@ def slowing_steps(facts: Facts) -> Finding | None:
     }
     cause = max(grown, key=lambda each: grown[each])
     spot = hot_spot(ledger, last & (ledger.cause == cause))
-    if spot is None or (cause in PHASES and rank < MIN_STEADY_RANK and not _more_calls(facts)):
+    steadily = rank >= MIN_STEADY_RANK and late >= MIN_MUCH_SLOWER * early
+    if spot is None or (cause in PHASES and not steadily and not _more_calls(facts)):
         return None  # the same work that takes longer: more likely the machine
     saves_ns = float(time_ns.mean()) - early
     kept = cause in (Cause.BACKWARD, Cause.FORWARD)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MOST = 0.6
 """What a callee must have of its caller's time to be the one to name."""
 
+SHORTEST_NS = 100_000_000
+"""In a shorter time there are too few samples to say anything, and nobody waits for it."""
+
 WHOLE, MIN_TRAINING = 0.9, 0.02
 """A function with more of the run, or with more of the model's phases, is where the loop is."""
 
@@ -80,6 +83,8 @@ def hot_spot(ledger: Ledger, which: Bool) -> Spot | None:
     of its caller's, as long as there is one. All of a function's lines count that does nothing
     else in the loop; of one that also trains, only the line does.
     """
+    if ledger.total_ns < SHORTEST_NS:
+        return None
     chosen = _paths(ledger, which)
     everything = _paths(ledger, ledger.stack >= 0) if chosen else []
     path: tuple[Place, ...] = ()

@@ -258,11 +258,13 @@ def tiny_operators(facts: Facts) -> Finding | None:
     slices = trace.slices
     on_thread = np.isin(slices.track, step_table(trace).track)
     rows = facts.in_steps(np.flatnonzero((slices.kind == SliceKind.OPERATOR) & on_thread))
+    # Of an optimizer that calls many there is a finding of its own.
+    rows = rows[facts.parts[rows] != Part.OPTIMIZER]
     rows = outermost(trace, rows)
     is_tiny = slices.duration_ns[rows] < TINY_NS
     each = int(is_tiny.sum()) / facts.steps
     # Python between two operators is part of what calling them costs.
-    phases_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER))
+    phases_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD))
     spent_ns = phases_ns - float(slices.duration_ns[rows[~is_tiny]].sum()) / facts.steps
     if each < MIN_TINY_OPERATORS or spent_ns < MIN_TINY_SHARE * ledger.unit_ns:
         return None

@@ -55,7 +55,10 @@ void ThreadList::find_threads(Interpreter& interpreter, std::vector<ThreadPlaces
   const size_t known_before = interpreter.threads.size();
   for (Address thread = now.first; thread && interpreter.threads.size() < kMostThreads;
        thread = field<Address>(buffer_.data(), kLayout.thread_next)) {
-    is_complete = memory_.read(thread, buffer_.data(), buffer_.size()) && is_complete;
+    if (!memory_.read(thread, buffer_.data(), buffer_.size())) {
+      is_complete = false;
+      break;
+    }
     const Known known{thread, field<uint64_t>(buffer_.data(), kLayout.thread_id)};
     const auto owner = field<Address>(buffer_.data(), kLayout.thread_interpreter);
     if (owner != interpreter.address || known.id > now.made) {  // the list changes under us

@@ -19,6 +19,8 @@
 #                a report of a million events
 #   make bench-default
 #                what stepscope run with no option adds to a training step
+#   make bench-sampler
+#                what sampling costs, and how near its shares come, beside other samplers
 #   make bench-answers
 #                whether the planted problems of the bottleneck suite are named; ANSWERS=... are
 #                options of benchmarks/answers.py
@@ -52,8 +54,8 @@ PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/t
 WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-default bench-gpu clean \
-	lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
+.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-default bench-sampler \
+	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
 	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts
 .DELETE_ON_ERROR:
 .SUFFIXES:

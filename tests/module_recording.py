@@ -48,7 +48,11 @@ def module_names(trace: Trace) -> list[str]:
 
 
 def module_args(trace: Trace) -> dict[str, dict[str, Any]]:
-    return {
+    """Return what is told of modules, by their names; not where a model lies in memory."""
+    told = {
         trace.name_of(row): trace.slices.args.of_row(row, trace.strings)
         for row in module_rows(trace)
     }
+    for args in told.values():
+        args.pop("Model id", None)
+    return told

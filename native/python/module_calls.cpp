@@ -65,14 +65,15 @@ const char* said(const nb::object& answer, const char* yes, const char* no) {
   return answer.ptr() == Py_True ? yes : no;
 }
 
-// Whether the model is in training mode, and whether what it does can be differentiated. The
-// attribute is read as the model's own code would, but for __getattr__.
+// Which model it is, whether it is in training mode, and whether what it does can be
+// differentiated. The attribute is read as the model's own code would, but for __getattr__.
 std::string modes_of(PyObject* model, const Family& family) {
   static PyObject* const training = interned("training");
   std::string text = said(quietly(PyObject_GenericGetAttr(model, training)), ", \"Training\": 1",
                           ", \"Training\": 0");
-  return text += said(quietly(PyObject_CallNoArgs(family.is_grad_enabled)), ", \"Grad\": 1",
-                      ", \"Grad\": 0");
+  text += said(quietly(PyObject_CallNoArgs(family.is_grad_enabled)), ", \"Grad\": 1",
+               ", \"Grad\": 0");
+  return text += ", \"Model id\": " + std::to_string(reinterpret_cast<uintptr_t>(model));
 }
 
 struct Words {

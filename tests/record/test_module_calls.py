@@ -99,6 +99,7 @@ def test_the_outermost_call_is_recorded_with_its_modes() -> None:
         "Class": "Model",
         "Training": 1,
         "Grad": 1,
+        "Model id": id(model),
     }
 
 

@@ -1,36 +1,29 @@
-"""Solves small systems of equations, with as many threads for BLAS as the cluster's nodes have.
+"""Follows the vibrations of a beam, with as many threads as the nodes of the cluster have.
 
 Problem: too-many-threads
-Needs: numpy
+Needs: torch
 """
 
 import os
 
 FIXED = os.environ.get("FIXED") == "1"
 if not FIXED:
-    os.environ["OPENBLAS_NUM_THREADS"] = "8"  # guilty
+    os.environ["OMP_NUM_THREADS"] = "24"  # guilty
 
-import numpy as np
+import torch
 
-STEPS = int(os.environ.get("STEPS", "100"))
-NODES = 160
-
-
-def stiffness(rng):
-    """A beam whose parts all hold each other a little."""
-    parts = rng.normal(size=(NODES, NODES)) * 0.05
-    return parts @ parts.T + np.eye(NODES)  # guilty
+STEPS = int(os.environ.get("STEPS", "600"))
+PARTS = 150_000
 
 
 def main():
-    rng = np.random.default_rng(0)
-    loads = rng.normal(size=(NODES, 8))
-    worst = 0.0
+    torch.manual_seed(0)
+    bent, speed = torch.randn(PARTS), torch.zeros(PARTS)
     for _ in range(STEPS):
-        bent = np.linalg.solve(stiffness(rng), loads)  # guilty
-        smooth = np.sort(np.abs(bent), axis=0)
-        worst = max(worst, float(smooth[-5:].mean()))
-    print(f"{worst:.3f}")
+        force = bent.roll(1) + bent.roll(-1) - 2 * bent  # guilty
+        speed = 0.999 * speed + 0.01 * torch.tanh(force)  # guilty
+        bent = bent + 0.01 * speed  # guilty
+    print(f"{bent.abs().mean():.3f}")
 
 
 if __name__ == "__main__":

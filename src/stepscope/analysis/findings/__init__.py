@@ -30,8 +30,15 @@ __all__ = ["DETECTORS", "Detector", "Facts", "Finding", "Severity", "find_proble
 
 
 def find_problems(trace: Trace) -> list[Finding]:
-    """Return the problems of the recorded program, the worst first."""
+    """Return the problems of the recorded program, the worst first.
+
+    Of those that are as bad, one with a line to look at goes before one without.
+    """
     facts = Facts(trace)
     found = [finding for detect in DETECTORS if (finding := detect(facts)) is not None]
     severities = list(Severity)
-    return sorted(found, key=lambda each: (severities.index(each.severity), -each.share))
+
+    def rank(each: Finding) -> tuple[int, bool, float]:
+        return severities.index(each.severity), not each.places, -each.share
+
+    return sorted(found, key=rank)

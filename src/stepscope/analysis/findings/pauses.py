@@ -32,11 +32,15 @@ SLOW_FACTOR = 2.0
 MIN_EXTRA = 0.5
 """Of the time that slow steps lose: what the program does besides must explain this much of it."""
 
+MIN_REPORTED = 0.05
+"""Of a step: what takes more has a finding of its own, with the same line."""
+
 _EXTRA = (
     *(Cause.CHECKPOINT, Cause.LOGGING, Cause.PYTHON, Cause.NATIVE, Cause.DATA_LOADING),
     *(Cause.SLEEP, Cause.LOCK, Cause.QUEUE, Cause.FILE, Cause.SOCKET, Cause.PROCESS),
     *(Cause.LIBRARY, Cause.TENSOR_TEXT, Cause.COLLECTION),
 )
+_NOW_AND_THEN = (Cause.CHECKPOINT, Cause.LOGGING)  # of interest elsewhere if in every step
 _COLLECTION = "Python garbage collection"
 
 
@@ -91,8 +95,8 @@ def slow_step(facts: Facts) -> Finding | None:
     start_ns = int(found.start_ns[worst])
     others = f" {len(slow) - 1:,} more stood out as well." if len(slow) > 1 else ""
     cause, spot = _extra_work(facts, slow, lost_ns)
-    if cause in (Cause.COLLECTION, Cause.DATA_LOADING):
-        return None  # findings of their own
+    if cause is not None and _is_reported(facts, cause):
+        return None
     why = f"What they do besides: {spot.words}." if spot else _no_cause(facts, worst)
     return Finding(
         id="slow-step",
@@ -109,6 +113,15 @@ def slow_step(facts: Facts) -> Finding | None:
         of_ns=float(time_ns[counted].mean()),
         places=spot.places if spot else (),
     )
+
+
+def _is_reported(facts: Facts, cause: Cause) -> bool:
+    """Tell whether there is a finding about that cause, whichever steps have it."""
+    if cause in (Cause.COLLECTION, Cause.DATA_LOADING):
+        return True
+    ledger = facts.ledger
+    often = ledger.each_ns(ledger.spent_on(cause)) >= MIN_REPORTED * ledger.unit_ns
+    return often and cause not in _NOW_AND_THEN
 
 
 def _extra_work(facts: Facts, slow: Int64, lost_ns: float) -> tuple[Cause | None, Spot | None]:

@@ -10,7 +10,7 @@ from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.host.operator_inputs import operator_inputs
 from stepscope.analysis.steps.causes import Cause
-from stepscope.trace.model import NO_SLICE
+from stepscope.trace.model import NO_SLICE, NO_STACK
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 MIN_THREADS = 1.5
 """Threads for each core; a pool that is a little larger than the machine does no harm."""
+
+MANY_THREADS, FEWEST = 4, 16
+"""Threads of libraries that ran in the steps, for each core and at least: several pools of the
+machine's size are usual (OpenMP's, BLAS's), pools for each thread of the program are not."""
 
 WASTED = 0.5
 """Of what each thread beyond the cores takes away: threads that wait for each other, spinning."""
@@ -38,13 +42,18 @@ def too_many_threads(facts: Facts) -> Finding | None:
     """Find more threads computing than there are cores."""
     told, ledger = facts.trace.info.parallelism, facts.ledger
     cores = told.get("cores", 0.0)
-    asked = {name: count for name, count in told.items() if name in _POOLS}
-    if not cores or not asked or len(facts.work):
+    if not cores or len(facts.work):
         return None
-    name = max(asked, key=lambda each: asked[each])
-    threads = asked[name]
+    asked = {name: count for name, count in told.items() if name in _POOLS}
+    name = max(asked, key=lambda each: asked[each], default="")
+    threads, why = asked.get(name, 0.0), f"{name} is {asked.get(name, 0.0):,.0f}."
+    if threads < max(MIN_THREADS * cores, cores + 1):
+        threads = float(_library_threads(facts))
+        why = f"{threads:,.0f} threads of libraries ran: every pool has threads of its own."
+        if threads < max(MANY_THREADS * cores, FEWEST):
+            return None
     spot = hot_spot(ledger, ledger.spent_on(*_COMPUTING))
-    if threads < max(MIN_THREADS * cores, cores + 1) or spot is None:
+    if spot is None:
         return None
     computing_ns = ledger.each_ns(ledger.spent_on(*_COMPUTING))
     return finding_at(
@@ -52,12 +61,21 @@ def too_many_threads(facts: Facts) -> Finding | None:
         spot,
         "too-many-threads",
         title=f"{threads:,.0f} threads compute on {cores:g} cores: {spot.words}",
-        text=f"{name} is {threads:,.0f}. Threads without a core keep the others waiting at the end "
-        "of every operator.",
+        text=f"{why} Threads without a core keep the others waiting at the end of every operator.",
         fix=f"Use as many threads as there are cores: torch.set_num_threads({max(cores, 1):.0f}), "
         "or leave OMP_NUM_THREADS unset; with several processes or threads, a share of them each.",
         saves_ns=WASTED * (1 - cores / threads) * computing_ns,
     )
+
+
+def _library_threads(facts: Facts) -> int:
+    """Return how many threads that Python does not know ran in the steps, or in the run."""
+    samples = facts.trace.samples
+    inside = np.ones(len(samples), np.bool_)
+    if facts.steps:
+        inside = facts.step_time.contain(samples.time_ns)
+    with_stack = np.unique(samples.track[samples.stack != NO_STACK])
+    return len(np.setdiff1d(samples.track[inside], with_stack))
 
 
 @DETECTORS.register

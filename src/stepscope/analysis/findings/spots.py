@@ -125,14 +125,26 @@ def _is_loop(ledger: Ledger, everything: Paths, path: tuple[Place, ...]) -> bool
 
 
 def call_around(ledger: Ledger, spot: Spot, never: tuple[Cause, ...]) -> Bool:
-    """Return all moments of the outermost call around a spot that does nothing of some kind."""
-    for depth in range(1, len(spot.path) + 1):
-        prefix = spot.path[:depth]
-        stacks = [row for row, known in ledger.stacks.items() if known.own[:depth] == prefix]
-        inside = np.isin(ledger.stack, stacks)
-        if not (inside & ledger.spent_on(*never)).any():
-            return inside
+    """Return all moments of the outermost call around a spot that does nothing of some kind.
+
+    The call may be one of a library's: a trainer's loop around the program's own functions.
+    """
+    others = set(np.unique(ledger.stack[ledger.spent_on(*never)]).tolist())
+    excluded = [ledger.stacks[stack].frames for stack in others if stack in ledger.stacks]
+    frames = ledger.stacks[_heaviest_stack(ledger, spot.which)].frames
+    for depth in range(1, len(frames) + 1):
+        prefix = frames[:depth]
+        if any(other[:depth] == prefix for other in excluded):
+            continue
+        inside = [row for row, known in ledger.stacks.items() if known.frames[:depth] == prefix]
+        return np.isin(ledger.stack, inside)
     return spot.which
+
+
+def _heaviest_stack(ledger: Ledger, which: Bool) -> int:
+    stacks, inverse = np.unique(ledger.stack[which], return_inverse=True)
+    weights = np.bincount(inverse.reshape(-1), ledger.weight_ns[which])
+    return int(stacks[weights.argmax()])
 
 
 def _paths(ledger: Ledger, which: Bool) -> Paths:

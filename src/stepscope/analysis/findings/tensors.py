@@ -9,11 +9,12 @@ import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
-from stepscope.analysis.steps.causes import Cause, phase_of_stack
+from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.ledger import NO_SAMPLE
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, outermost, step_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SEQUENCE, NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceFlags, SliceKind
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -23,15 +24,18 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Int64
+    from stepscope.analysis.findings.spots import Spot
+    from stepscope.analysis.host.own_lines import Place
+    from stepscope.trace.model import Int64, Trace
 
     Bool = NDArray[np.bool_]
 
 MIN_READS_SHARE = 0.05
 """Of a step; reading a loss now and then takes less."""
 
-READING_LINE = 1 / 3
-"""A line that spends this much of its time on reading scalars is there to read them."""
+READING_LINE, OFTEN_READING_LINE, OFTEN = 1 / 3, 0.08, 10
+"""A line that spends this much of its time on reading scalars is there to read them: what it
+computes before, it computes to be read. Less is enough where it is read that often in a step."""
 
 MIN_COPIES_SHARE = 0.12
 """Of a step; some copies are the model's own."""
@@ -42,6 +46,9 @@ MIN_EVALUATION_SHARE, MIN_EVERY_STEP = 0.08, 0.5
 MIN_TINY_SHARE, TINY_NS, MIN_TINY_OPERATORS = 0.4, 20_000, 100
 """Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead."""
 
+MOST_CALLED_WITHIN = 8
+"""An operator that calls more of them is a loop over operators: a backward pass."""
+
 CALL_SHARE = 0.8
 """Of the time of tiny operators: what is left is computed in any case."""
 
@@ -51,7 +58,7 @@ MIN_GRAPH_NODES = 0.2
 NODE_NS = 1_500
 """What an operator pays for recording itself in a graph that is thrown away."""
 
-TRAINING, GRAD = "Training", "Grad"  # arguments of a model's call
+TRAINING, GRAD, MODEL = "Training", "Grad", "Model id"  # arguments of a model's call
 _READS = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "item"}
 )
@@ -59,6 +66,8 @@ _READ_CALLS = (".item", ".tolist", ".cpu", ".numpy")
 _READING_FILES = ("torch/_tensor_str.py", "paddle/tensor/to_string.py")
 _PADDLE_TENSOR = "paddle/base/dygraph/tensor_patch_methods.py"
 _PADDLE_READS = ("item", "numpy", "tolist", "__float__", "__int__", "__bool__", "__str__")
+_PADDLE_NODE = " node_creation"  # recorded for an operator whose inputs want gradients
+_COPY_CALLS = (".astype", ".copy", ".clone", ".contiguous", "np.copy", "np.ascontiguousarray")
 _COPIES = frozenset(
     {
         *("aten::copy_", "aten::to", "aten::_to_copy", "aten::clone", "aten::contiguous"),
@@ -71,25 +80,8 @@ _COPIES = frozenset(
 def scalar_reads(facts: Facts) -> Finding | None:
     """Find tensors that are read element by element, or printed, in the loop."""
     ledger = facts.ledger
-    reads = ledger.spent_on(Cause.TENSOR_TEXT) | _operators(facts, _READS.__contains__)
-    chosen = [
-        row
-        for row, stack in ledger.stacks.items()
-        if stack.callee.endswith(_READ_CALLS)
-        or any(frame.file.startswith(_READING_FILES) for frame in stack.beyond)
-        or stack.runs(_PADDLE_TENSOR, *_PADDLE_READS)
-    ]
-    reads |= np.isin(ledger.stack, chosen)
-    reads &= ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
-    spot = hot_spot(ledger, reads)
+    spot = _reading(facts)
     if spot is None:
-        return None
-    # What else the line does, such as indexing, is there for the reading.
-    same = [row for row, stack in ledger.stacks.items() if stack.line == spot.place]
-    line = np.isin(ledger.stack, same)
-    if ledger.each_ns(spot.which) >= READING_LINE * ledger.each_ns(line):
-        spot = replace(spot, which=line, each_ns=ledger.each_ns(line))
-    if spot.each_ns < MIN_READS_SHARE * ledger.unit_ns:
         return None
     calls = _calls(facts, _READS.__contains__)
     often = f" {count_text(round(calls), 'read')} a {ledger.unit}." if calls >= 1 else ""
@@ -109,11 +101,49 @@ def scalar_reads(facts: Facts) -> Finding | None:
     )
 
 
+def _reading(facts: Facts) -> Spot | None:
+    """Return where tensors are read in Python, if that takes long."""
+    ledger = facts.ledger
+    reads = ledger.spent_on(Cause.TENSOR_TEXT) | _operators(facts, _READS.__contains__)
+    chosen = [
+        row
+        for row, stack in ledger.stacks.items()
+        if stack.callee.endswith(_READ_CALLS)
+        or any(frame.file.startswith(_READING_FILES) for frame in stack.beyond)
+        or stack.runs(_PADDLE_TENSOR, *_PADDLE_READS)
+    ]
+    reads |= np.isin(ledger.stack, chosen)
+    reads &= ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
+    spot = hot_spot(ledger, reads)
+    if spot is None:
+        return None
+    spot = _with_reading_lines(facts, reads, spot)
+    return spot if spot.each_ns >= MIN_READS_SHARE * ledger.unit_ns else None
+
+
+def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
+    """Add what else is done on the lines of a spot's function that are there to read."""
+    ledger = facts.ledger
+    share = OFTEN_READING_LINE if _calls(facts, _READS.__contains__) >= OFTEN else READING_LINE
+    function = (spot.place.file, spot.place.function)
+    lines: dict[Place, list[int]] = {}
+    for row, stack in ledger.stacks.items():
+        if stack.line is not None and (stack.line.file, stack.line.function) == function:
+            lines.setdefault(stack.line, []).append(row)
+    which = spot.which.copy()
+    for rows in lines.values():
+        line = np.isin(ledger.stack, rows)
+        if ledger.each_ns(line & reads) > share * ledger.each_ns(line):
+            which |= line
+    return replace(spot, which=which, each_ns=ledger.each_ns(which))
+
+
 @DETECTORS.register
 def redundant_copies(facts: Facts) -> Finding | None:
     """Find copies and casts in the loop that take much of a step."""
     ledger = facts.ledger
-    copies = _operators(facts, _COPIES.__contains__)
+    calls_copy = [row for row, stack in ledger.stacks.items() if stack.callee.endswith(_COPY_CALLS)]
+    copies = _operators(facts, _COPIES.__contains__) | np.isin(ledger.stack, calls_copy)
     copies &= ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
     spot = hot_spot(ledger, copies)
     if spot is None or ledger.each_ns(copies) < MIN_COPIES_SHARE * ledger.unit_ns:
@@ -121,18 +151,19 @@ def redundant_copies(facts: Facts) -> Finding | None:
     there_ns = spot.each_ns
     spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
     calls = _calls(facts, _COPIES.__contains__)
+    often = f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}, " if calls >= 1 else ""
+    what = "tensors" if facts.frameworks & {"torch", "paddle"} else "arrays"
     return finding_at(
         facts,
         spot,
         "redundant-copies",
-        title=f"Copying and casting tensors takes {taken(ledger, spot)}",
+        title=f"Copying and casting {what} takes {taken(ledger, spot)}",
         text=(
-            f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}, "
-            f"{duration_text(there_ns)} of them there{spot.called_from}: to(), "
-            "contiguous(), clone() or a change of type."
+            f"{often}{duration_text(there_ns)} of that there{spot.called_from}: a copy, or a "
+            "change of type, device or layout."
         ),
         fix=(
-            "Convert once and keep the result: choose type, device and layout where the tensor is "
+            "Convert once and keep the result: choose type, device and layout where the data is "
             "made, and leave out conversions that are undone later."
         ),
     )
@@ -144,16 +175,10 @@ def evaluation(facts: Facts) -> Finding | None:
     trace, ledger = facts.trace, facts.ledger
     if step_table(trace).by is not StepsBy.OPTIMIZER:
         return None
-    slices = trace.slices
-    operator = facts.operator
-    sequence = np.where(operator == NO_SLICE, 0, slices.sequence.take(operator, mode="clip"))
-    if not (sequence > 0).any():
-        return None  # the framework does not number them
-    in_model = [
-        row for row, stack in ledger.stacks.items() if phase_of_stack(stack) is Cause.FORWARD
-    ]
-    which = np.isin(ledger.stack, in_model) & (sequence == NO_SEQUENCE)
-    which &= ledger.spent_on(Cause.FORWARD)
+    calls = _ModelCalls(facts)
+    # A model that never has gradients is a teacher, a target or a critic of another.
+    evaluated = calls.rows[~calls.grad & np.isin(calls.model, calls.model[calls.grad])]
+    which = _inside(facts, evaluated)
     spot = hot_spot(ledger, which)
     if spot is None or spot.each_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
         return None
@@ -186,6 +211,7 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
         return None
     rows = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.OPERATOR))
     nodes = len(np.unique(slices.sequence[rows][slices.sequence[rows] >= 0]))
+    nodes += len(facts.in_steps(facts.named(lambda name: name.endswith(_PADDLE_NODE))))
     operators = len(outermost(trace, rows))
     if not operators or nodes < MIN_GRAPH_NODES * operators or nodes < 2:
         return None
@@ -219,12 +245,11 @@ def frozen_model_with_gradients(facts: Facts) -> Finding | None:
     """Find a model in eval mode beside the one that is trained, whose gradients are computed."""
     trace, ledger = facts.trace, facts.ledger
     slices = trace.slices
-    modules = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.MODULE))
-    calls = outermost(trace, modules)
-    training = slices.args.dense(TRAINING, len(slices), 1)[calls]
-    grad = slices.args.dense(GRAD, len(slices), 0)[calls]
-    frozen = calls[(training == 0) & (grad == 1)]
-    if step_table(trace).by is not StepsBy.OPTIMIZER or not len(frozen) or not training.any():
+    calls = _ModelCalls(facts)
+    frozen = calls.rows[~calls.training & calls.grad]
+    if step_table(trace).by is not StepsBy.OPTIMIZER or not len(frozen):
+        return None
+    if not calls.training.any():
         return None
     inside = facts.within(frozen) & (slices.kind == SliceKind.OPERATOR) & (slices.sequence >= 0)
     of_frozen = np.unique(slices.sequence[inside])
@@ -232,8 +257,7 @@ def frozen_model_with_gradients(facts: Facts) -> Finding | None:
     saves_ns = facts.covered_ns(np.flatnonzero(is_backward)) / max(facts.steps, 1)
     if saves_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
         return None
-    which = np.isin(facts.operator, np.flatnonzero(facts.within(frozen)))
-    spot = hot_spot(ledger, which)
+    spot = hot_spot(ledger, _inside(facts, frozen))
     if spot is None:
         return None
     return finding_at(
@@ -260,12 +284,14 @@ def tiny_operators(facts: Facts) -> Finding | None:
     rows = facts.in_steps(np.flatnonzero((slices.kind == SliceKind.OPERATOR) & on_thread))
     # Of an optimizer that calls many there is a finding of its own.
     rows = rows[facts.parts[rows] != Part.OPTIMIZER]
-    rows = outermost(trace, rows)
+    rows = _called(trace, rows)
     is_tiny = slices.duration_ns[rows] < TINY_NS
     each = int(is_tiny.sum()) / facts.steps
     # Python between two operators is part of what calling them costs.
     phases_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD))
     spent_ns = phases_ns - float(slices.duration_ns[rows[~is_tiny]].sum()) / facts.steps
+    if reading := _reading(facts):  # has a finding of its own
+        spent_ns -= ledger.each_ns(reading.which & ledger.spent_on(Cause.FORWARD))
     if each < MIN_TINY_OPERATORS or spent_ns < MIN_TINY_SHARE * ledger.unit_ns:
         return None
     spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY))
@@ -292,6 +318,43 @@ def tiny_operators(facts: Facts) -> Finding | None:
 def _tiny_fix(facts: Facts) -> str:
     compiled = ", or torch.compile, which fuses operators" if "torch" in facts.frameworks else ""
     return f"Give each call more to do: a larger batch, whole tensors instead of slices{compiled}."
+
+
+class _ModelCalls:
+    """The outermost calls of models in the steps, and how they were made."""
+
+    def __init__(self, facts: Facts) -> None:
+        slices = facts.trace.slices
+        modules = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.MODULE))
+        self.rows = outermost(facts.trace, modules)
+
+        def told(key: str) -> Int64:
+            return slices.args.dense(key, len(slices), 1)[self.rows]
+
+        self.training = told(TRAINING) != 0
+        self.grad = told(GRAD) != 0
+        self.model = told(MODEL)
+
+
+def _inside(facts: Facts, rows: Int64) -> Bool:
+    """Return the moments of the ledger within some slices."""
+    ledger, samples = facts.ledger, facts.trace.samples
+    inside = np.append(facts.within(rows), False)  # the last for no slice
+    inside[rows] = True
+    found = np.zeros(len(ledger), np.bool_)
+    sampled = ledger.row != NO_SAMPLE
+    found[sampled] = inside[samples.slice[ledger.row[sampled]]]
+    return found
+
+
+def _called(trace: Trace, rows: Int64) -> Int64:
+    """Return the operators that somebody called: the outermost, but for those that run many."""
+    slices = trace.slices
+    mine = np.zeros(len(slices), np.bool_)
+    mine[rows] = True
+    inner = rows[mine[slices.parent[rows]] & (slices.parent[rows] != NO_PARENT)]
+    runs_many = np.bincount(slices.parent[inner], minlength=len(slices)) > MOST_CALLED_WITHIN
+    return outermost(trace, rows[~runs_many[rows]])
 
 
 def _operators(facts: Facts, wanted: Callable[[str], bool]) -> Bool:

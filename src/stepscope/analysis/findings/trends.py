@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import Spot, finding_at, hot_spot
+from stepscope.analysis.host.keeping import keeping_path
 from stepscope.analysis.host.sampled_stacks import own_path
+from stepscope.analysis.host.source_files import SourceFiles
 from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
@@ -37,8 +39,12 @@ MIN_RANK = 0.6
 MIN_STEADY_RANK, MIN_MUCH_SLOWER, MIN_MORE_CALLS = 0.85, 1.5, 1.05
 """The model's own work takes longer: on a busy machine, too, but not from step to step."""
 
-MIN_GROWTH_BYTES, MIN_GROWTH_SHARE, MIN_MEMORY_RANK = 32 << 20, 0.10, 0.9
-"""Of resident memory between the first and the last third of the steps."""
+MIN_GROWTH_BYTES, MIN_GROWTH_SHARE, MIN_MEMORY_RANK = 16 << 20, 0.03, 0.9
+"""Of resident memory between the first and the last third of the steps: libraries alone take
+hundreds of MiB of it."""
+
+QUARTERS = 4
+"""In each quarter of the loop something must have been left behind: a buffer is made once."""
 
 MIN_AGAIN = 0.4
 """Share of backward functions that repeat; a gradient penalty repeats some, too."""
@@ -77,7 +83,9 @@ def slowing_steps(facts: Facts) -> Finding | None:
     return finding_at(
         facts,
         spot,
-        "graph-kept" if cause is Cause.BACKWARD else "slowing-steps",
+        "graph-kept"
+        if cause is Cause.BACKWARD and _more_calls(facts, SliceFlags.BACKWARD)
+        else "slowing-steps",
         title=(
             f"Steps get slower and slower, from {duration_text(early)} to {duration_text(late)}: "
             f"{spot.words}"
@@ -143,6 +151,7 @@ def memory_growth(facts: Facts) -> Finding | None:
     ):
         return None
     each = grown / facts.steps
+    # It will not stop growing, so that it is never of no importance.
     share = min(1.0, grown / late)
     found = finding_at(
         facts,
@@ -150,7 +159,7 @@ def memory_growth(facts: Facts) -> Finding | None:
         "memory-growth",
         title=f"Memory grows by {size_text(each)} a step: {spot.words}",
         text=f"The process held {size_text(early)} early in the loop and {size_text(late)} late; "
-        f"{size_text(grown)} that was asked for there{spot.called_from} was never given back.",
+        f"{size_text(grown)} that the steps asked for{spot.called_from} were never given back.",
         fix="Something is kept from every step: a list of tensors, a loss with its graph (use "
         ".detach() or .item()), a cache without a limit.",
         saves_ns=0.0,
@@ -160,29 +169,36 @@ def memory_growth(facts: Facts) -> Finding | None:
         found,
         text=found.text.rpartition(" Would save")[0],
         share=share,
-        severity=Severity.of_share(share),
+        severity=Severity.of_share(max(share, MEDIUM_SHARE)),
     )
 
 
 def _kept(facts: Facts) -> tuple[Spot | None, float]:
     """Return where the memory was asked for that the steps left behind, and how much it is."""
     trace, held = facts.trace, facts.trace.held
-    rows = np.flatnonzero((held.is_held == 1) & facts.step_time.contain(held.time_ns))
+    span = facts.step_time
+    rows = np.flatnonzero((held.is_held == 1) & span.contain(held.time_ns))
+    if not len(rows):
+        return None, 0.0
+    whole_ns = int(span.end_ns[-1] - span.start_ns[0])
+    quarter = (held.time_ns[rows] - int(span.start_ns[0])) * QUARTERS // whole_ns
     sums: dict[tuple[Place, ...], float] = {}
-    for stack, size in zip(held.stack[rows].tolist(), held.size[rows].tolist(), strict=True):
-        own = own_path(trace, stack)
-        sums[own] = sums.get(own, 0.0) + size
-    sums.pop((), None)
+    quarters: dict[tuple[Place, ...], set[int]] = {}
+    for row, part in zip(rows.tolist(), quarter.tolist(), strict=True):
+        own = own_path(trace, int(held.stack[row]))
+        sums[own] = sums.get(own, 0.0) + float(held.size[row])
+        quarters.setdefault(own, set()).add(part)
+    sums = {own: size for own, size in sums.items() if own and len(quarters[own]) == QUARTERS}
     if not sums:
         return None, 0.0
-    path = max(sums, key=lambda each: sums[each])
+    path = keeping_path(max(sums, key=lambda each: sums[each]), SourceFiles(trace))
     return Spot(path, np.zeros(len(facts.ledger), np.bool_), 0.0), sum(sums.values())
 
 
-def _more_calls(facts: Facts) -> bool:
-    """Tell whether late steps call more operators than early ones."""
+def _more_calls(facts: Facts, flag: int = 0) -> bool:
+    """Tell whether late steps call more operators, of those with a flag, than early ones."""
     slices, found = facts.trace.slices, facts.breakdown
-    starts = slices.start_ns[slices.kind == SliceKind.OPERATOR]
+    starts = slices.start_ns[(slices.kind == SliceKind.OPERATOR) & (slices.flags & flag == flag)]
     ends_ns = found.start_ns + found.duration_ns
     calls = np.searchsorted(starts, ends_ns) - np.searchsorted(starts, found.start_ns)
     early, late = _thirds(calls[facts.counted])

@@ -195,7 +195,7 @@ def _memory_marks(resident: tuple[Int64, Int64], texts: dict[str, int]) -> Marks
     """Return the process's memory as a counter; its texts are added to the others."""
     import numpy as np
 
-    from stepscope.trace.model import Args
+    from stepscope.trace.model import Args, IntColumn
     from stepscope.trace.schema import Marks
 
     time_ns, size = resident
@@ -209,5 +209,5 @@ def _memory_marks(resident: tuple[Int64, Int64], texts: dict[str, int]) -> Marks
         name=np.full(len(time_ns), id_of(RESIDENT_MEMORY), np.uint32),
         time_ns=time_ns,
         track=np.zeros(len(time_ns), np.uint32),
-        args=Args(rest=np.array([id_of(f'"bytes": {each}') for each in size.tolist()], np.uint32)),
+        args=Args({"bytes": IntColumn(np.arange(len(size), dtype=np.uint32), size)}),
     )

@@ -1,0 +1,126 @@
+"""The statement that keeps what another one has made: ``kept.append(x)`` after ``x = model(y)``.
+
+A trace knows which line asked for memory; who holds on to it is told by the program's text.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepscope.analysis.host.own_lines import Place
+    from stepscope.analysis.host.source_files import SourceFiles
+
+    Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+
+_KEEPS = frozenset(
+    {"append", "appendleft", "add", "extend", "insert", "put", "put_nowait", "setdefault", "update"}
+)
+
+
+def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ...]:
+    """Return the own frames up to the statement that keeps the result of the innermost line.
+
+    The result is followed through assignments and returns; where it is lost from sight, or there is
+    no text, the path stays what it is.
+    """
+    for depth in range(len(path), 0, -1):
+        place = path[depth - 1]
+        function, statement = _statement(files, place)
+        if function is None or statement is None:
+            break
+        if _keeps(statement):
+            return path[:depth]
+        if isinstance(statement, ast.Return):
+            continue
+        if keeper := _keeper(function, statement):
+            return (*path[: depth - 1], place._replace(line=keeper.lineno))
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or not _is_returned(
+            function, statement
+        ):
+            break
+    return path
+
+
+def _statement(files: SourceFiles, place: Place) -> tuple[Function | None, ast.stmt | None]:
+    """Return the innermost function and simple statement at a line."""
+    text = None if files.is_newer(place.file) else files.text(place.file)
+    if text is None:
+        return None, None
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None, None
+    function: Function = tree
+    found: ast.stmt | None = None
+    for node in ast.walk(tree):  # outer nodes come first
+        if not isinstance(node, ast.stmt) or not _covers(node, place.line):
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function = node
+        elif not hasattr(node, "body"):
+            found = node
+    return function, found
+
+
+def _covers(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _keeper(function: Function, statement: ast.stmt) -> ast.stmt | None:
+    """Return the statement of a function that keeps a name which another one assigns.
+
+    One that adds to something goes before one that may replace what was there.
+    """
+    names = _assigned(statement)
+    found = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.stmt)
+        and not hasattr(node, "body")
+        and node is not statement
+        and _keeps(node)
+        and _uses(node, names)
+    ]
+    return min(found, key=lambda node: isinstance(node, ast.Assign), default=None)
+
+
+def _keeps(statement: ast.AST) -> bool:
+    """Tell whether a statement puts something where it stays."""
+    if isinstance(statement, ast.AugAssign):
+        return True
+    if isinstance(statement, ast.Assign):
+        return any(
+            isinstance(target, ast.Attribute | ast.Subscript) for target in statement.targets
+        )
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = statement.value.func
+        return isinstance(called, ast.Attribute) and called.attr in _KEEPS
+    return False
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    return {node.id for each in targets for node in ast.walk(each) if isinstance(node, ast.Name)}
+
+
+def _uses(statement: ast.AST, names: set[str]) -> bool:
+    """Tell whether a statement reads one of some names, whole: an attribute of it is another."""
+    inner = {id(node.value) for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+    return any(
+        isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and node.id in names
+        and id(node) not in inner
+        for node in ast.walk(statement)
+    )
+
+
+def _is_returned(function: Function, statement: ast.stmt) -> bool:
+    names = _assigned(statement)
+    return any(isinstance(node, ast.Return) and _uses(node, names) for node in ast.walk(function))

@@ -30,6 +30,7 @@ class TwoViews:
         paddle.seed(0)
         self.online, self.target = Encoder(), Encoder()
         self.target.set_state_dict(copy.deepcopy(self.online.state_dict()))
+        self.target.eval()
         self.optimizer = paddle.optimizer.SGD(0.05, parameters=self.online.parameters())
 
     def wanted(self, view):

@@ -50,7 +50,7 @@ _MACHINERY = (
     *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/_dynamo/"),
     *("torch/_tensor.py", "torch/functional.py", "torch/_ops.py", "torch/utils/_contextlib.py"),
     *("paddle/nn/", "paddle/optimizer/", "paddle/io/", "paddle/autograd/", "paddle/tensor/"),
-    "paddle/base/",
+    *("paddle/base/", "paddle/utils/", "paddle/framework/"),
 )
 _ROOTS = ("np.", "numpy.", "pd.", "pandas.", "cv2.", "Image.", "json.", "zlib.", "gzip.", "pickle.")
 

@@ -244,17 +244,13 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
 def frozen_model_with_gradients(facts: Facts) -> Finding | None:
     """Find a model in eval mode beside the one that is trained, whose gradients are computed."""
     trace, ledger = facts.trace, facts.ledger
-    slices = trace.slices
     calls = _ModelCalls(facts)
     frozen = calls.rows[~calls.training & calls.grad]
     if step_table(trace).by is not StepsBy.OPTIMIZER or not len(frozen):
         return None
     if not calls.training.any():
         return None
-    inside = facts.within(frozen) & (slices.kind == SliceKind.OPERATOR) & (slices.sequence >= 0)
-    of_frozen = np.unique(slices.sequence[inside])
-    is_backward = (slices.flags & SliceFlags.BACKWARD != 0) & np.isin(slices.sequence, of_frozen)
-    saves_ns = facts.covered_ns(np.flatnonzero(is_backward)) / max(facts.steps, 1)
+    saves_ns = _backward_ns(facts, frozen)
     if saves_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
         return None
     spot = hot_spot(ledger, _inside(facts, frozen))
@@ -267,10 +263,27 @@ def frozen_model_with_gradients(facts: Facts) -> Finding | None:
         title=f"Gradients are computed for a model that is not trained: {spot.words}",
         text=f"It is in eval mode, and its part of the backward pass takes "
         f"{duration_text(saves_ns)} of every {ledger.unit}{spot.called_from}.",
-        fix="Call it under `with torch.no_grad():`, or set requires_grad_(False) on its "
-        "parameters.",
+        fix="Call it under `with torch.no_grad():`, or set requires_grad_(False) on its parameters."
+        if "paddle" not in facts.frameworks
+        else "Call it under `with paddle.no_grad():`, or set stop_gradient on its parameters.",
         saves_ns=saves_ns,
     )
+
+
+def _backward_ns(facts: Facts, calls: Int64) -> float:
+    """Return how much of the backward pass of a step is due to what some calls recorded."""
+    slices, inside = facts.trace.slices, facts.within(calls)
+    is_operator = slices.kind == SliceKind.OPERATOR
+    sequence = np.unique(slices.sequence[inside & is_operator & (slices.sequence >= 0)])
+    is_backward = (slices.flags & SliceFlags.BACKWARD != 0) & np.isin(slices.sequence, sequence)
+    if is_backward.any():
+        return facts.covered_ns(np.flatnonzero(is_backward)) / max(facts.steps, 1)
+    # Paddle does not say which operator a backward function belongs to: they count alike.
+    nodes = facts.in_steps(facts.named(lambda name: name.endswith(_PADDLE_NODE)))
+    if not len(nodes):
+        return 0.0
+    ledger = facts.ledger
+    return float(inside[nodes].mean()) * ledger.each_ns(ledger.spent_on(Cause.BACKWARD))
 
 
 @DETECTORS.register

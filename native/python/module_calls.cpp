@@ -32,6 +32,7 @@ ternaryfunc plain_call = nullptr;
 struct Family {
   PyTypeObject* base;
   PyObject* is_grad_enabled;
+  bool tells_input;    // the type of a tensor may be asked for: no code of the program sees that
   PyObject* names_of;  // who knows the names within a model; null: only its own calls are wanted
   Family* next;
 };
@@ -71,9 +72,36 @@ std::string modes_of(PyObject* model, const Family& family) {
   static PyObject* const training = interned("training");
   std::string text = said(quietly(PyObject_GenericGetAttr(model, training)), ", \"Training\": 1",
                           ", \"Training\": 0");
-  text += said(quietly(PyObject_CallNoArgs(family.is_grad_enabled)), ", \"Grad\": 1",
-               ", \"Grad\": 0");
+  text +=
+      said(quietly(PyObject_CallNoArgs(family.is_grad_enabled)), ", \"Grad\": 1", ", \"Grad\": 0");
   return text += ", \"Model id\": " + std::to_string(reinterpret_cast<uintptr_t>(model));
+}
+
+// The bytes of a text, which live as long as the text; empty for one that has none.
+std::string_view utf8(nb::object& text) {
+  PyObject* holder = text.release().ptr();
+  std::string_view bytes;
+  if (holder && !utf8_of(&holder, &bytes)) PyErr_Clear();
+  text = nb::steal(holder);
+  return bytes;
+}
+
+// The type of the elements of a model's first input, where that is a tensor.
+std::string type_of_input(PyObject* args) {
+  static PyObject* const dtype = interned("dtype");
+  if (!PyTuple_GET_SIZE(args)) return {};
+  PyObject* const input = PyTuple_GET_ITEM(args, 0);
+  // A class that says nothing of it may do anything when it is asked.
+  if (!quietly(PyObject_GetAttr(reinterpret_cast<PyObject*>(Py_TYPE(input)), dtype)).is_valid()) {
+    return {};
+  }
+  const nb::object type = quietly(PyObject_GetAttr(input, dtype));
+  nb::object text = type.is_valid() ? quietly(PyObject_Str(type.ptr())) : nb::object();
+  return text.is_valid() ? ", \"Input dtype\": " + json::quoted(utf8(text)) : std::string();
+}
+
+std::string told_of(PyObject* model, PyObject* args, const Family& family) {
+  return modes_of(model, family) + (family.tells_input ? type_of_input(args) : std::string());
 }
 
 struct Words {
@@ -114,15 +142,6 @@ Words words_of(PyObject* names, PyObject* module) {
   return {quietly(PyType_GetName(Py_TYPE(module))), {}};
 }
 
-// The bytes of a text, which live as long as the text; empty for one that has none.
-std::string_view utf8(nb::object& text) {
-  PyObject* holder = text.release().ptr();
-  std::string_view bytes;
-  if (holder && !utf8_of(&holder, &bytes)) PyErr_Clear();
-  text = nb::steal(holder);
-  return bytes;
-}
-
 OpenSlice* begin(Words words, const std::string& modes) {
   const std::string_view name = utf8(words.name);
   if (words.fragment.is_valid() && modes.empty()) {
@@ -141,7 +160,7 @@ OpenSlice* begin(Words words, const std::string& modes) {
   here.is_in_call = true;
   nb::object names;
   if (family->names_of) names = quietly(PyObject_CallOneArg(family->names_of, self));
-  OpenSlice* const slice = begin(words_of(names.ptr(), self), modes_of(self, *family));
+  OpenSlice* const slice = begin(words_of(names.ptr(), self), told_of(self, args, *family));
   here.names = names.ptr();
   PyObject* const result = plain_call(self, args, kwargs);
   if (slice) Recorder::end(slice);
@@ -167,14 +186,15 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 PyTypeObject* as_type(nb::handle type) { return reinterpret_cast<PyTypeObject*>(type.ptr()); }
 
-// Whose calls are to be seen, and how to learn whether gradients are recorded.
-void add_family(nb::type_object base, nb::object is_grad_enabled) {
+// Whose calls are to be seen, how to learn whether gradients are recorded, and whether to look at
+// their inputs.
+void add_family(nb::type_object base, nb::object is_grad_enabled, bool tells_input) {
   if (!plain_call) plain_call = as_type(base)->tp_call;
   for (const Family* family = families; family; family = family->next) {
     if (family->base == as_type(base)) return;
   }
-  families =
-      new Family{as_type(base.release()), is_grad_enabled.release().ptr(), nullptr, families};
+  families = new Family{as_type(base.release()), is_grad_enabled.release().ptr(), tells_input,
+                        nullptr, families};
 }
 
 // Record all calls, with the names that a function returns for a model; None: only models'.
@@ -202,7 +222,8 @@ void leave_calls(nb::type_object type) {
 }  // namespace
 
 void bind_module_calls(nb::module_& m) {
-  m.def("add_call_family", &add_family, nb::arg("base"), nb::arg("is_grad_enabled"));
+  m.def("add_call_family", &add_family, nb::arg("base"), nb::arg("is_grad_enabled"),
+        nb::arg("tells_input") = false);
   m.def("name_calls", &name_calls, nb::arg("base"), nb::arg("names_of").none());
   m.def("watch_calls", &watch_calls, nb::arg("type"));
   m.def("leave_calls", &leave_calls, nb::arg("type"));

@@ -276,6 +276,8 @@ void bind_range(nanobind::module_& m) {
   range_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&range_spec));
   if (!range_type || !add_range_methods(range_type)) throw nanobind::python_error();
   range_type->tp_vectorcall = &range_vectorcall;
+  // Nobody may change it from here on: then the interpreter specialises calls of it.
+  range_type->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;
   if (PyModule_AddFunctions(m.ptr(), range_functions) < 0) throw nanobind::python_error();
   m.attr("record_function") = nanobind::handle(reinterpret_cast<PyObject*>(range_type));
   Recorder::set_context_source(&current_context_without_gil);

@@ -28,9 +28,14 @@ MODEL_CALLS = Option("model_calls", False, run_default=True)
 class ModuleCalls:
     """The modules of one framework, for all recordings that want their calls."""
 
-    def __init__(self, find: Find, anatomy: Anatomy) -> None:
-        """Take what finds the class of modules and what tells whether gradients are recorded."""
+    def __init__(self, find: Find, anatomy: Anatomy, *, tells_input: bool = False) -> None:
+        """Take what finds the class of modules and what tells whether gradients are recorded.
+
+        ``tells_input``: calls have the dtype of their first input, where asking a tensor for it
+        runs no code of the program's.
+        """
         self._find = find
+        self._tells_input = tells_input
         self.models = Models(anatomy)
         self.watched = Patches(self._watch)
         """While these hold, calls of models are recorded."""
@@ -41,7 +46,7 @@ class ModuleCalls:
         if (found := self._find()) is None:
             return
         base, is_grad_enabled = found
-        _native.add_call_family(base, is_grad_enabled)
+        _native.add_call_family(base, is_grad_enabled, self._tells_input)
 
         def watch_all() -> None:
             for each in family(base):

@@ -17,6 +17,7 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     python_work,
     resources,
     tensors,
+    tiny,
     trends,
     waiting,
 )

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.host.operator_inputs import operator_inputs
 from stepscope.analysis.steps.causes import Cause
 from stepscope.trace.model import NO_SLICE, NO_STACK
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
+
+    Bool = NDArray[np.bool_]
 
 MIN_THREADS = 1.5
 """Threads for each core; a pool that is a little larger than the machine does no harm."""
@@ -81,11 +86,35 @@ def _library_threads(facts: Facts) -> int:
 @DETECTORS.register
 def float64(facts: Facts) -> Finding | None:
     """Find operators that compute in float64 where float32 would do."""
-    trace, ledger = facts.trace, facts.ledger
-    known = operator_inputs(trace)
-    if not len(known):
+    ledger = facts.ledger
+    share, which, told = _doubles_of_operators(facts)
+    if not share:
+        share, which, told = _doubles_of_models(facts)
+    if share < MIN_DOUBLE:
         return None
-    slices = trace.slices
+    spot = hot_spot(ledger, which & ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY))
+    spot = spot or hot_spot(ledger, ledger.spent_on(*_COMPUTING))
+    if spot is None:
+        return None
+    computing_ns = ledger.each_ns(ledger.spent_on(*_COMPUTING))
+    framework = "paddle" if "paddle" in facts.frameworks else "torch"
+    return finding_at(
+        facts,
+        spot,
+        "float64",
+        title=f"{share:.0%} of the operators' time is spent in float64: {spot.words}",
+        text=f"{told}{spot.called_from}.",
+        fix="Make the tensors float32 where they are created: NumPy's arrays and Python's numbers "
+        f"are float64 (array.astype(np.float32), dtype={framework}.float32, model.float()).",
+        saves_ns=HALF * share * computing_ns,
+    )
+
+
+def _doubles_of_operators(facts: Facts) -> tuple[float, Bool, str]:
+    """Return the share of float64 in the operators' time, its moments, and what is known of it."""
+    trace, ledger = facts.trace, facts.ledger
+    slices, known = trace.slices, operator_inputs(trace)
+    nothing = np.zeros(len(ledger), np.bool_)
     inside = known.rows >= 0
     if facts.steps:
         inside = facts.step_time.contain(slices.start_ns[known.rows])
@@ -94,26 +123,22 @@ def float64(facts: Facts) -> Finding | None:
     is_double = np.isin(kinds, doubles)
     time_ns = slices.duration_ns[rows].astype(np.float64)
     if len(rows) < MIN_KNOWN or not time_ns.sum():
-        return None
-    share = float(time_ns[is_double].sum() / time_ns.sum())
-    if share < MIN_DOUBLE:
-        return None
+        return 0.0, nothing, ""
     names = np.unique(slices.name[rows[is_double]])
     operator = facts.operator
     which = np.isin(slices.name.take(operator, mode="clip"), names) & (operator != NO_SLICE)
-    spot = hot_spot(ledger, which & ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY))
-    spot = spot or hot_spot(ledger, ledger.spent_on(*_COMPUTING))
-    if spot is None:
-        return None
-    computing_ns = ledger.each_ns(ledger.spent_on(*_COMPUTING))
-    return finding_at(
-        facts,
-        spot,
-        "float64",
-        title=f"{share:.0%} of the operators' time is spent in float64: {spot.words}",
-        text=f"Of {len(rows):,} operators whose inputs are known, {int(is_double.sum()):,} compute "
-        f"with doubles{spot.called_from}.",
-        fix="Make the tensors float32 where they are created: NumPy's arrays and Python's numbers "
-        "are float64 (array.astype(np.float32), dtype=torch.float32, model.float()).",
-        saves_ns=HALF * share * computing_ns,
+    told = (
+        f"Of {len(rows):,} operators whose inputs are known, {int(is_double.sum()):,} compute "
+        "with doubles"
     )
+    return float(time_ns[is_double].sum() / time_ns.sum()), which, told
+
+
+def _doubles_of_models(facts: Facts) -> tuple[float, Bool, str]:
+    """Return the same by the inputs of models, where those of operators are not known."""
+    calls = ModelCalls(facts)
+    doubles = calls.rows[[text.endswith("float64") for text in calls.input_types()]]
+    duration_ns = facts.trace.slices.duration_ns
+    total_ns = float(duration_ns[calls.rows].sum())
+    share = float(duration_ns[doubles].sum()) / total_ns if total_ns else 0.0
+    return share, moments_inside(facts, doubles), "The inputs of the model are doubles"

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Severity
+from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
+from stepscope.analysis.host.backward import backward_functions, forward_operators
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.ledger import NO_SAMPLE
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, outermost, step_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import NO_SLICE, SliceKind
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.model import Finding
     from stepscope.analysis.findings.spots import Spot
     from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Int64
 
     Bool = NDArray[np.bool_]
 
@@ -43,14 +44,8 @@ MIN_COPIES_SHARE = 0.12
 MIN_EVALUATION_SHARE, MIN_EVERY_STEP = 0.08, 0.5
 """Of a step, and of the steps in which it happens."""
 
-MIN_TINY_SHARE, TINY_NS, MIN_TINY_OPERATORS = 0.4, 20_000, 100
-"""Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead."""
-
-MOST_CALLED_WITHIN = 8
-"""An operator that calls more of them is a loop over operators: a backward pass."""
-
-CALL_SHARE = 0.8
-"""Of the time of tiny operators: what is left is computed in any case."""
+MANY_OPERATORS = 100
+"""In a step: where reads are not recorded, many operators say that a line reads one by one."""
 
 MIN_GRAPH_NODES = 0.2
 """Of the operators of an inference: fewer that record a graph are an accident."""
@@ -58,7 +53,6 @@ MIN_GRAPH_NODES = 0.2
 NODE_NS = 1_500
 """What an operator pays for recording itself in a graph that is thrown away."""
 
-TRAINING, GRAD, MODEL = "Training", "Grad", "Model id"  # arguments of a model's call
 _READS = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "item"}
 )
@@ -80,7 +74,7 @@ _COPIES = frozenset(
 def scalar_reads(facts: Facts) -> Finding | None:
     """Find tensors that are read element by element, or printed, in the loop."""
     ledger = facts.ledger
-    spot = _reading(facts)
+    spot = reading_spot(facts)
     if spot is None:
         return None
     calls = _calls(facts, _READS.__contains__)
@@ -101,7 +95,7 @@ def scalar_reads(facts: Facts) -> Finding | None:
     )
 
 
-def _reading(facts: Facts) -> Spot | None:
+def reading_spot(facts: Facts) -> Spot | None:
     """Return where tensors are read in Python, if that takes long."""
     ledger = facts.ledger
     reads = ledger.spent_on(Cause.TENSOR_TEXT) | _operators(facts, _READS.__contains__)
@@ -124,7 +118,7 @@ def _reading(facts: Facts) -> Spot | None:
 def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
     """Add what else is done on the lines of a spot's function that are there to read."""
     ledger = facts.ledger
-    share = OFTEN_READING_LINE if _calls(facts, _READS.__contains__) >= OFTEN else READING_LINE
+    share = OFTEN_READING_LINE if _reads_often(facts) else READING_LINE
     function = (spot.place.file, spot.place.function)
     lines: dict[Place, list[int]] = {}
     for row, stack in ledger.stacks.items():
@@ -136,6 +130,13 @@ def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
         if ledger.each_ns(line & reads) > share * ledger.each_ns(line):
             which |= line
     return replace(spot, which=which, each_ns=ledger.each_ns(which))
+
+
+def _reads_often(facts: Facts) -> bool:
+    """Tell whether many tensors are read in a step; Paddle does not record each."""
+    if "paddle" in facts.frameworks:
+        return _calls(facts, lambda _: True) >= MANY_OPERATORS
+    return _calls(facts, _READS.__contains__) >= OFTEN
 
 
 @DETECTORS.register
@@ -175,10 +176,10 @@ def evaluation(facts: Facts) -> Finding | None:
     trace, ledger = facts.trace, facts.ledger
     if step_table(trace).by is not StepsBy.OPTIMIZER:
         return None
-    calls = _ModelCalls(facts)
+    calls = ModelCalls(facts)
     # A model that never has gradients is a teacher, a target or a critic of another.
     evaluated = calls.rows[~calls.grad & np.isin(calls.model, calls.model[calls.grad])]
-    which = _inside(facts, evaluated)
+    which = moments_inside(facts, evaluated)
     spot = hot_spot(ledger, which)
     if spot is None or spot.each_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
         return None
@@ -244,7 +245,7 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
 def frozen_model_with_gradients(facts: Facts) -> Finding | None:
     """Find a model in eval mode beside the one that is trained, whose gradients are computed."""
     trace, ledger = facts.trace, facts.ledger
-    calls = _ModelCalls(facts)
+    calls = ModelCalls(facts)
     frozen = calls.rows[~calls.training & calls.grad]
     if step_table(trace).by is not StepsBy.OPTIMIZER or not len(frozen):
         return None
@@ -253,7 +254,7 @@ def frozen_model_with_gradients(facts: Facts) -> Finding | None:
     saves_ns = _backward_ns(facts, frozen)
     if saves_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
         return None
-    spot = hot_spot(ledger, _inside(facts, frozen))
+    spot = hot_spot(ledger, moments_inside(facts, frozen))
     if spot is None:
         return None
     return finding_at(
@@ -272,102 +273,19 @@ def frozen_model_with_gradients(facts: Facts) -> Finding | None:
 
 def _backward_ns(facts: Facts, calls: Int64) -> float:
     """Return how much of the backward pass of a step is due to what some calls recorded."""
-    slices, inside = facts.trace.slices, facts.within(calls)
-    is_operator = slices.kind == SliceKind.OPERATOR
-    sequence = np.unique(slices.sequence[inside & is_operator & (slices.sequence >= 0)])
-    is_backward = (slices.flags & SliceFlags.BACKWARD != 0) & np.isin(slices.sequence, sequence)
-    if is_backward.any():
-        return facts.covered_ns(np.flatnonzero(is_backward)) / max(facts.steps, 1)
+    inside = np.append(facts.within(calls), False)  # the last for no slice
+    is_backward = backward_functions(facts.trace)
+    backward = np.flatnonzero(is_backward)
+    outside = ~(facts.within(backward) | is_backward)
+    mine = inside[forward_operators(facts.trace, backward, outside)]
+    if mine.any():
+        return facts.covered_ns(backward[mine]) / max(facts.steps, 1)
     # Paddle does not say which operator a backward function belongs to: they count alike.
     nodes = facts.in_steps(facts.named(lambda name: name.endswith(_PADDLE_NODE)))
     if not len(nodes):
         return 0.0
     ledger = facts.ledger
     return float(inside[nodes].mean()) * ledger.each_ns(ledger.spent_on(Cause.BACKWARD))
-
-
-@DETECTORS.register
-def tiny_operators(facts: Facts) -> Finding | None:
-    """Find a step of a CPU program that consists of operators with next to nothing to do."""
-    trace, ledger = facts.trace, facts.ledger
-    if len(facts.work) or not facts.steps:
-        return None
-    slices = trace.slices
-    on_thread = np.isin(slices.track, step_table(trace).track)
-    rows = facts.in_steps(np.flatnonzero((slices.kind == SliceKind.OPERATOR) & on_thread))
-    # Of an optimizer that calls many there is a finding of its own.
-    rows = rows[facts.parts[rows] != Part.OPTIMIZER]
-    rows = _called(trace, rows)
-    is_tiny = slices.duration_ns[rows] < TINY_NS
-    each = int(is_tiny.sum()) / facts.steps
-    # Python between two operators is part of what calling them costs.
-    phases_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD))
-    spent_ns = phases_ns - float(slices.duration_ns[rows[~is_tiny]].sum()) / facts.steps
-    if reading := _reading(facts):  # has a finding of its own
-        spent_ns -= ledger.each_ns(reading.which & ledger.spent_on(Cause.FORWARD))
-    if each < MIN_TINY_OPERATORS or spent_ns < MIN_TINY_SHARE * ledger.unit_ns:
-        return None
-    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY))
-    if spot is None:
-        return None
-    median_ns = float(np.median(slices.duration_ns[rows]))
-    return finding_at(
-        facts,
-        spot,
-        "tiny-operators",
-        title=(
-            f"{count_text(round(each), 'operator')} a {ledger.unit} have next to nothing to do: "
-            f"{spot.words}"
-        ),
-        text=(
-            f"Half of them take less than {duration_text(median_ns)}: "
-            "calling an operator costs more than what it computes."
-        ),
-        fix=_tiny_fix(facts),
-        saves_ns=CALL_SHARE * spent_ns,
-    )
-
-
-def _tiny_fix(facts: Facts) -> str:
-    compiled = ", or torch.compile, which fuses operators" if "torch" in facts.frameworks else ""
-    return f"Give each call more to do: a larger batch, whole tensors instead of slices{compiled}."
-
-
-class _ModelCalls:
-    """The outermost calls of models in the steps, and how they were made."""
-
-    def __init__(self, facts: Facts) -> None:
-        slices = facts.trace.slices
-        modules = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.MODULE))
-        self.rows = outermost(facts.trace, modules)
-
-        def told(key: str) -> Int64:
-            return slices.args.dense(key, len(slices), 1)[self.rows]
-
-        self.training = told(TRAINING) != 0
-        self.grad = told(GRAD) != 0
-        self.model = told(MODEL)
-
-
-def _inside(facts: Facts, rows: Int64) -> Bool:
-    """Return the moments of the ledger within some slices."""
-    ledger, samples = facts.ledger, facts.trace.samples
-    inside = np.append(facts.within(rows), False)  # the last for no slice
-    inside[rows] = True
-    found = np.zeros(len(ledger), np.bool_)
-    sampled = ledger.row != NO_SAMPLE
-    found[sampled] = inside[samples.slice[ledger.row[sampled]]]
-    return found
-
-
-def _called(trace: Trace, rows: Int64) -> Int64:
-    """Return the operators that somebody called: the outermost, but for those that run many."""
-    slices = trace.slices
-    mine = np.zeros(len(slices), np.bool_)
-    mine[rows] = True
-    inner = rows[mine[slices.parent[rows]] & (slices.parent[rows] != NO_PARENT)]
-    runs_many = np.bincount(slices.parent[inner], minlength=len(slices)) > MOST_CALLED_WITHIN
-    return outermost(trace, rows[~runs_many[rows]])
 
 
 def _operators(facts: Facts, wanted: Callable[[str], bool]) -> Bool:

@@ -18,6 +18,8 @@ _KEEPS = frozenset(
     {"append", "appendleft", "add", "extend", "insert", "put", "put_nowait", "setdefault", "update"}
 )
 
+_ASKS = frozenset({"item", "tolist", "numel", "size", "dim", "data_ptr", "keys"})
+
 
 def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ...]:
     """Return the own frames up to the statement that keeps the result of the innermost line.
@@ -110,14 +112,20 @@ def _assigned(statement: ast.stmt) -> set[str]:
 
 
 def _uses(statement: ast.AST, names: set[str]) -> bool:
-    """Tell whether a statement reads one of some names, whole: an attribute of it is another."""
-    inner = {id(node.value) for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+    """Tell whether a statement keeps one of some names: not if it takes a size or a number."""
+    nodes = list(ast.walk(statement))
+    methods = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    only_asked = {
+        id(node.value)
+        for node in nodes
+        if isinstance(node, ast.Attribute) and (id(node) not in methods or node.attr in _ASKS)
+    }
     return any(
         isinstance(node, ast.Name)
         and isinstance(node.ctx, ast.Load)
         and node.id in names
-        and id(node) not in inner
-        for node in ast.walk(statement)
+        and id(node) not in only_asked
+        for node in nodes
     )
 
 

@@ -69,13 +69,14 @@ def _tensors_in(fragment: str) -> tuple[list[tuple[int, str]], bool] | None:
     """Return size and type of each tensor of a call, and whether it was drawn; None without."""
     for number, (dims_key, types_key) in enumerate(_KEYS):
         if f'"{dims_key}"' in fragment:
-            pairs = _pairs(fragment)
+            pairs = pairs_of(fragment)
             tensors = list(_sized(pairs.get(dims_key), pairs.get(types_key)))
             return (tensors, number == 1) if tensors else None
     return None
 
 
-def _pairs(fragment: str) -> dict[str, Any]:
+def pairs_of(fragment: str) -> dict[str, Any]:
+    """Return the pairs of a JSON fragment; none where it is not well formed."""
     try:
         pairs: dict[str, Any] = json.loads("{" + fragment + "}", strict=False)
     except (ValueError, RecursionError):  # anybody's file

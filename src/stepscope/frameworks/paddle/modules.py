@@ -29,7 +29,7 @@ class _PaddleAnatomy:
         return [math.prod(each.shape) for each in parameters]
 
 
-PADDLE_LAYERS = ModuleCalls(_find, _PaddleAnatomy())
+PADDLE_LAYERS = ModuleCalls(_find, _PaddleAnatomy(), tells_input=True)
 
 
 class PaddleModelCalls(ModelCalls):

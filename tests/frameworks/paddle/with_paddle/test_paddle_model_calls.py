@@ -73,6 +73,8 @@ def test_training_mode_and_gradients_are_told() -> None:
     told = [args_of(trace, row) for row in module_rows(trace)]
     assert [(each["Training"], each["Grad"]) for each in told] == [(1, 1), (0, 1), (0, 0)]
     assert {each["Class"] for each in told} == {"Net"}
+    assert {each["Model id"] for each in told} == {id(net)}
+    assert {each["Input dtype"] for each in told} == {"paddle.float32"}
 
 
 @pytest.mark.parametrize("full_graph", [True, False])

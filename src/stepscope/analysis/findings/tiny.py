@@ -1,0 +1,133 @@
+"""Operators with next to nothing to do: what a step takes is what calling them costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.spots import finding_at, hot_spot
+from stepscope.analysis.findings.tensors import reading_spot
+from stepscope.analysis.host.operator_inputs import operator_inputs
+from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.steps.steps import outermost, step_table
+from stepscope.trace.model import NO_PARENT, SliceKind
+from stepscope.units import count_text, duration_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
+    from stepscope.trace.model import Int64, Trace
+
+    Bool = NDArray[np.bool_]
+
+TINY_NS = 20_000
+"""Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead."""
+
+SMALL, SMALL_NS = 4_096, 60_000
+"""Elements of the largest input, and how long an operator on so few takes where threads start."""
+
+MIN_OPERATORS, MIN_SHARE = 100, 0.4
+"""Of tiny ones in a step, and of the step that they take."""
+
+FEW_ELEMENTS, FEW_SHARE, FEW_OPERATORS, FEW_MIN_SHARE = 1_024, 0.9, 20, 0.5
+"""A batch that is too small: nearly all inputs have few elements, and a step is short."""
+
+MIN_KNOWN = 30
+"""So many inputs must be known to say anything of them."""
+
+MOST_CALLED_WITHIN = 8
+"""An operator that calls more of them is a loop over operators: a backward pass."""
+
+CALL_SHARE = 0.8
+"""Of the time of tiny operators: what is left is computed in any case."""
+
+_WHOLE_STEP = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
+
+
+@DETECTORS.register
+def tiny_operators(facts: Facts) -> Finding | None:
+    """Find a step of a CPU program that consists of operators with next to nothing to do."""
+    ledger = facts.ledger
+    if len(facts.work) or not facts.steps:
+        return None
+    rows = _operators(facts)
+    duration_ns = facts.trace.slices.duration_ns[rows]
+    is_tiny = (duration_ns < TINY_NS) | ((duration_ns < SMALL_NS) & _are_small(facts, rows))
+    each = int(is_tiny.sum()) / facts.steps
+    others_ns = float(duration_ns[~is_tiny].sum()) / facts.steps
+    # Python between two operators is part of what calling them costs.
+    spent_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD)) - others_ns
+    if reading := reading_spot(facts):  # has a finding of its own
+        spent_ns -= ledger.each_ns(reading.which & ledger.spent_on(Cause.FORWARD))
+    if each < MIN_OPERATORS or spent_ns < MIN_SHARE * ledger.unit_ns:
+        # With a larger batch all that a step does would be done less often.
+        spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP)) - others_ns
+        if not _has_small_batch(facts, each) or spent_ns < FEW_MIN_SHARE * ledger.unit_ns:
+            return None
+    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY))
+    if spot is None:
+        return None
+    return finding_at(
+        facts,
+        spot,
+        "tiny-operators",
+        title=(
+            f"{count_text(round(each), 'operator')} a {ledger.unit} have next to nothing to do: "
+            f"{spot.words}"
+        ),
+        text=(
+            f"Half of them take less than {duration_text(float(np.median(duration_ns)))}: "
+            "calling an operator costs more than what it computes."
+        ),
+        fix=_fix(facts),
+        saves_ns=CALL_SHARE * spent_ns,
+    )
+
+
+def _operators(facts: Facts) -> Int64:
+    """Return the operators of the steps; of an optimizer's there is a finding of its own."""
+    slices = facts.trace.slices
+    on_thread = np.isin(slices.track, step_table(facts.trace).track)
+    rows = facts.in_steps(np.flatnonzero((slices.kind == SliceKind.OPERATOR) & on_thread))
+    return _called(facts.trace, rows[facts.parts[rows] != Part.OPTIMIZER])
+
+
+def _called(trace: Trace, rows: Int64) -> Int64:
+    """Return the operators that somebody called: the outermost, but for those that run many."""
+    slices = trace.slices
+    mine = np.zeros(len(slices), np.bool_)
+    mine[rows] = True
+    inner = rows[mine[slices.parent[rows]] & (slices.parent[rows] != NO_PARENT)]
+    runs_many = np.bincount(slices.parent[inner], minlength=len(slices)) > MOST_CALLED_WITHIN
+    return outermost(trace, rows[~runs_many[rows]])
+
+
+def _are_small(facts: Facts, rows: Int64) -> Bool:
+    """Tell which operators usually have small inputs, by their names: inputs are known of a few."""
+    slices, known = facts.trace.slices, operator_inputs(facts.trace)
+    names = slices.name[known.rows]
+    small = [
+        name
+        for name in np.unique(names).tolist()
+        if np.median(known.elements[names == name]) <= SMALL
+    ]
+    return np.isin(slices.name[rows], small)
+
+
+def _has_small_batch(facts: Facts, each: float) -> bool:
+    """Tell whether next to all inputs in the steps have few elements."""
+    known = operator_inputs(facts.trace)
+    elements = known.elements[np.isin(known.rows, facts.in_steps(known.rows))]
+    if len(elements) < MIN_KNOWN or each < FEW_OPERATORS:
+        return False
+    return float((elements <= FEW_ELEMENTS).mean()) >= FEW_SHARE
+
+
+def _fix(facts: Facts) -> str:
+    compiled = ", or torch.compile, which fuses operators" if "torch" in facts.frameworks else ""
+    return f"Give each call more to do: a larger batch, whole tensors instead of slices{compiled}."

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 
-PROCESSES = 16
-TURNS = 8
+PROCESSES = 8
+TURNS = 4
 BLOCKS_A_TURN = 6
 IN_A_ROW = 20
 QUANTILE = 0.25  # interruptions only ever lengthen

@@ -211,7 +211,8 @@ def _verdict(
             return f"{worst.title}."
         then = duration_text(max(worst.of_ns - worst.saves_ns, 0))
         what = "the run" if spent.unit == "run" else f"a {spent.unit}"
-        return f"{worst.title}. Without that {what} would take {then} instead of {now}."
+        today = duration_text(worst.of_ns)
+        return f"{worst.title}. Without that {what} would take {then} instead of {today}."
     if not where:
         return "Nothing was recorded that takes time."
     most = ", ".join(f"{row.share:.0%} {row.what}" for row in where[:3])

@@ -54,6 +54,22 @@ class Program:
             Call("cudaStreamSynchronize", at + 2, until, "cuda_runtime"),
         ]
 
+    def copy(self, at: int, length: int, name: str) -> None:
+        """Copy memory, and let nobody wait for it."""
+        number = len(self.calls)
+        self.calls += [
+            Call("aten::copy_", at, at + 5),
+            Call("cudaMemcpyAsync", at, at + 5, "cuda_runtime", correlation=number),
+            Call(name, at + 5, at + 5 + length, "gpu_memcpy", DEVICE, correlation=number),
+        ]
+
+    def call(self, at: int, until: int, name: str) -> None:
+        """Call the driver from an operator."""
+        self.calls += [
+            Call("aten::empty", at, until),
+            Call(name, at, until, "cuda_runtime"),
+        ]
+
     def trace(self, **info: Any) -> Trace:
         steps = [
             Call(f"ProfilerStep#{i}", i * LENGTH, (i + 1) * LENGTH, "user_annotation")
@@ -79,7 +95,7 @@ def test_a_host_that_is_too_slow() -> None:
     finding = found(one_after_the_other(kernel_us=20, every_us=100).trace(), "host-bound")
     assert finding is not None
     assert finding.share == pytest.approx(0.80, abs=0.01)
-    assert finding.title == "The device is idle 80% of the time because the host is too slow"
+    assert finding.title == "The device is idle 80% of a step because the host is too slow"
     assert finding.evidence["to"] - finding.evidence["from"] == 80_000
 
 
@@ -149,6 +165,140 @@ def test_products_on_tensor_cores_and_devices_that_have_none() -> None:
     assert found(of_old, "float32-products") is None
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long)",
+        "void dpsk::ep::internode::combine<true, __nv_bfloat16>(__nv_bfloat16*, int)",
+        "nvshmemi_transfer_rma",
+        "void vllm::cross_device_reduce_1stage<__half, 4>(RankData*)",
+    ],
+)
+def test_communication_that_nothing_hides(kernel: str) -> None:
+    program = Program()
+    for step in range(STEPS):
+        end = program.launch(step * LENGTH, "ampere_bf16_s16816gemm", 4_000)
+        program.launch(step * LENGTH + 10, kernel, 5_500, delay=end - step * LENGTH - 10)
+    (finding, *_) = find_problems(program.trace())
+    assert finding.id == "exposed-communication"
+    assert finding.saves_ns == pytest.approx(5_500_000, rel=0.01)
+    assert finding.share == pytest.approx(0.55, abs=0.01)
+    assert "0% of the communication is hidden" in finding.text
+
+
+def test_communication_beside_computation() -> None:
+    program = Program()
+    for step in range(STEPS):
+        at = step * LENGTH
+        program.launch(at, "ampere_bf16_s16816gemm", 9_800)
+        number = len(program.calls)
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        program.calls += [
+            Call("cudaLaunchKernel", at + 10, at + 15, "cuda_runtime", correlation=number),
+            Call(name, at + 1_000, at + 9_000, "kernel", DEVICE - 1, correlation=number),
+        ]
+    assert found(program.trace(), "exposed-communication") is None
+
+
+def test_a_reduction_inside_of_a_block_is_no_communication() -> None:
+    kernel = "void LayerNormBlock<BlockAllReduce<float>>(float*)"
+    assert found(one_after_the_other(98, 100, kernel).trace(), "exposed-communication") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "pin_memory"),
+        ("Memcpy HtoD (Pinned -> Device)", "while this one is computed"),
+        ("Memcpy DtoH (Device -> Pageable)", "Keep results on the device"),
+    ],
+)
+def test_copies_that_nothing_hides(name: str, advice: str) -> None:
+    program = Program()
+    for step in range(STEPS):
+        program.copy(step * LENGTH, 5_000, name)
+        program.launch(step * LENGTH + 20, "ampere_bf16_s16816gemm", 4_900, delay=5_000)
+    finding = found(program.trace(), "exposed-copies")
+    assert finding is not None
+    assert finding.share == pytest.approx(0.5, abs=0.01)
+    assert name.removeprefix("Memcpy ") in finding.title
+    assert advice in finding.fix
+
+
+def test_memory_from_the_driver_in_every_step() -> None:
+    program = Program()
+    for step in range(STEPS):
+        at = step * LENGTH
+        program.launch(at, "ampere_bf16_s16816gemm", 4_000)
+        program.call(at + 4_010, at + 7_010, "cudaFree")
+        program.call(at + 7_010, at + 9_000, "cudaMalloc")
+        program.launch(at + 9_000, "ampere_bf16_s16816gemm", 990)
+    (finding, *_) = find_problems(program.trace())
+    assert finding.id == "driver-allocations"
+    assert finding.share == pytest.approx(0.5, abs=0.01)
+    assert "empty_cache" in finding.fix
+
+
+def in_a_row(names: list[str], length: int) -> Program:
+    """Queue the same kernels in every step, without a gap."""
+    program = Program()
+    for step in range(STEPS):
+        at = end = step * LENGTH
+        for number, name in enumerate(names):
+            begin = at + 6 * number
+            end = program.launch(begin, name, length, delay=max(end - begin, 5))
+    return program
+
+
+GEMM = "ampere_bf16_s16816gemm"
+ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, AddFunctor>(int)"
+SOFTMAX = "void (anonymous namespace)::softmax_warp_forward<float, 10>(float*)"
+
+
+def test_a_chain_of_elementwise_kernels() -> None:
+    finding = found(in_a_row([GEMM, *[ELEMENTWISE] * 8, GEMM], 990).trace(), "unfused-chains")
+    assert finding is not None
+    assert finding.saves_ns == pytest.approx(7 * 990_000, rel=0.02)
+    single = in_a_row([GEMM, ELEMENTWISE] * 5, 990).trace()
+    assert found(single, "unfused-chains") is None
+
+
+def test_attention_that_is_written_out() -> None:
+    trace = in_a_row([GEMM, ELEMENTWISE, SOFTMAX, GEMM, "other", "other"], 1_600).trace()
+    finding = found(trace, "unfused-attention")
+    assert finding is not None
+    assert "scores of all pairs" in finding.text
+    fused = in_a_row([GEMM, "flash_fwd_kernel<softmax>", GEMM, "other"], 2_400).trace()
+    assert found(fused, "unfused-attention") is None
+
+
+def test_products_of_doubles() -> None:
+    finding = found(one_after_the_other(98, 100, "cutlass_80_tensorop_d884gemm").trace(), "float64")
+    assert finding is not None
+    assert finding.severity is Severity.HIGH
+
+
+def test_loading_kernels_for_the_first_time_is_no_idle_device() -> None:
+    calls = [Call("cuModuleLoadData", 2_000, 200_000, "cuda_driver")]
+    program = Program()
+    for at in (*range(0, 2_000, 100), *range(200_000, 202_000, 100)):
+        program.launch(at, "gemm", 95)
+    trace = trace_of_calls([*calls, *program.calls], end_ns=202_000_000)
+    assert found(trace, "host-bound") is None
+    without = trace_of_calls(program.calls, end_ns=202_000_000)
+    assert found(without, "host-bound") is not None
+
+
+def test_a_device_that_waits_for_the_first_kernel_of_a_step() -> None:
+    program = Program()
+    for step in range(STEPS):
+        program.launch(step * LENGTH + 6_000, "gemm", 3_990)
+    one = [Call("ProfilerStep#0", 0, LENGTH, "user_annotation"), *program.calls[:3]]
+    finding = found(trace_of_calls(one, end_ns=LENGTH * 1000), "host-bound")
+    assert finding is not None
+    assert finding.share == pytest.approx(0.6, abs=0.02)
+
+
 def memory_trace(folder: Path, allocated: int, reserved: int) -> Trace:
     """Write what torch.profiler writes of memory, and read it."""
     events: list[dict[str, Any]] = [
@@ -194,15 +344,15 @@ def test_memory_with_room_and_in_use(tmp_path: Path) -> None:
 # What is found in real traces; those who wrote them had these problems.
 REAL = {
     "kineto__tb_plugin__samples__resnet50_num_workers_0": {
-        *("float32-products", "tiny-kernels", "data-loading"),
-        *("unfused-optimizer", "gradients-filled"),
+        *("float32-products", "data-loading", "unfused-optimizer", "gradients-filled"),
     },
     "hta__df_index_resolver": {
-        *("host-bound", "float32-products", "fragmentation", "gradients-filled"),
+        *("host-bound", "exposed-communication", "float32-products", "fragmentation"),
+        "gradients-filled",
     },
     "hta__ns_resolution_trace": {"float32-products"},
     "tracelens__b200__eager_trace": {"host-bound"},
-    "tracelens__h100__Qwen": set(),
+    "tracelens__h100__Qwen": {"unfused-chains"},
     "tracelens__mi300": {"host-bound", "waiting-copies"},
 }
 

@@ -41,10 +41,12 @@ if TYPE_CHECKING:
 COLLECTIVE_KEY = "Collective name"
 
 _COMMUNICATION = re.compile(
-    r"nccl|rccl|nvshmem|rocshmem|deep_ep|cross_device_reduce|sendrecv"
+    r"nccl|rccl|nvshmem|rocshmem|deep_?ep|::ep::(inter|intra)node|cross_device_reduce|sendrecv"
+    r"|hccl|ucc_|mscclpp|multimem|quick_?reduce|(one|two)_?shot_?all_?reduce"
     r"|(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)(?![a-z])",
     re.IGNORECASE,
 )
+_IN_A_BLOCK = re.compile(r"(warp|block|cluster)_?all_?reduce", re.IGNORECASE)
 _MTIA_CATEGORY = "mtia_ccp_events"
 _MTIA_COPIES = frozenset({"dma_request"})
 _MTIA_WAITS = frozenset({"event_record", "event_wait"})
@@ -165,7 +167,8 @@ def device_work(trace: Trace) -> DeviceWork:
 
 def is_communication(kernel_name: str) -> bool:
     """Tell by its name whether a kernel moves data between devices."""
-    return _COMMUNICATION.search(kernel_name) is not None
+    found = _COMMUNICATION.search(kernel_name) is not None
+    return found and _IN_A_BLOCK.search(kernel_name) is None
 
 
 def _classified(trace: Trace, rows: Int64) -> tuple[Int64, UInt8]:

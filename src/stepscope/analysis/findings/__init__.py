@@ -8,8 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.findings import (  # noqa: F401  importing them registers what they find
+    allocations,
+    communication,
     compilation,
     device,
+    kernels,
     loading,
     memory,
     optimizer,
@@ -18,6 +21,7 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     resources,
     tensors,
     tiny,
+    transfers,
     trends,
     waiting,
 )

@@ -35,9 +35,9 @@ def recompilations(facts: Facts) -> Finding | None:
         return None
     slices = facts.trace.slices
     spent = union(slices.start_ns[again], slices.end_ns[again])
-    whole_ns = facts.breakdown.duration_ns.sum() or facts.trace.info.end_ns
-    window_ns = int(whole_ns) or spent.total_ns
-    share = min(1.0, spent.total_ns / window_ns)
+    # Beside all steps that count; those that compile do not.
+    whole_ns = facts.step_time.total_ns + spent.total_ns
+    share = spent.total_ns / whole_ns if whole_ns else 1.0
     row = facts.longest(again)
     spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.FORWARD))
     regions = sorted({facts.trace.name_of(int(i)).partition(": ")[2] for i in again})
@@ -45,13 +45,15 @@ def recompilations(facts: Facts) -> Finding | None:
         id="recompilations",
         title=f"torch.compile recompiled {count_text(len(again), 'time')}",
         text=f"{_listed(regions)}: recompiled because shapes, types or values differed from those "
-        f"of earlier compilations. This took {duration_text(spent.total_ns)}, equal to "
-        f"{share:.0%} of the step time.",
+        f"of earlier compilations. This took {duration_text(spent.total_ns)}, "
+        f"{share:.0%} of the time of all steps.",
         share=share,
         evidence=facts.on_timeline(row, "torch.compile"),
         fix='TORCH_LOGS="recompiles" shows the reasons. Keep shapes constant (drop_last=True, '
         "padding), or mark what changes: torch.compile(dynamic=True), torch._dynamo.mark_dynamic.",
         severity=Severity.of_share(share),
+        saves_ns=spent.total_ns / max(facts.steps, 1),
+        of_ns=whole_ns / max(facts.steps, 1),
         places=spot.places if spot else (),
     )
 

@@ -1,25 +1,31 @@
-"""Underused devices: host-bound, tiny kernels, synchronous copies, unused tensor cores."""
+"""Devices that wait for the host: it is too slow, or launches kernels that are over at once."""
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.idle import IdleReason, waiting_calls
-from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device.idle import IdleReason
 from stepscope.analysis.device.work import WorkKind
+from stepscope.analysis.findings.allocations import gaps_for_memory
 from stepscope.analysis.findings.facts import moment
-from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.launched import device_finding, launching_lines
+from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.spots import hot_spot, share_words
 from stepscope.analysis.labels import shown_name
-from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.analysis.steps.causes import Cause
+from stepscope.trace.model import NO_SLICE
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
     from stepscope.trace.model import Int64
+
+    Bool = NDArray[np.bool_]
 
 MIN_IDLE_SHARE = 0.20
 """Some idle time at the edges of steps is usual; a fifth of the device's time is worth a look."""
@@ -27,19 +33,20 @@ MIN_IDLE_SHARE = 0.20
 TINY_NS = 5_000
 """A launch takes the host about this long: shorter kernels cannot keep a device busy."""
 
-MIN_TINY_SHARE, MIN_TINY_KERNELS = 0.50, 500
+MIN_TINY_SHARE, MIN_TINY_KERNELS, MIN_TINY_SAVING = 0.50, 500, 0.05
 """Every model has some small kernels; hundreds of them, and half of all, can be avoided."""
 
-MIN_WAITING_SHARE = 0.02
-"""Share of the device's time lost to waits; less than this is not worth the search."""
+SHORT_GAP_NS = 50_000
+"""Launching the next kernel takes the host less; in a longer gap it does something else."""
 
-MIN_FLOAT32_SHARE = 0.10
-"""Share of the device's busy time in products that tensor cores do many times faster."""
+FUSED = 0.7
+"""Of the time of tiny kernels: what is left after they are fused into larger ones."""
 
-_FLOAT32_PRODUCT = re.compile(
-    r"(?<![a-z])sgemm|scudnn|simt_sgemm|_ffma_|convolve_sgemm|winograd\w*fp32|gemmSN", re.IGNORECASE
+# What the host does in a gap while it runs the model; all else has findings of its own.
+_LAUNCHING = (
+    *(Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.LIBRARY, Cause.IDLE, Cause.OTHER),
+    Cause.COMMUNICATION,
 )
-_FIRST_WITH_TENSOR_CORES, _FIRST_WITH_TF32 = 7, 8  # compute capability, its major number
 
 
 @DETECTORS.register
@@ -48,148 +55,109 @@ def host_too_slow(facts: Facts) -> Finding | None:
     if not len(facts.work):
         return None
     gaps = facts.gaps
-    lost_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
-    share = int(lost_ns.sum()) / facts.device_ns
+    lost_ns = _host_gaps(facts)
+    lost_ns[_before_tiny(facts, lost_ns) | gaps_for_memory(facts)] = 0
+    total_ns = _without_other_causes(facts, float(lost_ns.sum()) / len(facts.work.devices))
+    each_ns = total_ns / max(facts.steps, 1)
+    share = each_ns / max(float(facts.device_parts_ns.sum()), 1)
     if share < MIN_IDLE_SHARE:
         return None
-    worst = int(lost_ns.argmax())
+    between_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
+    worst = int((between_ns if between_ns.any() else lost_ns).argmax())
     start_ns, length_ns = int(gaps.start_ns[worst]), int(gaps.duration_ns[worst])
     kernels = int(facts.work.is_kernel.sum())
-    return Finding(
-        id="host-bound",
-        title=f"The device is idle {share:.0%} of the time because the host is too slow",
+    ledger = facts.ledger
+    spot = hot_spot(ledger, ledger.spent_on(*_LAUNCHING)) if len(facts.trace.samples) else None
+    where = f": {spot.words}" if spot else ""
+    return device_finding(
+        facts,
+        "host-bound",
+        title=f"The device is idle {share_words(share, ledger.unit)} because the host is too slow"
+        f"{where}",
         text=f"In {count_text(int((lost_ns > 0).sum()), 'gap')} "
-        f"({duration_text(int(lost_ns.sum()))} in total) the device had finished all its work "
+        f"({duration_text(total_ns)} in total) the device had finished all its work "
         f"before the host launched more; {count_text(kernels, 'kernel')} took "
         f"{duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in total.",
-        share=share,
+        fix="Give the device more work per launch: a larger batch, fused operators"
+        + (
+            ', torch.compile(mode="reduce-overhead") or CUDA graphs'
+            if "torch" in facts.frameworks
+            else ""
+        )
+        + "; move Python work out of the loop.",
+        saves_ns=each_ns,
         evidence=moment(start_ns, start_ns + length_ns),
-        fix="Give the device more work per launch: a larger batch, fused operators, "
-        'torch.compile(mode="reduce-overhead") or CUDA graphs; move Python work out of the loop.',
-        severity=Severity.of_share(share),
-    )
-
-
-@DETECTORS.register
-def waiting_copies(facts: Facts) -> Finding | None:
-    """Find operators inside the steps that make the host wait for the device."""
-    if not len(facts.work) or not facts.steps:
-        return None
-    slices = facts.trace.slices
-    waits = facts.in_steps(waiting_calls(facts.trace, facts.work))
-    operators = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
-    waits = waits[facts.within(operators)[waits]]
-    if len(waits) < facts.steps:
-        return None
-    lost_ns = facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
-    share = int(lost_ns.sum()) / facts.device_ns
-    if share < MIN_WAITING_SHARE:
-        return None
-    above = _operators_above(facts, waits)
-    waited_ns = int(slices.duration_ns[waits].sum())
-    return Finding(
-        id="waiting-copies",
-        title=f"The host waits for the device {_often(len(waits) / facts.steps)} per step",
-        text=f"Mostly in {facts.commonest(above)}: {count_text(len(waits), 'call')} that waited "
-        f"for the device, {duration_text(waited_ns)} in total. After each one the device is idle "
-        f"until the host launches more work: {share:.0%} of its time.",
-        share=share,
-        evidence=facts.on_timeline(facts.longest(above), facts.commonest(above)),
-        fix="Keep results on the device: no .item(), .cpu(), print(loss) or `if tensor` in every "
-        "step; accumulate the loss there and read it occasionally. Copy batches from pinned memory "
-        "with non_blocking=True.",
-        severity=Severity.of_share(share),
+        places=spot.places if spot else (),
     )
 
 
 @DETECTORS.register
 def tiny_kernels(facts: Facts) -> Finding | None:
     """Find a program that launches many kernels that are shorter than their launch."""
-    kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
-    tiny = kernels[facts.work.duration_ns[kernels] < TINY_NS]
+    work = facts.work
+    kernels = np.flatnonzero(work.kind == WorkKind.COMPUTE)
+    tiny = kernels[work.duration_ns[kernels] < TINY_NS]
     if len(tiny) < max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels)):
         return None
-    idle = int(facts.idle_ns(*IdleReason).sum()) / facts.device_ns
-    operators = facts.work.operator[facts.work.rows[tiny]]
+    lost_ns = _host_gaps(facts)
+    idle_ns = float(lost_ns[_before_tiny(facts, lost_ns)].sum()) / len(work.devices)
+    is_tiny = np.zeros(len(work), np.bool_)
+    is_tiny[tiny] = True
+    saves_ns = idle_ns / max(facts.steps, 1) + FUSED * facts.each_ns(is_tiny)
+    if saves_ns < MIN_TINY_SAVING * max(float(facts.device_parts_ns.sum()), 1):
+        return None
+    operators = work.operator[work.rows[tiny]]
     known = operators[operators != NO_SLICE]
     who = f"; most are launched by {shown_name(facts.commonest(known))}" if len(known) else ""
-    row = int(facts.work.rows[tiny[len(tiny) // 2]])
+    row = int(work.rows[tiny[len(tiny) // 2]])
     per_step = f" ({len(tiny) / facts.steps:,.0f} per step)" if facts.steps else ""
-    return Finding(
-        id="tiny-kernels",
+    idle = share_words(
+        idle_ns / max(facts.steps, 1) / max(float(facts.device_parts_ns.sum()), 1),
+        facts.ledger.unit,
+    )
+    compiled = "torch.compile, " if "torch" in facts.frameworks else ""
+    return device_finding(
+        facts,
+        "tiny-kernels",
         title=f"{len(tiny) / len(kernels):.0%} of the kernels take less than "
         f"{duration_text(TINY_NS)}",
         text=f"{count_text(len(tiny), 'kernel')}{per_step} are so short that launching them takes "
-        f"longer than running them{who}. The device is idle {idle:.0%} of the time.",
-        share=idle,
-        evidence=facts.on_timeline(row),
-        fix="Fuse several into one: torch.compile, fused or foreach optimizers, "
+        f"longer than running them{who}. The gaps before them take {idle}.",
+        fix=f"Fuse several into one: {compiled}fused or foreach optimizers, "
         "scaled_dot_product_attention, a larger batch; CUDA graphs make launches cheaper.",
-        severity=Severity.of_share(idle),
-    )
-
-
-@DETECTORS.register
-def float32_products(facts: Facts) -> Finding | None:
-    """Find matrix products and convolutions in float32 on a device with tensor cores."""
-    kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
-    generation = _generation(facts)
-    if not len(kernels) or (generation and generation < _FIRST_WITH_TENSOR_CORES):
-        return None
-    names = facts.trace.slices.name[facts.work.rows[kernels]]
-    plain = ids_where(names, facts.trace.strings, _is_float32_product)
-    slow = kernels[np.isin(names, plain)]
-    busy_ns = int(facts.work.duration_ns.sum())
-    spent_ns = int(facts.work.duration_ns[slow].sum())
-    if spent_ns < MIN_FLOAT32_SHARE * busy_ns or not len(slow):
-        return None
-    share = spent_ns / busy_ns
-    row = facts.longest(facts.work.rows[slow])
-    return Finding(
-        id="float32-products",
-        title=f"Float32 products without tensor cores take {share:.0%} of the device's time",
-        text=f"{count_text(len(slow), 'kernel')} multiplied in full float32 for "
-        f"{duration_text(spent_ns)} in total, without using tensor cores.",
-        share=share,
+        saves_ns=saves_ns,
         evidence=facts.on_timeline(row),
-        fix=_precision_fix(generation),
-        severity=Severity.of_share(share),
+        places=launching_lines(facts, is_tiny),
     )
 
 
-def _often(times: float) -> str:
-    return "once" if round(times) == 1 else f"{times:,.0f} times"
+def _host_gaps(facts: Facts) -> Int64:
+    """Return how much of each gap is the host's.
+
+    In marked steps that is also the time before the first and after the last work.
+    """
+    reasons = [IdleReason.HOST, IdleReason.LAUNCH]
+    if facts.steps:
+        reasons += [IdleReason.BEFORE_FIRST, IdleReason.AFTER_LAST]
+    return facts.idle_ns(*reasons)
 
 
-def _is_float32_product(name: str) -> bool:
-    return (
-        _FLOAT32_PRODUCT.search(name) is not None and uses_tensor_cores(name) is not TensorCores.YES
-    )
-
-
-def _precision_fix(generation: int) -> str:
-    if generation and generation < _FIRST_WITH_TF32:
-        return (
-            'Use torch.autocast("cuda", dtype=torch.float16) with a GradScaler, if the model\'s '
-            "accuracy allows it."
-        )
-    return (
-        'Use torch.set_float32_matmul_precision("high") (TF32; for convolutions '
-        "torch.backends.cudnn.allow_tf32), or "
-        'torch.autocast("cuda", dtype=torch.bfloat16), if the device has tensor cores for it.'
-    )
-
-
-def _generation(facts: Facts) -> int:
-    """Return the major number of the devices' compute capability, 0 where the trace is silent."""
-    majors = (device.compute_capability[0] for device in facts.trace.devices())
-    return next((major for major in majors if major), 0)
-
-
-def _operators_above(facts: Facts, rows: Int64) -> Int64:
-    """Return the innermost operator around each of some slices, all of which are in one."""
+def _before_tiny(facts: Facts, lost_ns: Int64) -> Bool:
+    """Return which gaps are what launching a tiny kernel takes: fusing it would save them."""
+    work, before = facts.work, facts.gaps.before
     slices = facts.trace.slices
-    above = slices.parent[rows].astype(np.int64)
-    while len(climbing := np.flatnonzero(slices.kind[above] != SliceKind.OPERATOR)):
-        above[climbing] = slices.parent[above[climbing]]
-    return above
+    is_tiny = np.append(slices.duration_ns < TINY_NS, False)
+    compute = np.zeros(len(slices) + 1, np.bool_)
+    compute[work.rows[work.kind == WorkKind.COMPUTE]] = True
+    found: Bool = is_tiny[before] & compute[before] & (lost_ns < SHORT_GAP_NS)
+    return found
+
+
+def _without_other_causes(facts: Facts, total_ns: float) -> float:
+    """Return what remains of idle time when the host's other work is taken out, which is told."""
+    if not len(facts.trace.samples):
+        return total_ns
+    ledger = facts.ledger
+    sampled = ledger.row >= 0
+    launching = ledger.spent_on(*_LAUNCHING)
+    return min(total_ns, float(ledger.weight_ns[sampled & launching].sum()))

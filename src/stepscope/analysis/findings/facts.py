@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,10 @@ import numpy as np
 from stepscope.analysis.device.idle import IdleReason, idle_gaps
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.intervals import union
-from stepscope.analysis.steps.breakdown import step_breakdown
+from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
 from stepscope.analysis.steps.ledger import NO_SAMPLE, ledger
 from stepscope.analysis.steps.parts import host_parts
+from stepscope.analysis.steps.phases import compilations
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.tree import ids_where, levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
 
     Bool = NDArray[np.bool_]
 
-PAUSE_NS = 100_000_000
-"""Without marked steps: a device that is idle for longer is not waiting for a launch in a loop, but
-for the program to start, load something or get a request."""
+MIN_FIRST_USE_NS = 500_000
+"""Loading a module of kernels, when one of them is first used: it happens once."""
+
+_FIRST_USE = re.compile(r"(Module|Library)(Load|GetFunction)|GetFuncBySymbol|cuInit|nvrtc", re.I)
 
 
 class Facts:
@@ -60,23 +63,51 @@ class Facts:
         return step_breakdown(self.trace, self.work, self.parts)
 
     @cached_property
+    def device_parts_ns(self) -> NDArray[np.float64]:
+        """Return what devices do in an average step, a value per Part; without steps, the run."""
+        if not self.steps:
+            parts_ns, on_device = run_parts(self.trace)
+            return parts_ns.astype(np.float64) * on_device
+        counted = self.counted & self.breakdown.on_device
+        found: NDArray[np.float64] = self.breakdown.parts_ns[counted].sum(axis=0) / self.steps
+        return found
+
+    def each_ns(self, which: Bool) -> float:
+        """Return how long devices are busy with some work in an average step, or in the run."""
+        busy = self.work.busy(which)
+        if self.steps:
+            busy = busy.shared_with(self.step_time)
+        return busy.total_ns / max(self.steps, 1)
+
+    @cached_property
     def gaps(self) -> IdleGaps:
         """Return when devices were idle, and why."""
         return idle_gaps(self.trace, self.work)
 
     @cached_property
     def gap_ns(self) -> Int64:
-        """Return how much of each gap counts: the part in steps; without steps, all but pauses."""
+        """Return how much of each gap counts: in steps; without steps, all but first uses."""
         gaps = self.gaps
+        end_ns = gaps.start_ns + gaps.duration_ns
         if self.steps:
-            return self.step_time.covered(gaps.start_ns, gaps.start_ns + gaps.duration_ns)
-        return np.where(gaps.duration_ns < PAUSE_NS, gaps.duration_ns, 0)
+            return self.step_time.covered(gaps.start_ns, end_ns)
+        once = self._first_uses.covered(gaps.start_ns, end_ns) > 0
+        return np.where(once, 0, gaps.duration_ns)
+
+    @cached_property
+    def _first_uses(self) -> Intervals:
+        """Return when something was done that is done once: modules loaded, kernels compiled."""
+        slices = self.trace.slices
+        rows = self.named(lambda name: _FIRST_USE.search(name) is not None)
+        rows = rows[slices.duration_ns[rows] >= MIN_FIRST_USE_NS]
+        rows = np.union1d(rows, compilations(self.trace))
+        return union(slices.start_ns[rows], slices.end_ns[rows])
 
     @cached_property
     def device_ns(self) -> int:
         """Return the time in which devices could have worked, summed over all devices.
 
-        This is the time of the steps; without steps, that from first to last work, less pauses.
+        This is the time of the steps; without, that from first to last work, less first uses.
         """
         work, gaps = self.work, self.gaps
         if self.steps:

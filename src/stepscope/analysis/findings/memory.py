@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 NEAR_LIMIT = 0.90
 """The driver, libraries and other programs need memory too: the last tenth is soon gone."""
 
+MIN_VARYING = 0.05
+"""Share of the device's memory: if what is in use varies by less, it was taken in advance (the
+cache of a server for language models), and nothing will run out."""
+
 MIN_UNUSED = 0.30
 """An allocator always holds a little more than is in use; a third is more than rounding."""
 
@@ -39,7 +43,10 @@ def memory_near_limit(facts: Facts) -> Finding | None:
         share = int(held[at]) / total
         if share < NEAR_LIMIT:
             continue
-        used = int(in_use(trace.memory, rows).max())
+        in_steps = in_use(trace.memory, rows)
+        used = int(in_steps.max())
+        if used - int(in_steps.min()) < MIN_VARYING * total:
+            continue
         return Finding(
             id="memory-near-limit",
             title=f"The memory of {device} is {share:.0%} full",

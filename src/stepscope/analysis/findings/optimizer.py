@@ -29,6 +29,8 @@ CALL_NS = 5_000
 """What calling one operator costs with the Python around it, whatever it computes."""
 
 _STEP, _ZERO_GRAD = "Optimizer.step#", "Optimizer.zero_grad#"
+_FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
+_FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
 _FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 
 
@@ -41,6 +43,9 @@ def gradients_filled(facts: Facts) -> Finding | None:
     if not len(fills):
         return None
     calls = np.unique(_outer(facts, fills, calls))
+    around = np.zeros(len(facts.trace.slices), np.bool_)
+    around[facts.trace.slices.parent[fills]] = True
+    fills = fills[~around[fills]]  # one for all tensors, and inside of it one for each
     base_ns = facts.step_time.total_ns
     spent_ns = facts.covered_ns(calls)
     if not base_ns or spent_ns < MIN_FILLING_SHARE * base_ns:
@@ -90,12 +95,26 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
         f"The optimizer takes {share:.0%} of the step.",
         share=share,
         evidence=facts.on_timeline(row),
-        fix=f"Use torch.optim.{kind}(..., fused=True), or foreach=True where that is not "
-        "supported: both update all parameters in a few operators.",
+        fix=_fix(kind),
         severity=severity,
         saves_ns=saves_ns,
         of_ns=base_ns / steps,
         places=spot.places if spot else (),
+    )
+
+
+def _fix(kind: str) -> str:
+    """Return what an optimizer can do: torch has fused ones of a few kinds, and foreach of most."""
+    if kind in _FUSED:
+        return (
+            f"Use torch.optim.{kind}(..., fused=True), or foreach=True where that is not "
+            "supported: both update all parameters in a few operators."
+        )
+    if kind in _FOREACH:
+        return f"Use torch.optim.{kind}(..., foreach=True): it updates all parameters at once."
+    return (
+        "Update all parameters in a few operators: torch._foreach_add_ and its like, or an "
+        "optimizer of torch.optim with fused=True or foreach=True."
     )
 
 

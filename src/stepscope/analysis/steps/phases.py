@@ -40,17 +40,17 @@ def phase_table(trace: Trace) -> list[Phase]:
 
 def without_compilation(trace: Trace, start_ns: Int64, duration_ns: Int64) -> Int64:
     """Return the durations of some intervals, such as steps, less the compiling within each."""
-    compiling = _time_of(trace, _compilations(trace))
+    compiling = _time_of(trace, compilations(trace))
     return duration_ns - compiling.covered(start_ns, start_ns + duration_ns)
 
 
 def _phase_rows(trace: Trace) -> Iterator[tuple[str, Int64]]:
-    for name, rows in (("compile", _compilations(trace)), ("import", import_rows(trace))):
+    for name, rows in (("compile", compilations(trace)), ("import", import_rows(trace))):
         if len(rows):
             yield name, rows
 
 
-def _compilations(trace: Trace) -> Int64:
+def compilations(trace: Trace) -> Int64:
     """Return the compilations; a graph break is of their category and has no duration."""
     slices = trace.slices
     categories = ids_where(slices.category, trace.strings, lambda word: word == COMPILE_CATEGORY)

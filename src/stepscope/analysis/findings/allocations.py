@@ -1,0 +1,80 @@
+"""Memory of a device that is asked for from its driver in the loop."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.launched import device_finding
+from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model_calls import moments_inside
+from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.model import SliceKind
+from stepscope.units import count_text, duration_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
+    from stepscope.trace.model import Int64
+
+MIN_ALLOCATIONS_SHARE = 0.03
+"""Of a step, in calls that ask the driver for memory: a caching allocator does so only at first."""
+
+_ALLOCATION = re.compile(
+    r"^(cuda|hip)(Malloc|Free)(?!Async|Host)|^cuMem(Alloc|Free|Create|Map|Unmap|Release|Address)"
+)
+
+
+@DETECTORS.register
+def driver_allocations(facts: Facts) -> Finding | None:
+    """Find memory that is asked for from the driver, or given back to it, in the steps."""
+    calls = _allocations(facts)
+    if not len(calls) or len(calls) < facts.steps:
+        return None
+    spent_ns = facts.covered_ns(calls) / max(facts.steps, 1)
+    if spent_ns < MIN_ALLOCATIONS_SHARE * float(facts.device_parts_ns.sum()):
+        return None
+    # The device runs dry meanwhile: what it waits for besides is lost to the same calls.
+    slack_ns = float(facts.gap_ns[gaps_for_memory(facts)].sum()) / facts.steps
+    spot = hot_spot(facts.ledger, moments_inside(facts, calls))
+    where = f": {spot.words}" if spot else ""
+    return device_finding(
+        facts,
+        "driver-allocations",
+        title=f"{facts.commonest(calls)} is called {len(calls) / facts.steps:,.0f} times a step"
+        f"{where}",
+        text=f"{count_text(len(calls), 'call')} that ask the driver for memory or give it back "
+        f"take {duration_text(spent_ns)} of every step and make the device wait.",
+        fix="Let the framework keep its memory: no torch.cuda.empty_cache() in the loop, tensors "
+        "of few different sizes, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where memory "
+        "is fragmented.",
+        saves_ns=max(spent_ns, slack_ns),
+        evidence=facts.on_timeline(facts.longest(calls)),
+        places=spot.places if spot else (),
+    )
+
+
+def gaps_for_memory(facts: Facts) -> NDArray[np.bool_]:
+    """Return in which gaps of the devices the host asks the driver for memory."""
+    gaps, calls = facts.gaps, _allocations(facts)
+    found = np.zeros(len(gaps), np.bool_)
+    order = np.argsort(gaps.start_ns, kind="stable")
+    at = np.searchsorted(gaps.start_ns[order], facts.trace.slices.end_ns[calls]) - 1
+    found[order[at[at >= 0]]] = True
+    return found
+
+
+def _allocations(facts: Facts) -> Int64:
+    """Return the calls in the steps that ask the driver for memory or give it back."""
+    slices = facts.trace.slices
+    calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
+    names = ids_where(
+        slices.name[calls], facts.trace.strings, lambda name: _ALLOCATION.match(name) is not None
+    )
+    calls = calls[np.isin(slices.name[calls], names)]
+    return facts.in_steps(calls) if facts.steps else calls[:0]

@@ -1,0 +1,240 @@
+"""Kernels that a faster type or a fused one would replace."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device.work import WorkKind
+from stepscope.analysis.findings.launched import device_finding, launching_lines
+from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.spots import share_words
+from stepscope.analysis.tree import ids_where
+from stepscope.units import count_text, duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
+
+    Bool = NDArray[np.bool_]
+
+MIN_PRODUCTS_SHARE = 0.10
+"""Share of the device's busy time in products that a smaller type does many times faster."""
+
+FASTER_FLOAT32, FASTER_FLOAT64 = 0.75, 0.9
+"""What tensor cores save of a float32 product, and float32 of one in float64, at least."""
+
+MIN_CHAIN, MIN_CHAINS_SHARE = 3, 0.20
+"""Elementwise kernels in a row, and their share of a step, from which on fusing them pays."""
+
+MIN_ATTENTION_SHARE, FASTER_ATTENTION = 0.15, 0.6
+"""Share of a step in attention that is written out, and what a fused one saves of it."""
+
+_FLOAT32_PRODUCT = re.compile(
+    r"(?<![a-z])sgemm|scudnn|simt_sgemm|_ffma_|convolve_sgemm|winograd\w*fp32|gemmSN", re.IGNORECASE
+)
+_FLOAT64_PRODUCT = re.compile(r"(?<![a-z])dgemm|_d884|_f64f64|<double.*gemm|gemm.*<double", re.I)
+_ELEMENTWISE = re.compile(r"elementwise_kernel|_ElementWise|vectorized_gather|ew_kernel", re.I)
+_SOFTMAX = re.compile(r"softmax", re.IGNORECASE)
+_PRODUCT = re.compile(r"gemm|cutlass|cublas|nvjet|matmul|bmm|Cijk_", re.IGNORECASE)
+_FUSED_ATTENTION = re.compile(r"flash|fmha|attention|attn", re.IGNORECASE)
+_FIRST_WITH_TENSOR_CORES, _FIRST_WITH_TF32 = 7, 8  # compute capability, its major number
+_LONGEST_BETWEEN = 6  # kernels between the two products of an attention: scale, mask, softmax, ...
+
+
+class _Slow(NamedTuple):
+    """How products in a slow type are told."""
+
+    identity: str
+    is_slow: Callable[[str], bool]
+    faster: float  # what another type saves of their time
+    takes: str
+    told: str
+    fix: str
+
+
+@DETECTORS.register
+def float32_products(facts: Facts) -> Finding | None:
+    """Find matrix products and convolutions in float32 on a device with tensor cores."""
+    generation = _generation(facts)
+    if generation and generation < _FIRST_WITH_TENSOR_CORES:
+        return None
+    return _slow_products(
+        facts,
+        _Slow(
+            "float32-products",
+            _is_float32_product,
+            FASTER_FLOAT32,
+            "Float32 products without tensor cores take",
+            "multiplied in full float32 for {}, without using tensor cores.",
+            _precision_fix(generation),
+        ),
+    )
+
+
+@DETECTORS.register
+def float64_products(facts: Facts) -> Finding | None:
+    """Find matrix products in float64."""
+    return _slow_products(
+        facts,
+        _Slow(
+            "float64",
+            lambda name: _FLOAT64_PRODUCT.search(name) is not None,
+            FASTER_FLOAT64,
+            "Float64 products take",
+            "multiplied doubles for {}.",
+            "Make the tensors float32, or bfloat16, where they are created: NumPy's arrays and "
+            "Python's numbers are float64.",
+        ),
+    )
+
+
+@DETECTORS.register
+def unfused_chains(facts: Facts) -> Finding | None:
+    """Find elementwise kernels in a row, each of which reads and writes all of its tensor."""
+    kind = _kinds(facts, {1: _ELEMENTWISE})
+    chain = np.zeros(len(kind), np.bool_)
+    kept = np.zeros(len(kind))
+    for order in _by_stream(facts):
+        starts = np.flatnonzero(np.diff(kind[order] == 1, prepend=False, append=False))
+        for begin, end in starts.reshape(-1, 2).tolist():
+            if end - begin >= MIN_CHAIN:
+                chain[order[begin:end]] = True
+                kept[order[begin:end]] = 1 / (end - begin)
+    each_ns = facts.each_ns(chain)
+    saves_ns = each_ns * (1 - float(kept[chain].mean())) if chain.any() else 0.0
+    if saves_ns < MIN_CHAINS_SHARE * max(float(facts.device_parts_ns.sum()), 1):
+        return None
+    places = launching_lines(facts, chain)
+    share = each_ns / float(facts.device_parts_ns.sum())
+    compiled = "torch.compile fuses them" if "torch" in facts.frameworks else "fuse them"
+    return device_finding(
+        facts,
+        "unfused-chains",
+        title=f"Chains of elementwise kernels take {share_words(share, facts.ledger.unit)}",
+        text=f"{count_text(int(chain.sum()), 'kernel')} follow each other {MIN_CHAIN} or more at a "
+        "time, and each reads and writes all of its tensor: the memory is the limit.",
+        fix=f"Let one kernel do what several do: {compiled}; fused functions (GELU, "
+        "dropout-add-norm, a fused optimizer) need no compiler.",
+        saves_ns=saves_ns,
+        evidence=facts.on_timeline(facts.longest(facts.work.rows[chain])),
+        places=places,
+    )
+
+
+@DETECTORS.register
+def unfused_attention(facts: Facts) -> Finding | None:
+    """Find attention that is written out: a product, a softmax over all pairs, a product."""
+    kind = _kinds(facts, {1: _SOFTMAX, 2: _PRODUCT})
+    names = facts.trace.slices.name[facts.work.rows]
+    fused = ids_where(names, facts.trace.strings, lambda n: _FUSED_ATTENTION.search(n) is not None)
+    kind[np.isin(names, fused)] = 0
+    which = np.zeros(len(kind), np.bool_)
+    for order in _by_stream(facts):
+        products = np.flatnonzero(kind[order] == 2)
+        softmax = np.flatnonzero(kind[order] == 1)
+        after = np.searchsorted(products, softmax)
+        inner = (after > 0) & (after < len(products))
+        for begin, end in zip(
+            products[after[inner] - 1].tolist(), products[after[inner]].tolist(), strict=True
+        ):
+            if end - begin - 1 <= _LONGEST_BETWEEN:
+                which[order[begin : end + 1]] = True
+    each_ns = facts.each_ns(which)
+    unit_ns = max(float(facts.device_parts_ns.sum()), 1)
+    if each_ns < MIN_ATTENTION_SHARE * unit_ns:
+        return None
+    share = share_words(each_ns / unit_ns, facts.ledger.unit)
+    return device_finding(
+        facts,
+        "unfused-attention",
+        title=f"Attention that is written out takes {share}",
+        text=f"{count_text(int(which.sum()), 'kernel')} compute products with a softmax between "
+        "them, and write the scores of all pairs to memory and read them again.",
+        fix="Use torch.nn.functional.scaled_dot_product_attention: one kernel, and no matrix of "
+        "scores in memory."
+        if "torch" in facts.frameworks
+        else "Use a fused attention kernel: it keeps the scores out of memory.",
+        saves_ns=FASTER_ATTENTION * each_ns,
+        evidence=facts.on_timeline(facts.longest(facts.work.rows[which])),
+        places=launching_lines(facts, which),
+    )
+
+
+def _slow_products(facts: Facts, what: _Slow) -> Finding | None:
+    work = facts.work
+    names = facts.trace.slices.name[work.rows]
+    slow_names = ids_where(names, facts.trace.strings, what.is_slow)
+    slow = (work.kind == WorkKind.COMPUTE) & np.isin(names, slow_names)
+    busy_ns = int(work.duration_ns.sum())
+    spent_ns = int(work.duration_ns[slow].sum())
+    if not slow.any() or spent_ns < MIN_PRODUCTS_SHARE * busy_ns:
+        return None
+    share = spent_ns / busy_ns
+    return device_finding(
+        facts,
+        what.identity,
+        title=f"{what.takes} {share:.0%} of the device's time",
+        text=f"{count_text(int(slow.sum()), 'kernel')} "
+        + what.told.format(f"{duration_text(spent_ns)} in total"),
+        fix=what.fix,
+        saves_ns=what.faster * facts.each_ns(slow),
+        evidence=facts.on_timeline(facts.longest(work.rows[slow])),
+        places=launching_lines(facts, slow),
+    )
+
+
+def _kinds(facts: Facts, kinds: dict[int, re.Pattern[str]]) -> NDArray[np.int8]:
+    """Return for each piece of work the number of the first pattern that its name has, else 0."""
+    work = facts.work
+    names = facts.trace.slices.name[work.rows]
+    found = np.zeros(len(work), np.int8)
+    for number, pattern in kinds.items():
+        wanted = ids_where(names, facts.trace.strings, partial(_matches, pattern.search))
+        found[np.isin(names, wanted) & (found == 0)] = number
+    found[work.kind != WorkKind.COMPUTE] = 0
+    return found
+
+
+def _matches(search: Callable[[str], object], name: str) -> bool:
+    return search(name) is not None
+
+
+def _by_stream(facts: Facts) -> list[NDArray[np.int64]]:
+    """Return the kernels of each stream, in the order of time."""
+    work = facts.work
+    computes = work.kind == WorkKind.COMPUTE
+    return [np.flatnonzero(computes & (work.stream == stream)) for stream in np.unique(work.stream)]
+
+
+def _is_float32_product(name: str) -> bool:
+    return (
+        _FLOAT32_PRODUCT.search(name) is not None and uses_tensor_cores(name) is not TensorCores.YES
+    )
+
+
+def _precision_fix(generation: int) -> str:
+    if generation and generation < _FIRST_WITH_TF32:
+        return (
+            'Use torch.autocast("cuda", dtype=torch.float16) with a GradScaler, if the model\'s '
+            "accuracy allows it."
+        )
+    return (
+        'Use torch.set_float32_matmul_precision("high") (TF32; for convolutions '
+        "torch.backends.cudnn.allow_tf32), or "
+        'torch.autocast("cuda", dtype=torch.bfloat16), if the device has tensor cores for it.'
+    )
+
+
+def _generation(facts: Facts) -> int:
+    """Return the major number of the devices' compute capability, 0 where the trace is silent."""
+    majors = (device.compute_capability[0] for device in facts.trace.devices())
+    return next((major for major in majors if major), 0)

@@ -1,0 +1,84 @@
+"""What findings about devices share: the lines that launched some work, and what it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.findings.spots import saving
+from stepscope.trace.model import NO_SLICE, NO_STACK
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.host.own_lines import Place
+
+    Bool = NDArray[np.bool_]
+
+
+def device_finding(
+    facts: Facts,
+    identity: str,
+    *,
+    title: str,
+    text: str,
+    fix: str,
+    saves_ns: float,
+    evidence: Mapping[str, Any],
+    places: tuple[Place, ...] = (),
+) -> Finding:
+    """Return a finding about devices, with what a step would save without it."""
+    ledger = facts.ledger
+    of_ns = float(facts.device_parts_ns.sum()) or ledger.unit_ns
+    share = min(saves_ns / of_ns, 1.0) if of_ns else 0.0
+    return Finding(
+        id=identity,
+        title=title,
+        text=f"{text} {saving(saves_ns, ledger)}",
+        share=share,
+        evidence=evidence,
+        fix=fix,
+        severity=Severity.of_share(share),
+        saves_ns=saves_ns,
+        of_ns=of_ns,
+        unit=ledger.unit,
+        places=places,
+    )
+
+
+def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
+    """Return the program's line that launches most of some work, and its callers.
+
+    By the samples inside the operators that launched it, else by the operators' own stacks.
+    """
+    work, slices, samples = facts.work, facts.trace.slices, facts.trace.samples
+    operators = np.unique(work.operator[work.rows[which]])
+    operators = operators[operators != NO_SLICE]
+    if not len(operators):
+        return ()
+    inside = np.append(facts.within(operators), False)  # the last for no slice
+    inside[operators] = True
+    stacks = samples.stack[inside[samples.slice]] if len(samples) else samples.stack
+    weights = samples.duration_ns[inside[samples.slice]] if len(samples) else samples.duration_ns
+    if not len(stacks):
+        stacks = slices.stack[operators]
+        weights = slices.duration_ns[operators]
+    return _heaviest_path(facts, stacks, weights)
+
+
+def _heaviest_path(
+    facts: Facts, stacks: NDArray[Any], weights: NDArray[np.int64]
+) -> tuple[Place, ...]:
+    from stepscope.analysis.host.sampled_stacks import own_path
+
+    rows, where = np.unique(stacks, return_inverse=True)
+    sums = np.bincount(where.reshape(-1), weights) if len(rows) else np.zeros(0)
+    for at in np.argsort(-sums, kind="stable").tolist():
+        if rows[at] != NO_STACK and (path := own_path(facts.trace, int(rows[at]))):
+            return path[::-1]
+    return ()

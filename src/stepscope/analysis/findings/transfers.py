@@ -1,0 +1,128 @@
+"""Copies that the device or the host waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.copies import copy_table
+from stepscope.analysis.device.idle import IdleReason, waiting_calls
+from stepscope.analysis.device.work import WorkKind
+from stepscope.analysis.findings.launched import device_finding, launching_lines
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.spots import share_words
+from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.model import SliceKind
+from stepscope.units import count_text, duration_text
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.trace.model import Int64
+
+MIN_WAITING_SHARE = 0.02
+"""Share of the device's time lost to waits; less than this is not worth the search."""
+
+MIN_COPIES_SHARE = 0.10
+"""Of a step, in which devices copy and compute nothing."""
+
+_PAGEABLE = "Pageable"
+
+
+@DETECTORS.register
+def waiting_copies(facts: Facts) -> Finding | None:
+    """Find operators inside the steps that make the host wait for the device."""
+    if not len(facts.work) or not facts.steps:
+        return None
+    slices = facts.trace.slices
+    waits = facts.in_steps(waiting_calls(facts.trace, facts.work))
+    operators = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
+    waits = waits[facts.within(operators)[waits]]
+    if len(waits) < facts.steps:
+        return None
+    lost_ns = facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
+    share = int(lost_ns.sum()) / facts.device_ns
+    if share < MIN_WAITING_SHARE:
+        return None
+    above = _operators_above(facts, waits)
+    waited_ns = int(slices.duration_ns[waits].sum())
+    return Finding(
+        id="waiting-copies",
+        title=f"The host waits for the device {_often(len(waits) / facts.steps)} per step",
+        text=f"Mostly in {facts.commonest(above)}: {count_text(len(waits), 'call')} that waited "
+        f"for the device, {duration_text(waited_ns)} in total. After each one the device is idle "
+        f"until the host launches more work: {share:.0%} of its time.",
+        share=share,
+        evidence=facts.on_timeline(facts.longest(above), facts.commonest(above)),
+        fix="Keep results on the device: no .item(), .cpu(), print(loss) or `if tensor` in every "
+        "step; accumulate the loss there and read it occasionally. Copy batches from pinned memory "
+        "with non_blocking=True.",
+        severity=Severity.of_share(share),
+    )
+
+
+@DETECTORS.register
+def exposed_copies(facts: Facts) -> Finding | None:
+    """Find copies between host and device during which nothing is computed."""
+    exposed_ns = float(facts.device_parts_ns[Part.COPIES])
+    unit_ns = float(facts.device_parts_ns.sum())
+    if not unit_ns or exposed_ns < MIN_COPIES_SHARE * unit_ns:
+        return None
+    table = copy_table(facts.trace, facts.work)
+    if not table.exposed_ns.any():
+        return None
+    worst = int(table.exposed_ns.argmax())
+    name = table.name[worst]
+    names = ids_where(facts.trace.slices.name, facts.trace.strings, name.__eq__)
+    which = (facts.work.kind == WorkKind.COPY) & np.isin(
+        facts.trace.slices.name[facts.work.rows], names
+    )
+    share = exposed_ns / unit_ns
+    rate = float(table.bytes_per_second[worst])
+    speed = f", at {rate / 1e9:,.1f} GB/s" if rate else ""
+    return device_finding(
+        facts,
+        "exposed-copies",
+        title=f"Copying takes {share_words(share, facts.ledger.unit)}, and devices compute "
+        f"nothing meanwhile: mostly {name.removeprefix('Memcpy ')}",
+        text=f"{count_text(int(table.count[worst]), 'copy', 'copies')} of that kind, "
+        f"{duration_text(int(table.exposed_ns[worst]))} in all without a kernel beside{speed}.",
+        fix=_copy_fix(name),
+        saves_ns=exposed_ns,
+        evidence=facts.on_timeline(facts.longest(facts.work.rows[which])),
+        places=launching_lines(facts, which),
+    )
+
+
+def _copy_fix(name: str) -> str:
+    if "HtoD" in name or "Host To Device" in name:
+        pinned = (
+            "Copy from pinned memory (DataLoader(pin_memory=True), tensor.pin_memory()) with "
+            "non_blocking=True, so that the next batch is copied while this one is computed"
+        )
+        return (
+            f"{pinned}; copy a smaller type and convert on the device."
+            if (_PAGEABLE in name)
+            else "Copy the next batch while this one is computed, on a stream of its own; copy a "
+            "smaller type and convert on the device."
+        )
+    if "DtoH" in name:
+        return (
+            "Keep results on the device, and copy back what is needed every few dozen steps, to "
+            "pinned memory with non_blocking=True."
+        )
+    return "Keep the data on the device where it is used."
+
+
+def _often(times: float) -> str:
+    return "once" if round(times) == 1 else f"{times:,.0f} times"
+
+
+def _operators_above(facts: Facts, rows: Int64) -> Int64:
+    """Return the innermost operator around each of some slices, all of which are in one."""
+    slices = facts.trace.slices
+    above = slices.parent[rows].astype(np.int64)
+    while len(climbing := np.flatnonzero(slices.kind[above] != SliceKind.OPERATOR)):
+        above[climbing] = slices.parent[above[climbing]]
+    return above

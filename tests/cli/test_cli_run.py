@@ -188,7 +188,7 @@ def test_the_report_names_what_to_do_next_and_it_works(tmp_path: Path) -> None:
     done = stepscope_run(name, cwd=tmp_path)
     lines = done.stdout.splitlines()
     assert lines[1].startswith(f"{name}: The run takes ")
-    assert "  recorded  ranges; torch was not imported" in lines
+    assert not any("not imported" in line for line in lines)  # torch, which it does not use
     at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["next"])
     commands = [lines[at].partition("next")[2], lines[at + 1]]
     outputs = [

@@ -28,6 +28,7 @@ Fact = tuple[str, str]
 _UNBOUNDED_WIDTH = 10_000
 _LABEL_WIDTH = 10
 _LABEL_STYLE = "cyan"
+_NOT_IMPORTED = "was not imported"  # a framework that the program does not use
 _SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
 
 
@@ -43,7 +44,8 @@ def facts(trace: Trace) -> Iterator[Fact]:
     yield from device_facts(trace)
     yield from _peaks(trace)
     for name, says in info.sources.items():
-        yield ("recorded", f"ranges; {says}") if name == "torch" else (name, says)
+        if not says.endswith(_NOT_IMPORTED):
+            yield ("recorded", f"ranges; {says}") if name == "torch" else (name, says)
     window_ns = info.end_ns - info.start_ns
     if info.overhead_ns and window_ns > 0:
         cost_ns = len(trace) * info.overhead_ns

@@ -8,6 +8,7 @@ import socket
 import sys
 import sysconfig
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
@@ -15,7 +16,7 @@ from stepscope.trace.cores import parallelism_of_process
 from stepscope.trace.schema import PRODUCER, TraceInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from stepscope.trace.schema import Losses
 
@@ -57,7 +58,7 @@ def describe_process(
 
 def _libraries() -> list[str]:
     """Return the imported top-level modules that come from an installed package or from Python."""
-    standard = sysconfig.get_path("stdlib") + os.sep
+    folders = (sysconfig.get_path("stdlib") + os.sep, *_installed_into())
     found = set()
     for name, module in list(sys.modules.items()):
         if "." in name or name == "__main__":
@@ -65,10 +66,21 @@ def _libraries() -> list[str]:
         spec = getattr(module, "__spec__", None)
         file = getattr(spec, "origin", None) or getattr(module, "__file__", None)
         if isinstance(file, str) and (
-            "-packages" + os.sep in file or file.startswith(standard) or file == "frozen"
+            "-packages" + os.sep in file or file.startswith(folders) or file == "frozen"
         ):
             found.add(name)
     return sorted(found)
+
+
+def _installed_into() -> Iterator[str]:
+    """Yield the folders of sys.path that packages were installed into: ``pip install --target``."""
+    for folder in map(Path, sys.path):
+        try:
+            is_one = any(path.name.endswith(".dist-info") for path in folder.iterdir())
+        except OSError:  # an archive, or nothing
+            continue
+        if is_one:
+            yield str(folder.absolute()) + os.sep
 
 
 def _versions() -> dict[str, str]:

@@ -10,7 +10,7 @@ from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words, taken
 from stepscope.analysis.host.own_code import FRAMEWORKS, OWN
 from stepscope.analysis.host.sampled_stacks import last_name
-from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.causes import Cause, phase_of_stack
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -146,7 +146,14 @@ def library_call(facts: Facts) -> Finding | None:
         return None
     # The line's operators are part of the same calls.
     entry = _entry(facts, spot)
-    same = _stacks_where(facts, lambda stack: bool(stack.beyond) and stack.beyond[0].file == entry)
+    same = _stacks_where(
+        facts,
+        lambda stack: (
+            bool(stack.beyond)
+            and stack.beyond[0].file == entry
+            and phase_of_stack(stack) is None  # a trainer also runs the model
+        ),
+    )
     which = same & ledger.spent_on(Cause.LIBRARY, Cause.FORWARD, Cause.NATIVE)
     each_ns = ledger.each_ns(which)
     share = each_ns / ledger.unit_ns if ledger.unit_ns else 0.0

@@ -188,8 +188,11 @@ def cause_of_moment(
         return Cause.GIL
     if state == ThreadState.BLOCKED:
         return _cause_of_wait(stack, wait)
-    if stack.library in FRAMEWORKS and not stack.callee:
-        return phase if phase not in (None, Cause.OTHER) else Cause.LIBRARY
+    if stack.library in FRAMEWORKS:
+        if phase not in (None, Cause.OTHER):
+            return phase
+        if not stack.callee:
+            return Cause.LIBRARY
     if _touches_files(stack):
         return Cause.FILE
     return Cause.NATIVE if state == ThreadState.NATIVE or stack.callee else Cause.PYTHON

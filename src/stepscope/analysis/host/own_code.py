@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.host.own_lines import is_own_file
@@ -22,6 +23,12 @@ FRAMEWORKS = frozenset(
 """Libraries whose Python code is the model's and the loop's machinery, not work beside it."""
 
 OWN = ""
+_GENERATED = re.compile(r"torchinductor_|/[a-z0-9]{2}/c[a-z0-9]{40,}\.py$")  # by torch.compile
+
+
+def is_generated(file: str) -> bool:
+    """Tell whether a file was written by torch.compile."""
+    return _GENERATED.search(file.replace("\\", "/")) is not None
 
 
 class OwnCode:
@@ -44,6 +51,8 @@ class OwnCode:
 
     def _find(self, file: str) -> str:
         path = file.replace("\\", "/")
+        if is_generated(path):
+            return "torch"
         for folder in ("site-packages/", "dist-packages/"):
             path = path.rpartition(folder)[2]
         first = path.partition("/")[0].removesuffix(".py")

@@ -6,7 +6,7 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.host.own_code import FRAMEWORKS
+from stepscope.analysis.host.own_code import FRAMEWORKS, is_generated
 from stepscope.analysis.host.sampled_stacks import last_name
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
@@ -43,6 +43,7 @@ class Cause(IntEnum):
     COMPILE = 22
     IMPORT = 23
     POLL = 24  # an event loop that waits for events
+    CHILDREN = 25  # the processes that it has split into: what they do is not seen here
 
     @property
     def words(self) -> str:
@@ -76,11 +77,12 @@ _WORDS = {
     Cause.COMPILE: "compiling",
     Cause.IMPORT: "importing",
     Cause.POLL: "waiting for events",
+    Cause.CHILDREN: "waiting for its child processes",
 }
 
 WAITS = (
     *(Cause.SLEEP, Cause.LOCK, Cause.QUEUE, Cause.FILE, Cause.SOCKET, Cause.PROCESS, Cause.GIL),
-    Cause.POLL,
+    *(Cause.POLL, Cause.CHILDREN),
 )
 PHASES = (
     *(Cause.DATA_LOADING, Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.COMMUNICATION),
@@ -98,7 +100,11 @@ _OF_WAIT = {
 }
 
 _IMPORTLIB = "<frozen importlib"
-_COMPILERS = ("torch/_dynamo/convert_frame.py", "torch/_inductor/", "paddle/jit/dy2static/")
+_COMPILERS = (
+    *("torch/_dynamo/convert_frame.py", "torch/_inductor/", "paddle/jit/dy2static/"),
+    *("jax/_src/compiler.py", "jax/_src/interpreters/mlir.py"),
+    "jax/_src/interpreters/partial_eval.py",
+)
 _LOGGERS = (
     *("logging/", "torch/utils/tensorboard/", "tensorboard/", "wandb/", "mlflow/", "loguru/"),
     *("tqdm/", "rich/", "tensorboardX/"),
@@ -130,6 +136,12 @@ _MODULE_CALLS = (
     ("paddle/nn/layer/layers.py", frozenset({"__call__", "_dygraph_call_func"})),
 )
 _QUEUES = frozenset({"queue.py", "multiprocessing/queues.py", "multiprocessing/connection.py"})
+_CHILDREN = (
+    ("torch/multiprocessing/spawn.py", frozenset({"join", "start_processes", "spawn"})),
+    ("multiprocessing/process.py", frozenset({"join"})),
+    ("multiprocessing/popen_fork.py", frozenset({"wait", "poll"})),
+    ("torch/distributed/elastic/agent/server/api.py", frozenset({"_invoke_run", "run"})),
+)
 _EVENT_LOOPS = ("asyncio/", "uvloop/", "tornado/", "trio/", "selectors.py", "socketserver.py")
 _FILE_MODULES = frozenset(
     {"pathlib.py", "shutil.py", "glob.py", "tempfile.py", "genericpath.py", "os.py", "fnmatch.py"}
@@ -142,7 +154,10 @@ def cause_of_stack(stack: SampledStack) -> Cause | None:
     beyond = stack.beyond
     if any(frame.file.startswith(_IMPORTLIB) for frame in beyond):
         return Cause.IMPORT
-    if any(frame.file.startswith(_COMPILERS) for frame in beyond):
+    if any(frame.file.startswith(_COMPILERS) for frame in beyond) and not any(
+        is_generated(frame.file)
+        for frame in beyond  # what was compiled runs
+    ):
         return Cause.COMPILE
     if any(frame.file.startswith("torch/_tensor_str.py") for frame in beyond):
         return Cause.TENSOR_TEXT
@@ -200,6 +215,8 @@ def cause_of_moment(
 
 def _cause_of_wait(stack: SampledStack, wait: int) -> Cause:
     files = {frame.file for frame in stack.beyond}
+    if _any(stack, _CHILDREN):
+        return Cause.CHILDREN
     if not files.isdisjoint(_QUEUES):
         return Cause.QUEUE
     if "subprocess.py" in files:

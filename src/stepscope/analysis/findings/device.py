@@ -94,10 +94,9 @@ def host_too_slow(facts: Facts) -> Finding | None:
 @DETECTORS.register
 def tiny_kernels(facts: Facts) -> Finding | None:
     """Find a program that launches many kernels that are shorter than their launch."""
-    work = facts.work
+    work, tiny = facts.work, _tiny_kernels(facts)
     kernels = np.flatnonzero(work.kind == WorkKind.COMPUTE)
-    tiny = kernels[work.duration_ns[kernels] < TINY_NS]
-    if len(tiny) < max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels)):
+    if not len(tiny):
         return None
     lost_ns = _host_gaps(facts)
     idle_ns = float(lost_ns[_before_tiny(facts, lost_ns)].sum()) / len(work.devices)
@@ -131,6 +130,13 @@ def tiny_kernels(facts: Facts) -> Finding | None:
     )
 
 
+def _tiny_kernels(facts: Facts) -> Int64:
+    """Return the kernels that are shorter than a launch, if there are many."""
+    kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
+    tiny = kernels[facts.work.duration_ns[kernels] < TINY_NS]
+    return tiny[:0] if len(tiny) < max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels)) else tiny
+
+
 def _host_gaps(facts: Facts) -> Int64:
     """Return how much of each gap is the host's.
 
@@ -144,12 +150,9 @@ def _host_gaps(facts: Facts) -> Int64:
 
 def _before_tiny(facts: Facts, lost_ns: Int64) -> Bool:
     """Return which gaps are what launching a tiny kernel takes: fusing it would save them."""
-    work, before = facts.work, facts.gaps.before
-    slices = facts.trace.slices
-    is_tiny = np.append(slices.duration_ns < TINY_NS, False)
-    compute = np.zeros(len(slices) + 1, np.bool_)
-    compute[work.rows[work.kind == WorkKind.COMPUTE]] = True
-    found: Bool = is_tiny[before] & compute[before] & (lost_ns < SHORT_GAP_NS)
+    is_tiny = np.zeros(len(facts.trace.slices) + 1, np.bool_)  # the last for no slice
+    is_tiny[facts.work.rows[_tiny_kernels(facts)]] = True
+    found: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS)
     return found
 
 

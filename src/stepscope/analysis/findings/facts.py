@@ -155,7 +155,10 @@ class Facts:
     @cached_property
     def frameworks(self) -> frozenset[str]:
         """Return which frameworks the program uses: advice speaks their language."""
-        return frozenset(self.trace.info.versions)
+        found = set(self.trace.info.versions)
+        if len(self.named(lambda name: name.startswith("aten::"))):
+            found.add("torch")  # whoever recorded it
+        return frozenset(found)
 
     @cached_property
     def steps(self) -> int:

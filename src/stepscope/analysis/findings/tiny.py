@@ -57,7 +57,7 @@ def tiny_operators(facts: Facts) -> Finding | None:
         return None
     rows = _operators(facts)
     duration_ns = facts.trace.slices.duration_ns[rows]
-    is_tiny = (duration_ns < TINY_NS) | ((duration_ns < SMALL_NS) & _are_small(facts, rows))
+    is_tiny = (duration_ns < TINY_NS) | _are_small(facts, rows)
     each = int(is_tiny.sum()) / facts.steps
     others_ns = float(duration_ns[~is_tiny].sum()) / facts.steps
     # Python between two operators is part of what calling them costs.
@@ -108,15 +108,20 @@ def _called(trace: Trace, rows: Int64) -> Int64:
 
 
 def _are_small(facts: Facts, rows: Int64) -> Bool:
-    """Tell which operators usually have small inputs, by their names: inputs are known of a few."""
+    """Tell which operators usually have small inputs and are short, by their names.
+
+    Inputs are known of a few; single calls are long where another program takes the core.
+    """
     slices, known = facts.trace.slices, operator_inputs(facts.trace)
-    names = slices.name[known.rows]
+    known_names, names = slices.name[known.rows], slices.name[rows]
     small = [
         name
-        for name in np.unique(names).tolist()
-        if np.median(known.elements[names == name]) <= SMALL
+        for name in np.unique(known_names).tolist()
+        if np.median(known.elements[known_names == name]) <= SMALL
+        and (mine := slices.duration_ns[rows[names == name]]).size
+        and np.median(mine) < SMALL_NS
     ]
-    return np.isin(slices.name[rows], small)
+    return np.isin(names, small)
 
 
 def _has_small_batch(facts: Facts, each: float) -> bool:

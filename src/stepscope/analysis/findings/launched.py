@@ -8,6 +8,7 @@ import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.findings.spots import saving
+from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.trace.model import NO_SLICE, NO_STACK
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
 def _heaviest_path(
     facts: Facts, stacks: NDArray[Any], weights: NDArray[np.int64]
 ) -> tuple[Place, ...]:
-    from stepscope.analysis.host.sampled_stacks import own_path
-
     rows, where = np.unique(stacks, return_inverse=True)
     sums = np.bincount(where.reshape(-1), weights) if len(rows) else np.zeros(0)
     for at in np.argsort(-sums, kind="stable").tolist():

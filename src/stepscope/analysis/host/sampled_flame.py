@@ -18,7 +18,7 @@ from stepscope.analysis.host.doing import Doing, doing_of_samples, is_native
 from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
 from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, Nodes, merged
 from stepscope.analysis.host.module_calls import TORCH_PREFIX, forward_rows
-from stepscope.analysis.host.stacks import sampled_stacks
+from stepscope.analysis.host.stacks import stacks_of_samples
 from stepscope.analysis.tree import HIDDEN_NAMES, levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind
 
@@ -130,7 +130,7 @@ class _Paths:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.stacks: KnownStacks = sampled_stacks(trace)
+        self.stacks: KnownStacks = stacks_of_samples(trace)
         self._modules = _Chains(trace, (SliceKind.MODULE,), ())
         # Python between two operators is on the stack: the outer one is a caller of its frames.
         self._operators = _Chains(

@@ -22,7 +22,7 @@ from stepscope.analysis.host.own_lines import (
     summed_at,
     totals_by_line,
 )
-from stepscope.analysis.host.stacks import sampled_stacks
+from stepscope.analysis.host.stacks import stacks_of_samples
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.shared import shared
 from stepscope.trace.model import NO_SLICE
@@ -77,7 +77,7 @@ def sampled_lines(
     """
     if not len(trace.samples):
         return None
-    known = sampled_stacks(trace)
+    known = stacks_of_samples(trace)
     places, line_of_stack = own_lines(known.table, trace.strings, is_own)
     if not places:
         return None

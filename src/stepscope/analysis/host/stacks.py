@@ -185,7 +185,7 @@ def _of_forward(trace: Trace, rows: UInt32) -> UInt32:
     return rows
 
 
-def sampled_stacks(trace: Trace) -> KnownStacks:
+def stacks_of_samples(trace: Trace) -> KnownStacks:
     """Return the stack of every sample, without the frames around the program."""
     return _without_unseen(trace.stacks, trace.samples.stack, trace.strings)
 

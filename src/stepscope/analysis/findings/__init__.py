@@ -12,6 +12,7 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     communication,
     compilation,
     device,
+    growth,
     kernels,
     loading,
     memory,

@@ -1,28 +1,23 @@
-"""What changes over the steps: they take longer and longer, or hold more and more memory."""
+"""Steps that take longer and longer, and graphs that are gone through again."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
-from stepscope.analysis.findings.spots import Spot, finding_at, hot_spot
-from stepscope.analysis.host.keeping import keeping_path
-from stepscope.analysis.host.sampled_stacks import own_path
-from stepscope.analysis.host.source_files import SourceFiles
+from stepscope.analysis.findings.model import DETECTORS, Finding
+from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.model import SliceFlags, SliceKind
-from stepscope.units import duration_text, size_text
+from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.host.own_lines import Place
     from stepscope.trace.model import Int64
 
     Float64 = NDArray[np.float64]
@@ -39,17 +34,8 @@ MIN_RANK = 0.6
 MIN_STEADY_RANK, MIN_MUCH_SLOWER, MIN_MORE_CALLS = 0.85, 1.5, 1.05
 """The model's own work takes longer: on a busy machine, too, but not from step to step."""
 
-MIN_GROWTH_BYTES, MIN_GROWTH_SHARE, MIN_MEMORY_RANK = 16 << 20, 0.03, 0.9
-"""Of resident memory between the first and the last third of the steps: libraries alone take
-hundreds of MiB of it."""
-
-QUARTERS = 4
-"""In each quarter of the loop something must have been left behind: a buffer is made once."""
-
 MIN_AGAIN = 0.4
 """Share of backward functions that repeat; a gradient penalty repeats some, too."""
-
-RESIDENT = "resident memory"
 
 
 @DETECTORS.register
@@ -60,8 +46,8 @@ def slowing_steps(facts: Facts) -> Finding | None:
         return None
     index = np.flatnonzero(facts.counted)
     time_ns = without_compilation(facts.trace, found.start_ns, found.duration_ns)[index]
-    early, late = _thirds(time_ns)
-    rank = _rank_correlation(time_ns)
+    early, late = thirds(time_ns)
+    rank = rank_correlation(time_ns)
     if late < MIN_SLOWER * early or rank < MIN_RANK:
         return None
     ledger = facts.ledger
@@ -135,93 +121,23 @@ def graph_walked_again(facts: Facts) -> Finding | None:
     )
 
 
-@DETECTORS.register
-def memory_growth(facts: Facts) -> Finding | None:
-    """Find memory that is kept from every step, and the line that asked for it."""
-    if facts.counted.sum() < MIN_STEPS or step_table(facts.trace).by is StepsBy.REQUEST:
-        return None
-    spot, grown = _kept(facts)
-    resident = _resident_at(facts, facts.breakdown.start_ns[facts.counted])
-    if resident is None or spot is None:
-        return None
-    early, late = _thirds(resident)
-    if (
-        min(late - early, grown) < max(MIN_GROWTH_BYTES, MIN_GROWTH_SHARE * early)
-        or _rank_correlation(resident) < MIN_MEMORY_RANK
-    ):
-        return None
-    each = grown / facts.steps
-    # It will not stop growing, so that it is never of no importance.
-    share = min(1.0, grown / late)
-    found = finding_at(
-        facts,
-        spot,
-        "memory-growth",
-        title=f"Memory grows by {size_text(each)} a step: {spot.words}",
-        text=f"The process held {size_text(early)} early in the loop and {size_text(late)} late; "
-        f"{size_text(grown)} that the steps asked for{spot.called_from} were never given back.",
-        fix="Something is kept from every step: a list of tensors, a loss with its graph (use "
-        ".detach() or .item()), a cache without a limit.",
-        saves_ns=0.0,
-        evidence={"page": "memory"},
-    )
-    return replace(
-        found,
-        text=found.text.rpartition(" Would save")[0],
-        share=share,
-        severity=Severity.of_share(max(share, MEDIUM_SHARE)),
-    )
-
-
-def _kept(facts: Facts) -> tuple[Spot | None, float]:
-    """Return where the memory was asked for that the steps left behind, and how much it is."""
-    trace, held = facts.trace, facts.trace.held
-    span = facts.step_time
-    rows = np.flatnonzero((held.is_held == 1) & span.contain(held.time_ns))
-    if not len(rows):
-        return None, 0.0
-    whole_ns = int(span.end_ns[-1] - span.start_ns[0])
-    quarter = (held.time_ns[rows] - int(span.start_ns[0])) * QUARTERS // whole_ns
-    sums: dict[tuple[Place, ...], float] = {}
-    quarters: dict[tuple[Place, ...], set[int]] = {}
-    for row, part in zip(rows.tolist(), quarter.tolist(), strict=True):
-        own = own_path(trace, int(held.stack[row]))
-        sums[own] = sums.get(own, 0.0) + float(held.size[row])
-        quarters.setdefault(own, set()).add(part)
-    sums = {own: size for own, size in sums.items() if own and len(quarters[own]) == QUARTERS}
-    if not sums:
-        return None, 0.0
-    path = keeping_path(max(sums, key=lambda each: sums[each]), SourceFiles(trace))
-    return Spot(path, np.zeros(len(facts.ledger), np.bool_), 0.0), sum(sums.values())
-
-
 def _more_calls(facts: Facts, flag: int = 0) -> bool:
     """Tell whether late steps call more operators, of those with a flag, than early ones."""
     slices, found = facts.trace.slices, facts.breakdown
     starts = slices.start_ns[(slices.kind == SliceKind.OPERATOR) & (slices.flags & flag == flag)]
     ends_ns = found.start_ns + found.duration_ns
     calls = np.searchsorted(starts, ends_ns) - np.searchsorted(starts, found.start_ns)
-    early, late = _thirds(calls[facts.counted])
+    early, late = thirds(calls[facts.counted])
     return late > MIN_MORE_CALLS * early
 
 
-def _resident_at(facts: Facts, time_ns: Int64) -> Float64 | None:
-    """Return the resident memory at some moments; None where it was not recorded."""
-    trace = facts.trace
-    names = trace.strings.ids_of([RESIDENT])
-    rows = np.flatnonzero(trace.marks.name == names.get(RESIDENT, -1))
-    if len(rows) < MIN_STEPS:
-        return None
-    sparse = trace.marks.args.dense("bytes", len(trace.marks), 0)
-    return np.interp(time_ns, trace.marks.time_ns[rows], sparse[rows])
-
-
-def _thirds(values: Int64 | Float64) -> tuple[float, float]:
+def thirds(values: Int64 | Float64) -> tuple[float, float]:
     """Return the medians of the first and the last third."""
     third = max(len(values) // 3, 1)
     return float(np.median(values[:third])), float(np.median(values[-third:]))
 
 
-def _rank_correlation(values: Int64 | Float64) -> float:
+def rank_correlation(values: Int64 | Float64) -> float:
+    """Return how steadily values rise with their number: 1 is always, 0 is by chance."""
     rank = np.argsort(np.argsort(values))
     return float(np.corrcoef(rank, np.arange(len(values)))[0, 1])

@@ -6,6 +6,7 @@ A trace knows which line asked for memory; who holds on to it is told by the pro
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,17 +22,17 @@ _KEEPS = frozenset(
 _ASKS = frozenset({"item", "tolist", "numel", "size", "dim", "data_ptr", "keys"})
 
 
-def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ...]:
+def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ...] | None:
     """Return the own frames up to the statement that keeps the result of the innermost line.
 
-    The result is followed through assignments and returns; where it is lost from sight, or there is
-    no text, the path stays what it is.
+    The result is followed through assignments and returns; None where it is lost from sight, or
+    where there is no text.
     """
     for depth in range(len(path), 0, -1):
         place = path[depth - 1]
         function, statement = _statement(files, place)
         if function is None or statement is None:
-            break
+            return None
         if _keeps(statement):
             return path[:depth]
         if isinstance(statement, ast.Return):
@@ -41,18 +42,20 @@ def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ..
         if not isinstance(statement, ast.Assign | ast.AnnAssign) or not _is_returned(
             function, statement
         ):
-            break
-    return path
+            return None
+    return None
+
+
+def adds_up(place: Place, files: SourceFiles) -> bool:
+    """Tell whether the statement there is ``total += x``: a number as often as a graph."""
+    return isinstance(_statement(files, place)[1], ast.AugAssign)
 
 
 def _statement(files: SourceFiles, place: Place) -> tuple[Function | None, ast.stmt | None]:
     """Return the innermost function and simple statement at a line."""
     text = None if files.is_newer(place.file) else files.text(place.file)
-    if text is None:
-        return None, None
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
+    tree = _parsed(text or "")
+    if text is None or tree is None:
         return None, None
     function: Function = tree
     found: ast.stmt | None = None
@@ -64,6 +67,14 @@ def _statement(files: SourceFiles, place: Place) -> tuple[Function | None, ast.s
         elif not hasattr(node, "body"):
             found = node
     return function, found
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
 
 
 def _covers(node: ast.stmt, line: int) -> bool:

@@ -33,6 +33,7 @@ class SourceFiles:
         ]
         self._libraries = [Path(folder).absolute() for folder in libraries]
         self._code = own_code(trace)
+        self._texts: dict[str, str | None] = {}
         # Another machine's trace names no folder: what is imported here may be the same program.
         folders = trace.info.code_folders or (*sys.path, ".")
         info = trace.info
@@ -63,6 +64,11 @@ class SourceFiles:
 
     def text(self, file: str) -> str | None:
         """Return the text of a file, or of a notebook's cell; None for what is no such thing."""
+        if file not in self._texts:
+            self._texts[file] = self._read(file)
+        return self._texts[file]
+
+    def _read(self, file: str) -> str | None:
         path = self.path(file)
         if path is None:
             cell = linecache.cache.get(file)  # looked up, never read: a trace may name any file

@@ -22,7 +22,8 @@ devices         ``device_busy``, ``stream_busy``, ``step_busy``; ``device_idle``
                 ``tensor_core_time``; ``device_work``, the base of all of these; ``device_model``
 memory          ``memory_timeline`` by category and time, ``memory_peak``
 arithmetic      ``flops_of`` each slice, ``flops_per_second``, ``operator_flops`` on devices,
-                ``peak_flops_per_second``
+                ``peak_flops_per_second``, ``peaks_of`` a device, ``roofline``,
+                ``flops_utilisation``
 several tables  ``shared_analyses``: within it, work that several tables need is done once
 ==============  ===================================================================================
 """
@@ -60,9 +61,9 @@ if TYPE_CHECKING:
         TensorCoreTime,
         device_model,
         operator_flops,
-        peak_flops_per_second,
         tensor_core_time,
     )
+    from stepscope.analysis.device.peaks import Peaks, peak_flops_per_second, peaks_of
     from stepscope.analysis.device.queue import (
         LaunchDelays,
         LaunchQueues,
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         launch_queues,
         queue_length,
     )
+    from stepscope.analysis.device.roofline import Roofline, flops_utilisation, roofline
     from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
     from stepscope.analysis.findings import (
         DETECTORS,
@@ -129,8 +131,10 @@ __all__ = [
     "OperatorFlops",
     "Part",
     "Peak",
+    "Peaks",
     "Phase",
     "QueueLength",
+    "Roofline",
     "SampledLines",
     "Severity",
     "SourceLines",
@@ -153,6 +157,7 @@ __all__ = [
     "flame_graph",
     "flops_of",
     "flops_per_second",
+    "flops_utilisation",
     "idle_gaps",
     "kernel_table",
     "launch_delays",
@@ -162,8 +167,10 @@ __all__ = [
     "module_table",
     "operator_flops",
     "peak_flops_per_second",
+    "peaks_of",
     "phase_table",
     "queue_length",
+    "roofline",
     "sampled_flame_graph",
     "sampled_lines",
     "shared_analyses",
@@ -197,7 +204,9 @@ def _imported() -> dict[str, Any]:
         idle,
         kernels,
         math,
+        peaks,
         queue,
+        roofline,
         work,
     )
     from stepscope.analysis.flops import count
@@ -212,7 +221,7 @@ def _imported() -> dict[str, Any]:
     from stepscope.analysis.memory import timeline, usage
     from stepscope.analysis.steps import breakdown, parts, phases, steps
 
-    device = (busy, communication, copies, idle, kernels, math, queue, work)
+    device = (busy, communication, copies, idle, kernels, math, peaks, queue, roofline, work)
     host = (averages, flame, modules, sampled_flame, sampled_lines, source_lines)
     others = (findings, shared, tree, count, timeline, usage, breakdown, parts, phases, steps)
     held: dict[str, Any] = {}

@@ -15,10 +15,11 @@ from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.math import (
     device_model,
     operator_flops,
-    peak_flops_per_second,
     tensor_core_time,
 )
+from stepscope.analysis.device.peaks import peak_flops_per_second
 from stepscope.analysis.device.queue import launch_delays, launch_queues
+from stepscope.analysis.device.roofline import flops_utilisation, roofline
 from stepscope.analysis.device.work import device_work
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
@@ -234,6 +235,28 @@ def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     return f"{cores}\n{operators}"
 
 
+def _roofline(trace: Trace, work: DeviceWork, row_limit: int) -> str:
+    rows = text.roofline_text(roofline(trace, work), row_limit)
+    if not rows:
+        return "No operator has input shapes: record with record_shapes=True, or `run --shapes`."
+    used = flops_utilisation(trace, work)
+    told = f"Model FLOP utilisation of the steps: {used:.1%} of the 16-bit peak.\n" if used else ""
+    peak = _peak(trace, work)
+    roof = (
+        ""
+        if peak
+        else "The peaks of this device are not known: there is no roof to compare with.\n"
+    )
+    return f"{rows}{told}{roof}"
+
+
+def _roofline_columns(trace: Trace, work: DeviceWork) -> Columns:
+    rows = roofline(trace, work)
+    return rows.to_columns() | {
+        name: getattr(rows, name) for name in ("roof_ns", "share", "saved_ns", "intensity")
+    }
+
+
 def _overview_columns(trace: Trace, work: DeviceWork) -> Columns:
     return device_busy(trace, work).to_columns() | device_idle(trace, work).to_columns()
 
@@ -263,4 +286,5 @@ VIEWS = {
     "copies": View(_copies, _copy_columns),
     "communication": View(_communication, _collective_columns),
     "flops": View(_flops, _flops_columns),
+    "roofline": View(_roofline, _roofline_columns),
 }

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.device.kernels import KernelTable
     from stepscope.analysis.device.math import OperatorFlops, TensorCoreTime
     from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
+    from stepscope.analysis.device.roofline import Roofline
     from stepscope.trace.model import Int64
 
 _NAME_WIDTH = 52
@@ -274,6 +275,30 @@ def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
             *([Column("of peak", [percent_text(rate, peak) for rate in rates])] if peak else []),
         ],
     )
+
+
+def roofline_text(rows: Roofline, row_limit: int) -> str:
+    """Lay out how far operators are from what the device can do."""
+    seconds = np.maximum(rows.device_ns, 1) * 1e-9
+    has_roof = bool(rows.roof_ns.any())
+    bound = np.where(rows.compute_ns >= rows.memory_ns, "compute", "memory")
+    bound = np.where(rows.roof_ns > 0, bound, "-")
+    columns = [
+        _words("Operator", [_cut(name) for name in rows.operator]),
+        _words("Type", rows.dtype),
+        _numbers("Calls", rows.calls, _count),
+        _numbers("Device time", rows.device_ns, _time),
+        Column("FLOP/s", [_operations(each, "FLOP/s") for each in (rows.flops / seconds).tolist()]),
+        Column("Bytes/s", [_operations(each, "B/s") for each in (rows.bytes / seconds).tolist()]),
+        Column("FLOP/B", [f"{each:,.1f}" if each else "-" for each in rows.intensity.tolist()]),
+    ]
+    if has_roof:
+        columns += [
+            _words("Limit", bound.tolist()),
+            Column("of roof", [percent_text(each) for each in rows.share.tolist()]),
+            Column("saved at 80 %", [duration_text(each) for each in rows.saved_ns.tolist()]),
+        ]
+    return _text(rows.operator, row_limit, columns)
 
 
 def tensor_core_text(rows: TensorCoreTime) -> str:

@@ -22,9 +22,9 @@ from made_trace import Call, trace_of_calls
 from stepscope.analysis.device.math import (
     device_model,
     operator_flops,
-    peak_flops_per_second,
     tensor_core_time,
 )
+from stepscope.analysis.device.peaks import peak_flops_per_second
 from stepscope.analysis.device.tensor_cores import uses_tensor_cores
 from stepscope.analysis.device.work import is_communication
 from stepscope.analysis.flops.count import flops_of

@@ -7,7 +7,6 @@ kernels, copies and fills under the operator, not by the time of its call on the
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,22 +24,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.trace.model import Int64, Trace
-
-# What the makers' data sheets give for dense 16-bit products, in TFLOP/s. The first pattern that is
-# found in a device's name counts.
-_PEAK_TFLOPS: tuple[tuple[str, float], ...] = (
-    (r"GB200", 2500.0),
-    (r"B200", 2250.0),
-    (r"H100 PCIe", 756.0),
-    (r"H100 NVL", 835.0),
-    (r"GH200|H200|H100", 989.4),
-    (r"A100", 312.0),
-    (r"L40S", 362.0),
-    (r"L4\b", 121.0),
-    (r"V100", 125.0),
-    (r"T4\b", 65.0),
-    (r"MI300X", 1307.4),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +86,6 @@ def operator_flops(trace: Trace) -> OperatorFlops:
         flops=summed(group, flops[calls], len(ids))[order],
         device_ns=spent_ns[order],
     )
-
-
-def peak_flops_per_second(device_name: str) -> float | None:
-    """Return what a device can do at most in dense 16-bit products, None when it is not known."""
-    for pattern, teraflops in _PEAK_TFLOPS:
-        if re.search(pattern, device_name):
-            return teraflops * 1e12
-    return None
 
 
 def device_model(trace: Trace, device: str) -> str:

@@ -1,0 +1,81 @@
+"""What devices can do at most: operations by type of number, and bytes of memory, a second.
+
+Figures are those of the makers' data sheets for dense products, with tensor or matrix cores where
+there are any: a kernel reaches 70 to 90 % of them. The first pattern that is found in a device's
+name counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FLOAT64, FLOAT32, TF32, FLOAT16, FLOAT8 = "float64", "float32", "tf32", "float16", "float8"
+"""The types that devices tell apart; bfloat16 is as fast as float16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """The peaks of one model of a device."""
+
+    flops_per_second: Mapping[str, float]  # by type; a type that is missing is not known
+    bytes_per_second: float
+    source: str
+
+
+def _peaks(maker: str, terabytes: float, teraflops: tuple[float, ...]) -> Peaks:
+    """Make the peaks of a row of the tables; 0 is not known, or not supported."""
+    kinds = (FLOAT16, TF32, FLOAT32, FLOAT64, FLOAT8)
+    known = {kind: value * 1e12 for kind, value in zip(kinds, teraflops, strict=True) if value}
+    return Peaks(known, terabytes * 1e12, f"{maker} data sheet, dense")
+
+
+# The name's pattern; then TB/s, and TFLOP/s of 16 bits, TF32, float32, float64, float8.
+_NVIDIA: tuple[tuple[str, tuple[float, ...]], ...] = (
+    (r"GB200", (8.0, 2500.0, 1250.0, 80.0, 40.0, 5000.0)),
+    (r"B200", (8.0, 2250.0, 1125.0, 75.0, 37.0, 4500.0)),
+    (r"H100 PCIe", (2.0, 756.0, 378.0, 51.0, 51.0, 1513.0)),
+    (r"H100 NVL", (3.9, 835.0, 417.5, 60.0, 60.0, 1671.0)),
+    (r"GH200", (4.9, 989.4, 494.7, 66.9, 66.9, 1978.9)),
+    (r"H200", (4.8, 989.4, 494.7, 66.9, 66.9, 1978.9)),
+    (r"H100", (3.35, 989.4, 494.7, 66.9, 66.9, 1978.9)),
+    (r"A100.*40GB", (1.555, 312.0, 156.0, 19.5, 19.5, 0)),
+    (r"A100.*PCI", (1.935, 312.0, 156.0, 19.5, 19.5, 0)),
+    (r"A100", (2.039, 312.0, 156.0, 19.5, 19.5, 0)),
+    (r"L40S", (0.864, 362.0, 183.0, 91.6, 0, 733.0)),
+    (r"L4\b", (0.3, 121.0, 60.0, 30.3, 0, 242.0)),
+    (r"V100", (0.9, 125.0, 0, 15.7, 7.8, 0)),
+    (r"T4\b", (0.32, 65.0, 0, 8.1, 0, 0)),
+    (r"RTX 5090", (1.792, 209.5, 104.8, 104.8, 0, 419.0)),
+    (r"RTX 4090", (1.008, 165.2, 82.6, 82.6, 0, 330.3)),
+    (r"RTX 6000 Ada", (0.96, 364.2, 182.1, 91.1, 0, 728.5)),
+    (r"RTX 3090", (0.936, 71.0, 35.6, 35.6, 0, 0)),
+)
+_AMD: tuple[tuple[str, tuple[float, ...]], ...] = (
+    (r"MI355X", (8.0, 2516.6, 0, 157.3, 78.6, 5033.2)),
+    (r"MI350X", (8.0, 2306.9, 0, 144.2, 72.1, 4613.7)),
+    (r"MI325X", (6.0, 1307.4, 653.7, 163.4, 163.4, 2614.9)),
+    (r"MI300X", (5.3, 1307.4, 653.7, 163.4, 163.4, 2614.9)),
+    (r"MI250X", (3.277, 383.0, 0, 95.7, 95.7, 0)),
+    (r"MI250", (3.277, 362.1, 0, 90.5, 90.5, 0)),
+)
+_KNOWN = tuple(
+    (re.compile(pattern), _peaks(maker, figures[0], figures[1:]))
+    for maker, table in (("NVIDIA", _NVIDIA), ("AMD", _AMD))
+    for pattern, figures in table
+)
+
+
+def peaks_of(device_name: str) -> Peaks | None:
+    """Return the peaks of a device by its name, None when they are not known."""
+    return next((peaks for pattern, peaks in _KNOWN if pattern.search(device_name)), None)
+
+
+def peak_flops_per_second(device_name: str) -> float | None:
+    """Return what a device can do at most in dense 16-bit products, None when it is not known."""
+    peaks = peaks_of(device_name)
+    return None if peaks is None else peaks.flops_per_second[FLOAT16]

@@ -1,0 +1,148 @@
+"""How far operators are from what the device can do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from made_trace import Call, trace_of_calls
+from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, peaks_of
+from stepscope.analysis.device.roofline import flops_utilisation, roofline
+from stepscope.cli.device import device_text
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+
+H200 = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "totalGlobalMem": 141 * 10**9}
+DEVICE = 3
+GEMM = "nvjet_tst_128x256_64x6_1x2_h_bz_coopA_NNT"
+ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, AddFunctor>(int)"
+
+
+def shapes(*dims: list[int], kind: str = "c10::BFloat16") -> str:
+    return f'"Input Dims": {json.dumps(dims)}, "Input type": {json.dumps([kind] * len(dims))}'
+
+
+class Program:
+    """Operators that launch one kernel each, in a marked step of 10 ms; times in µs."""
+
+    def __init__(self) -> None:
+        self.calls = [Call("ProfilerStep#0", 0, 10_000, "user_annotation")]
+
+    def run(self, operator: str, rest: str, kernel: str, length: int) -> None:
+        number, at = len(self.calls), 10 * len(self.calls)
+        self.calls += [
+            Call(operator, at, at + 8, rest=rest),
+            Call("cudaLaunchKernel", at + 1, at + 5, "cuda_runtime", correlation=number),
+            Call(kernel, at + 6, at + 6 + length, "kernel", DEVICE, correlation=number),
+        ]
+
+    def trace(self, **info: Any) -> Trace:
+        info = {"devices": (H200,), "end_ns": 10_000_000, **info}
+        return trace_of_calls(self.calls, **info)
+
+
+def test_a_product_against_the_peak_of_its_type() -> None:
+    program = Program()
+    program.run("aten::mm", shapes([8192, 8192], [8192, 8192]), GEMM, 1_380)
+    rows = roofline(program.trace())
+    flops = 2 * 8192**3
+    assert rows.operator == ("aten::mm",)
+    assert rows.dtype == (FLOAT16,)
+    assert rows.flops.tolist() == [flops]
+    assert rows.bytes.tolist() == [3 * 8192**2 * 2]
+    assert rows.share[0] == pytest.approx(flops / 989.4e12 / 1_380e-6, rel=1e-6)
+    assert rows.compute_ns[0] > rows.memory_ns[0]
+    assert rows.saved_ns[0] == 0  # it runs at 80 % of its roof
+
+
+def test_a_sum_against_the_peak_of_the_memory() -> None:
+    program = Program()
+    program.run("aten::add", shapes([2**28], [2**28]), ELEMENTWISE, 1_000)
+    rows = roofline(program.trace())
+    assert rows.bytes.tolist() == [3 * 2**28 * 2]
+    assert rows.memory_ns[0] > rows.compute_ns[0]
+    assert rows.share[0] == pytest.approx(3 * 2**29 / 4.8e12 / 1e-3, rel=1e-6)
+    assert rows.saved_ns[0] == pytest.approx(1e6 - 3 * 2**29 / 4.8e12 * 1e9 / 0.8)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype"),
+    [("ampere_sgemm_128x64_nn", FLOAT32), ("sm80_xmma_gemm_f32f32_tf32f32_f32", TF32)],
+)
+def test_float32_on_tensor_cores_or_not(kernel: str, dtype: str) -> None:
+    program = Program()
+    program.run("aten::mm", shapes([64, 64], [64, 64], kind="float"), kernel, 10)
+    assert roofline(program.trace()).dtype == (dtype,)
+
+
+def test_a_convolution_counts_under_the_operator_that_has_the_formula() -> None:
+    program = Program()
+    rest = (
+        '"Input Dims": [[8, 3, 32, 32], [16, 3, 3, 3], [], [], [], [], []], '
+        '"Input type": ["float", "float", "", "", "", "", "Scalar"], '
+        '"Concrete Inputs": ["", "", "", "[1, 1]", "[1, 1]", "[1, 1]", "1"]'
+    )
+    program.run("aten::conv2d", rest, "implicit_gemm", 50)
+    rows = roofline(program.trace())
+    out = 8 * 16 * 32 * 32
+    assert rows.flops.tolist() == [2 * out * 27]
+    assert rows.bytes.tolist() == [4 * (8 * 3 * 32 * 32 + 16 * 27 + out)]
+
+
+def test_an_operator_that_reads_a_few_rows_of_a_table() -> None:
+    program = Program()
+    program.run("aten::index_select", shapes([2**20, 4096], [8]), "indexSelect", 10)
+    rows = roofline(program.trace())
+    assert rows.bytes.tolist() == [0]
+    assert not rows.roof_ns.any()
+    assert "aten::index_select" in device_text(program.trace(), "roofline", 10)
+
+
+def test_without_a_known_device_there_is_no_roof() -> None:
+    program = Program()
+    program.run("aten::mm", shapes([64, 64], [64, 64]), GEMM, 10)
+    trace = program.trace(devices=())
+    assert not roofline(trace).roof_ns.any()
+    assert flops_utilisation(trace) is None
+    assert "there is no roof" in device_text(trace, "roofline", 10)
+
+
+def test_without_shapes_there_is_nothing_to_say() -> None:
+    program = Program()
+    program.run("aten::mm", "", GEMM, 10)
+    assert len(roofline(program.trace()).operator) == 0
+    assert "record_shapes" in device_text(program.trace(), "roofline", 10)
+
+
+def test_the_utilisation_of_a_step_and_the_table() -> None:
+    program = Program()
+    program.run("aten::mm", shapes([8192, 8192], [8192, 8192]), GEMM, 1_380)
+    program.run("aten::add", shapes([2**28], [2**28]), ELEMENTWISE, 1_000)
+    trace = program.trace()
+    assert flops_utilisation(trace) == pytest.approx((2 * 8192**3 + 2**28) / 0.01 / 989.4e12)
+    text = device_text(trace, "roofline", 10)
+    assert "Model FLOP utilisation of the steps: 11.1%" in text
+    assert "compute" in text and "memory" in text
+
+
+def test_what_each_device_can_do_falls_with_the_width_of_the_type() -> None:
+    for name in (
+        "NVIDIA H100 80GB HBM3",
+        "NVIDIA A100-SXM4-80GB",
+        "AMD Instinct MI300X",
+        "Tesla T4",
+    ):
+        peaks = peaks_of(name)
+        assert peaks is not None
+        assert peaks.source
+        order = [
+            kind
+            for kind in ("float8", "float16", "tf32", "float32")
+            if kind in peaks.flops_per_second
+        ]
+        assert (np.diff([peaks.flops_per_second[kind] for kind in order]) <= 0).all()
+    assert peaks_of("ARTEMIS") is None

@@ -334,6 +334,20 @@ def test_a_byte_order_mark_windows_lines_and_stray_commas(read: Callable[..., Tr
     assert not trace.info.anomalies
 
 
+@pytest.mark.parametrize(
+    ("keys", "producer"),
+    [
+        ('"schemaVersion": 1,', "torch.profiler"),
+        ('"schemaVersion": 1, "stepscope": {},', "stepscope, exported"),
+        ('"metadata": {"highres-ticks": true},', "XLA"),
+        ('"metadata": 3,', "chrome"),
+        ("", "chrome"),
+    ],
+)
+def test_who_wrote_a_file(read: Callable[..., Trace], keys: str, producer: str) -> None:
+    assert read("{" + keys + '"traceEvents": []}').info.producer == producer
+
+
 def test_top_level_keys_before_and_after_the_events(read: Callable[..., Trace]) -> None:
     text = (
         '{"baseTimeNanoseconds": 17, "distributedInfo": {"rank": 3, "world_size": 8},'

@@ -195,7 +195,7 @@ def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
     host = user.get("host_name")
     start_ns, end_ns = _window(raw, marks)
     return TraceInfo(
-        producer="chrome",
+        producer=_producer(user),
         start_ns=start_ns,
         end_ns=end_ns,
         wall_offset_ns=base if type(base) is int else 0,
@@ -205,6 +205,18 @@ def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
         anomalies=columns["anomalies"],
         user=user,
     )
+
+
+def _producer(user: Mapping[str, Any]) -> str:
+    """Return who wrote a file, by the keys beside its events."""
+    if "stepscope" in user:
+        return "stepscope, exported"
+    if "schemaVersion" in user:
+        return "torch.profiler"
+    told = user.get("metadata")
+    if isinstance(told, dict) and "highres-ticks" in told:
+        return "XLA"
+    return "chrome"
 
 
 def _window(raw: Slices, marks: Marks) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -138,9 +138,9 @@ def test_code_that_takes_the_place_of_other_code_has_its_own_name() -> None:
     source = "def made(recording, times):\n    while not recording.has_seen(times):\n        pass\n"
     with sampling() as recording:
         for number in range(20):
-            names: dict[str, object] = {}
+            names: dict[str, Any] = {}
             exec(compile(source, f"<made {number}>", "exec"), names)
-            names["made"](recording, (number + 1) * 10)  # type: ignore[operator]
+            names["made"](recording, (number + 1) * 10)
     order = [
         int(match[1])
         for each in seen(recording.trace, "MainThread")

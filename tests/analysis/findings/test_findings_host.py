@@ -23,6 +23,7 @@ from host_findings import (
 from stepscope.analysis.findings import Severity
 from stepscope.trace.model import ThreadState, WaitReason
 from training_program import (
+    LOOP,
     MS,
     STEP_NS,
     STEPS,
@@ -129,6 +130,19 @@ def test_data_that_is_prepared_in_the_loop(stack: Stack) -> None:
     program = training(spend(stack, NATIVE, 50 * MS))
     assert_found(program, "data-in-loop", "train.py:5", 50 * MS)
     assert found(program, "python-work") is None
+
+
+def test_comprehensions_and_builtins_are_python_code() -> None:
+    """A comprehension is a line of its function, also where it has a frame of its own."""
+    rows = (*LOOP, "train.py(5): rows", "train.py(6): rows.<locals>.<listcomp>")
+    stacks = (rows, (*rows, "<native call sum>"), (*rows, "train.py(6): rows.<locals>.<genexpr>"))
+
+    def work(program: Program) -> None:
+        for stack, state in zip(stacks, (PYTHON, NATIVE, PYTHON), strict=True):
+            program.sample(stack, state, 20 * MS)
+
+    finding = assert_found(training(work), "python-work", "train.py:6", 60 * MS)
+    assert finding.places[0].function == "rows"
 
 
 def test_python_code_prepares_no_data() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from host_findings import EVALUATES, PREPARE, READS, TEACHER, assert_found, found, spend, training
-from stepscope.analysis.findings import Severity
+from stepscope.analysis.findings import Severity, find_problems
 from stepscope.trace.model import NO_SEQUENCE, ThreadState
 from training_program import (
     BACKWARD_NS,
@@ -22,6 +23,7 @@ from training_program import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Work = Callable[[Program], None]
 
@@ -52,6 +54,20 @@ def test_a_line_that_reads_often_is_there_to_read() -> None:
 def test_a_line_that_reads_seldom_is_there_to_compute() -> None:
     program = training(reading(4, 8 * MS, 2 * MS))
     assert_found(program, "scalar-reads", "train.py:30", 8 * MS)
+
+
+def test_a_line_is_there_to_read_if_its_text_says_so(tmp_path: Path) -> None:
+    text = ["pass"] * 40
+    text[29] = "largest = weight.grad.abs().max().item()"
+    (tmp_path / "train.py").write_text("\n".join(text))
+    trace = training(reading(40, 950 * US, 50 * US)).trace()
+    (alone,) = [each for each in find_problems(trace) if each.id == "scalar-reads"] or [None]
+    info = replace(trace.info, code_folders=(str(tmp_path),), wall_offset_ns=0)
+    (read,) = [
+        each for each in find_problems(replace(trace, info=info)) if each.id == "scalar-reads"
+    ]
+    assert read.saves_ns == pytest.approx(40 * MS, rel=0.01)
+    assert alone is None or alone.saves_ns < 5 * MS
 
 
 def test_printing_tensors() -> None:

@@ -12,7 +12,6 @@ from stepscope.analysis.findings.spots import Spot, finding_at
 from stepscope.analysis.findings.trends import MIN_STEPS, rank_correlation, thirds
 from stepscope.analysis.host.keeping import adds_up, keeping_path
 from stepscope.analysis.host.sampled_stacks import own_path
-from stepscope.analysis.host.source_files import SourceFiles
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.units import size_text
@@ -125,7 +124,7 @@ def _held(facts: Facts) -> tuple[Path, float]:
     if not sums:
         return (), 0.0
     path = max(sums, key=lambda each: sums[each])
-    return keeping_path(path, SourceFiles(trace)) or path, sum(sums.values())
+    return keeping_path(path, facts.ledger.files) or path, sum(sums.values())
 
 
 def _suspected(facts: Facts) -> _Growth | None:
@@ -156,7 +155,7 @@ def _run_times(facts: Facts) -> Int64:
 
 def _keeper(facts: Facts) -> Path:
     """Return the statement that keeps something and takes longest with what it keeps."""
-    ledger, files = facts.ledger, SourceFiles(facts.trace)
+    ledger, files = facts.ledger, facts.ledger.files
     rows, where = np.unique(ledger.stack, return_inverse=True)
     weights = np.bincount(where.reshape(-1), ledger.weight_ns, minlength=len(rows))
     sums: dict[Path, float] = {}

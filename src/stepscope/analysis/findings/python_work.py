@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,6 +53,10 @@ _MACHINERY = (
     *("paddle/nn/", "paddle/optimizer/", "paddle/io/", "paddle/autograd/", "paddle/tensor/"),
     *("paddle/base/", "paddle/utils/", "paddle/framework/"),
 )
+# Methods that arrays have, too, may be an array's.
+_BUILTINS = frozenset(
+    name for owner in (builtins, str, bytes, list, dict, set, int, float) for name in dir(owner)
+) - frozenset(dir(np.ndarray)).difference(dir(builtins))
 _ROOTS = ("np.", "numpy.", "pd.", "pandas.", "cv2.", "Image.", "json.", "zlib.", "gzip.", "pickle.")
 
 
@@ -89,8 +94,10 @@ def python_work(facts: Facts) -> Finding | None:
     """Find Python code, or data that is prepared, while the model waits."""
     ledger = facts.ledger
     alone = not facts.frameworks & {"torch", "paddle", "jax", "cupy"}
-    causes = (Cause.PYTHON,) if alone else (Cause.PYTHON, Cause.NATIVE)
-    which = ledger.spent_on(*causes) & ~_stacks_where(
+    native = ledger.spent_on(Cause.NATIVE)
+    if alone:  # what such a program is for is done by its libraries
+        native &= _stacks_where(facts, _calls_builtin)
+    which = (ledger.spent_on(Cause.PYTHON) | native) & ~_stacks_where(
         facts, lambda stack: stack.callee in _FROM_LISTS or _makes_array_of_list(stack)
     )
     spot = hot_spot(ledger, which)
@@ -200,6 +207,11 @@ def _stacks_where(facts: Facts, wanted: object) -> Bool:
     assert callable(wanted)
     chosen = [row for row, stack in ledger.stacks.items() if wanted(stack)]
     return np.isin(ledger.stack, chosen)
+
+
+def _calls_builtin(stack: SampledStack) -> bool:
+    """Tell whether own code runs a function of Python itself: ``sum``, ``text.split``."""
+    return not stack.beyond and (stack.callee.rpartition(".")[2] in _BUILTINS)
 
 
 def _makes_array_of_list(stack: SampledStack) -> bool:

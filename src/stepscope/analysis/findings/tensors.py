@@ -11,6 +11,7 @@ from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
 from stepscope.analysis.host.backward import backward_functions, forward_operators
+from stepscope.analysis.host.statements import called_methods
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, outermost, step_table
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.model import Finding
     from stepscope.analysis.findings.spots import Spot
     from stepscope.analysis.host.own_lines import Place
+    from stepscope.analysis.steps.ledger import Ledger
     from stepscope.trace.model import Int64
 
     Bool = NDArray[np.bool_]
@@ -57,6 +59,8 @@ _READS = frozenset(
     {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "item"}
 )
 _READ_CALLS = (".item", ".tolist", ".cpu", ".numpy")
+_READ_METHODS = frozenset({"item", "tolist"})
+_MODELS = ("torch/nn/modules/", "paddle/nn/layer/")
 _READING_FILES = ("torch/_tensor_str.py", "paddle/tensor/to_string.py")
 _PADDLE_TENSOR = "paddle/base/dygraph/tensor_patch_methods.py"
 _PADDLE_READS = ("item", "numpy", "tolist", "__float__", "__int__", "__bool__", "__str__")
@@ -118,18 +122,26 @@ def reading_spot(facts: Facts) -> Spot | None:
 def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
     """Add what else is done on the lines of a spot's function that are there to read."""
     ledger = facts.ledger
-    share = OFTEN_READING_LINE if _reads_often(facts) else READING_LINE
+    often = _reads_often(facts)
+    share = OFTEN_READING_LINE if often else READING_LINE
     function = (spot.place.file, spot.place.function)
     lines: dict[Place, list[int]] = {}
     for row, stack in ledger.stacks.items():
         if stack.line is not None and (stack.line.file, stack.line.function) == function:
             lines.setdefault(stack.line, []).append(row)
     which = spot.which.copy()
-    for rows in lines.values():
+    for place, rows in lines.items():
         line = np.isin(ledger.stack, rows)
         if ledger.each_ns(line & reads) > share * ledger.each_ns(line):
             which |= line
+        elif often and called_methods(ledger.files, place) & _READ_METHODS:
+            # Few samples may have met the read itself. A model called there has other purposes.
+            which |= np.isin(ledger.stack, [row for row in rows if not _in_model(ledger, row)])
     return replace(spot, which=which, each_ns=ledger.each_ns(which))
+
+
+def _in_model(ledger: Ledger, row: int) -> bool:
+    return any(frame.file.startswith(_MODELS) for frame in ledger.stacks[row].beyond)
 
 
 def _reads_often(facts: Facts) -> bool:

@@ -31,8 +31,14 @@ TINY_NS = 20_000
 SMALL, SMALL_NS = 4_096, 60_000
 """Elements of the largest input, and how long an operator on so few takes where threads start."""
 
+QUIET = 0.1
+"""The share of calls that nothing disturbs: on a busy machine the others wait for a core."""
+
 MIN_OPERATORS, MIN_SHARE = 100, 0.4
 """Of tiny ones in a step, and of the step that they take."""
+
+FEW_NS = 240_000
+"""What an operator on few elements may take: its threads wait for each other on a busy machine."""
 
 FEW_ELEMENTS, FEW_SHARE, FEW_OPERATORS, FEW_MIN_SHARE = 1_024, 0.9, 20, 0.5
 """A batch that is too small: nearly all inputs have few elements, and a step is short."""
@@ -114,13 +120,13 @@ def _are_small(facts: Facts, rows: Int64) -> Bool:
     """
     slices, known = facts.trace.slices, operator_inputs(facts.trace)
     known_names, names = slices.name[known.rows], slices.name[rows]
-    small = [
-        name
-        for name in np.unique(known_names).tolist()
-        if np.median(known.elements[known_names == name]) <= SMALL
-        and (mine := slices.duration_ns[rows[names == name]]).size
-        and np.median(mine) < SMALL_NS
-    ]
+    small = []
+    for name in np.intersect1d(known_names, names).tolist():
+        elements = np.median(known.elements[known_names == name])
+        quiet_ns = np.quantile(slices.duration_ns[rows[names == name]], QUIET)
+        most_ns = SMALL_NS if elements > FEW_ELEMENTS else FEW_NS
+        if elements <= SMALL and quiet_ns < most_ns:
+            small.append(name)
     return np.isin(names, small)
 
 

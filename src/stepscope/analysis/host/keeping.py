@@ -6,14 +6,14 @@ A trace knows which line asked for memory; who holds on to it is told by the pro
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from stepscope.analysis.host.statements import statement_at
 
 if TYPE_CHECKING:
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.host.source_files import SourceFiles
-
-    Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+    from stepscope.analysis.host.statements import Function
 
 _KEEPS = frozenset(
     {"append", "appendleft", "add", "extend", "insert", "put", "put_nowait", "setdefault", "update"}
@@ -30,7 +30,7 @@ def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ..
     """
     for depth in range(len(path), 0, -1):
         place = path[depth - 1]
-        function, statement = _statement(files, place)
+        function, statement = statement_at(files, place)
         if function is None or statement is None:
             return None
         if _keeps(statement):
@@ -48,37 +48,7 @@ def keeping_path(path: tuple[Place, ...], files: SourceFiles) -> tuple[Place, ..
 
 def adds_up(place: Place, files: SourceFiles) -> bool:
     """Tell whether the statement there is ``total += x``: a number as often as a graph."""
-    return isinstance(_statement(files, place)[1], ast.AugAssign)
-
-
-def _statement(files: SourceFiles, place: Place) -> tuple[Function | None, ast.stmt | None]:
-    """Return the innermost function and simple statement at a line."""
-    text = None if files.is_newer(place.file) else files.text(place.file)
-    tree = _parsed(text or "")
-    if text is None or tree is None:
-        return None, None
-    function: Function = tree
-    found: ast.stmt | None = None
-    for node in ast.walk(tree):  # outer nodes come first
-        if not isinstance(node, ast.stmt) or not _covers(node, place.line):
-            continue
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            function = node
-        elif not hasattr(node, "body"):
-            found = node
-    return function, found
-
-
-@lru_cache(maxsize=64)
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-
-
-def _covers(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
+    return isinstance(statement_at(files, place)[1], ast.AugAssign)
 
 
 def _keeper(function: Function, statement: ast.stmt) -> ast.stmt | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from stepscope.analysis.shared import shared
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
+_COMPREHENSIONS = re.compile(r"(((^|\.)<locals>)?(^|\.)<(listcomp|genexpr|setcomp|dictcomp)>)+$")
 _NATIVE_CALL = "<native call "
 
 
@@ -59,12 +61,27 @@ def sampled_stacks(trace: Trace) -> dict[int, SampledStack]:
             else:
                 callee = _callee(place)
         last = max((i for i, frame in enumerate(frames) if code.is_own(frame)), default=-1)
-        own = tuple(frame for frame in frames if code.is_own(frame))
+        own = _without_comprehensions([frame for frame in frames if code.is_own(frame)])
         beyond = tuple(frames[last + 1 :])
         libraries = (code.library(frame.file) for frame in reversed(frames))
         library = next((name for name in libraries if not _is_standard(name)), OWN)
         found[row] = SampledStack(tuple(frames), own, beyond, callee, library)
     return found
+
+
+def _without_comprehensions(frames: list[Place]) -> tuple[Place, ...]:
+    """Let a comprehension be a line of the function that it is written in.
+
+    Newer Pythons have no frame for most of them.
+    """
+    found: list[Place] = []
+    for frame in frames:
+        function = _COMPREHENSIONS.sub("", frame.function) or "<module>"
+        is_inner = function != frame.function and found
+        if is_inner and (found[-1].file, found[-1].function) == (frame.file, function):
+            found.pop()
+        found.append(frame._replace(function=function))
+    return tuple(found)
 
 
 def last_name(place: Place) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.sampled_stacks import sampled_stacks
+from stepscope.analysis.host.source_files import SourceFiles
 from stepscope.analysis.intervals import union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
@@ -61,6 +62,7 @@ class Ledger:
     row: Int64  # of samples; NO_SAMPLE where a part is known by slices alone
     stack: Int64  # row of the trace's stacks
     stacks: Mapping[int, SampledStack] = field(repr=False)
+    files: SourceFiles = field(repr=False)
 
     def __len__(self) -> int:
         """Return the number of moments."""
@@ -165,6 +167,7 @@ def _ledger(trace: Trace, windows: list[_Window], unit: str, count: int) -> Ledg
         row=row.astype(np.int64),
         stack=stack.astype(np.int64),
         stacks=sampled_stacks(trace),
+        files=SourceFiles(trace),
     )
 
 

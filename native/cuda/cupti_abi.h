@@ -26,6 +26,9 @@ enum class ActivityKind : uint32_t {
 
 inline constexpr uint32_t kDriverDomain = 1;
 inline constexpr uint32_t kRuntimeDomain = 2;
+inline constexpr uint32_t kResourceDomain = 3;
+inline constexpr uint32_t kGraphNodeCreated = 13;
+inline constexpr uint32_t kGraphNodeCloned = 20;
 inline constexpr uint32_t kSystemThreadIds = 1;  // as gettid() gives them
 inline constexpr uint32_t kFlushForced = 1;
 
@@ -147,5 +150,22 @@ using BufferRequested = void (*)(uint8_t** buffer, size_t* size, size_t* max_rec
 using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size,
                                  size_t valid_size);
 using Timestamp = uint64_t (*)();
+
+// What a callback about a resource is given; of a graph, `descriptor` points to the facts.
+struct ResourceData {
+  void* context;
+  void* handle;
+  void* descriptor;
+};
+
+struct GraphData {
+  void* graph;
+  void* original_graph;
+  void* node;
+  void* original_node;  // of a clone
+};
+
+using Subscriber = void*;
+using Callback = void (*)(void* user, uint32_t domain, uint32_t what, const void* data);
 
 }  // namespace stepscope::cupti

@@ -25,6 +25,12 @@ struct Library {
   Result (*enable_runtime_function)(uint32_t function, uint8_t enable);  // optional
   Result (*enable_driver_function)(uint32_t function, uint8_t enable);   // optional
 
+  Result (*subscribe)(Subscriber* subscriber, Callback callback, void* user);  // optional
+  Result (*unsubscribe)(Subscriber subscriber);                                // optional
+  Result (*enable_callback)(uint32_t enable, Subscriber subscriber, uint32_t domain,
+                            uint32_t what);               // optional
+  Result (*get_graph_node_id)(void* node, uint64_t* id);  // optional
+
   // Load the library at `path`; throws std::runtime_error saying what is wrong with it.
   static Library open(const std::string& path);
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "core/clock.h"
+#include "cuda/graph_watch.h"
 
 namespace stepscope {
 namespace {
@@ -78,6 +79,9 @@ struct State {
   std::vector<uint32_t> silenced_runtime;
   std::vector<uint32_t> silenced_driver;
   uint32_t thread_id_type = 0;
+  int watchers = 0;
+  cupti::Subscriber subscriber = nullptr;
+  const GraphNodeListener* listener = nullptr;
   BufferPool buffers;
   DeviceRecords records;
 };
@@ -164,6 +168,23 @@ void turn_on(State& s) {
       silence(library, cupti::kRuntimeDomain, library.enable_runtime_function, kRuntimeCalls);
   s.silenced_driver =
       silence(library, cupti::kDriverDomain, library.enable_driver_function, kDriverCalls);
+}
+
+void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {
+  if (domain != cupti::kResourceDomain) return;
+  const State& s = state();
+  const auto* const graph = static_cast<const cupti::GraphData*>(
+      static_cast<const cupti::ResourceData*>(data)->descriptor);
+  uint64_t node = 0;
+  if (!graph || s.library->get_graph_node_id(graph->node, &node) != cupti::kSuccess) return;
+  if (what == cupti::kGraphNodeCreated) {
+    s.listener->created(node);
+    return;
+  }
+  uint64_t original = 0;
+  if (s.library->get_graph_node_id(graph->original_node, &original) == cupti::kSuccess) {
+    s.listener->cloned(node, original);
+  }
 }
 
 // The driver, as far as it is needed to wait for every device that the program uses.
@@ -267,11 +288,39 @@ std::string DeviceCollector::function_name(DeviceRecordKind kind, uint32_t funct
   return name;
 }
 
+void GraphWatch::start(const GraphNodeListener* listener) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (s.watchers++ > 0) return;
+  s.watchers = 0;  // until it works
+  if (!s.library) throw std::runtime_error("CUPTI is not loaded");
+  const cupti::Library& library = *s.library;
+  if (!library.subscribe || !library.unsubscribe || !library.enable_callback ||
+      !library.get_graph_node_id) {
+    throw std::runtime_error("this CUPTI does not tell of graphs");
+  }
+  s.listener = listener;
+  library.check(library.subscribe(&s.subscriber, &on_graph_node, nullptr), "cuptiSubscribe");
+  for (const uint32_t what : {cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
+    library.enable_callback(1, s.subscriber, cupti::kResourceDomain, what);
+  }
+  s.watchers = 1;
+}
+
+void GraphWatch::stop() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (s.watchers == 0 || --s.watchers > 0) return;
+  s.library->unsubscribe(s.subscriber);
+  s.subscriber = nullptr;
+}
+
 void DeviceCollector::forget_after_fork() {
   // The mutexes may be held by threads that no longer exist: leave all of it behind.
   State& s = state();
   new (&s.mutex) std::mutex;
   s.users = 0;
+  s.watchers = 0;
 }
 
 }  // namespace stepscope

@@ -3,8 +3,6 @@
 //
 // The stack is read by the allocating thread, without the GIL: it may hold any lock of its
 // framework's.
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #include <nanobind/nanobind.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -18,15 +16,11 @@
 
 #include "core/clock.h"
 #include "core/recorder.h"
-#include "python/code_copies.h"
-#include "python/code_names.h"
 #include "python/columns.h"
 #include "python/module.h"
-#include "python/stack_reader.h"
+#include "python/own_stacks.h"
 #include "python/stack_rows.h"
 #include "python/text.h"
-#include "sampler/line_table.h"
-#include "sampler/stack_nodes.h"
 
 namespace nb = nanobind;
 
@@ -51,14 +45,7 @@ struct Block {
 
 class HeapSamples {
  public:
-  // Needs the GIL, as its end does.
-  HeapSamples() : memory_(MemoryReader::Way::kVmReadv), codes_(memory_), reader_(memory_, codes_) {
-    memory_.open();
-  }
-
-  static bool works() {
-    return kLayout.is_known && MemoryReader::works(MemoryReader::Way::kVmReadv);
-  }
+  static bool works() { return OwnStacks::works(); }
 
   void allocated(uintptr_t address, int64_t bytes, Device device) {
     const std::lock_guard lock(mutex_);
@@ -67,7 +54,7 @@ class HeapSamples {
     block.bytes = bytes;
     block.device = device.word();
     block.thread = this_thread();
-    block.stack = this_stack();
+    block.stack = stacks_.current();
     held_.insert_or_assign(address, block);
   }
 
@@ -123,55 +110,9 @@ class HeapSamples {
     return found->second;
   }
 
-  // 0 for a thread that is none of Python's.
-  uint32_t this_stack() {
-    const PyThreadState* const mine = PyGILState_GetThisThreadState();
-    if (!mine) return 0;
-    ThreadPlaces& places = places_[reinterpret_cast<Address>(mine)];
-    if (places.id != mine->id || !places.thread) {
-      places = {};
-      places.thread = reinterpret_cast<Address>(mine);
-      places.interpreter = reinterpret_cast<Address>(mine->interp);
-      places.id = mine->id;
-      places.native_id = static_cast<pid_t>(mine->native_thread_id);
-    }
-    if (reader_.read(places, stack_) != StackReader::Outcome::kRead) return 0;
-    uint32_t node = 0;
-    for (size_t i = stack_.frames.size(); i-- > 0;) {
-      node = stacks_.child(node, stack_.frames[i].code, stack_.frames[i].instruction);
-    }
-    return node;
-  }
-
-  std::string name_of(const StackNodes::Node& node) const {
-    const CodeCopy& code = codes_[node.code];
-    const int line = source_of(code.line_table, code.first_line, node.instruction).line;
-    return place_name(code.file, line > 0 ? line : code.first_line, code.function);
-  }
-
-  // The row of each stack, by node.
-  std::vector<uint32_t> add_rows(StackRows& rows) const {
-    const std::vector<StackNodes::Node>& nodes = stacks_.nodes();
-    std::vector<uint32_t> row_of(nodes.size(), 0);
-    std::vector<bool> hidden(nodes.size(), false);
-    for (uint32_t i = 1; i < nodes.size(); ++i) {
-      const StackNodes::Node& node = nodes[i];
-      uint32_t callers = row_of[node.parent];
-      if (node.code == StackNodes::kLeftOut) {
-        row_of[i] = rows.add(callers, "<frames that are left out>");
-        continue;
-      }
-      const std::string& file = codes_[node.code].file;
-      hidden[i] = is_hidden(file, hidden[node.parent]);
-      if (is_launcher(file)) callers = 0;
-      row_of[i] = hidden[i] ? callers : rows.add(callers, name_of(node));
-    }
-    return row_of;
-  }
-
   nb::dict columns_of(const std::vector<Block>& blocks) const {
     StackRows rows;
-    const std::vector<uint32_t> row_of = add_rows(rows);
+    const std::vector<uint32_t> row_of = stacks_.add_rows(rows);
     Table<Block> table(blocks);
     table.column<int64_t>("time_ns", [](const Block& block) { return block.time_ns; });
     table.column<int64_t>("duration_ns", [](const Block& block) { return block.duration_ns; });
@@ -194,12 +135,7 @@ class HeapSamples {
   }
 
   std::mutex mutex_;
-  MemoryReader memory_;
-  CodeCopies codes_;
-  StackReader reader_;
-  StackNodes stacks_;
-  std::unordered_map<Address, ThreadPlaces> places_;  // by thread
-  ReadStack stack_;
+  OwnStacks stacks_;
   std::unordered_map<pid_t, uint32_t> number_of_thread_;
   std::vector<pid_t> threads_;
   std::unordered_map<uintptr_t, Block> held_;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,13 @@ def _register_extensions() -> None:
 def _register_others() -> None:
     from stepscope import formats, report  # noqa: F401
 
+
+# What a graph was captured from is known while it is captured, or never. Only there: elsewhere the
+# import stays light.
+if os.path.exists("/dev/nvidiactl"):  # noqa: PTH110 - pathlib is not needed otherwise
+    from stepscope.frameworks.cuda.idle import watch_captures_of_torch
+
+    watch_captures_of_torch()
 
 # Everything but the range type is imported when it is first used: a program that only marks its
 # ranges pays nothing for the rest.

@@ -85,6 +85,7 @@ _KIND_OF_CATEGORY = {
     "compile": SliceKind.RANGE,
     "cuda_runtime": SliceKind.RUNTIME,
     "cuda_driver": SliceKind.RUNTIME,
+    "cuda_graph_node": SliceKind.RUNTIME,  # put into a graph by a capture
     "mtia_runtime": SliceKind.RUNTIME,
     "xpu_runtime": SliceKind.RUNTIME,
     "privateuse1_runtime": SliceKind.RUNTIME,

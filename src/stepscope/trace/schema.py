@@ -32,6 +32,9 @@ NO_THREAD = -1
 NO_SLICE = -1
 NO_STACK = 0
 
+CAPTURED_NODE = "captured node"
+"""The argument that work of a CUDA graph shares with the event that put it into the graph."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slices(Table):
@@ -83,7 +86,7 @@ class Slices(Table):
         "the asyncio task it started in: slices of different ones do not nest", np.uint32,
         transient=True,
     )  # fmt: skip
-    args: Args = arguments("its arguments", links=("External id",))
+    args: Args = arguments("its arguments", links=("External id", CAPTURED_NODE))
     fields: Args = arguments("other fields of the event in a foreign trace")
     added: Mapping[str, NDArray[Any]] = added_columns()
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.trace.model import DEVICE_KINDS, NO_CORRELATION, NO_PARENT, SliceKind
+from stepscope.trace.schema import CAPTURED_NODE
 
 if TYPE_CHECKING:
     from stepscope.analysis.tree import CallTree
@@ -89,6 +90,30 @@ def launching_calls(trace: Trace, work: Int64) -> Int64:
     return _matched(correlation[work], correlation[calls], calls)
 
 
+@shared
+def captured_nodes(trace: Trace) -> Int64:
+    """Return for every slice that a CUDA graph ran the row of the event that put it there.
+
+    It is NO_SLICE for all others, and where the capture was not seen.
+    """
+    slices = trace.slices
+    found = np.full(len(slices), _NO_LAUNCH, np.int64)
+    numbers = slices.args.integers.get(CAPTURED_NODE)
+    if numbers is None:
+        return found
+    rows = numbers.rows.astype(np.int64)
+    is_work = np.isin(slices.kind[rows], WORK_KINDS)
+    nodes, of_nodes = rows[~is_work], numbers.values[~is_work]
+    found[rows[is_work]] = _matched(numbers.values[is_work], of_nodes, nodes)
+    return found
+
+
+def origin_calls(trace: Trace, work: Int64) -> Int64:
+    """Return what device work is owed to: the call that launched it, or put it into a graph."""
+    node = captured_nodes(trace)[work]
+    return np.where(node == _NO_LAUNCH, launching_calls(trace, work), node)
+
+
 def _launching_event(tree: CallTree, kind: UInt8, work: Int64) -> Int64:
     """Return the host event of each piece of work, _NO_LAUNCH where the trace does not say."""
     correlation = tree.of(tree.trace.slices.correlation)
@@ -99,6 +124,21 @@ def _launching_event(tree: CallTree, kind: UInt8, work: Int64) -> Int64:
         numbered = _numbered_operators(tree.of(_external_ids(tree.trace)), correlation, kind, work)
         host = np.where(host == _NO_LAUNCH, numbered, host)
     return host
+
+
+def capturing_operators(tree: CallTree) -> tuple[Int64, Int64]:
+    """Return the slices that CUDA graphs ran, and those of the operators that put them there.
+
+    It is the innermost operator or range around the capture, else the event of the capture itself.
+    """
+    nodes = captured_nodes(tree.trace)
+    work = np.flatnonzero(nodes != _NO_LAUNCH)
+    slice_of = np.arange(len(tree)) if tree.rows is None else tree.rows
+    event_of = np.full(len(nodes), _NO_LAUNCH, np.int64)
+    event_of[slice_of] = np.arange(len(tree))
+    work = work[event_of[nodes[work]] != _NO_LAUNCH]
+    host = _enclosing_op(tree, tree.of(tree.trace.slices.kind), event_of[nodes[work]])
+    return work, np.where(host == NO_PARENT, nodes[work], slice_of[host])
 
 
 def launching_operators(trace: Trace, work: Int64) -> Int64:

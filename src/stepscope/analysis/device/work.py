@@ -22,7 +22,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.launches import WORK_KINDS, launches, launching_calls
+from stepscope.analysis.device.launches import (
+    WORK_KINDS,
+    capturing_operators,
+    launches,
+    launching_calls,
+)
 from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.intervals import union
 from stepscope.analysis.labels import Labels, shown_name
@@ -107,7 +112,8 @@ class DeviceWork:
     def operator(self) -> Int64:
         """Return for every slice that is work the row of what launched it, NO_SLICE for all else.
 
-        That is the innermost operator or range around the launching call.
+        That is the innermost operator or range around the launching call; of a replayed CUDA graph,
+        around the call that was captured.
         """
         operator = np.full(len(self.trace.slices), NO_SLICE, np.int64)
         tree = call_tree(self.trace)
@@ -115,6 +121,8 @@ class DeviceWork:
         if found is not None:
             slice_of = np.arange(len(tree)) if tree.rows is None else tree.rows
             operator[slice_of[found.work]] = slice_of[found.host]
+        captured, host = capturing_operators(tree)
+        operator[captured] = host
         return operator
 
     def names(self, rows: Int64) -> Labels[str]:

@@ -10,10 +10,11 @@ import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, idle_gaps
 from stepscope.analysis.device.work import device_work
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
-from stepscope.analysis.steps.ledger import NO_SAMPLE, ledger
-from stepscope.analysis.steps.parts import host_parts
+from stepscope.analysis.steps.ledger import ledger
+from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import compilations
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.tree import ids_where, levels
@@ -67,10 +68,14 @@ class Facts:
         """Return what devices do in an average step, a value per Part; without steps, the run."""
         if not self.steps:
             parts_ns, on_device = run_parts(self.trace)
-            return parts_ns.astype(np.float64) * on_device
+            found = parts_ns.astype(np.float64) * on_device
+            # Before the first work, and where something is done once, devices wait for start-up.
+            start_up_ns = found.sum() - self.device_ns / max(len(self.work.devices), 1)
+            found[Part.IDLE] -= min(max(start_up_ns, 0.0), found[Part.IDLE])
+            return found
         counted = self.counted & self.breakdown.on_device
-        found: NDArray[np.float64] = self.breakdown.parts_ns[counted].sum(axis=0) / self.steps
-        return found
+        in_steps: NDArray[np.float64] = self.breakdown.parts_ns[counted].sum(axis=0) / self.steps
+        return in_steps
 
     def each_ns(self, which: Bool) -> float:
         """Return how long devices are busy with some work in an average step, or in the run."""

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.findings.spots import saving
-from stepscope.analysis.host.sampled_stacks import own_path
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, own_path, samples_at
 from stepscope.trace.model import NO_SLICE, NO_STACK
 
 if TYPE_CHECKING:
@@ -55,13 +56,21 @@ def device_finding(
 def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
     """Return the program's line that launches most of some work, and its callers.
 
-    By the samples inside the operators that launched it, else by the operators' own stacks.
+    By the stacks of the nodes of a CUDA graph; by the samples inside the operators that launched
+    it, else by the operators' own stacks; without operators, by the samples around the launches.
     """
     work, slices, samples = facts.work, facts.trace.slices, facts.trace.samples
+    captured = captured_nodes(facts.trace)[work.rows[which]]
+    if (captured != NO_SLICE).any():
+        nodes = captured[captured != NO_SLICE]
+        spent_ns = work.duration_ns[which][captured != NO_SLICE]
+        return _heaviest_path(facts, slices.stack[nodes], spent_ns)
     operators = np.unique(work.operator[work.rows[which]])
     operators = operators[operators != NO_SLICE]
     if not len(operators):
-        return ()
+        calls = samples_at(facts.trace, work.call[which])
+        seen = calls != NO_SAMPLE
+        return _heaviest_path(facts, samples.stack[calls[seen]], work.duration_ns[which][seen])
     inside = np.append(facts.within(operators), False)  # the last for no slice
     inside[operators] = True
     stacks = samples.stack[inside[samples.slice]] if len(samples) else samples.stack

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device.launches import WORK_KINDS, launches, launching_calls
+from stepscope.analysis.device.launches import WORK_KINDS, launches, origin_calls
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.counted import own_within
 from stepscope.analysis.host.module_calls import module_calls, module_of_slices
@@ -160,7 +160,8 @@ def _device_ns(trace: Trace) -> Int64:
     """Return the device time that each slice of the host launched itself.
 
     That slice is the runtime call, which is in the module even where no operator is around it, as
-    when a graph is replayed; without one in the trace, the operator that the work names.
+    when a graph is replayed whose capture was not seen; without one in the trace, the operator that
+    the work names.
     """
     launched = np.zeros(len(trace.slices), np.int64)
     tree = call_tree(trace)
@@ -171,7 +172,7 @@ def _device_ns(trace: Trace) -> Int64:
     host = np.full(len(trace.slices), NO_SLICE, np.int64)
     host[rows[found.work]] = rows[found.host]
     work = np.flatnonzero(np.isin(trace.slices.kind, WORK_KINDS))
-    call = launching_calls(trace, work)
+    call = origin_calls(trace, work)
     host[work] = np.where(call == NO_SLICE, host[work], call)
     work = work[host[work] != NO_SLICE]
     np.add.at(launched, host[work], trace.slices.duration_ns[work])

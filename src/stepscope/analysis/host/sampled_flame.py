@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launched_work
+from stepscope.analysis.device.launches import captured_nodes, origin_calls
 from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.doing import Doing, doing_of_samples, is_native
 from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
 from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, Nodes, merged
 from stepscope.analysis.host.module_calls import TORCH_PREFIX, forward_rows
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, samples_at
 from stepscope.analysis.host.stacks import stacks_of_samples
 from stepscope.analysis.tree import HIDDEN_NAMES, levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind
@@ -78,11 +79,10 @@ def _launched(paths: _Paths, steps: Intervals | None) -> Iterator[Amounts]:
     work = np.flatnonzero(is_work)
     if not len(work):
         return
-    call = np.full(len(slices), NO_SLICE, np.int64)
-    known, calls = launched_work(trace)
-    call[known] = calls
-    host = call[work]
-    stack = _stacks_at(paths, host)
+    host = origin_calls(trace, work)
+    stack = np.where(
+        captured_nodes(trace)[work] == NO_SLICE, _stacks_at(paths, host), slices.stack[host]
+    )
     above = paths.nodes(stack, host)
     above[host == NO_SLICE] = paths.node(ROOT, NO_LAUNCH, SliceKind.OTHER)
     track = np.where(host == NO_SLICE, slices.track[work], slices.track[host])
@@ -111,18 +111,8 @@ def _stacks_at(paths: _Paths, rows: Int64) -> UInt32:
 
 
 def _sampled_at(paths: _Paths, rows: Int64) -> UInt32:
-    trace = paths.trace
-    samples, slices = trace.samples, trace.slices
-    stack = np.full(len(rows), NO_STACK, np.uint32)
-    for track in np.unique(samples.track).tolist():
-        mine = np.flatnonzero(samples.track == track)
-        asked = np.flatnonzero((rows != NO_SLICE) & (slices.track[rows] == track))
-        start_ns = slices.start_ns[rows[asked]]
-        at = np.searchsorted(samples.time_ns[mine], start_ns, side="right") - 1
-        found = mine[np.maximum(at, 0)]
-        covers = (at >= 0) & (start_ns < samples.end_ns[found])
-        stack[asked[covers]] = paths.stacks.rows[found[covers]]
-    return stack
+    sample = samples_at(paths.trace, rows)
+    return np.where(sample == NO_SAMPLE, NO_STACK, paths.stacks.rows[sample]).astype(np.uint32)
 
 
 class _Paths:

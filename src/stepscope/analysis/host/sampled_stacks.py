@@ -11,9 +11,12 @@ import numpy as np
 from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import Place, place_of
 from stepscope.analysis.shared import shared
+from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Int64, Trace
+
+NO_SAMPLE = -1
 
 _COMPREHENSIONS = re.compile(r"(((^|\.)<locals>)?(^|\.)<(listcomp|genexpr|setcomp|dictcomp)>)+$")
 _NATIVE_CALL = "<native call "
@@ -82,6 +85,24 @@ def _without_comprehensions(frames: list[Place]) -> tuple[Place, ...]:
             found.pop()
         found.append(frame._replace(function=function))
     return tuple(found)
+
+
+def samples_at(trace: Trace, rows: Int64) -> Int64:
+    """Return the sample of its thread that stands for the moment when each slice started.
+
+    It is NO_SAMPLE where there is none, and for NO_SLICE.
+    """
+    samples, slices = trace.samples, trace.slices
+    found = np.full(len(rows), NO_SAMPLE, np.int64)
+    for track in np.unique(samples.track).tolist():
+        mine = np.flatnonzero(samples.track == track)
+        asked = np.flatnonzero((rows != NO_SLICE) & (slices.track[rows] == track))
+        start_ns = slices.start_ns[rows[asked]]
+        at = np.searchsorted(samples.time_ns[mine], start_ns, side="right") - 1
+        sample = mine[np.maximum(at, 0)]
+        covers = (at >= 0) & (start_ns < samples.end_ns[sample])
+        found[asked[covers]] = sample[covers]
+    return found
 
 
 def last_name(place: Place) -> str:

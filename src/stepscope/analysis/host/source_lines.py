@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launches
+from stepscope.analysis.device.launches import captured_nodes, launches
 from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.doing import Doing, doing_of_slices
 from stepscope.analysis.host.own_lines import (
@@ -138,10 +138,14 @@ def _costs(trace: Trace) -> _Costs:
     device_ns = np.zeros(len(slices), np.int64)
     tree = call_tree(trace)
     launched = launches(tree)
+    host = captured_nodes(trace)  # with the stack of the capture
     if launched is not None:
         rows = np.arange(len(tree)) if tree.rows is None else tree.rows
-        amount = slices.duration_ns[rows[launched.work]]
-        np.add.at(device_ns, rows[launched.host], amount)
+        work = rows[launched.work]
+        host = host.copy()
+        host[work] = np.where(host[work] == NO_SLICE, rows[launched.host], host[work])
+    work = np.flatnonzero(host != NO_SLICE)
+    np.add.at(device_ns, host[work], slices.duration_ns[work])
     known = with_memory(trace)
     memory = known.memory
     asked = (memory.size > 0) & (memory.slice != NO_SLICE)

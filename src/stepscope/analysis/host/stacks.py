@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope import _native
-from stepscope.analysis.device.launches import launches
+from stepscope.analysis.device.launches import captured_nodes, launches
 from stepscope.analysis.host.backward import backward_functions, forward_operators
 from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import distinct_ids, ids_where, levels
-from stepscope.trace.model import NO_PARENT, NO_STACK, SliceKind, Stacks
+from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind, Stacks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.analysis.device.launches import Launches
     from stepscope.analysis.tree import CallTree
     from stepscope.trace.model import Int32, Slices, Trace, UInt32
     from stepscope.trace.strings import Strings
@@ -86,8 +87,16 @@ def stack_of_events(tree: CallTree, *, by_calls: bool = False) -> KnownStacks | 
     device = launches(tree)
     if device is not None:
         rows = rows.copy()
-        rows[device.work] = rows[device.host]
+        rows[device.work] = _stacks_of_work(tree, known, device)
     return KnownStacks(known.table, rows)
+
+
+def _stacks_of_work(tree: CallTree, known: KnownStacks, device: Launches) -> UInt32:
+    """Return the stacks of whoever launched some work, or put it into the graph that was."""
+    work = device.work if tree.rows is None else tree.rows[device.work]
+    node = captured_nodes(tree.trace)[work]
+    launched = tree.of(known.rows)[device.host]
+    return np.where(node == NO_SLICE, launched, known.rows[node])
 
 
 def stack_labels(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.host.sampled_stacks import sampled_stacks
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, sampled_stacks
 from stepscope.analysis.host.source_files import SourceFiles
 from stepscope.analysis.intervals import union
 from stepscope.analysis.shared import shared
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 FEWEST_SAMPLES = 20
 """Fewer samples of a part say too little to be scaled to its exact time."""
 
-NO_SAMPLE = -1
 _COLLECTION = "Python garbage collection"
 _STARTUP = (Cause.IMPORT, Cause.COMPILE)
 _WAITING_MAIN = 0.5  # share of the run: a main thread that waits longer is not what to look at

@@ -10,7 +10,7 @@ import numpy as np
 from stepscope.frameworks.cuda.devices import occupancy_fragment
 from stepscope.record.capture import thread_track
 from stepscope.trace.model import NO_THREAD, Args, IntColumn, Track
-from stepscope.trace.schema import Captured, Slices
+from stepscope.trace.schema import CAPTURED_NODE, Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -27,8 +27,15 @@ _HOST = 1 << 20  # more than any device's number
 _VERSION_SUFFIX = re.compile(r"_v\d+$|_ptsz$|_ptds$")
 
 
-def captured(columns: Mapping[str, Any], devices: Sequence[dict[str, Any]] = ()) -> Captured:
-    """Build the columns: a track for each stream, and the calls on their threads' tracks."""
+def captured(
+    columns: Mapping[str, Any],
+    devices: Sequence[dict[str, Any]] = (),
+    nodes: Mapping[str, Any] | None = None,
+) -> Captured:
+    """Build the columns: a track for each stream, and the calls on their threads' tracks.
+
+    ``nodes`` are those of graphs whose capture was seen.
+    """
     texts: dict[str, int] = {"": 0}
 
     def text_id(text: str) -> int:
@@ -52,7 +59,7 @@ def captured(columns: Mapping[str, Any], devices: Sequence[dict[str, Any]] = ())
         duration_ns=columns["duration_ns"],
         track=track,
         correlation=columns["correlation"],
-        args=_args(columns, shapes, fragments),
+        args=_args(columns, shapes, fragments, nodes),
     )
     return Captured(slices, tracks, Strings.of(texts))
 
@@ -91,7 +98,12 @@ def _stream_track(device: int, stream: int) -> Track:
     )
 
 
-def _args(columns: Mapping[str, Any], shapes: NDArray[np.int32], fragments: UInt32) -> Args:
+def _args(
+    columns: Mapping[str, Any],
+    shapes: NDArray[np.int32],
+    fragments: UInt32,
+    nodes: Mapping[str, Any] | None,
+) -> Args:
     kind = columns["kind"]
     integers: dict[str, IntColumn] = {}
 
@@ -112,6 +124,8 @@ def _args(columns: Mapping[str, Any], shapes: NDArray[np.int32], fragments: UInt
     in_graph = np.flatnonzero(columns["graph"])
     keep("graph id", in_graph, columns["graph"][in_graph])
     keep("graph node id", in_graph, columns["graph_node"][in_graph])
+    if nodes is not None:
+        keep(CAPTURED_NODE, nodes["work"], nodes["of_work"])
     rest = np.zeros(len(kind), np.uint32)
     if len(kernels):
         rest[kernels] = fragments[shape]

@@ -27,7 +27,7 @@ def cupti_paths() -> Iterator[Path]:
     if wish:
         yield Path(wish)
         return
-    yield from _loaded()
+    yield from loaded_cupti()
     for folder in _folders():
         yield from sorted(folder.glob(_NAME), key=_version, reverse=True)
 
@@ -37,7 +37,8 @@ def has_driver() -> bool:
     return Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
 
 
-def _loaded() -> Iterator[Path]:
+def loaded_cupti() -> Iterator[Path]:
+    """Yield the CUPTIs that the process has loaded."""
     try:
         maps = Path("/proc/self/maps").read_text()
     except OSError:

@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope import _native
 from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
+from stepscope.frameworks.cuda.graphs import (
+    captured_nodes,
+    leave_captures,
+    nodes_of,
+    watch_captures,
+)
 from stepscope.notices import notify
 from stepscope.record.limits import Keep
 from stepscope.record.options import DEVICE
@@ -71,6 +77,8 @@ class CudaActivity(Source):
         self._limit = limit
         self._says = ""
         self._since: int | None = None
+        self._since_ns = 0
+        self._watches = False
         self._pid = 0
         self._columns: dict[str, Any] | None = None
         self.devices: list[dict[str, Any]] = []
@@ -95,11 +103,13 @@ class CudaActivity(Source):
         self.prepare()
         if _loaded is None:
             return
-        if obstacle := _obstacle():
-            notify(f"the device is not recorded: {obstacle}")
+        if found := obstacle():
+            notify(f"the device is not recorded: {found}")
             return
         limit_bytes = self._limit.bytes if self._limit else 0
         keep_newest = self._limit is not None and self._limit.keep is Keep.NEWEST
+        self._watches = watch_captures()
+        self._since_ns = _native.now_ns()
         try:
             self._since = _native.start_cuda(limit_bytes, keep_newest)
         except RuntimeError as error:
@@ -109,7 +119,12 @@ class CudaActivity(Source):
     def stop(self) -> None:
         """Wait for the device and take what it did; a forked child leaves it alone."""
         since, self._since = self._since, None
-        if since is not None and self._pid == os.getpid():
+        if self._pid != os.getpid():
+            return
+        if self._watches:
+            self._watches = False
+            leave_captures()
+        if since is not None:
             self._columns = _native.stop_cuda(since)
 
     def collect(self) -> Captured | None:
@@ -119,18 +134,24 @@ class CudaActivity(Source):
             return None
         from stepscope.frameworks.cuda.columns import captured
         from stepscope.frameworks.cuda.devices import cuda_devices
+        from stepscope.trace.join import merge_parts
 
         self.lost += columns["lost"]
         if not self.devices and len(columns["kind"]):
             self.devices = cuda_devices()
-        return captured(columns, self.devices)
+        nodes = nodes_of(columns)
+        if nodes is None:
+            return captured(columns, self.devices)
+        return merge_parts(
+            [captured(columns, self.devices, nodes), captured_nodes(nodes, self._since_ns)]
+        )
 
     def describe(self) -> str:
         """Say which CUPTI is used."""
         return self._says
 
 
-def _obstacle() -> str:
+def obstacle() -> str:
     """Say what keeps CUPTI from recording for us, as far as is known."""
     if CudaActivity.used_by not in (0, os.getpid()):
         return "CUPTI does not survive a fork; start this process with spawn"

@@ -1,0 +1,89 @@
+// The Python stack of the calling thread as a small number, found without the GIL: for those who
+// may hold a lock of a framework's or of a driver's.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <sys/types.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "python/code_copies.h"
+#include "python/code_names.h"
+#include "python/stack_reader.h"
+#include "python/stack_rows.h"
+#include "sampler/line_table.h"
+#include "sampler/stack_nodes.h"
+
+namespace stepscope {
+
+// One thread at a time: its owner has a lock.
+class OwnStacks {
+ public:
+  // Needs the GIL, as its end does.
+  OwnStacks() : memory_(MemoryReader::Way::kVmReadv), codes_(memory_), reader_(memory_, codes_) {
+    memory_.open();
+  }
+
+  static bool works() {
+    return kLayout.is_known && MemoryReader::works(MemoryReader::Way::kVmReadv);
+  }
+
+  // The number of the calling thread's stack; 0 for a thread that is none of Python's.
+  uint32_t current() {
+    const PyThreadState* const mine = PyGILState_GetThisThreadState();
+    if (!mine) return 0;
+    ThreadPlaces& places = places_[reinterpret_cast<Address>(mine)];
+    if (places.id != mine->id || !places.thread) {
+      places = {};
+      places.thread = reinterpret_cast<Address>(mine);
+      places.interpreter = reinterpret_cast<Address>(mine->interp);
+      places.id = mine->id;
+      places.native_id = static_cast<pid_t>(mine->native_thread_id);
+    }
+    if (reader_.read(places, stack_) != StackReader::Outcome::kRead) return 0;
+    uint32_t node = 0;
+    for (size_t i = stack_.frames.size(); i-- > 0;) {
+      node = nodes_.child(node, stack_.frames[i].code, stack_.frames[i].instruction);
+    }
+    return node;
+  }
+
+  // Add all stacks to a table; returns the row of each number.
+  std::vector<uint32_t> add_rows(StackRows& rows) const {
+    const std::vector<StackNodes::Node>& nodes = nodes_.nodes();
+    std::vector<uint32_t> row_of(nodes.size(), 0);
+    std::vector<bool> hidden(nodes.size(), false);
+    for (uint32_t i = 1; i < nodes.size(); ++i) {
+      const StackNodes::Node& node = nodes[i];
+      uint32_t callers = row_of[node.parent];
+      if (node.code == StackNodes::kLeftOut) {
+        row_of[i] = rows.add(callers, "<frames that are left out>");
+        continue;
+      }
+      const std::string& file = codes_[node.code].file;
+      hidden[i] = is_hidden(file, hidden[node.parent]);
+      if (is_launcher(file)) callers = 0;
+      row_of[i] = hidden[i] ? callers : rows.add(callers, name_of(node));
+    }
+    return row_of;
+  }
+
+ private:
+  std::string name_of(const StackNodes::Node& node) const {
+    const CodeCopy& code = codes_[node.code];
+    const int line = source_of(code.line_table, code.first_line, node.instruction).line;
+    return place_name(code.file, line > 0 ? line : code.first_line, code.function);
+  }
+
+  MemoryReader memory_;
+  CodeCopies codes_;
+  StackReader reader_;
+  StackNodes nodes_;
+  std::unordered_map<Address, ThreadPlaces> places_;  // by thread
+  ReadStack stack_;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,98 @@
+"""Who put the work of a CUDA graph there: the operator, module and line of the capture.
+
+A replayed graph is one launch, and its kernels know their nodes alone. So captures are watched:
+each node that is made is noted with its thread, time and Python stack, and a kernel of a recording
+finds the node that it runs. Nodes are kept while the process lives: a graph may have been captured
+long before it is recorded (see ``idle``).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.record.capture import thread_track
+from stepscope.trace.model import NO_THREAD, Args, IntColumn, Stacks, Track
+from stepscope.trace.schema import CAPTURED_NODE, Captured, Slices
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.trace.model import Int64, UInt32
+
+CATEGORY, NAME = "cuda_graph_node", "put into a CUDA graph"
+_BEFORE = "graphs captured before the recording"
+
+
+def watch_captures() -> bool:
+    """Note the nodes of the graphs that are captured from now on; CUPTI must be loaded.
+
+    CUPTI has room for one that listens: what was begun must be ended by ``leave_captures``.
+    """
+    try:
+        _native.watch_graphs()
+    except RuntimeError:  # another tool listens: graphs stay as they are without us
+        return False
+    return True
+
+
+def leave_captures() -> None:
+    """End what ``watch_captures`` began."""
+    _native.leave_graphs()
+
+
+def nodes_of(columns: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the nodes that the recorded work of graphs runs; each row's number is added."""
+    in_graph = np.flatnonzero(columns["graph_node"])
+    ids, which = np.unique(columns["graph_node"][in_graph], return_inverse=True)
+    if not len(ids):
+        return None
+    found = _native.graph_nodes(ids)
+    row = found["row"][which.reshape(-1)]
+    known = row >= 0
+    if not known.any():
+        return None
+    return {**found, "work": in_graph[known], "of_work": found["number"][row[known]]}
+
+
+def captured_nodes(nodes: Mapping[str, Any], since_ns: int) -> Captured:
+    """Return the nodes as events of their threads.
+
+    Those from before the recording stand at its start, on a track of their own.
+    """
+    is_before = nodes["time_ns"] < since_ns
+    tracks, track = _tracks(np.where(is_before, -1, nodes["thread"]))
+    strings = Strings.of([*nodes["texts"], CATEGORY, NAME])
+    name = len(nodes["texts"])
+    count = len(nodes["number"])
+    slices = Slices.of(
+        category=np.full(count, name, np.uint32),
+        name=np.full(count, name + 1, np.uint32),
+        start_ns=np.maximum(nodes["time_ns"], since_ns),
+        duration_ns=np.zeros(count, np.int64),
+        track=track,
+        stack=nodes["stack"],
+        args=Args(
+            {CAPTURED_NODE: IntColumn(np.arange(count, dtype=np.uint32), nodes["number"])},
+            np.zeros(count, np.uint32),
+        ),
+    )
+    stacks = Stacks(nodes["parent"], nodes["frame"])
+    return Captured(slices, tracks, strings, stacks=stacks)
+
+
+def _tracks(threads: Int64) -> tuple[tuple[Track, ...], UInt32]:
+    distinct, track = np.unique(threads, return_inverse=True)
+    tracks = tuple(
+        _before_track() if thread < 0 else thread_track(thread, NO_THREAD, "")
+        for thread in distinct.tolist()
+    )
+    return tracks, track.reshape(-1).astype(np.uint32)
+
+
+def _before_track() -> Track:
+    return Track(pid=str(os.getpid()), tid=_BEFORE, thread_name=_BEFORE)

@@ -1,0 +1,76 @@
+"""What an imported, idle Stepscope does on a machine with a CUDA driver: it watches captures.
+
+A graph is often captured long before anybody records its replays. CUPTI has room for one that
+listens, and other profilers want to: so it is listened to during a capture of PyTorch's alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+from stepscope.record.patching import Patches
+from stepscope.record.post_import import PostImport
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+_MODULE = "torch.cuda.graphs"
+
+
+def watch_captures_of_torch() -> None:
+    """Watch the graphs that PyTorch captures, once it is imported."""
+    if _MODULE in sys.modules:
+        _watch(sys.modules[_MODULE])
+    else:
+        PostImport(_MODULE, _watch).install()
+
+
+def _watch(_: ModuleType) -> None:
+    _captures.acquire()
+
+
+def _wrap(patches: Patches) -> None:
+    kind = sys.modules[_MODULE].CUDAGraph
+    watching: set[int] = set()
+
+    def beginning(theirs: Any) -> Any:
+        @functools.wraps(theirs)
+        def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if patches.in_use and _listen():
+                watching.add(id(self))
+            return theirs(self, *args, **kwargs)
+
+        return capture_begin
+
+    def ending(theirs: Any) -> Any:
+        @functools.wraps(theirs)
+        def capture_end(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return theirs(self, *args, **kwargs)  # the nodes are copied there
+            finally:
+                if id(self) in watching:
+                    watching.discard(id(self))
+                    _leave()
+
+        return capture_end
+
+    patches.wrap(kind, "capture_begin", beginning)
+    patches.wrap(kind, "capture_end", ending)
+
+
+_captures = Patches(_wrap)
+
+
+def _listen() -> bool:
+    from stepscope.frameworks.cuda.graphs import watch_captures
+    from stepscope.frameworks.cuda.source import cuda_available, obstacle
+
+    return cuda_available() and not obstacle() and watch_captures()
+
+
+def _leave() -> None:
+    from stepscope.frameworks.cuda.graphs import leave_captures
+
+    leave_captures()

@@ -1,0 +1,94 @@
+"""The work of a CUDA graph finds who captured it, without a device: nodes are noted by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native, profile, record_function
+from stepscope.analysis.device.launches import captured_nodes
+from stepscope.analysis.device.work import device_work
+from stepscope.analysis.host.source_lines import source_lines
+from stepscope.frameworks.cuda.columns import captured
+from stepscope.frameworks.cuda.graphs import captured_nodes as node_events
+from stepscope.frameworks.cuda.graphs import nodes_of
+from stepscope.trace.build import build
+from stepscope.trace.join import merge_parts
+from stepscope.trace.model import NO_SLICE
+from stepscope.trace.schema import Captured
+
+if TYPE_CHECKING:
+    from stepscope.trace.model import Trace
+
+FIRST = 1 << 40  # like CUPTI's: not small
+KERNEL_NS = 1_000
+
+
+def replayed(ids: list[int], start_ns: int) -> dict[str, Any]:
+    """Return what CUPTI records of a graph's kernels."""
+    count = len(ids)
+    return {
+        "kind": np.zeros(count, np.uint8),
+        "name": np.zeros(count, np.uint32),
+        "names": [b"kernel"],
+        "shapes": np.ones(8, np.int32),
+        "shape": np.zeros(count, np.uint32),
+        "start_ns": start_ns + KERNEL_NS * np.arange(count, dtype=np.int64),
+        "duration_ns": np.full(count, KERNEL_NS, np.int64),
+        "graph": np.ones(count, np.int64),
+        "graph_node": np.array(ids, np.int64),
+        **{
+            name: np.zeros(count, np.int64)
+            for name in ("correlation", "device", "context", "stream", "bytes")
+        },
+    }
+
+
+def with_replay(trace: Trace, ids: list[int], since_ns: int) -> Trace:
+    """Return a recording in which a graph with some nodes was replayed."""
+    columns = replayed(ids, trace.info.end_ns)
+    nodes = nodes_of(columns)
+    assert nodes is not None
+    host = Captured(trace.slices, trace.tracks, trace.strings, stacks=trace.stacks)
+    parts = [host, captured(columns, (), nodes), node_events(nodes, since_ns)]
+    return build(merge_parts(parts), trace.info)
+
+
+def capture(node: int, clone: int) -> None:
+    _native.note_graph_node(node)
+    _native.note_graph_clone(clone, node)
+
+
+def test_kernels_of_a_graph_belong_to_what_was_captured() -> None:
+    since_ns = _native.now_ns()
+    with profile() as profiler:
+        with record_function("attention"):
+            capture(FIRST, FIRST + 1)
+        with record_function("feed forward"):
+            capture(FIRST + 2, FIRST + 3)
+    trace = with_replay(profiler.trace, [FIRST + 1, FIRST + 3, FIRST + 1, FIRST + 9], since_ns)
+    work = device_work(trace)
+    owners = [int(work.operator[row]) for row in work.rows]
+    names = [trace.name_of(row) if row != NO_SLICE else "" for row in owners]
+    assert names == ["attention", "feed forward", "attention", ""]
+    lines = source_lines(trace)
+    assert lines is not None
+    here = {
+        place.function: ns
+        for place, ns in zip(lines.place, lines.device_ns.tolist(), strict=True)
+        if ns
+    }
+    assert here == {"capture": 3 * KERNEL_NS}
+
+
+def test_a_graph_from_before_the_recording_has_its_line() -> None:
+    capture(FIRST + 10, FIRST + 11)
+    with profile() as profiler, record_function("replay"):
+        pass
+    trace = with_replay(profiler.trace, [FIRST + 11], profiler.trace.info.start_ns)
+    (row,) = device_work(trace).rows.tolist()
+    node = int(captured_nodes(trace)[row])
+    frames = [trace.strings[text] for text in trace.stacks.frames(int(trace.slices.stack[node]))]
+    assert frames[0].endswith(": capture")
+    assert "before the recording" in trace.tracks[int(trace.slices.track[node])].thread_name

@@ -155,6 +155,8 @@ class Recorder:
 
         captured = merge_parts([recorded.captured, *self._parts])
         self._parts = []
+        for source in self._sources:
+            captured = source.refine(captured)
         costs = [cost for source in self._sources if (cost := source.overhead_ns())]
         info = describe_process(
             start_ns=recorded.start_ns,

@@ -66,6 +66,10 @@ class Source(ABC):
         """Return what the source itself kept since ``start``; None when the recorder has it."""
         return None
 
+    def refine(self, captured: Captured) -> Captured:
+        """Return the recording of all sources with what this one knows of another's events."""
+        return captured
+
     def close(self) -> None:  # noqa: B027
         """Clean up after the run; a second call does nothing."""
 

@@ -1,0 +1,259 @@
+"""Code that Inductor generated, tied to the lines and modules of the model that it came from.
+
+Dynamo's graph knows the line and the module of each of its nodes; the generated module names the
+nodes above each kernel that it calls. Together they say for a line of generated code which lines of
+the model it runs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.record.options import HOST
+from stepscope.record.patching import Patches, PatchesWhenImported
+from stepscope.record.source import Source, Stage
+from stepscope.trace.model import Stacks
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.schema import Captured
+
+_AOT_ID = re.compile(r"# AOT ID: \['(\d+)_")
+_SOURCE_NODES = re.compile(r"\s+# Topologically Sorted Source Nodes: \[([^\]]*)\]")
+_GENERATED = re.compile(r"(.*[/\\]c[a-z2-7]{20,}\.py)\((\d+)\): ")  # named by a hash of its text
+_STACK_LINE = re.compile(r'File "(.+)", line (\d+), in (.+)')
+_MODULE_ROOT = re.compile(r"^L\['\w+'\]\.?|^L\['\w+'\]$")
+
+MODULE_PREFIX = "nn.Module: "
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a node of a graph comes from."""
+
+    frame: str  # "model.py(12): forward"
+    module: str  # "blocks.0.fc (Linear)", "" outside of any
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """Return it as frames of a stack, the outermost first."""
+        module = (MODULE_PREFIX + self.module,) if self.module else ()
+        return (*module, self.frame)
+
+
+_Graph = Mapping[str, Origin]  # by the node's name
+_graphs: dict[int, _Graph] = {}  # Dynamo's, by the number that a generated module has
+_lowered: dict[str, _Graph] = {}  # what a module was generated from, by its file's name
+
+
+class TorchGeneratedCode(Source):
+    """The source: it listens to compilations, and extends the stacks of generated code."""
+
+    name = "generated code"
+    stage = Stage.OPERATORS
+    when = HOST
+
+    def __init__(self) -> None:
+        """Touch nothing yet."""
+        self._patches = PatchesWhenImported("torch._inductor.compile_fx", _compile_fx)
+
+    def start(self) -> None:
+        """Listen to Inductor, from now or from its import on."""
+        self._patches.start()
+
+    def stop(self) -> None:
+        """Listen no longer."""
+        self._patches.stop()
+
+    def refine(self, captured: Captured) -> Captured:
+        """Let events in generated code stand on the lines that it was generated from."""
+        return with_origins(captured) if _graphs or _lowered else captured
+
+
+def _patch_compile_fx(patches: Patches) -> None:
+    module = sys.modules["torch._inductor.compile_fx"]
+
+    def listening(theirs: Any, note: Callable[[_Graph, Sequence[str]], None]) -> Any:
+        def compile_graph(model: Any, *args: Any, **kwargs: Any) -> Any:
+            graph = _graph(model) if patches.in_use else {}  # lowering changes it
+            known = len(_generated_files())
+            compiled = theirs(model, *args, **kwargs)
+            note(graph, _generated_files()[known:])
+            return compiled
+
+        return compile_graph
+
+    for name, note in (("compile_fx", _note_graph), ("_compile_fx_inner", _note_lowered)):
+        if hasattr(module, name):
+            patches.wrap(module, name, partial(listening, note=note))
+
+
+_compile_fx = Patches(_patch_compile_fx)
+
+
+def _note_graph(graph: _Graph, files: Sequence[str]) -> None:
+    """Remember Dynamo's graph for the modules generated from it.
+
+    Those of its backward pass are written later, and carry the same number.
+    """
+    numbers = {number for file in files if (number := _parsed(file).number) is not None}
+    if graph:
+        _graphs.update(dict.fromkeys(numbers, graph))
+
+
+def _note_lowered(graph: _Graph, files: Sequence[str]) -> None:
+    """Remember the nodes of a backward pass, which Dynamo's graph does not have."""
+    if graph:
+        _lowered.update({PurePath(file).name: graph for file in files})
+
+
+def _graph(model: Any) -> _Graph:
+    nodes = getattr(getattr(model, "graph", None), "nodes", ())
+    return {node.name: origin for node in nodes if (origin := _origin(node)) is not None}
+
+
+def _origin(node: Any) -> Origin | None:
+    lines = (node.meta.get("stack_trace") or "").splitlines()
+    found = next((place for line in reversed(lines) if (place := _STACK_LINE.search(line))), None)
+    if found is None:
+        return None
+    modules = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    stack = list(modules.values())
+    module = ""
+    if stack:
+        path, kind = stack[-1][:2]
+        name = kind if isinstance(kind, str) else kind.__name__
+        path = _MODULE_ROOT.sub("", str(path))
+        module = f"{path} ({name.rpartition('.')[2]})" if path else name.rpartition(".")[2]
+    return Origin(f"{_shown(found[1])}({found[2]}): {found[3]}", module)
+
+
+@cache
+def _shown(file: str) -> str:
+    """Return a file as stacks name it: without the folder that it is imported from."""
+    folders = sorted((folder for folder in sys.path if folder), key=len, reverse=True)
+    inside = (folder for folder in folders if file.startswith(folder.rstrip("/") + "/"))
+    folder = next(inside, None)
+    return file if folder is None else str(PurePath(file).relative_to(folder))
+
+
+def _generated_files() -> list[str]:
+    """Return the modules that Inductor has generated and loaded, in that order."""
+    cached = getattr(sys.modules.get("torch._inductor.codecache"), "PyCodeCache", None)
+    modules = getattr(cached, "modules", ())
+    return [file for module in modules if (file := getattr(module, "__file__", None))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Generated:
+    number: int | None
+    nodes: Mapping[int, tuple[str, ...]]  # by line: those of the call that begins or goes on there
+
+
+@cache
+def _parsed(file: str) -> _Generated:
+    try:
+        text = Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # somebody emptied the cache
+        return _Generated(None, {})
+    number = _AOT_ID.match(text)
+    nodes: dict[int, tuple[str, ...]] = {}
+    names: tuple[str, ...] = ()
+    for line, written in enumerate(text.splitlines(), 1):
+        if found := _SOURCE_NODES.match(written):
+            names = tuple(name.strip() for name in found[1].split(",") if name.strip())
+        elif names and written.strip():
+            nodes[line] = names
+        else:
+            names = ()
+    return _Generated(int(number[1]) if number else None, nodes)
+
+
+def origins(file: str, line: int) -> tuple[Origin, ...]:
+    """Return where a line of generated code comes from, in the order of the model."""
+    # Stacks leave out the folder that a file is imported from.
+    name = PurePath(file).name
+    path = next((each for each in _generated_files() if PurePath(each).name == name), file)
+    generated = _parsed(path)
+    graph = _graphs.get(-1 if generated.number is None else generated.number, {})
+    lowered = _lowered.get(name, {})
+    found = (graph.get(node) or lowered.get(node) for node in generated.nodes.get(line, ()))
+    return tuple(dict.fromkeys(origin for origin in found if origin is not None))
+
+
+def with_origins(captured: Captured) -> Captured:
+    """Put the model's line behind generated code, in the stacks of slices.
+
+    A fused kernel comes from several lines: it stands on the last, whose result it is.
+    """
+    stacks, strings = captured.stacks, captured.strings
+    ends: dict[int, tuple[str, ...]] = {}  # by row: the frames to put behind it
+    for row, file, line in _generated_rows(stacks, strings):
+        if found := origins(file, line):
+            ends[row] = found[-1].frames
+    if not ends:
+        return captured
+    extended = _Extended(stacks, strings)
+    end_of = extended.add(ends)
+    slices = replace(captured.slices, stack=end_of[captured.slices.stack])
+    return replace(
+        captured, slices=slices, stacks=extended.stacks, strings=Strings.of(extended.texts)
+    )
+
+
+def _generated_rows(stacks: Stacks, strings: Strings) -> Iterator[tuple[int, str, int]]:
+    for text in np.unique(stacks.frame).tolist():
+        if found := _GENERATED.match(strings[text]):
+            for row in np.flatnonzero(stacks.frame == text).tolist():
+                yield row, found[1], int(found[2])
+
+
+class _Extended:
+    """A table of stacks that grows."""
+
+    def __init__(self, stacks: Stacks, strings: Strings) -> None:
+        self._first = len(stacks)
+        self._old = stacks
+        self._parent: list[int] = []
+        self._frame: list[int] = []
+        self.texts: list[str] = list(strings)
+        self._ids: dict[str, int] = {}
+
+    def add(self, ends: Mapping[int, tuple[str, ...]]) -> NDArray[np.uint32]:
+        """Add frames behind some rows; return the row that stands for each, or for its caller."""
+        end_of = np.arange(self._first, dtype=np.uint32)
+        for row in range(1, self._first):  # a caller comes before what it calls
+            parent = int(self._old.parent[row])
+            if row in ends:
+                end_of[row] = self._end(row, ends[row])
+            elif end_of[parent] != parent:
+                end_of[row] = end_of[parent]
+        return end_of
+
+    def _end(self, row: int, frames: tuple[str, ...]) -> int:
+        for text in frames:
+            if text not in self._ids:
+                self._ids[text] = len(self.texts)
+                self.texts.append(text)
+            self._parent.append(row)
+            self._frame.append(self._ids[text])
+            row = self._first + len(self._parent) - 1
+        return row
+
+    @property
+    def stacks(self) -> Stacks:
+        """Return the table with all that was added."""
+        return Stacks(
+            np.concatenate([self._old.parent, np.array(self._parent, np.uint32)]),
+            np.concatenate([self._old.frame, np.array(self._frame, np.uint32)]),
+        )

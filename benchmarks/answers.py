@@ -30,7 +30,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from bare_pace import Pace, measure_gain  # noqa: E402
 
-from bottleneck_suite import Program, programs  # noqa: E402
+from bottleneck_suite import ON_DEVICE, SUITE, Program, programs  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,13 +121,13 @@ def judge(program: Program, said: dict[str, Any]) -> Answer:
     return answer
 
 
-def ask(program: Program, python: str) -> Answer:
+def ask(program: Program, python: str, keep: Path | None = None) -> Answer:
     """Run a program under Stepscope and judge its answer."""
     with tempfile.TemporaryDirectory() as folder:
-        trace = Path(folder) / "answer.stepscope"
+        trace = (keep.absolute() if keep else Path(folder)) / f"{program.name}.stepscope"
         stepscope = [python, "-m", "stepscope"]
         try:
-            _run([*stepscope, "run", "-o", str(trace), str(program.path)], folder)
+            _run([*stepscope, "run", "--force", "-o", str(trace), str(program.path)], folder)
             said = _run([*stepscope, "summary", "--json", str(trace)], folder)
             return judge(program, json.loads(said))
         except (subprocess.SubprocessError, ValueError) as error:
@@ -176,7 +176,7 @@ def examine(program: Program, pythons: Pythons, options: argparse.Namespace) -> 
     if result.skipped or python is None:
         return result
     for _ in range(options.runs):
-        result.answers.append(ask(program, python))
+        result.answers.append(ask(program, python, options.keep))
     if program.has_gain and not options.no_gain:
         result.gain = measure_gain(program, python, options.repeats)
     return result
@@ -280,11 +280,13 @@ def arguments() -> argparse.Namespace:
     ours = ROOT / ".venv-paddle/bin/python"
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these programs alone")
+    parser.add_argument("--device", action="store_true", help="the programs for a GPU")
     parser.add_argument("--no-gain", action="store_true", help="measure no gains: much faster")
     parser.add_argument("--runs", type=int, default=1, help="runs of each under Stepscope")
     parser.add_argument("--repeats", type=int, default=3, help="of each bare run, for the gain")
     parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
     parser.add_argument("--busy", type=int, default=0, metavar="N", help="busy processes beside")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the traces there")
     parser.add_argument("--save", type=Path, metavar="FILE", help="all results, as JSON")
     parser.add_argument(
         "--paddle-python",
@@ -295,9 +297,9 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def chosen(names: Sequence[str] | None) -> list[Program]:
+def chosen(names: Sequence[str] | None, on_device: bool) -> list[Program]:
     """Return the programs that were asked for."""
-    known = {each.name: each for each in programs()}
+    known = {each.name: each for each in programs(ON_DEVICE if on_device else SUITE)}
     if unknown := set(names or ()) - known.keys():
         raise SystemExit(f"no such program: {', '.join(sorted(unknown))}")
     return [known[name] for name in names] if names else list(known.values())
@@ -307,7 +309,7 @@ def main() -> int:
     """Run the suite; exit with 1 unless every bar holds."""
     options = arguments()
     pythons, results = Pythons(options.paddle_python), list[Result]()
-    wanted = chosen(options.only)
+    wanted = chosen(options.only, options.device)
     with busy_processes(options.busy), ThreadPoolExecutor(options.jobs) as pool:
         for result in pool.map(lambda each: examine(each, pythons, options), wanted):
             results.append(result)

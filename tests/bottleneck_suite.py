@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SUITE = Path(__file__).parent / "bottlenecks"
+ON_DEVICE = SUITE / "device"  # programs for a machine with a GPU
 FIELDS = ("Problem", "Needs", "Files", "Gain")
 NOTHING = "nothing"  # what a program needs that needs no package
 
@@ -80,12 +81,12 @@ class Program:
         }
 
 
-def programs() -> list[Program]:
-    """Return all programs: those with a problem, then the healthy ones."""
+def programs(suite: Path = SUITE) -> list[Program]:
+    """Return the programs of a suite: those with a problem, then the healthy ones."""
     return [
         Program(path)
         for folder in ("planted", "healthy")
-        for path in sorted((SUITE / folder).glob("*.py"))
+        for path in sorted((suite / folder).glob("*.py"))
     ]
 
 

@@ -12,9 +12,11 @@ from stepscope.analysis.findings.allocations import gaps_for_memory
 from stepscope.analysis.findings.facts import moment
 from stepscope.analysis.findings.launched import device_finding, launching_lines
 from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.optimizer import unfused_optimizer
 from stepscope.analysis.findings.spots import hot_spot, share_words
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import NO_SLICE
 from stepscope.units import count_text, duration_text
 
@@ -132,8 +134,12 @@ def tiny_kernels(facts: Facts) -> Finding | None:
 
 def _tiny_kernels(facts: Facts) -> Int64:
     """Return the kernels that are shorter than a launch, if there are many."""
-    kernels = np.flatnonzero(facts.work.kind == WorkKind.COMPUTE)
-    tiny = kernels[facts.work.duration_ns[kernels] < TINY_NS]
+    work = facts.work
+    kernels = np.flatnonzero(work.kind == WorkKind.COMPUTE)
+    tiny = kernels[work.duration_ns[kernels] < TINY_NS]
+    if unfused_optimizer(facts) is not None:  # those have a finding of their own
+        parts = np.append(facts.parts, Part.OTHER)  # the last for no slice
+        tiny = tiny[parts[work.operator[work.rows[tiny]]] != Part.OPTIMIZER]
     return tiny[:0] if len(tiny) < max(MIN_TINY_KERNELS, MIN_TINY_SHARE * len(kernels)) else tiny
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
 from stepscope.trace.model import SliceKind
 from stepscope.units import duration_text
@@ -27,6 +28,9 @@ MIN_FILLING_SHARE = 0.01
 
 CALL_NS = 5_000
 """What calling one operator costs with the Python around it, whatever it computes."""
+
+HOST_SAVED = 0.9
+"""Of what the device waits for an optimizer that launches kernels one by one."""
 
 _STEP, _ZERO_GRAD = "Optimizer.step#", "Optimizer.zero_grad#"
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
@@ -83,6 +87,8 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
     # What the operators compute remains; what calling them costs does not.
     median_ns = float(np.median(facts.trace.slices.duration_ns[operators]))
     saves_ns = min(CALL_NS * len(operators), facts.covered_ns(calls)) / steps
+    if len(facts.work):
+        saves_ns = max(saves_ns, HOST_SAVED * _idle_ns(facts, calls) / steps)
     severity = Severity.of_share(saves_ns * steps / base_ns)
     spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.OPTIMIZER))
     row = facts.longest(calls)
@@ -101,6 +107,14 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
         of_ns=base_ns / steps,
         places=spot.places if spot else (),
     )
+
+
+def _idle_ns(facts: Facts, calls: Int64) -> int:
+    """Return how long devices wait while some calls run."""
+    slices = facts.trace.slices
+    time = union(slices.start_ns[calls], slices.end_ns[calls]).shared_with(facts.step_time)
+    busy = facts.work.busy(np.ones(len(facts.work), np.bool_))
+    return time.total_ns - time.shared_with(busy).total_ns
 
 
 def _fix(kind: str) -> str:

@@ -100,6 +100,7 @@ _OF_WAIT = {
 }
 
 _IMPORTLIB = "<frozen importlib"
+_FIRST_USES = (("torch/cuda/__init__.py", frozenset({"_lazy_init"})),)  # of a device
 _COMPILERS = (
     *("torch/_dynamo/convert_frame.py", "torch/_inductor/", "paddle/jit/dy2static/"),
     *("jax/_src/compiler.py", "jax/_src/interpreters/mlir.py"),
@@ -152,7 +153,7 @@ _FILE_CALL = re.compile(r"(open|file|f|fh|handle|out|stream|os|shutil|path)(\.|$
 def cause_of_stack(stack: SampledStack) -> Cause | None:
     """Return what a stack says by itself, whatever its thread is doing; None where it does not."""
     beyond = stack.beyond
-    if any(frame.file.startswith(_IMPORTLIB) for frame in beyond):
+    if any(frame.file.startswith(_IMPORTLIB) for frame in beyond) or _any(stack, _FIRST_USES):
         return Cause.IMPORT
     if any(frame.file.startswith(_COMPILERS) for frame in beyond) and not any(
         is_generated(frame.file)

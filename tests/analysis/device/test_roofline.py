@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from made_trace import Call, trace_of_calls
-from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, peaks_of
+from stepscope.analysis.device.peaks import BFLOAT16, FLOAT32, TF32, peaks_of
 from stepscope.analysis.device.roofline import flops_utilisation, roofline
 from stepscope.cli.device import device_text
 
@@ -51,7 +52,8 @@ def test_a_product_against_the_peak_of_its_type() -> None:
     rows = roofline(program.trace())
     flops = 2 * 8192**3
     assert rows.operator == ("aten::mm",)
-    assert rows.dtype == (FLOAT16,)
+    assert rows.dtype == (BFLOAT16,)
+    assert rows.shapes == ("8192x8192, 8192x8192",)
     assert rows.flops.tolist() == [flops]
     assert rows.bytes.tolist() == [3 * 8192**2 * 2]
     assert rows.share[0] == pytest.approx(flops / 989.4e12 / 1_380e-6, rel=1e-6)
@@ -95,11 +97,63 @@ def test_a_convolution_counts_under_the_operator_that_has_the_formula() -> None:
 
 def test_an_operator_that_reads_a_few_rows_of_a_table() -> None:
     program = Program()
-    program.run("aten::index_select", shapes([2**20, 4096], [8]), "indexSelect", 10)
+    program.run("aten::index", shapes([2**20, 4096], [8]), "index_elementwise", 10)
+    program.run("aten::embedding", shapes([2**20, 4096], [8]), "indexSelect", 9)
+    rows = roofline(program.trace())
+    assert rows.bytes.tolist() == [0, 2 * 8 * 4096 * 2 + 8 * 2]
+    assert rows.roof_ns[0] == 0
+    assert "aten::index " in device_text(program.trace(), "roofline", 10)
+
+
+def test_what_a_cache_holds_is_read_faster_than_the_memory() -> None:
+    program = Program()
+    program.run("aten::add", shapes([2**20], [2**20]), ELEMENTWISE, 1)  # 6.3 TB/s of 4.8
+    rows = roofline(program.trace())
+    assert rows.bytes.tolist() == [3 * 2**21]
+    assert rows.share.tolist() == [1.0]
+
+
+def test_a_tiny_kernel_takes_its_time() -> None:
+    program = Program()
+    program.run("aten::add", shapes([2], [2]), ELEMENTWISE, 5)
+    rows = roofline(program.trace())
+    assert rows.roof_ns[0] < 1
+    assert (rows.reachable_ns[0], rows.saved_ns[0]) == (2_000, 3_000)
+
+
+def test_operators_of_unknown_purpose_have_no_roof() -> None:
+    program = Program()
+    program.run("vllm::moe_forward", shapes([888, 3072], [888, 128]), "fused_moe", 6_000)
     rows = roofline(program.trace())
     assert rows.bytes.tolist() == [0]
-    assert not rows.roof_ns.any()
-    assert "aten::index_select" in device_text(program.trace(), "roofline", 10)
+    assert rows.saved_ns.tolist() == [0]
+
+
+def test_a_product_of_two_kernels_counts_once() -> None:
+    program = Program()
+    program.run("aten::mm", shapes([64, 64], [64, 64], kind="float"), "sm80_xmma_gemm_tf32f32", 10)
+    program.calls += [
+        Call("cudaLaunchKernel", 16, 17, "cuda_runtime", correlation=99),
+        Call("void splitKreduce_kernel<32>(int)", 30, 40, "kernel", DEVICE, correlation=99),
+    ]
+    rows = roofline(program.trace())
+    assert (rows.dtype, rows.flops.tolist(), rows.device_ns.tolist()) == (
+        (TF32,),
+        [2 * 64**3],
+        [20_000],
+    )
+
+
+def test_copies_within_the_device() -> None:
+    program = Program()
+    program.run("aten::copy_", shapes([2**29], [2**29]), "Memcpy DtoD (Device -> Device)", 500)
+    program.calls[-1] = replace(program.calls[-1], category="gpu_memcpy")
+    program.run("aten::copy_", shapes([2**20], [2**20]), "Memcpy HtoD (Pinned -> Device)", 90)
+    program.calls[-1] = replace(program.calls[-1], category="gpu_memcpy")
+    rows = roofline(program.trace())
+    assert rows.operator == ("aten::copy_",)
+    assert rows.bytes.tolist() == [2 * 2**30]
+    assert rows.bytes_per_second[0] == pytest.approx(2**31 / 500e-6)
 
 
 def test_without_a_known_device_there_is_no_roof() -> None:

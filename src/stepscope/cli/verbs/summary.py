@@ -65,7 +65,7 @@ class Summary:
             nargs="?",
             const="overview",
             help="show device activity instead: overview (the default), streams, steps, idle, "
-            "queue, kernels, copies, communication or flops",
+            "queue, kernels, copies, communication, flops or roofline",
         )
         parser.add_argument(
             "--findings",

@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 
 from made_trace import Call, trace_of_calls
-from stepscope.analysis.device.peaks import BFLOAT16, FLOAT32, TF32, peaks_of
+from stepscope.analysis.device.measured import best_peaks, keep_measured
+from stepscope.analysis.device.peaks import BFLOAT16, FLOAT16, FLOAT32, TF32, peaks_of
 from stepscope.analysis.device.roofline import flops_utilisation, roofline
+from stepscope.cli import main
 from stepscope.cli.device import device_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stepscope.trace.model import Trace
 
 H200 = {"id": 0, "name": "NVIDIA H200", "computeMajor": 9, "totalGlobalMem": 141 * 10**9}
@@ -25,6 +29,12 @@ ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, AddFunctor>(int
 
 def shapes(*dims: list[int], kind: str = "c10::BFloat16") -> str:
     return f'"Input Dims": {json.dumps(dims)}, "Input type": {json.dumps([kind] * len(dims))}'
+
+
+@pytest.fixture(autouse=True)
+def no_measured_peaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STEPSCOPE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
 class Program:
@@ -200,3 +210,48 @@ def test_what_each_device_can_do_falls_with_the_width_of_the_type() -> None:
         ]
         assert (np.diff([peaks.flops_per_second[kind] for kind in order]) <= 0).all()
     assert peaks_of("ARTEMIS") is None
+
+
+class TestMeasured:
+    @pytest.fixture(autouse=True)
+    def folder(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+        monkeypatch.setenv("STEPSCOPE_CACHE_DIR", str(tmp_path / "kept"))
+        return tmp_path / "kept"
+
+    def test_measured_peaks_come_before_the_data_sheet(self) -> None:
+        program = Program()
+        program.run("aten::mm", shapes([8192, 8192], [8192, 8192]), GEMM, 1_380)
+        keep_measured("NVIDIA H200", {FLOAT16: 800e12}, 4.2e12, "2026-11-16")
+        trace = program.trace()
+        assert roofline(trace).share[0] == pytest.approx(2 * 8192**3 / 800e12 / 1_380e-6)
+        text = device_text(trace, "roofline", 10)
+        assert "4.20 TB/s memory (measured by stepscope device-peaks, 2026-11-16)" in text
+        assert "66.9 TFLOP/s float32" in text  # what was not measured is the data sheet's
+        # The utilisation of a model is by what the maker says, as everybody counts it.
+        assert flops_utilisation(trace) == pytest.approx(2 * 8192**3 / 0.01 / 989.4e12)
+
+    def test_an_unknown_device_may_be_measured(self) -> None:
+        assert best_peaks("Chip 1") is None
+        keep_measured("Chip 1", {FLOAT16: 1e12}, 1e11, "")
+        keep_measured("Chip 2", {FLOAT16: 2e12}, 1e11, "")
+        found = best_peaks("Chip 1")
+        assert found is not None
+        assert (found.flops_in(BFLOAT16), found.bytes_per_second) == (1e12, 1e11)
+
+    @pytest.mark.parametrize(
+        "text", ["", "[]", "{", '{"Chip 1": {"flops_per_second": [], "bytes_per_second": -1}}']
+    )
+    def test_a_file_that_somebody_broke(self, folder: Path, text: str) -> None:
+        folder.mkdir()
+        (folder / "device-peaks.json").write_text(text)
+        assert best_peaks("Chip 1") is None
+
+
+def test_without_a_gpu_the_verb_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is one")
+    assert main(["device-peaks"]) == 2
+    told = capsys.readouterr()
+    assert "found no GPU" in told.err
+    assert not told.out

@@ -25,6 +25,7 @@ from stepscope.analysis.device.roofline import (
     peaks_of_trace,
     roofline,
 )
+from stepscope.analysis.device.steps import device_steps
 from stepscope.analysis.device.work import device_work
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
@@ -198,7 +199,8 @@ def _streams(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 
 def _steps(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     rows = step_busy(trace, work)
-    return text.step_text(rows, row_limit) or "The trace has no steps."
+    shown = text.step_text(rows, device_steps(trace, work), row_limit)
+    return shown or "The trace has no steps."
 
 
 def _idle(trace: Trace, work: DeviceWork, row_limit: int) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.device.peaks import Peaks
     from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
     from stepscope.analysis.device.roofline import Roofline
+    from stepscope.analysis.device.steps import DeviceSteps
     from stepscope.trace.model import Int64
 
 _NAME_WIDTH = 52
@@ -89,20 +90,26 @@ def stream_text(rows: StreamBusy, row_limit: int = -1) -> str:
     )
 
 
-def step_text(rows: StepBusy, row_limit: int = -1) -> str:
-    """Lay out the busy time of steps."""
-    return _text(
-        rows.device,
-        row_limit,
-        [
-            Column("Step", [str(step) for step in rows.step.tolist()]),
-            _words("Device", rows.device),
-            _numbers("Duration", rows.duration_ns, _time),
-            _numbers("Busy", rows.busy_ns, _time),
-            _shares("Busy %", rows.busy_ns, rows.duration_ns),
-            _numbers("Idle", rows.idle_ns, _time),
-        ],
-    )
+def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> str:
+    """Lay out steps: the busy time while they ran on the host, and how long devices took."""
+    found = zip(on_device.step.tolist(), on_device.device, strict=True)
+    place = {key: i for i, key in enumerate(found)}
+    at = [place.get(key) for key in zip(rows.step.tolist(), rows.device, strict=True)]
+    took, limit = on_device.device_ns.tolist(), on_device.limit
+    columns = [
+        Column("Step", [str(step) for step in rows.step.tolist()]),
+        _words("Device", rows.device),
+        _numbers("On the host", rows.duration_ns, _time),
+        _numbers("Busy", rows.busy_ns, _time),
+        _shares("Busy %", rows.busy_ns, rows.duration_ns),
+        _numbers("Idle", rows.idle_ns, _time),
+    ]
+    if place:
+        columns += [
+            Column("On the device", ["-" if i is None else _time(took[i]) for i in at]),
+            _words("Limit", ["-" if i is None else limit[i] for i in at]),
+        ]
+    return _text(rows.device, row_limit, columns)
 
 
 def idle_text(rows: DeviceIdle, windows_ns: Int64) -> str:

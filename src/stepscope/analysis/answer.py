@@ -17,6 +17,7 @@ from stepscope.analysis.device.work import device_work
 from stepscope.analysis.findings import Severity, find_problems
 from stepscope.analysis.findings.spots import hot_spot, place_words, share_words
 from stepscope.analysis.intervals import union
+from stepscope.analysis.memory.peak import peaks_of_memory
 from stepscope.analysis.shared import shared, shared_analyses
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.device.steps import DeviceStep
     from stepscope.analysis.findings import Finding
     from stepscope.analysis.host.own_lines import Place
+    from stepscope.analysis.memory.peak import PeakMemory
     from stepscope.analysis.steps.ledger import Ledger
     from stepscope.trace.model import Trace
 
@@ -107,6 +109,7 @@ class Answer:
     start_up: StartUp | None
     findings: tuple[Finding, ...]
     device: DeviceFacts | None  # None: no device did any work
+    memory: tuple[PeakMemory, ...]  # of each device whose memory was recorded
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-compatible values."""
@@ -129,6 +132,7 @@ class Answer:
             "unit_ns": round(self.unit_ns),
             "where": [_row_json(row) for row in self.where],
             "lines": [_row_json(row) for row in self.lines],
+            "memory": [peak.to_json() for peak in self.memory],
             "startup_ns": round(self.start_up.total_ns) if self.start_up else 0,
             "startup": {what: round(ns) for what, ns in self.start_up.parts}
             if self.start_up
@@ -156,6 +160,7 @@ def answer(trace: Trace) -> Answer:
             start_up=_start_up(trace),
             findings=findings,
             device=_device_facts(trace),
+            memory=tuple(peaks_of_memory(trace)),
         )
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices
 from stepscope.cli.device import device_facts
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.layout import printable
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
+from stepscope.trace.model import DEVICE_KINDS
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
@@ -183,7 +184,8 @@ def _peaks(trace: Trace) -> Iterator[Fact]:
     for device in devices(trace):
         found = memory_peak(trace, device)
         if found is not None:
-            who = f" in {trace.name_of(found.slice)}" if found.slice != NO_SLICE else ""
+            asker = asker_of(trace, found.slice)
+            who = f" in {asker}" if asker else ""
             yield "memory", f"{device}: {size_text(found.bytes)} in use at the peak{who}"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.memory.blocks import ALWAYS, NEVER
+from stepscope.analysis.memory.peak import peak_memory
 from stepscope.analysis.memory.sites import sites_of
 from stepscope.analysis.memory.timeline import (
     Category,
@@ -138,9 +139,16 @@ def _device(timeline: MemoryTimeline, site_of_block: Int64, start: int) -> dict[
         site = int(site_of_block[np.flatnonzero(timeline.slice == peak.slice)[0]])
     return {
         "name": timeline.device,
+        "about": _about(timeline),
         "peak": {
             "time": max(peak.time_ns - start, 0),
             "bytes": peak.bytes,
             "site": site,
         },
     }
+
+
+def _about(timeline: MemoryTimeline) -> dict[str, Any]:
+    """Return what the allocator held at the peak, what would lower it, and what is not known."""
+    found = peak_memory(timeline.trace, timeline.device)
+    return {} if found is None else found.to_json()

@@ -43,10 +43,11 @@ _FRACTIONS = frozenset({FLOAT64, FLOAT32, FLOAT16, BFLOAT16, FLOAT8, "complex64"
 # Where the matrices are; for some, the bytes of an element of the result.
 _PRODUCTS = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "_scaled_mm", "_int_mm"), (0, 1)),
+    **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm"), (0, 1)),
     **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "_addmm_activation"), (1, 2)),
 }
 _LOOK_UPS = ("embedding", "index_select", "gather")
-_RESULT_BYTES = {"_scaled_mm": 2, "_int_mm": 4}
+_RESULT_BYTES = {"_scaled_mm": 2, "_scaled_grouped_mm": 2, "_int_mm": 4}
 _REDUCTIONS = re.compile(
     r"(sum|mean|prod|max|min|amax|amin|argmax|argmin|norm|linalg_vector_norm|var|std|var_mean|any|all"
     r"|count_nonzero|nll_loss(2d)?(_forward)?|logsumexp|nonzero|_local_scalar_dense)$"

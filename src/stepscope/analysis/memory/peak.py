@@ -30,6 +30,7 @@ from stepscope.analysis.memory.blocks import ALWAYS, NO_ROW
 from stepscope.analysis.memory.sites import sites_of
 from stepscope.analysis.memory.timeline import Category, NoMemoryError, memory_timeline
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
+from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE
 from stepscope.units import size_text
@@ -130,6 +131,7 @@ class PeakMemory:
         }
 
 
+@shared
 def peak_memory(trace: Trace, device: str | None = None) -> PeakMemory | None:
     """Return what holds the peak of a device, None if nothing is known of its memory."""
     try:

@@ -186,7 +186,8 @@ def _reserved(timeline: MemoryTimeline, time_ns: int) -> tuple[int, int]:
     """Return what the allocator held at a moment, and at most."""
     memory, rows = timeline.trace.memory, rows_of_device(timeline.trace, timeline.device)
     at = max(int(np.searchsorted(memory.time_ns[rows], time_ns, side="right")) - 1, 0)
-    return int(memory.reserved[rows[at]]), int(memory.reserved[rows].max(initial=0))
+    reserved = np.maximum(memory.reserved[rows], 0)
+    return int(reserved[at]), int(reserved.max())
 
 
 def _holders(timeline: MemoryTimeline, live: Int64, sites: Sites) -> Iterator[Holder]:
@@ -223,7 +224,10 @@ def _savings(
     yield Saving("workspace", scratch, f"{text}: {fixes['workspace']}")
     if not timeline.device.startswith(CPU):
         text = "Held by the allocator at the peak, and used by no tensor"
-        yield Saving("fragmentation", found.unused, f"{text}: {fixes['fragmentation']}")
+        how = fixes["fragmentation"]
+        if timeline.device.startswith("hip"):
+            how = how.replace("PYTORCH_CUDA_", "PYTORCH_HIP_")
+        yield Saving("fragmentation", found.unused, f"{text}: {how}")
 
 
 def _is_paddle(trace: Trace) -> bool:

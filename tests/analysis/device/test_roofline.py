@@ -71,6 +71,12 @@ def test_a_product_against_the_peak_of_its_type() -> None:
     assert rows.saved_ns[0] == 0  # it runs at 80 % of its roof
 
 
+def test_a_product_into_a_given_tensor_writes_it_once() -> None:
+    program = Program()
+    program.run("aten::mm", shapes([512, 64], [64, 512], [512, 512]), GEMM, 100)
+    assert roofline(program.trace()).bytes.tolist() == [2 * (2 * 512 * 64 + 512 * 512)]
+
+
 def test_a_sum_against_the_peak_of_the_memory() -> None:
     program = Program()
     program.run("aten::add", shapes([2**28], [2**28]), ELEMENTWISE, 1_000)

@@ -119,7 +119,9 @@ def bytes_of(name: str, inputs: CallInputs, flops: int) -> int:
         return first.bytes
     if bare in _LOOK_UPS:
         return _looked_up(bare, inputs)
-    read = sum(tensor.bytes for tensor in inputs.tensors.values())
+    # A product may name the tensor for its result as one more input.
+    last = max(_PRODUCTS.get(bare, inputs.tensors))
+    read = sum(tensor.bytes for place, tensor in inputs.tensors.items() if place <= last)
     if bare not in (word, "copy"):
         return read + first.bytes
     return read + _written(bare, inputs, flops)

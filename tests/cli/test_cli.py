@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -293,7 +294,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert left.value.code == 0
     out = capsys.readouterr().out
     for command in COMMANDS:
-        assert f"    {command.name} " in out
+        assert re.search(rf"^    {command.name}\s", out, re.MULTILINE)
         assert (command.__doc__ or "").partition("\n")[0].rstrip(".") in out
 
 

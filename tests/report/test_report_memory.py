@@ -10,17 +10,22 @@ import pytest
 
 from made_memory import Event, Said, trace_with_memory
 from made_trace import Call, trace_of_calls
-from sample_traces import HOSTILE
+from sample_traces import HOSTILE, SHARED_TRACES
+from stepscope import read_trace
 from stepscope.analysis.memory.sites import sites_of
 from stepscope.analysis.memory.timeline import Category, memory_peak, memory_timeline
-from stepscope.analysis.memory.usage import devices
+from stepscope.analysis.memory.usage import devices, rows_of_device, with_memory
+from stepscope.cli.show import facts
 from stepscope.report.overview import overview_of
 from stepscope.report.payload import Payload
 from stepscope.report.sections.events import origin_of
 from stepscope.report.sections.memory import add_memory
 from stepscope.trace.model import MemoryOwner, SliceFlags
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stepscope.trace.model import Trace
 
 KIB = 1024
@@ -49,6 +54,20 @@ SAID = [
 
 def made(calls: list[Call] | None = None, events: list[Event] | None = None) -> Trace:
     return trace_with_memory(calls or CALLS, events or EVENTS, SAID, end_ns=220_000)
+
+
+def without_addresses(*, totals: bool) -> Trace:
+    """Return a trace as Kineto wrote them in 2021: 100 KiB were there before, and no addresses."""
+    sizes = [4, 8, 4, -4, 16, -16, -8, -4, -50]
+    running = np.cumsum([100, *sizes])[1:]
+    return trace_with_memory(
+        CALLS,
+        [
+            Event(20 + i, size * KIB, 0, "cuda:0", allocated=int(total) * KIB * totals)
+            for i, (size, total) in enumerate(zip(sizes, running, strict=True))
+        ],
+        end_ns=220_000,
+    )
 
 
 def unpacked(trace: Trace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -85,10 +104,11 @@ def check_levels(trace: Trace) -> None:
             sums = np.bincount(
                 columns["memory.category"][live], columns["memory.size"][live], len(Category)
             )
-            sums[Category.UNKNOWN] -= timeline.untold  # a block of its own, there all the time
             assert sums.tolist() == level.tolist()
         top = timeline.peak()
         told = values["memory.devices"][number]["peak"]
+        live = (start <= told["time"]) & (told["time"] < end) & (columns["memory.device"] == number)
+        assert columns["memory.size"][live].sum() == top.bytes
         assert (told["bytes"], told["time"]) == (top.bytes, top.time_ns - origin_of(trace))
 
 
@@ -112,6 +132,23 @@ class TestColumns:
             address = int(random.integers(1, 40)) if sign < 0 else 1 + i % 40
             events.append(Event(at, sign * size, address, device))
         check_levels(trace_with_memory([Call("aten::mm", 0, 50)], events, end_ns=2_000_000))
+
+    def test_of_a_file_without_addresses(self) -> None:
+        check_levels(without_addresses(totals=True))
+        check_levels(without_addresses(totals=False))
+
+    @pytest.mark.parametrize("path", SHARED_TRACES, ids=lambda path: path.name)
+    def test_one_peak_in_real_traces(self, path: Path) -> None:
+        """Terminal, overview and page have one number: the greatest total of the file."""
+        trace = with_memory(read_trace(path))
+        if not len(trace.memory):
+            return
+        check_levels(trace)
+        texts = [text for label, text in facts(trace) if label == "memory"]
+        for peak, text in zip(overview_of(trace).peaks, texts, strict=True):
+            told = trace.memory.allocated[rows_of_device(trace, peak.device)]
+            assert peak.bytes == told.max()
+            assert text.startswith(f"{peak.device}: {size_text(peak.bytes)} in use at the peak")
 
     def test_blocks_end_in_the_order_the_page_is_told(self) -> None:
         columns, _ = unpacked(made())

@@ -94,6 +94,7 @@ class TestFrame:
         ("page_id", "said"),
         [
             ("kernels", "No device did any work"),
+            ("roofline", "stepscope run --shapes script.py"),
             ("memory", "stepscope run --memory script.py"),
             ("modules", "stepscope run --modules script.py"),
         ],

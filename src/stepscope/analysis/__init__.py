@@ -16,8 +16,9 @@ the host        ``averages`` of operators, ``module_table``, ``source_lines``, `
                 ``call_tree`` (the events and how they nest); by samples of Python's stacks
                 ``sampled_lines`` and ``sampled_flame_graph``
 steps           ``step_table``, ``step_breakdown`` into parts, ``phase_table`` (compiling, warm-up)
-devices         ``device_busy``, ``stream_busy``, ``step_busy``; ``device_idle`` and ``idle_gaps``
-                with the reason; ``kernel_table``, ``copy_table``, ``collective_table``,
+devices         ``device_busy``, ``stream_busy``, ``step_busy``; ``device_steps`` and the average
+                ``device_step`` beside the host's; ``device_idle`` and ``idle_gaps`` with the
+                reason; ``kernel_table``, ``copy_table``, ``collective_table``,
                 ``communication_overlap``; ``launch_delays``, ``launch_queues``, ``queue_length``;
                 ``tensor_core_time``; ``device_work``, the base of all of these; ``device_model``
 memory          ``memory_timeline`` by category and time, ``memory_peak``
@@ -73,6 +74,12 @@ if TYPE_CHECKING:
         queue_length,
     )
     from stepscope.analysis.device.roofline import Roofline, flops_utilisation, roofline
+    from stepscope.analysis.device.steps import (
+        DeviceStep,
+        DeviceSteps,
+        device_step,
+        device_steps,
+    )
     from stepscope.analysis.device.work import DeviceWork, WorkKind, device_work
     from stepscope.analysis.findings import (
         DETECTORS,
@@ -116,6 +123,8 @@ __all__ = [
     "Detector",
     "DeviceBusy",
     "DeviceIdle",
+    "DeviceStep",
+    "DeviceSteps",
     "DeviceWork",
     "Facts",
     "Finding",
@@ -152,6 +161,8 @@ __all__ = [
     "device_busy",
     "device_idle",
     "device_model",
+    "device_step",
+    "device_steps",
     "device_work",
     "find_problems",
     "flame_graph",
@@ -209,6 +220,7 @@ def _imported() -> dict[str, Any]:
         roofline,
         work,
     )
+    from stepscope.analysis.device import steps as on_device
     from stepscope.analysis.flops import count
     from stepscope.analysis.host import (
         averages,
@@ -221,10 +233,24 @@ def _imported() -> dict[str, Any]:
     from stepscope.analysis.memory import timeline, usage
     from stepscope.analysis.steps import breakdown, parts, phases, steps
 
-    device = (busy, communication, copies, idle, kernels, math, peaks, queue, roofline, work)
+    device = (
+        *(
+            busy,
+            communication,
+            copies,
+            idle,
+            kernels,
+            math,
+            peaks,
+            queue,
+            roofline,
+            on_device,
+            work,
+        ),
+    )
     host = (averages, flame, modules, sampled_flame, sampled_lines, source_lines)
     others = (findings, shared, tree, count, timeline, usage, breakdown, parts, phases, steps)
     held: dict[str, Any] = {}
-    for module in (*device, *host, *others):
+    for module in (*device, on_device, *host, *others):
         held |= vars(module)
     return held

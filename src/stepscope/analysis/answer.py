@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.device.roofline import flops_utilisation
+from stepscope.analysis.device.steps import device_step
+from stepscope.analysis.device.work import device_work
 from stepscope.analysis.findings import Severity, find_problems
 from stepscope.analysis.findings.spots import hot_spot, place_words, share_words
 from stepscope.analysis.intervals import union
+from stepscope.analysis.memory.peak import peaks_of_memory
 from stepscope.analysis.shared import shared, shared_analyses
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
@@ -24,8 +28,10 @@ from stepscope.units import duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from stepscope.analysis.device.steps import DeviceStep
     from stepscope.analysis.findings import Finding
     from stepscope.analysis.host.own_lines import Place
+    from stepscope.analysis.memory.peak import PeakMemory
     from stepscope.analysis.steps.ledger import Ledger
     from stepscope.trace.model import Trace
 
@@ -59,6 +65,30 @@ class StepFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """What devices make of the steps."""
+
+    step: DeviceStep | None
+    flops_utilisation: float | None  # of the 16-bit peak; None where it is not known
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        step = self.step
+        told: dict[str, Any] = {"flops_utilisation": self.flops_utilisation}
+        if step is not None:
+            told |= {
+                "device": step.device,
+                "step_ns": round(step.device_ns),
+                "host_step_ns": round(step.host_ns),
+                "busy_ns": round(step.busy_ns),
+                "waiting_for_host_ns": round(step.waiting_ns),
+                "limit": step.limit,
+                "by": "marks of the device" if step.by_marks else "launches in the step",
+            }
+        return told
+
+
+@dataclass(frozen=True, slots=True)
 class StartUp:
     """What came before the steady steps, and its parts."""
 
@@ -78,6 +108,8 @@ class Answer:
     lines: tuple[Row, ...]
     start_up: StartUp | None
     findings: tuple[Finding, ...]
+    device: DeviceFacts | None  # None: no device did any work
+    memory: tuple[PeakMemory, ...]  # of each device whose memory was recorded
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-compatible values."""
@@ -95,10 +127,12 @@ class Answer:
                 "median_ns": round(steps.median_ns),
                 "p99_ns": round(steps.p99_ns),
             },
+            "device": None if self.device is None else self.device.to_json(),
             "unit": self.unit,
             "unit_ns": round(self.unit_ns),
             "where": [_row_json(row) for row in self.where],
             "lines": [_row_json(row) for row in self.lines],
+            "memory": [peak.to_json() for peak in self.memory],
             "startup_ns": round(self.start_up.total_ns) if self.start_up else 0,
             "startup": {what: round(ns) for what, ns in self.start_up.parts}
             if self.start_up
@@ -125,7 +159,15 @@ def answer(trace: Trace) -> Answer:
             lines=lines,
             start_up=_start_up(trace),
             findings=findings,
+            device=_device_facts(trace),
+            memory=tuple(peaks_of_memory(trace)),
         )
+
+
+def _device_facts(trace: Trace) -> DeviceFacts | None:
+    if not len(device_work(trace)):
+        return None
+    return DeviceFacts(device_step(trace), flops_utilisation(trace))
 
 
 def _step_facts(trace: Trace) -> StepFacts | None:

@@ -26,7 +26,10 @@ _known: ContextVar[Known | None] = ContextVar("_known", default=None)
 
 @contextmanager
 def shared_analyses() -> Iterator[None]:
-    """Cache the results of shared analyses until the block ends."""
+    """Cache the results of shared analyses until the block ends, the outermost of several."""
+    if _known.get() is not None:
+        yield
+        return
     token = _known.set({})
     try:
         yield

@@ -19,7 +19,13 @@ from stepscope.analysis.device.math import (
 )
 from stepscope.analysis.device.peaks import peak_flops_per_second
 from stepscope.analysis.device.queue import launch_delays, launch_queues
-from stepscope.analysis.device.roofline import flops_utilisation, roofline
+from stepscope.analysis.device.roofline import (
+    flops_utilisation,
+    model_of_trace,
+    peaks_of_trace,
+    roofline,
+)
+from stepscope.analysis.device.steps import device_steps
 from stepscope.analysis.device.work import device_work
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
@@ -193,7 +199,8 @@ def _streams(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 
 def _steps(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     rows = step_busy(trace, work)
-    return text.step_text(rows, row_limit) or "The trace has no steps."
+    shown = text.step_text(rows, device_steps(trace, work), row_limit)
+    return shown or "The trace has no steps."
 
 
 def _idle(trace: Trace, work: DeviceWork, row_limit: int) -> str:
@@ -241,19 +248,16 @@ def _roofline(trace: Trace, work: DeviceWork, row_limit: int) -> str:
         return "No operator has input shapes: record with record_shapes=True, or `run --shapes`."
     used = flops_utilisation(trace, work)
     told = f"Model FLOP utilisation of the steps: {used:.1%} of the 16-bit peak.\n" if used else ""
-    peak = _peak(trace, work)
-    roof = (
-        ""
-        if peak
-        else "The peaks of this device are not known: there is no roof to compare with.\n"
+    return (
+        f"{rows}{told}{text.peaks_text(model_of_trace(trace, work), peaks_of_trace(trace, work))}"
     )
-    return f"{rows}{told}{roof}"
 
 
 def _roofline_columns(trace: Trace, work: DeviceWork) -> Columns:
     rows = roofline(trace, work)
+    more = ("flops_per_second", "bytes_per_second", "intensity", "limit", "roof_ns", "share")
     return rows.to_columns() | {
-        name: getattr(rows, name) for name in ("roof_ns", "share", "saved_ns", "intensity")
+        name: getattr(rows, name) for name in (*more, "reachable_ns", "saved_ns")
     }
 
 

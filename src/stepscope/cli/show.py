@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices
 from stepscope.cli.device import device_facts
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.layout import printable
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
-from stepscope.units import count_text, duration_text, size_text
+from stepscope.trace.model import DEVICE_KINDS
+from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rich.console import Console
 
-    from stepscope.analysis.answer import Answer
+    from stepscope.analysis.answer import Answer, DeviceFacts
     from stepscope.trace.model import Trace
 
 Fact = tuple[str, str]
@@ -98,10 +99,28 @@ def answer_facts(found: Answer) -> Iterator[Fact]:
         steady = ", without the first" if left == 1 else f", of the {steps.steady:,} steady ones"
         label = f"{steps.unit}s"
         yield label, f"{steps.count:,}, {steps.how}: {spread}{steady if left else ''}"
+    if found.device is not None:
+        yield from _device_facts(found.device)
     if found.start_up is not None:
         told = [f"{what} {duration_text(ns)}" for what, ns in found.start_up.parts]
         parts = f": {', '.join(told)}" if told else ""
         yield "start-up", f"{duration_text(found.start_up.total_ns)}{parts}; in no share below"
+
+
+def _device_facts(found: DeviceFacts) -> Iterator[Fact]:
+    """Yield a step as the device sees it, and how much of the device its operations use."""
+    step = found.step
+    if step is not None:
+        waits = f", waits {duration_text(step.waiting_ns)} for the host" if step.waiting_ns else ""
+        yield (
+            "on device",
+            f"a step takes {duration_text(step.device_ns)} on device {step.device} and "
+            f"{duration_text(step.host_ns)} on the host: the {step.limit} limits "
+            f"(busy {duration_text(step.busy_ns)}{waits})",
+        )
+    if found.flops_utilisation is not None:
+        used = percent_text(found.flops_utilisation)
+        yield "flops", f"{used} of the device's 16-bit peak (model FLOP utilisation of the steps)"
 
 
 def show_answer(found: Answer, most: int | None, more: str = "") -> None:
@@ -165,7 +184,8 @@ def _peaks(trace: Trace) -> Iterator[Fact]:
     for device in devices(trace):
         found = memory_peak(trace, device)
         if found is not None:
-            who = f" in {trace.name_of(found.slice)}" if found.slice != NO_SLICE else ""
+            asker = asker_of(trace, found.slice)
+            who = f" in {asker}" if asker else ""
             yield "memory", f"{device}: {size_text(found.bytes)} in use at the peak{who}"
 
 

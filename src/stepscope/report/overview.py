@@ -12,12 +12,13 @@ from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.step_operators import step_operators
+from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices as memory_devices
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,8 +143,7 @@ def _peaks(trace: Trace) -> Iterator[MemoryPeak]:
     for device in memory_devices(trace):
         found = memory_peak(trace, device)
         if found is not None:
-            where = "" if found.slice == NO_SLICE else trace.name_of(found.slice)
-            yield MemoryPeak(device, found.bytes, found.time_ns, where)
+            yield MemoryPeak(device, found.bytes, found.time_ns, asker_of(trace, found.slice))
 
 
 def _recorded(trace: Trace) -> Iterator[str]:

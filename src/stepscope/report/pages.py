@@ -16,6 +16,7 @@ from stepscope.report.sections.memory import add_memory
 from stepscope.report.sections.modules import add_modules
 from stepscope.report.sections.operators import add_operators
 from stepscope.report.sections.overview import add_overview
+from stepscope.report.sections.roofline import add_roofline
 from stepscope.report.sections.source import add_source
 from stepscope.report.sections.timeline import add_timeline
 
@@ -62,3 +63,4 @@ PAGES.register(Page("stepscope/pages/modules.js", add_modules))
 PAGES.register(Page("stepscope/pages/flame.js", add_flame))
 PAGES.register(MEMORY)
 PAGES.register(Page("stepscope/pages/source.js", add_source))
+PAGES.register(Page("stepscope/pages/roofline.js", add_roofline))

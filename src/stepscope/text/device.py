@@ -13,7 +13,7 @@ from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import duration_text, percent_text, scaled_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from stepscope.analysis.device.idle import DeviceIdle, IdleGaps
     from stepscope.analysis.device.kernels import KernelTable
     from stepscope.analysis.device.math import OperatorFlops, TensorCoreTime
+    from stepscope.analysis.device.peaks import Peaks
     from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
     from stepscope.analysis.device.roofline import Roofline
+    from stepscope.analysis.device.steps import DeviceSteps
     from stepscope.trace.model import Int64
 
 _NAME_WIDTH = 52
@@ -88,20 +90,26 @@ def stream_text(rows: StreamBusy, row_limit: int = -1) -> str:
     )
 
 
-def step_text(rows: StepBusy, row_limit: int = -1) -> str:
-    """Lay out the busy time of steps."""
-    return _text(
-        rows.device,
-        row_limit,
-        [
-            Column("Step", [str(step) for step in rows.step.tolist()]),
-            _words("Device", rows.device),
-            _numbers("Duration", rows.duration_ns, _time),
-            _numbers("Busy", rows.busy_ns, _time),
-            _shares("Busy %", rows.busy_ns, rows.duration_ns),
-            _numbers("Idle", rows.idle_ns, _time),
-        ],
-    )
+def step_text(rows: StepBusy, on_device: DeviceSteps, row_limit: int = -1) -> str:
+    """Lay out steps: the busy time while they ran on the host, and how long devices took."""
+    found = zip(on_device.step.tolist(), on_device.device, strict=True)
+    place = {key: i for i, key in enumerate(found)}
+    at = [place.get(key) for key in zip(rows.step.tolist(), rows.device, strict=True)]
+    took, limit = on_device.device_ns.tolist(), on_device.limit
+    columns = [
+        Column("Step", [str(step) for step in rows.step.tolist()]),
+        _words("Device", rows.device),
+        _numbers("On the host", rows.duration_ns, _time),
+        _numbers("Busy", rows.busy_ns, _time),
+        _shares("Busy %", rows.busy_ns, rows.duration_ns),
+        _numbers("Idle", rows.idle_ns, _time),
+    ]
+    if place:
+        columns += [
+            Column("On the device", ["-" if i is None else _time(took[i]) for i in at]),
+            _words("Limit", ["-" if i is None else limit[i] for i in at]),
+        ]
+    return _text(rows.device, row_limit, columns)
 
 
 def idle_text(rows: DeviceIdle, windows_ns: Int64) -> str:
@@ -279,26 +287,46 @@ def flops_text(rows: OperatorFlops, peak: float | None, row_limit: int) -> str:
 
 def roofline_text(rows: Roofline, row_limit: int) -> str:
     """Lay out how far operators are from what the device can do."""
-    seconds = np.maximum(rows.device_ns, 1) * 1e-9
-    has_roof = bool(rows.roof_ns.any())
-    bound = np.where(rows.compute_ns >= rows.memory_ns, "compute", "memory")
-    bound = np.where(rows.roof_ns > 0, bound, "-")
     columns = [
-        _words("Operator", [_cut(name) for name in rows.operator]),
+        _words("Operator", [_cut(name, _OPERATOR_WIDTH) for name in rows.operator]),
         _words("Type", rows.dtype),
+        _words("Shapes", [_cut(shapes, _OPERATOR_WIDTH) for shapes in rows.shapes]),
         _numbers("Calls", rows.calls, _count),
         _numbers("Device time", rows.device_ns, _time),
-        Column("FLOP/s", [_operations(each, "FLOP/s") for each in (rows.flops / seconds).tolist()]),
-        Column("Bytes/s", [_operations(each, "B/s") for each in (rows.bytes / seconds).tolist()]),
+        Column("FLOP/s", [_operations(each, "FLOP/s") for each in rows.flops_per_second.tolist()]),
+        Column("Bytes/s", [_operations(each, "B/s") for each in rows.bytes_per_second.tolist()]),
         Column("FLOP/B", [f"{each:,.1f}" if each else "-" for each in rows.intensity.tolist()]),
     ]
-    if has_roof:
+    if rows.roof_ns.any():
+        known = rows.roof_ns > 0
         columns += [
-            _words("Limit", bound.tolist()),
-            Column("of roof", [percent_text(each) for each in rows.share.tolist()]),
-            Column("saved at 80 %", [duration_text(each) for each in rows.saved_ns.tolist()]),
+            _words("Limit", [word or "-" for word in rows.limit]),
+            Column("of roof", _known_only(known, map(percent_text, rows.share.tolist()))),
+            Column("at 80 %", _known_only(known, map(duration_text, rows.reachable_ns.tolist()))),
+            Column("saved", _known_only(known, map(duration_text, rows.saved_ns.tolist()))),
         ]
     return _text(rows.operator, row_limit, columns)
+
+
+def peaks_text(model: str, peaks: Peaks | None) -> str:
+    """Say which roofs a device has, and who says so."""
+    if peaks is None:
+        return (
+            "The peaks of this device are not known: there is no roof to compare with. "
+            "On its machine, `stepscope device-peaks` measures them.\n"
+        )
+    rates = [f"{scaled_text(rate, 'FLOP/s')} {kind}" for kind, rate in most_first(peaks)]
+    memory = scaled_text(peaks.bytes_per_second, "B/s")
+    return f"Roofs of {model}: {', '.join(rates)}; {memory} memory ({peaks.source}).\n"
+
+
+def most_first(peaks: Peaks) -> list[tuple[str, float]]:
+    """Return the peaks by type, the highest first."""
+    return sorted(peaks.flops_per_second.items(), key=lambda each: -each[1])
+
+
+def _known_only(known: NDArray[np.bool_], cells: Iterable[str]) -> list[str]:
+    return [cell if is_known else "-" for is_known, cell in zip(known, cells, strict=True)]
 
 
 def tensor_core_text(rows: TensorCoreTime) -> str:

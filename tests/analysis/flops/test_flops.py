@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from counted_flops import counted, flop_counter, training
+from stepscope.analysis.flops.formulas import formula_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -333,3 +334,26 @@ def test_a_layer_of_cudnn_counts_as_one_of_operators(kind: str, tmp_path: Path) 
 
     fused = counted(on_gpu, tmp_path).ours["aten::_cudnn_rnn"]
     assert fused == counted(without_onednn(on_cpu), tmp_path).total > 0
+
+
+def test_all_that_flop_counter_knows_is_known() -> None:
+    """A new torch may count more: then a formula is missing here."""
+    from torch.utils.flop_counter import flop_registry
+
+    names = {str(name).replace(".", "::") for name in flop_registry}
+    # No operators of a trace: what runs inside of aten::conv2d, and what is compiled away.
+    names -= {"aten::_slow_conv2d_forward", "flex_attention", "flex_attention_backward"}
+    assert len(names) >= 20
+    assert {name for name in names if formula_of(name) is None} == set()
+
+
+def test_groups_of_experts(tmp_path: Path) -> None:
+    """Of 8 rows, each is multiplied with the matrix of one of 2 experts."""
+    tokens, experts = torch.randn(8, 16), torch.randn(2, 16, 32)
+    ends = torch.tensor([3, 8], dtype=torch.int32)
+    if not hasattr(torch, "_grouped_mm"):
+        pytest.skip("this torch has none")
+    found = counted(
+        lambda: torch._grouped_mm(tokens.bfloat16(), experts.bfloat16(), offs=ends), tmp_path
+    )
+    assert found.of("aten::_grouped_mm") == 2 * 8 * 16 * 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import pytest
 from made_memory import Event, trace_with_memory
 from made_trace import Call, trace_of_calls
 from stepscope import read_trace
+from stepscope.analysis.memory.blocks import ALWAYS, NEVER
 from stepscope.analysis.memory.timeline import memory_peak, memory_timeline
 from stepscope.analysis.memory.usage import (
     default_device,
@@ -106,6 +108,13 @@ def test_the_default_device_is_the_first_gpu(recorded: list[str], expected: str)
     assert default_device(trace_with_memory([INNER], events)) == expected
 
 
+def untold(trace: Trace) -> list[tuple[int, int, int]]:
+    """Return the blocks that only the allocator's totals tell of."""
+    blocks = memory_timeline(trace).blocks
+    columns = zip(blocks.size, blocks.start_ns, blocks.end_ns, blocks.address, strict=True)
+    return [(int(size), int(start), int(end)) for size, start, end, at in columns if at == 0]
+
+
 def test_the_peak_has_what_only_the_allocator_knows_of() -> None:
     events = [
         Event(5, 10, address=1, allocated=110),
@@ -115,7 +124,7 @@ def test_the_peak_has_what_only_the_allocator_knows_of() -> None:
     trace = trace_with_memory([OUTER, INNER], events)
     found = memory_peak(trace)
     assert found is not None
-    assert memory_timeline(trace).untold == 100
+    assert untold(trace) == [(100, ALWAYS, NEVER)]
     assert (found.bytes, found.time_ns, found.device) == (130, 20_000, "cpu")
     assert found.slice == 1
 
@@ -131,7 +140,50 @@ def test_the_peak_has_what_an_allocator_that_counts_from_the_start_does_not() ->
     found = memory_peak(trace)
     assert found is not None
     assert (found.bytes, found.time_ns) == (60, 5_000)
-    assert memory_timeline(trace).untold == 0
+    assert untold(trace) == []
+
+
+def test_what_only_the_allocator_knows_of_may_come_and_go() -> None:
+    events = [
+        Event(5, 10, address=1, device="cuda:0", allocated=110),
+        Event(20, 20, address=2, device="cuda:0", allocated=930),  # 800 that no event tells of
+        Event(70, -10, address=1, device="cuda:0", allocated=120),
+    ]
+    trace = trace_with_memory([OUTER, INNER], events)
+    found = memory_peak(trace)
+    assert found is not None
+    assert (found.bytes, found.time_ns) == (930, 20_000)
+    assert sorted(untold(trace)) == [(100, ALWAYS, NEVER), (800, 20_000, 70_000)]
+
+
+def test_without_addresses_a_release_ends_the_last_block_of_its_size() -> None:
+    sizes = [8, 8, 16, -8, -16, -8, -8]
+    events = [Event(10 * i, size, address=0) for i, size in enumerate(sizes)]
+    timeline = memory_timeline(trace_with_memory([OUTER], events))
+    spans = zip(timeline.blocks.size, timeline.blocks.start_ns, timeline.blocks.end_ns, strict=True)
+    assert timeline.by_size
+    assert sorted((int(a), int(b), int(c)) for a, b, c in spans) == [
+        (8, ALWAYS, 60_000),
+        (8, 0, 50_000),
+        (8, 10_000, 30_000),
+        (16, 20_000, 40_000),
+    ]
+    assert timeline.peak().bytes == 40
+
+
+def test_events_of_one_microsecond_keep_their_order(tmp_path: Path) -> None:
+    """Kineto wrote whole µs until 2023, and no addresses until 2022."""
+    sizes = [512, 4096, -4096, 1024]
+    told = [
+        {"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1_000_000 + 7 * (i > 2)}
+        | {"args": {"Device Type": 1, "Device Id": 0, "Bytes": size}}
+        for i, size in enumerate(sizes)
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": told}))
+    found = memory_peak(read_trace(path))
+    assert found is not None
+    assert (found.device, found.bytes) == ("cuda:0", 4608)
 
 
 def test_without_the_allocators_word_the_peak_is_a_sum() -> None:

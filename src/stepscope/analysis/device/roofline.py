@@ -2,32 +2,33 @@
 
 An operator needs at least the time of its operations at the device's peak for their type, and at
 least that of its bytes at the memory's peak; the longer one is its roof. Operations come from
-shapes (see flops), bytes are those of the inputs and of the result, each moved once. What a kernel
-reads from a cache, or reads twice, is not known. Nor is what an operator reads that takes a few
-rows of a table: where its bytes would have been faster than the memory, they do not count.
+shapes (see flops), so do bytes (see traffic). An operator whose bytes would have been moved much
+faster than the memory can does not read all of them: they are not known then. Up to that, it found
+them in a cache, and is at its roof.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.math import device_model
-from stepscope.analysis.device.peaks import FLOAT8, FLOAT16, FLOAT32, FLOAT64, TF32, peaks_of
+from stepscope.analysis.device.measured import best_peaks
+from stepscope.analysis.device.peaks import FLOAT16, FLOAT32, TF32, peaks_of
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
+from stepscope.analysis.device.traffic import CallInputs, bytes_of, inputs_of
 from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.host.operator_inputs import pairs_of
-from stepscope.analysis.steps.breakdown import step_breakdown
-from stepscope.analysis.table import Table
+from stepscope.analysis.shared import shared
+from stepscope.analysis.steps.steps import steady_steps, step_table
+from stepscope.analysis.table import Table, summed
+from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from numpy.typing import NDArray
 
     from stepscope.analysis.device.peaks import Peaks
@@ -39,31 +40,25 @@ if TYPE_CHECKING:
 REACHABLE = 0.8
 """Of the roof: what good kernels reach."""
 
-_TYPES = {
-    **dict.fromkeys(("double", "float64"), (FLOAT64, 8)),
-    **dict.fromkeys(("float", "float32"), (FLOAT32, 4)),
-    **dict.fromkeys(("c10::Half", "c10::BFloat16", "float16", "bfloat16"), (FLOAT16, 2)),
-    **dict.fromkeys(("c10::Float8_e4m3fn", "c10::Float8_e5m2", "float8_e4m3fn"), (FLOAT8, 1)),
-    **dict.fromkeys(("long", "long int", "int64"), ("int64", 8)),
-    **dict.fromkeys(("int", "int32"), ("int32", 4)),
-    **dict.fromkeys(("short", "int16"), ("int16", 2)),
-    **dict.fromkeys(("bool", "unsigned char", "signed char", "char", "uint8"), ("int8", 1)),
-}
-_REDUCTIONS = ("::sum", "::mean", "::max", "::min", "::argmax", "::norm", "::nll_loss")
-_PRODUCTS = {
-    "aten::mm": (0, 1),
-    "aten::addmm": (1, 2),
-    "aten::bmm": (0, 1),
-    "aten::baddbmm": (1, 2),
-}
+FROM_A_CACHE = 3.0
+"""Times the memory's peak: caches are about that much faster. Who is faster yet reads less."""
+
+SHORTEST_NS = 2_000
+"""No kernel takes less, whatever it does: to start, to read and to write take that."""
+
+_ON_DEVICE = "DtoD"  # copies within a device; all others are limited by what is between
 
 
 @dataclass(frozen=True, slots=True)
 class Roofline(Table):
-    """One row per operator and type of its inputs, those with the most device time first."""
+    """One row per operator, type and shapes of its inputs, those with the most device time first.
+
+    Copies within a device that no operator with known inputs asked for are named as such.
+    """
 
     operator: tuple[str, ...]
     dtype: tuple[str, ...]  # in which the device computes: tf32 is float32 on tensor cores
+    shapes: tuple[str, ...]  # of the inputs: "8192x512, 512x64"
     calls: Int64
     device_ns: Int64
     flops: Int64
@@ -82,161 +77,191 @@ class Roofline(Table):
         return np.minimum(self.roof_ns / np.maximum(self.device_ns, 1), 1.0)
 
     @property
+    def reachable_ns(self) -> Float64:
+        """Return the time at 80 % of the roof, the present one if that is shorter; 0: unknown."""
+        least_ns = np.maximum(self.roof_ns / REACHABLE, SHORTEST_NS * self.calls)
+        return np.minimum(least_ns, self.device_ns) * (self.roof_ns > 0)
+
+    @property
     def saved_ns(self) -> Float64:
         """Return what would be saved at 80 % of the roof."""
-        return np.maximum(self.device_ns - self.roof_ns / REACHABLE, 0.0) * (self.roof_ns > 0)
+        return (self.device_ns - self.reachable_ns) * (self.roof_ns > 0)
 
     @property
     def intensity(self) -> Float64:
         """Return operations for each byte; 0 where the bytes are not known."""
         return np.where(self.bytes > 0, self.flops / np.maximum(self.bytes, 1), 0.0)
 
+    @property
+    def flops_per_second(self) -> Float64:
+        """Return the operations a second that were achieved."""
+        return self.flops * 1e9 / np.maximum(self.device_ns, 1)
 
+    @property
+    def bytes_per_second(self) -> Float64:
+        """Return the bytes a second that were moved."""
+        return self.bytes * 1e9 / np.maximum(self.device_ns, 1)
+
+    @property
+    def limit(self) -> tuple[str, ...]:
+        """Return what the roof of each is: ``compute``, ``memory``, "" where it is not known."""
+        by = np.where(self.compute_ns >= self.memory_ns, "compute", "memory")
+        return tuple(np.where(self.roof_ns > 0, by, "").tolist())
+
+
+@shared
 def roofline(trace: Trace, work: DeviceWork | None = None) -> Roofline:
     """Return what operators achieved, and what the device could have done."""
     work = work or device_work(trace)
     flops = flops_of(trace)
     operator = _counting_operators(trace, work, flops)
-    known = _Known(trace)
-    groups: dict[tuple[str, str], list[float]] = {}
-    seen: set[tuple[tuple[str, str], int]] = set()
-    for piece, row in enumerate(operator.tolist()):
-        if row == NO_SLICE or (told := known.of(row)) is None:
-            continue
-        kernel = trace.strings[int(trace.slices.name[work.rows[piece]])]
-        key = (trace.name_of(row), _computed_in(told.kind, kernel))
-        sums = groups.setdefault(key, [0.0] * 4)
-        sums[1] += float(work.duration_ns[piece])
-        if (key, row) not in seen:
-            seen.add((key, row))
-            sums[0] += 1
-            sums[2] += float(flops[row])
-            sums[3] += told.bytes_of(trace.name_of(row), int(flops[row]))
-    peaks = _peaks_of_trace(trace, work)
-    return _table(groups, peaks)
+    groups = _Groups(peaks_of_trace(trace, work))
+    _add_operators(groups, trace, work, operator, flops)
+    _add_copies(groups, trace, work, operator)
+    return groups.table()
+
+
+def peaks_of_trace(trace: Trace, work: DeviceWork | None = None) -> Peaks | None:
+    """Return the peaks of the trace's devices: measured ones, else those of the data sheet."""
+    name = model_of_trace(trace, work)
+    return best_peaks(name) if name else None
+
+
+def model_of_trace(trace: Trace, work: DeviceWork | None = None) -> str:
+    """Return the model of the trace's devices, "" where there are several, or it is not known."""
+    work = work or device_work(trace)
+    models = {device_model(trace, device) for device in work.devices}
+    return models.pop() if len(models) == 1 else ""
 
 
 def flops_utilisation(trace: Trace, work: DeviceWork | None = None) -> float | None:
-    """Return the operations of the steps over what the devices' 16-bit peak would have allowed.
+    """Return the operations of the steady steps over what the devices' 16-bit peak would allow.
 
-    None without steps, shapes or a known device.
+    The peak is the data sheet's, as is usual, where there is one. None without steps, shapes or a
+    known device.
     """
     work = work or device_work(trace)
-    peaks, steps = _peaks_of_trace(trace, work), step_breakdown(trace)
-    whole = steps.is_whole
-    if peaks is None or not whole.any():
+    name = model_of_trace(trace, work)
+    peaks = (peaks_of(name) or best_peaks(name)) if name else None
+    steps, steady = step_table(trace), steady_steps(trace)
+    if peaks is None or not peaks.flops_in(FLOAT16) or not steady.any():
         return None
     flops, starts = flops_of(trace), trace.slices.start_ns
-    inside = np.zeros(len(flops), np.bool_)
-    for start, length in zip(steps.start_ns[whole], steps.duration_ns[whole], strict=True):
-        inside |= (starts >= start) & (starts < start + length)
-    done = float(flops[inside].sum())
-    seconds = float(steps.duration_ns[whole].sum()) * 1e-9 * len(work.devices)
-    return done / seconds / peaks.flops_per_second[FLOAT16] if done and seconds else None
+    done = np.append(0, np.cumsum(flops))  # slices are in the order of their starts
+    first, last = (np.searchsorted(starts, at[steady]) for at in (steps.start_ns, steps.end_ns))
+    seconds = float(steps.duration_ns[steady].sum()) * 1e-9 * len(work.devices)
+    count = float((done[last] - done[first]).sum())
+    return count / seconds / peaks.flops_in(FLOAT16) if count and seconds else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """The tensors of one call: shapes and types."""
+class _Groups:
+    """Sums by operator, type and shapes."""
 
-    kind: str  # of the first tensor
-    shapes: tuple[tuple[tuple[int, ...], int], ...]  # sizes, and bytes of an element
-    dims: Sequence[Any]
+    def __init__(self, peaks: Peaks | None) -> None:
+        self._peaks = peaks
+        self._sums: dict[tuple[str, str, str], list[int]] = {}
 
-    def bytes_of(self, name: str, flops: int) -> float:
-        read = sum(math.prod(sizes) * each for sizes, each in self.shapes)
-        return read + self._result(name, flops) * self.shapes[0][1]
+    def add(
+        self, key: tuple[str, str, str], calls: int, device_ns: int, flops: int, moved: int
+    ) -> None:
+        sums = self._sums.setdefault(key, [0] * 4)
+        for at, more in enumerate((calls, device_ns, flops, moved)):
+            sums[at] += more
 
-    def _result(self, name: str, flops: int) -> float:
-        """Return how many elements the result has, as far as shapes tell."""
-        if name in _PRODUCTS:
-            left, right = (self.dims[i] for i in _PRODUCTS[name])
-            return float(math.prod(left[:-1]) * right[-1])
-        if "conv" in name and flops and len(self.shapes) > 1:
-            return flops / (2 * max(math.prod(self.shapes[1][0][1:]), 1))
-        if name.endswith(_REDUCTIONS) or name.endswith("copy_"):
-            return 0.0
-        return float(max(math.prod(sizes) for sizes, _ in self.shapes))
-
-
-class _Known:
-    """Reads the shapes of operators, once for each text."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._found: dict[int, _Inputs | None] = {}
-
-    def of(self, row: int) -> _Inputs | None:
-        rest = self._trace.slices.args.rest
-        text = int(rest[row]) if len(rest) else 0
-        if text not in self._found:
-            self._found[text] = _read(self._trace.strings[text]) if text else None
-        return self._found[text]
+    def table(self) -> Roofline:
+        order = sorted(self._sums, key=lambda key: -self._sums[key][1])
+        columns = np.array([self._sums[key] for key in order], np.int64).reshape(-1, 4).T
+        calls, device_ns, flops, moved = columns
+        peaks, nothing = self._peaks, np.zeros(len(order))
+        compute_ns = memory_ns = nothing
+        if peaks is not None:
+            memory_ns = moved / peaks.bytes_per_second * 1e9
+            moved = np.where(memory_ns > FROM_A_CACHE * device_ns, 0, moved)
+            memory_ns = np.where(moved, memory_ns, 0.0)
+            most = np.array([peaks.flops_in(kind) for _, kind, _ in order]).reshape(-1)
+            compute_ns = np.where(most > 0, flops * 1e9 / np.maximum(most, 1), 0.0)
+        names, kinds, shapes = zip(*order, strict=True) if order else ((), (), ())
+        return Roofline(names, kinds, shapes, calls, device_ns, flops, moved, compute_ns, memory_ns)
 
 
-def _read(fragment: str) -> _Inputs | None:
-    pairs = pairs_of(fragment)
-    dims, types = pairs.get("Input Dims"), pairs.get("Input type")
-    if not isinstance(dims, list) or not isinstance(types, list):
-        return None
-    shapes = tuple(_tensors(dims, types))
-    if not shapes:
-        return None
-    kind = next(_TYPES[word][0] for word in types if word in _TYPES)
-    return _Inputs(kind, shapes, dims)
+def _add_operators(
+    groups: _Groups, trace: Trace, work: DeviceWork, operator: Int64, flops: Int64
+) -> None:
+    """Sum up by name, inputs and use of tensor cores first: each such text is read only once."""
+    slices, strings = trace.slices, trace.strings
+    if not len(slices.args.rest):
+        return
+    pieces = np.flatnonzero(operator != NO_SLICE)
+    pieces = pieces[slices.args.rest[operator[pieces]] != 0]
+    rows, kernels = operator[pieces], slices.name[work.rows[pieces]]
+    tensor = np.isin(kernels, ids_where(kernels, strings, _on_tensor_cores))
+    tensor = np.isin(rows, rows[tensor])  # a call that uses them does so as a whole
+    (names, texts), pair = distinct_pairs(slices.name[rows], slices.args.rest[rows])
+    group = 2 * pair + tensor
+    device_ns = summed(group, work.duration_ns[pieces], 2 * len(names))
+    (called, call), _ = distinct_pairs(group, rows)  # of one call's kernels, the call counts once
+    calls = np.bincount(called, minlength=len(device_ns))
+    done = summed(called, flops[call], len(device_ns))
+    for each in range(len(names)):
+        inputs = inputs_of(strings[int(texts[each])])
+        if inputs is None:
+            continue
+        name = strings[int(names[each])]
+        for code in (2 * each, 2 * each + 1):
+            if not calls[code]:
+                continue
+            a_call = int(done[code]) // int(calls[code])
+            moved = bytes_of(name, inputs, a_call) * int(calls[code])
+            kind = _computed_in(inputs, on_tensor_cores=bool(code % 2))
+            groups.add(
+                (name, kind, inputs.shapes_text),
+                int(calls[code]),
+                int(device_ns[code]),
+                int(done[code]),
+                moved,
+            )
 
 
-def _tensors(dims: list[Any], types: list[Any]) -> Iterator[tuple[tuple[int, ...], int]]:
-    for sizes, kind in zip(dims, types, strict=False):
-        if kind in _TYPES and isinstance(sizes, list) and all(type(size) is int for size in sizes):
-            yield tuple(sizes), _TYPES[kind][1]
+def _add_copies(groups: _Groups, trace: Trace, work: DeviceWork, operator: Int64) -> None:
+    """Add the copies within a device that no operator with inputs has: read once, written once."""
+    slices = trace.slices
+    size = slices.args.dense("bytes", len(slices), 0)[work.rows]
+    alone = _is_copy_on_device(trace, work) & (size > 0)
+    if len(slices.args.rest):
+        alone &= (operator == NO_SLICE) | (slices.args.rest[operator] == 0)
+    names, name = distinct(slices.name[work.rows[alone]])
+    for at, each in enumerate(names.tolist()):
+        mine = np.flatnonzero(alone)[name == at]
+        sums = int(work.duration_ns[mine].sum()), 0, 2 * int(size[mine].sum())
+        groups.add((trace.strings[each], "", ""), len(mine), *sums)
+
+
+def _is_copy_on_device(trace: Trace, work: DeviceWork) -> NDArray[np.bool_]:
+    names = trace.slices.name[work.rows]
+    found = ids_where(names, trace.strings, lambda name: _ON_DEVICE in name)
+    within: NDArray[np.bool_] = (work.kind == WorkKind.COPY) & np.isin(names, found)
+    return within
 
 
 def _counting_operators(trace: Trace, work: DeviceWork, flops: Int64) -> Int64:
     """Return the operator of each piece of work: the one whose operations are counted, if any."""
     slices = trace.slices
     found = work.operator[work.rows].copy()
-    found[~np.isin(work.kind, (WorkKind.COMPUTE, WorkKind.FILL))] = NO_SLICE
+    counts = np.isin(work.kind, (WorkKind.COMPUTE, WorkKind.FILL))
+    found[~(counts | _is_copy_on_device(trace, work))] = NO_SLICE
     above = found.copy()
     while len(climbing := np.flatnonzero(above != NO_SLICE)):
-        counts = flops[above[climbing]] > 0
-        found[climbing[counts]] = above[climbing[counts]]
+        is_it = flops[above[climbing]] > 0
+        found[climbing[is_it]] = above[climbing[is_it]]
         parent = slices.parent[above[climbing]].astype(np.int64)
-        above[climbing] = np.where(counts | (parent == NO_PARENT), NO_SLICE, parent)
+        above[climbing] = np.where(is_it | (parent == NO_PARENT), NO_SLICE, parent)
     is_operator = slices.kind.take(found, mode="clip") == SliceKind.OPERATOR
     return np.where(is_operator, found, NO_SLICE)
 
 
-def _computed_in(kind: str, kernel: str) -> str:
-    on_tensor_cores = uses_tensor_cores(kernel) is TensorCores.YES
-    return TF32 if kind == FLOAT32 and on_tensor_cores else kind
+def _on_tensor_cores(kernel: str) -> bool:
+    return uses_tensor_cores(kernel) is TensorCores.YES
 
 
-def _peaks_of_trace(trace: Trace, work: DeviceWork) -> Peaks | None:
-    """Return the peaks of the trace's devices, if they are known."""
-    models = {device_model(trace, device) for device in work.devices}
-    return peaks_of(models.pop()) if len(models) == 1 else None
-
-
-def _table(groups: dict[tuple[str, str], list[float]], peaks: Peaks | None) -> Roofline:
-    order = sorted(groups, key=lambda key: -groups[key][1])
-    numbers = np.array([groups[key] for key in order]).reshape(-1, 4).T
-    if peaks is not None:  # nobody is faster than the memory: it does not read all of its inputs
-        numbers[3, numbers[3] / peaks.bytes_per_second * 1e9 > numbers[1]] = 0
-    most = [peaks.flops_per_second.get(kind, 0.0) if peaks else 0.0 for _, kind in order]
-    memory = peaks.bytes_per_second if peaks else 0.0
-    return Roofline(
-        operator=tuple(name for name, _ in order),
-        dtype=tuple(kind for _, kind in order),
-        calls=numbers[0].astype(np.int64),
-        device_ns=numbers[1].astype(np.int64),
-        flops=numbers[2].astype(np.int64),
-        bytes=numbers[3].astype(np.int64),
-        compute_ns=np.array(
-            [
-                flops / peak * 1e9 if peak else 0.0
-                for flops, peak in zip(numbers[2], most, strict=True)
-            ]
-        ),
-        memory_ns=numbers[3] / memory * 1e9 if memory else np.zeros(len(order)),
-    )
+def _computed_in(inputs: CallInputs, *, on_tensor_cores: bool) -> str:
+    return TF32 if inputs.kind == FLOAT32 and on_tensor_cores else inputs.kind

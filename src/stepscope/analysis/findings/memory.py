@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
-from stepscope.analysis.memory.usage import CPU, devices, in_use, rows_of_device, with_memory
+from stepscope.analysis.memory.timeline import memory_timeline
+from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
 from stepscope.units import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Trace
 
 NEAR_LIMIT = 0.90
 """The driver, libraries and other programs need memory too: the last tenth is soon gone."""
@@ -37,24 +36,22 @@ SCARCE = 0.50
 def memory_near_limit(facts: Facts) -> Finding | None:
     """Find a device whose memory is nearly full."""
     trace = with_memory(facts.trace)
-    for device, rows, total in _devices(trace):
-        held = _held(trace, rows)
-        at = int(held.argmax())
-        share = int(held[at]) / total
-        if share < NEAR_LIMIT:
+    for device, total in _devices(trace):
+        held, at_ns = _held(trace, device)
+        if held < NEAR_LIMIT * total:
             continue
-        in_steps = in_use(trace.memory, rows)
-        used = int(in_steps.max())
-        if used - int(in_steps.min()) < MIN_VARYING * total:
+        in_use = memory_timeline(trace, device).totals.bytes
+        used, share = int(in_use.max()), held / total
+        if used - int(in_use.min()) < MIN_VARYING * total:
             continue
         return Finding(
             id="memory-near-limit",
             title=f"The memory of {device} is {share:.0%} full",
-            text=f"The allocator held up to {size_text(int(held[at]))} of the device's "
+            text=f"The allocator held up to {size_text(held)} of the device's "
             f"{size_text(total)}; tensors used up to {size_text(used)} of that. "
             "A slightly larger batch or input would run out of memory.",
             share=min(1.0, share),
-            evidence=_at(device, int(trace.memory.time_ns[rows[at]])),
+            evidence=_at(device, at_ns),
             fix="The Memory page shows what is alive at the peak. Usual fixes: a smaller batch "
             "with gradient accumulation, torch.utils.checkpoint, bfloat16, a sharded optimizer.",
             severity=Severity.HIGH,
@@ -66,20 +63,19 @@ def memory_near_limit(facts: Facts) -> Finding | None:
 def fragmentation(facts: Facts) -> Finding | None:
     """Find an allocator that holds much more than was ever in use."""
     trace = with_memory(facts.trace)
-    for device, rows, total in _devices(trace):
-        held, used = int(_held(trace, rows).max()), in_use(trace.memory, rows)
-        at = int(used.argmax())
-        share = (held - int(used[at])) / held if held else 0.0
+    for device, total in _devices(trace):
+        (held, _), peak = _held(trace, device), memory_timeline(trace, device).peak()
+        share = (held - peak.bytes) / held if held else 0.0
         if share < MIN_UNUSED or held < MIN_HELD * total:
             continue
         return Finding(
             id="fragmentation",
             title=f"{share:.0%} of the memory held on {device} was not in use",
             text=f"The allocator holds {size_text(held)}, but tensors used no more than "
-            f"{size_text(int(used[at]))} of it during the recording: either more was needed "
+            f"{size_text(peak.bytes)} of it during the recording: either more was needed "
             "earlier, or the memory is fragmented into blocks that do not fit.",
             share=share,
-            evidence=_at(device, int(trace.memory.time_ns[rows[at]])),
+            evidence=_at(device, peak.time_ns),
             fix="Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; avoid sizes that change "
             "from step to step (pad to a few lengths).",
             severity=Severity.MEDIUM if held >= SCARCE * total else Severity.LOW,
@@ -87,17 +83,22 @@ def fragmentation(facts: Facts) -> Finding | None:
     return None
 
 
-def _devices(trace: Trace) -> Iterator[tuple[str, Int64, int]]:
-    """Yield every device with recorded memory whose size is known, its events, and its size."""
+def _devices(trace: Trace) -> Iterator[tuple[str, int]]:
+    """Yield every device with recorded memory whose size is known, and its size."""
     for device in devices(trace):
         total = 0 if device.startswith(CPU) else _total_bytes(trace, device)
-        if total:
-            yield device, rows_of_device(trace, device), total
+        if total and trace.memory.size[rows_of_device(trace, device)].any():
+            yield device, total
 
 
-def _held(trace: Trace, rows: Int64) -> Int64:
-    """Return what the allocator holds; what is in use where it does not say."""
-    return np.maximum(trace.memory.reserved[rows], in_use(trace.memory, rows))
+def _held(trace: Trace, device: str) -> tuple[int, int]:
+    """Return the most that the allocator held, and when; what is in use where it does not say."""
+    rows, peak = rows_of_device(trace, device), memory_timeline(trace, device).peak()
+    at = rows[int(trace.memory.reserved[rows].argmax())]
+    held = int(trace.memory.reserved[at])
+    return (
+        (held, int(trace.memory.time_ns[at])) if held > peak.bytes else (peak.bytes, peak.time_ns)
+    )
 
 
 def _total_bytes(trace: Trace, device: str) -> int:

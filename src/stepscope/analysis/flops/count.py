@@ -46,6 +46,7 @@ import numpy as np
 
 from stepscope.analysis.flops.formulas import formula_of
 from stepscope.analysis.flops.inputs import Inputs
+from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import SliceKind
 
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 _MOST = 2**63 - 1
 
 
+@shared
 def flops_of(trace: Trace) -> Int64:
     """Return the floating-point operations of every slice; 0 for what is none, or not known."""
     slices, strings = trace.slices, trace.strings

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.memory.usage import rows_of_device
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ NO_BLOCK = -1
 class Blocks:
     """One row per block of memory, ordered by address, then by time."""
 
-    address: Int64
+    address: Int64  # 0 or less: not known
     size: Int64  # bytes
     start_ns: Int64  # ALWAYS for what was there before the recording
     end_ns: Int64  # NEVER for what was there after it
@@ -45,7 +46,7 @@ def blocks_of_device(trace: Trace, device: str) -> tuple[Blocks, Owners]:
     """
     seen = _seen(trace, device)
     told = _statements(trace, device)
-    return _joined([seen, _only_told(seen, told)]), told
+    return joined_blocks([seen, _only_told(seen, told)]), told
 
 
 def block_at(blocks: Blocks, address: Int64, time_ns: Int64) -> Int64:
@@ -75,8 +76,10 @@ def _seen(trace: Trace, device: str) -> Blocks:
     memory = trace.memory
     rows = rows_of_device(trace, device)
     rows = rows[memory.size[rows] != 0]
-    rows = rows[np.argsort(memory.address[rows], kind="stable")]
-    address, size, time_ns = memory.address[rows], memory.size[rows], memory.time_ns[rows]
+    places = _places(memory.address[rows], memory.size[rows])
+    order = np.argsort(places, kind="stable")
+    rows, address = rows[order], places[order]
+    size, time_ns = memory.size[rows], memory.time_ns[rows]
     goes_on = np.zeros(len(rows), bool)  # the next event is at the same address
     goes_on[:-1] = address[1:] == address[:-1]
     follows = np.zeros(len(rows), bool)
@@ -88,6 +91,28 @@ def _seen(trace: Trace, device: str) -> Blocks:
     end_ns = np.where(is_free, time_ns, np.where(goes_on, np.roll(time_ns, -1), NEVER))
     created = np.where(is_free, NO_ROW, rows)
     return _picked(Blocks(address, np.abs(size), start_ns, end_ns, created), begins)
+
+
+def _places(address: Int64, size: Int64) -> Int64:
+    """Return the addresses, made up (below 0) where the trace has none.
+
+    Without them, a release ends the last living block of its size: the allocation that brought
+    that size to the depth from which the release takes it back has the same place.
+    """
+    missing = np.flatnonzero(address == 0)
+    if not len(missing):
+        return address
+    _, which = np.unique(np.abs(size[missing]), return_inverse=True)
+    order = np.argsort(which, kind="stable")
+    which, sign = which[order], np.sign(size[missing])[order]
+    running = np.cumsum(sign)
+    first = np.searchsorted(which, which)  # of the events of one size
+    running -= (running - sign)[first]
+    depth = np.where(sign > 0, running, running + 1)
+    _, place = distinct_pairs(which, depth - depth.min())
+    made_up = address.copy()
+    made_up[missing[order]] = -1 - place
+    return made_up
 
 
 def _statements(trace: Trace, device: str) -> Owners:
@@ -117,7 +142,8 @@ def _picked(blocks: Blocks, rows: NDArray[np.bool_] | Int64) -> Blocks:
     return Blocks(**{f.name: getattr(blocks, f.name)[rows] for f in fields(Blocks)})
 
 
-def _joined(parts: Sequence[Blocks]) -> Blocks:
+def joined_blocks(parts: Sequence[Blocks]) -> Blocks:
+    """Return the blocks of all parts, in their order."""
     columns = {
         f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Blocks)
     }

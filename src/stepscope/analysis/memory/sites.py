@@ -67,6 +67,14 @@ def sites_of(trace: Trace, rows: Int32) -> Sites:
     )
 
 
+def asker_of(trace: Trace, row: int) -> str:
+    """Return the name of the operator that asked for memory in a slice, "" for NO_SLICE."""
+    if row == NO_SLICE:
+        return ""
+    asking = int(_asking(trace, np.array([row], np.int32))[0])
+    return trace.name_of(row if asking == NO_SLICE else asking)
+
+
 def _asking(trace: Trace, rows: Int32) -> Int64:
     """Go out of Python frames, modules and operators that only get memory for another."""
     slices = trace.slices

@@ -19,7 +19,7 @@ A block keeps its category for life, so torch's action INCREMENT_VERSION never o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -31,13 +31,14 @@ from stepscope.analysis.memory.blocks import (
     NO_ROW,
     Blocks,
     blocks_of_device,
+    joined_blocks,
     told_of_blocks,
 )
+from stepscope.analysis.memory.totals import beside, totals_of
 from stepscope.analysis.memory.usage import (
     Peak,
     default_device,
     devices,
-    rows_of_device,
     with_memory,
 )
 from stepscope.analysis.shared import shared
@@ -48,6 +49,8 @@ from stepscope.trace.model import NO_SLICE, Int32, Int64, MemoryOwner, SliceFlag
 if TYPE_CHECKING:
     import polars
     from numpy.typing import NDArray
+
+    from stepscope.analysis.memory.totals import Totals
 
     Bool = NDArray[np.bool_]
 
@@ -111,7 +114,8 @@ class MemoryTimeline:
     category: UInt8  # Category, a row for each block
     slice: Int32  # row of Slices: where each block was allocated, NO_SLICE when that is unknown
     trace: Trace
-    untold: int = 0  # bytes that the allocator counts all the time, and no event tells of
+    totals: Totals
+    by_size: bool  # the trace has no addresses: which of the blocks of one size ended is a guess
 
     def events(self) -> MemoryEvents:
         """Return when blocks came and went."""
@@ -147,12 +151,11 @@ class MemoryTimeline:
 
         This is what is meant by peak wherever one is shown.
         """
-        times, sizes = self.levels()
-        total = sizes.sum(axis=1)
-        at = int(np.argmax(total))
-        last = np.flatnonzero(self.blocks.start_ns == times[at])
-        where = int(self.slice[last[-1]]) if len(last) else NO_SLICE
-        return Peak(self.device, int(total[at]) + self.untold, int(times[at]), where)
+        at = self.totals.peak_row
+        time_ns = int(self.totals.time_ns[at])
+        last = np.flatnonzero(self.blocks.start_ns == time_ns)
+        where = int(self.slice[last[-1]]) if at and len(last) else NO_SLICE
+        return Peak(self.device, int(self.totals.bytes[at]), time_ns, where)
 
     def to_polars(self) -> polars.DataFrame:
         """Return the bytes in use by category and in all, a row for every time they changed."""
@@ -171,7 +174,7 @@ class MemoryTimeline:
         known = np.append(trace.slices.name, np.uint32(0))  # NO_SLICE picks the empty name
         return pl.DataFrame(
             {
-                "address": blocks.address,
+                "address": np.maximum(blocks.address, 0),  # 0: not known
                 "bytes": blocks.size,
                 "category": words.gather(self.category.astype(np.uint32)),
                 "start_ns": _null_where(blocks.start_ns, blocks.start_ns == ALWAYS),
@@ -192,6 +195,8 @@ def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
     if not len(blocks):
         known = ", ".join(devices(trace))
         raise NoMemoryError(f"the trace has no memory of device {device!r}, only of {known}")
+    totals = totals_of(trace, device, blocks)
+    blocks = joined_blocks([blocks, beside(totals, blocks)])
     rank_of = np.full(256, 255, np.uint8)
     for rank, (owner, _) in enumerate(_OWNERS):
         rank_of[owner] = rank
@@ -201,8 +206,8 @@ def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
     for rank, (_, held) in enumerate(_OWNERS):
         category[stated == rank] = held
     start_ns, end_ns = _span(trace, blocks)
-    timeline = MemoryTimeline(device, start_ns, end_ns, blocks, category, where, trace)
-    return replace(timeline, untold=_untold(timeline))
+    by_size = bool((blocks.address < 0).any())
+    return MemoryTimeline(device, start_ns, end_ns, blocks, category, where, trace, totals, by_size)
 
 
 def memory_peak(trace: Trace, device: str | None = None) -> Peak | None:
@@ -211,24 +216,6 @@ def memory_peak(trace: Trace, device: str | None = None) -> Peak | None:
         return memory_timeline(with_memory(trace), device).peak()
     except NoMemoryError:
         return None
-
-
-def _untold(timeline: MemoryTimeline) -> int:
-    """Return what was there before the recording and after it: the allocator alone knows of it.
-
-    An allocator that counts from the recording's start, as ours does for the CPU, has none.
-    """
-    memory = timeline.trace.memory
-    rows = rows_of_device(timeline.trace, timeline.device)
-    rows = rows[memory.allocated[rows] > 0]
-    times, sizes = timeline.levels()
-    at = np.searchsorted(times, memory.time_ns[rows], side="right") - 1
-    is_last = np.append(memory.time_ns[rows][1:] != memory.time_ns[rows][:-1], True)[: len(rows)]
-    known = np.flatnonzero((at >= 0) & is_last)
-    if not len(known):
-        return 0
-    more = memory.allocated[rows[known]] - sizes.sum(axis=1)[at[known]]
-    return max(0, int(np.median(more)))
 
 
 def _span(trace: Trace, blocks: Blocks) -> tuple[int, int]:

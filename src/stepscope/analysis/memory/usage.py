@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CPU = "cpu"
+_MICROSECOND = 1000  # ns
 
 # torch writes a device's type as a number; these are the ones with an allocator that reports.
 _DEVICE_TYPES = {
@@ -89,7 +90,9 @@ def with_memory(trace: Trace) -> Trace:
         allocated=args.dense("Total Allocated", rows, 0)[told],
         reserved=args.dense("Total Reserved", rows, 0)[told],
     )
-    return replace(trace, strings=strings, memory=tied_to_slices(memory, trace.slices))
+    memory = tied_to_slices(memory, trace.slices)
+    memory = replace(memory, time_ns=_apart(memory.time_ns))
+    return replace(trace, strings=strings, memory=memory)
 
 
 def memory_events(trace: Trace) -> Memory:
@@ -145,27 +148,28 @@ def rows_of_device(trace: Trace, device: str) -> Int64:
     return np.flatnonzero(trace.memory.device == found)
 
 
-def in_use(memory: Memory, rows: Int64) -> Int64:
-    """Return the bytes in use after each of the rows, which must be of one device.
+def _apart(time_ns: Int64) -> Int64:
+    """Put events of one µs 1 ns apart, in their order, where a file has whole µs only.
 
-    That is what the allocator said, or, if it did not say, the sum of the events so far, as far
-    above its lowest point as the window shows.
+    Else the allocator's total between two of them would belong to no moment.
     """
-    if memory.allocated[rows].any():
-        return memory.allocated[rows]
-    running = np.cumsum(memory.size[rows])
-    return running - min(0, int(running.min(initial=0)))
+    if not len(time_ns) or ((time_ns - time_ns[0]) % _MICROSECOND).any():
+        return time_ns
+    later = np.arange(len(time_ns)) - np.searchsorted(time_ns, time_ns)
+    spread: Int64 = time_ns + np.minimum(later, _MICROSECOND - 1)
+    return spread
 
 
 def _instants(trace: Trace) -> Int64:
-    """Return torch.profiler's memory instants."""
+    """Return torch.profiler's memory instants, in the order of time."""
     marks = trace.marks
     word = trace.strings.ids_of(["[memory]"]).get("[memory]")
     if word is None or "Bytes" not in marks.args.integers:
         return np.zeros(0, np.int64)
     told = np.zeros(len(marks), bool)
     told[marks.args.integers["Bytes"].rows] = True
-    return np.flatnonzero(told & (marks.phase == ord("i")) & (marks.name == word))
+    rows = np.flatnonzero(told & (marks.phase == ord("i")) & (marks.name == word))
+    return rows[np.argsort(marks.time_ns[rows], kind="stable")]
 
 
 def _device_names(device_type: Int64, index: Int64) -> tuple[list[str], NDArray[np.intp]]:

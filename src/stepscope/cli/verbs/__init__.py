@@ -1,6 +1,7 @@
 """The verbs: one file each, one line here."""
 
 from stepscope.cli.command import COMMANDS
+from stepscope.cli.verbs.device_peaks import DevicePeaks
 from stepscope.cli.verbs.export import Export
 from stepscope.cli.verbs.info import Info
 from stepscope.cli.verbs.migrate import Migrate
@@ -16,3 +17,4 @@ COMMANDS.register(View())
 COMMANDS.register(Export())
 COMMANDS.register(Info())
 COMMANDS.register(Migrate())
+COMMANDS.register(DevicePeaks())

@@ -65,7 +65,12 @@ class Summary:
             nargs="?",
             const="overview",
             help="show device activity instead: overview (the default), streams, steps, idle, "
-            "queue, kernels, copies, communication or flops",
+            "queue, kernels, copies, communication, flops or roofline",
+        )
+        parser.add_argument(
+            "--memory",
+            action="store_true",
+            help="show what holds the peak of memory instead, who asked, and what would lower it",
         )
         parser.add_argument(
             "--findings",
@@ -130,6 +135,8 @@ def _table(trace: Trace, found: Answer, args: argparse.Namespace) -> str:
 
     if args.device is not None:
         return device_text(trace, args.device, args.row_limit, args.save)
+    if args.memory:
+        return _memory_text(found, args.row_limit)
     if args.modules is not None:
         depth = None if args.modules < 0 else args.modules
         return modules_text(trace, depth, args.row_limit, args.save)
@@ -142,6 +149,16 @@ def _table(trace: Trace, found: Answer, args: argparse.Namespace) -> str:
     if args.torch_table or args.save is not None or grouping != Grouping():
         return table_text(trace, args.sort_by, args.row_limit, grouping, args.save)
     return step_table_text(trace, found, args.sort_by, args.row_limit)
+
+
+def _memory_text(found: Answer, row_limit: int) -> str:
+    from stepscope.text.memory import peak_text
+
+    if not found.memory:
+        raise StepscopeError(
+            "the trace has no memory events; record with --memory, or profile_memory=True"
+        )
+    return "\n\n".join(peak_text(peak, row_limit) for peak in found.memory)
 
 
 def _save_findings(answered: Answer, path: str) -> None:

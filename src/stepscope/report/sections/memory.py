@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.memory.blocks import ALWAYS, NEVER
+from stepscope.analysis.memory.peak import peak_memory
 from stepscope.analysis.memory.sites import sites_of
 from stepscope.analysis.memory.timeline import (
     Category,
@@ -38,10 +39,7 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
         return
     start = origin_of(trace)
     end = max(timeline.end_ns for timeline in timelines) - start
-    more = sum(timeline.untold > 0 for timeline in timelines)
-    rows = np.concatenate(
-        [*(timeline.slice for timeline in timelines), np.full(more, NO_SLICE, np.int32)]
-    )
+    rows = np.concatenate([timeline.slice for timeline in timelines])
     sites = sites_of(trace, rows)  # of the trace that other sections ask of, too
     _add_blocks(payload, timelines, sites, start, end)
     _add_sites(payload, sites)
@@ -73,26 +71,20 @@ def _timelines(trace: Trace) -> list[MemoryTimeline]:
 def _add_blocks(
     payload: Payload, timelines: Sequence[MemoryTimeline], sites: Sites, start: int, end: int
 ) -> None:
-    def joined(columns: list[Any]) -> Any:
-        return np.concatenate(columns)
-
-    # What only the allocator knows of is one more block of each device, there all the time.
-    untold = np.array([t.untold for t in timelines], np.int64)
-    beside = np.flatnonzero(untold)
-    none = np.zeros(len(beside), np.int64)
-    starts = joined([*(_since(t.blocks.start_ns, start) for t in timelines), none])
-    ends = joined([*(_until(t.blocks.end_ns, start, end) for t in timelines), none + end + 1])
+    joined = np.concatenate
+    starts = joined([_since(t.blocks.start_ns, start) for t in timelines])
+    ends = joined([_until(t.blocks.end_ns, start, end) for t in timelines])
     ends = np.maximum(ends, starts)
     order = np.argsort(starts, kind="stable")
     device = np.repeat(np.arange(len(timelines)), [len(t.blocks) for t in timelines])
-    slices = joined([*(t.slice for t in timelines), none + NO_SLICE]).astype(np.int64)
-    sizes = joined([*(t.blocks.size for t in timelines), untold[beside]])
-    category = joined([*(t.category for t in timelines), none + Category.UNKNOWN])
+    slices = joined([t.slice for t in timelines]).astype(np.int64)
+    sizes = joined([t.blocks.size for t in timelines])
+    category = joined([t.category for t in timelines])
     payload.add_column("memory.start", starts[order], ascending=True)
     payload.add_column("memory.life", (ends - starts)[order])
     payload.add_column("memory.size", sizes[order])
     payload.add_column("memory.category", category[order])
-    payload.add_column("memory.device", joined([device, beside])[order])
+    payload.add_column("memory.device", device[order])
     payload.add_column("memory.slice", payload.page_rows(slices[order]) - NO_SLICE)  # 0: unknown
     payload.add_column("memory.site", sites.of_slice[order])
     # Blocks in the order of their ends, so that the page need not sort.
@@ -147,9 +139,16 @@ def _device(timeline: MemoryTimeline, site_of_block: Int64, start: int) -> dict[
         site = int(site_of_block[np.flatnonzero(timeline.slice == peak.slice)[0]])
     return {
         "name": timeline.device,
+        "about": _about(timeline),
         "peak": {
             "time": max(peak.time_ns - start, 0),
             "bytes": peak.bytes,
             "site": site,
         },
     }
+
+
+def _about(timeline: MemoryTimeline) -> dict[str, Any]:
+    """Return what the allocator held at the peak, what would lower it, and what is not known."""
+    found = peak_memory(timeline.trace, timeline.device)
+    return {} if found is None else found.to_json()

@@ -36,6 +36,8 @@ const SHOWN = {
   text: String,
   flops: (value) => (value ? scaled(value) : "–"),
   "flops/s": (value) => (value ? scaled(value, "FLOP/s") : "–"),
+  "bytes/s": (value) => scaled(value, "B/s"),
+  ratio: (value) => (value >= 100 ? number(value) : String(Number(value.toPrecision(3)))),
 };
 
 /** A value as the table shows it. @param {Column} column @param {number | string} value */

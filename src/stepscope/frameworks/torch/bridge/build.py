@@ -18,6 +18,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cache import cache_candidates
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
@@ -126,7 +127,7 @@ def _digest(path: Path) -> str:
 def cache_folder() -> Path:
     """Return a folder that we can write and nobody else can."""
     tried = []
-    for folder in _cache_candidates():
+    for folder in cache_candidates():
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.TemporaryFile(dir=folder):
@@ -139,16 +140,6 @@ def cache_folder() -> Path:
             return folder
         tried.append(f"{folder} (others can write to it)")
     raise BridgeUnavailableError(f"no folder to cache the bridge in: {', '.join(tried)}")
-
-
-def _cache_candidates() -> Iterator[Path]:
-    chosen = os.environ.get("STEPSCOPE_CACHE_DIR")
-    if chosen:
-        yield Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    with contextlib.suppress(RuntimeError):  # no home folder
-        yield (Path(base) if base else Path.home() / ".cache") / "stepscope"
-    yield Path(tempfile.gettempdir()) / f"stepscope-{os.getuid()}"
 
 
 @contextlib.contextmanager

@@ -37,6 +37,14 @@ def _bmm(first: int, inputs: Inputs) -> int:
     return 2 * _same(b, b2) * m * n * _same(k, k2)
 
 
+def _grouped(inputs: Inputs) -> int:
+    """Count products in groups (of experts), of which every row or column is in one."""
+    left, right = inputs.shape(0), inputs.shape(1)
+    (*groups, m, k), (*others, k2, n) = left, right
+    both = _same(groups[0], others[0]) if groups and others else 1
+    return 2 * both * m * n * _same(k, k2)
+
+
 def _mv(first: int, inputs: Inputs) -> int:
     (m, k), (k2,) = inputs.shape(first), inputs.shape(first + 1)
     return 2 * m * _same(k, k2)
@@ -224,6 +232,7 @@ FORMULAS: dict[str, Formula] = {
     **dict.fromkeys(("aten::addmm", "aten::_addmm_activation"), partial(_mm, 1)),
     "aten::bmm": partial(_bmm, 0),
     **dict.fromkeys(("aten::baddbmm", "aten::addbmm"), partial(_bmm, 1)),
+    **dict.fromkeys(("aten::_grouped_mm", "aten::_scaled_grouped_mm"), _grouped),
     "aten::mv": partial(_mv, 0),
     "aten::addmv": partial(_mv, 1),
     **dict.fromkeys(("aten::dot", "aten::vdot"), _dot),

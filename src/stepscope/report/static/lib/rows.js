@@ -1,6 +1,6 @@
 // Rows of a table without the DOM: sorting, filtering, trees and CSV.
 
-/** @typedef {"time" | "bytes" | "number" | "percent" | "text" | "flops" | "flops/s"} Unit */
+/** @typedef {"time" | "bytes" | "number" | "percent" | "text" | "flops" | "flops/s" | "bytes/s" | "ratio"} Unit */
 /**
  * @typedef {object} Column what a column shows; its values are numbers, texts for the unit "text"
  * @property {string} key
@@ -126,7 +126,7 @@ export function csv(columns, rows, order) {
   return lines.join("\r\n") + "\r\n";
 }
 
-const UNITS = { time: " (ns)", bytes: " (bytes)", percent: " (fraction)", number: "", text: "", flops: "", "flops/s": "" };
+const UNITS = { time: " (ns)", bytes: " (bytes)", percent: " (fraction)", number: "", text: "", flops: "", "flops/s": "", "bytes/s": "", ratio: "" };
 
 /** @param {number | string} value */
 function cell(value) {

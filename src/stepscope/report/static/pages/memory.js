@@ -2,7 +2,7 @@
 
 import { isTyping } from "stepscope/app.js";
 import { h } from "stepscope/dom.js";
-import { bytes, number, time } from "stepscope/format.js";
+import { bytes, number, percent, time } from "stepscope/format.js";
 import { Chart } from "stepscope/memory/chart.js";
 import { blocksOf, levelsOf, liveAt, placeAt } from "stepscope/memory/levels.js";
 import { groupings, momentOf, wasThere, wordsOf } from "stepscope/memory/moment.js";
@@ -14,7 +14,8 @@ import { Table } from "stepscope/table.js";
 /** @typedef {import("../app.js").State} State */
 /** @typedef {import("../decode.js").Data} Data */
 /** @typedef {import("../memory/moment.js").Grouping} Grouping */
-/** @typedef {{name: string, peak: {time: number, bytes: number, site: number}}} Device */
+/** @typedef {{reserved_bytes: number, most_reserved_bytes: number, unused_bytes: number, savings: {id: string, bytes: number, text: string}[], unknown: string[]}} About */
+/** @typedef {{name: string, about: About, peak: {time: number, bytes: number, site: number}}} Device */
 /** @typedef {{name: string, colour: string}} Series */
 
 const ALL = "all";
@@ -95,6 +96,7 @@ class MemoryPage {
       h("div", { class: "memory-tools" }, this.devicePicker(), this.peakText(), this.tip, ...this.buttons()),
       this.canvas,
       this.legend,
+      this.about() ?? "",
       h("div", { class: "memory-tools" }, this.moment, this.groupPicker()),
       this.table,
       this.details,
@@ -149,6 +151,26 @@ class MemoryPage {
       this.sites.line[site] ? `, ${this.sites.lineText(site)}` : "",
     ];
     return h("span", { class: "memory-peak" }, h("strong", null, `Peak ${bytes(size)}`), ` at ${time(at)}${where.join("")}`);
+  }
+
+  /** What the allocator held at the peak, what would lower it, and what the trace does not tell. */
+  about() {
+    const about = this.devices[this.device]?.about;
+    if (!about) return null;
+    const { reserved_bytes, most_reserved_bytes, unused_bytes, savings, unknown } = about;
+    const held = reserved_bytes
+      ? `At the peak the allocator held ${bytes(reserved_bytes)}, ${bytes(unused_bytes)} (${percent(unused_bytes, reserved_bytes)}) of it unused; at most ${bytes(most_reserved_bytes)}.`
+      : "";
+    if (!held && !savings.length && !unknown.length) return null;
+    const items = savings.map(({ bytes: size, text }) => h("li", null, h("strong", null, bytes(size)), ` ${text}`));
+    return h(
+      "section",
+      { class: "memory-about" },
+      held && h("p", null, held),
+      items.length > 0 && h("p", null, "What would lower it, each by itself:"),
+      items.length > 0 && h("ul", null, ...items),
+      ...unknown.map((line) => h("p", { class: "quiet" }, line)),
+    );
   }
 
   limits() {

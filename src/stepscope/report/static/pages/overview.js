@@ -30,6 +30,7 @@ import { stepChart } from "stepscope/steps.js";
  * @property {Part[]} lines
  * @property {number} startup_ns
  * @property {Record<string, number>} startup
+ * @property {{flops_utilisation: number | null, device?: string, step_ns?: number, host_step_ns?: number, busy_ns?: number, waiting_for_host_ns?: number, limit?: string} | null} device
  */
 
 /** @type {import("../app.js").Page} */
@@ -53,7 +54,7 @@ export const page = {
         whereTimeGoes(data, app),
         costliest(data, app),
         steps && card(steps.title, "wide", steps.element),
-        devices(data),
+        devices(data, app),
         top("operators", data, app),
         top("kernels", data, app),
         memory(data, app),
@@ -190,8 +191,8 @@ function costliest(data, app) {
   );
 }
 
-/** @param {Data} data */
-function devices(data) {
+/** How busy devices were, and what they make of a step. @param {Data} data @param {App} app */
+function devices(data, app) {
   /** @type {{name: string, busy_ns: number, window_ns: number}[]} */
   const all = data.value("overview").devices;
   if (!all.length) return null;
@@ -205,7 +206,30 @@ function devices(data) {
       h("td", null, `${time(device.busy_ns)} of ${time(device.window_ns)}`),
     ),
   );
-  return card("Device utilization", "", h("table", { class: "plain" }, h("tbody", null, ...rows)));
+  return card("Device utilization", "", h("table", { class: "plain" }, h("tbody", null, ...rows)), ...deviceStep(data, app));
+}
+
+/** A step as the device sees it, and how much of the device its operations use. @param {Data} data @param {App} app */
+function deviceStep(data, app) {
+  const { device, unit } = answerOf(data);
+  const lines = [];
+  if (device?.step_ns && device.host_step_ns) {
+    const waits = device.waiting_for_host_ns ? ` and waiting ${time(device.waiting_for_host_ns)} for the host` : "";
+    lines.push(
+      h(
+        "p",
+        { class: "device-step" },
+        `A ${unit === "run" ? "step" : unit} takes ${time(device.step_ns)} on device ${device.device} and ${time(device.host_step_ns)} on the host: `,
+        h("strong", null, `the ${device.limit} limits`),
+        `. The device is busy for ${time(device.busy_ns ?? 0)}${waits}.`,
+      ),
+    );
+  }
+  if (device?.flops_utilisation) {
+    const link = app.has("roofline") ? h("a", { href: app.link("roofline") }, "Operators against their roofs") : null;
+    lines.push(h("p", null, h("strong", null, percent(device.flops_utilisation, 1)), " of the device's 16-bit peak (model FLOP utilisation of the steps). ", link));
+  }
+  return lines;
 }
 
 /** @param {"operators" | "kernels"} page @param {Data} data @param {App} app */

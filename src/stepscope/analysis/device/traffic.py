@@ -1,0 +1,204 @@
+"""The bytes that an operator has to move at least, from the shapes and types of its inputs.
+
+Every input is read once and every result written once: what a kernel finds in a cache, reads twice
+or keeps for the backward pass is not known. Of a table (an embedding), only the rows that are asked
+for count. An operator of unknown purpose, such as one of a server for language models that holds
+its weights itself, has no number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from stepscope.analysis.device.peaks import BFLOAT16, FLOAT8, FLOAT16, FLOAT32, FLOAT64
+from stepscope.analysis.host.operator_inputs import pairs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TYPES = {
+    **dict.fromkeys(("double", "float64"), (FLOAT64, 8)),
+    **dict.fromkeys(("float", "float32"), (FLOAT32, 4)),
+    **dict.fromkeys(("c10::Half", "float16"), (FLOAT16, 2)),
+    **dict.fromkeys(("c10::BFloat16", "bfloat16"), (BFLOAT16, 2)),
+    **dict.fromkeys(
+        [
+            *(f"c10::Float8_{kind}" for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")),
+            *("float8_e4m3fn", "float8_e5m2"),
+        ],
+        (FLOAT8, 1),
+    ),
+    **dict.fromkeys(("c10::complex<float>", "complex64"), ("complex64", 8)),
+    **dict.fromkeys(("c10::complex<double>", "complex128"), ("complex128", 16)),
+    **dict.fromkeys(("long", "long int", "int64"), ("int64", 8)),
+    **dict.fromkeys(("int", "int32"), ("int32", 4)),
+    **dict.fromkeys(("short", "short int", "int16"), ("int16", 2)),
+    **dict.fromkeys(("bool", "unsigned char", "signed char", "char", "uint8"), ("int8", 1)),
+}
+_FRACTIONS = frozenset({FLOAT64, FLOAT32, FLOAT16, BFLOAT16, FLOAT8, "complex64", "complex128"})
+
+# Where the matrices are; for some, the bytes of an element of the result.
+_PRODUCTS = {
+    **dict.fromkeys(("mm", "bmm", "mv", "dot", "_scaled_mm", "_int_mm"), (0, 1)),
+    **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm"), (0, 1)),
+    **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "_addmm_activation"), (1, 2)),
+}
+_LOOK_UPS = ("embedding", "index_select", "gather")
+_RESULT_BYTES = {"_scaled_mm": 2, "_scaled_grouped_mm": 2, "_int_mm": 4}
+_REDUCTIONS = re.compile(
+    r"(sum|mean|prod|max|min|amax|amin|argmax|argmin|norm|linalg_vector_norm|var|std|var_mean|any|all"
+    r"|count_nonzero|nll_loss(2d)?(_forward)?|logsumexp|nonzero|_local_scalar_dense)$"
+)
+_TRUTHS = re.compile(r"(eq|ne|lt|le|gt|ge|isnan|isinf|isfinite|logical_(not|and|or|xor))$")
+_FILLS = re.compile(
+    r"(fill|zero|normal|uniform|random|bernoulli|exponential|log_normal|cauchy|geometric)_$"
+)
+_CONVOLUTION = re.compile(r"conv(olution)?(\d?d)?(_overrideable)?$")
+_LIKE_ELEMENTS = re.compile(r"norm|silu|gelu|swiglu|act_and_mul|quant|softmax", re.IGNORECASE)
+_OF_FRAMEWORKS = re.compile(r"^aten::|^torchvision::| dygraph$")
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor among the inputs of a call."""
+
+    sizes: tuple[int, ...]
+    kind: str
+    item_bytes: int
+    moved: int  # elements that lie in memory: a tensor that was expanded has fewer than its sizes
+
+    @property
+    def bytes(self) -> int:
+        """Return what there is to read of it."""
+        return self.moved * self.item_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CallInputs:
+    """The tensors of one call, by their place among its inputs."""
+
+    tensors: dict[int, Tensor]
+
+    @property
+    def kind(self) -> str:
+        """Return in which type it computes: that of its first tensor of fractions, if any."""
+        kinds = [tensor.kind for tensor in self.tensors.values()]
+        return next((kind for kind in kinds if kind in _FRACTIONS), kinds[0])
+
+    @property
+    def shapes_text(self) -> str:
+        """Return the shapes as people write them: ``8192x512, 512``."""
+        return ", ".join(
+            "x".join(map(str, tensor.sizes)) or "scalar" for tensor in self.tensors.values()
+        )
+
+
+def inputs_of(fragment: str) -> CallInputs | None:
+    """Read what a slice says of its inputs; None where it names no tensor."""
+    pairs = pairs_of(fragment)
+    dims, types = pairs.get("Input Dims"), pairs.get("Input type")
+    if not isinstance(dims, list) or not isinstance(types, list):
+        return None
+    strides = pairs.get("Input Strides")
+    tensors = dict(_tensors(dims, types, strides if isinstance(strides, list) else []))
+    return CallInputs(tensors) if tensors else None
+
+
+def bytes_of(name: str, inputs: CallInputs, flops: int) -> int:
+    """Return the bytes that a call has to move; 0 where that is not known."""
+    is_known = _OF_FRAMEWORKS.search(name) or _LIKE_ELEMENTS.search(name)
+    if not is_known and not flops:
+        return 0
+    word = name.removeprefix("aten::").removesuffix(" dygraph")
+    bare = word.rstrip("_")
+    first = next(iter(inputs.tensors.values()))
+    if _FILLS.match(word):
+        return first.bytes
+    if bare in _LOOK_UPS:
+        return _looked_up(bare, inputs)
+    # A product may name the tensor for its result as one more input.
+    last = max(_PRODUCTS.get(bare, inputs.tensors))
+    read = sum(tensor.bytes for place, tensor in inputs.tensors.items() if place <= last)
+    if bare not in (word, "copy"):
+        return read + first.bytes
+    return read + _written(bare, inputs, flops)
+
+
+def _written(word: str, inputs: CallInputs, flops: int) -> int:
+    """Return the bytes of what an operator makes."""
+    tensors = inputs.tensors
+    if word == "copy" or (_REDUCTIONS.match(word) and len(tensors) == 1):
+        return 0  # where a copy goes to is one of its inputs
+    if word in _PRODUCTS:
+        return _product(word, inputs)
+    if flops and _CONVOLUTION.search(word) and 1 in tensors and 0 in tensors:
+        places = flops // (2 * max(math.prod(tensors[1].sizes[1:]), 1))
+        return places * tensors[0].item_bytes
+    if word == "convolution_backward":
+        return sum(tensors[at].bytes for at in (1, 2) if at in tensors)
+    if "attention" in word:
+        return _attention(word, inputs)
+    return _elements(inputs) * (1 if _TRUTHS.match(word) else _widest(inputs))
+
+
+def _tensors(dims: list[Any], types: list[Any], strides: list[Any]) -> Iterator[tuple[int, Tensor]]:
+    for place, (sizes, word) in enumerate(zip(dims, types, strict=False)):
+        if not isinstance(word, str) or word not in _TYPES or not _is_shape(sizes):
+            continue
+        apart = strides[place] if place < len(strides) else None
+        steps = apart if _is_shape(apart) and len(apart) == len(sizes) else [1] * len(sizes)
+        moved = math.prod(size for size, step in zip(sizes, steps, strict=True) if step)
+        kind, item_bytes = _TYPES[word]
+        yield place, Tensor(tuple(sizes), kind, item_bytes, moved)
+
+
+def _is_shape(sizes: Any) -> TypeGuard[list[int]]:
+    return isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)
+
+
+def _product(word: str, inputs: CallInputs) -> int:
+    left, right = (inputs.tensors.get(at) for at in _PRODUCTS[word])
+    if left is None or right is None or not left.sizes or not right.sizes:
+        return 0
+    columns = right.sizes[-1] if len(right.sizes) > 1 else 1
+    return math.prod(left.sizes[:-1]) * columns * _RESULT_BYTES.get(word, left.item_bytes)
+
+
+def _looked_up(word: str, inputs: CallInputs) -> int:
+    """Return the rows of a table that are asked for, read and written, and what asks for them."""
+    table, *others = inputs.tensors.values()
+    if not others:
+        return 0
+    index = others[0]
+    width = table.sizes[-1] if len(table.sizes) > 1 and word != "gather" else 1
+    return 2 * index.moved * width * table.item_bytes + index.bytes
+
+
+def _attention(word: str, inputs: CallInputs) -> int:
+    """Return what attention writes: as much as its queries; of its gradients, all three."""
+    tensors = inputs.tensors
+    if "backward" in word:
+        return sum(tensors[at].bytes for at in (1, 2, 3) if at in tensors)
+    query = tensors.get(0)
+    return query.bytes if query is not None else 0
+
+
+def _elements(inputs: CallInputs) -> int:
+    """Return the size of what comes of all tensors broadcast together, or of the largest."""
+    shapes = [tensor.sizes for tensor in inputs.tensors.values()]
+    result: list[int] = []
+    for place in range(1, max(map(len, shapes)) + 1):
+        found = {shape[-place] for shape in shapes if len(shape) >= place} - {1}
+        if len(found) > 1:
+            return max(math.prod(shape) for shape in shapes)
+        result.append(found.pop() if found else 1)
+    return math.prod(result)
+
+
+def _widest(inputs: CallInputs) -> int:
+    """Return the bytes of an element of the result: of the type in which it computes."""
+    kind = inputs.kind
+    return max(each.item_bytes for each in inputs.tensors.values() if each.kind == kind)

@@ -1,0 +1,305 @@
+"""What holds the peak of a device's memory, who asked for it, and what would lower it.
+
+``unused`` is what the allocator held at the peak and no tensor used: it is cut into blocks that do
+not fit, or was needed earlier. Savings are bytes of the peak, each by itself; two of them may
+concern the same memory:
+
+checkpointing
+    Activations are kept for the backward pass. With checkpoints around the layers, only what goes
+    from one to the next is, and the inside of one layer at a time: all but the largest one's
+    inside is saved. Layers are the numbered modules (``blocks.3``); without their names, it is all
+    activations at most.
+gradients
+    Those of the step before, which ``zero_grad(set_to_none=False)`` fills with zeros instead of
+    giving them back.
+workspace
+    What a convolution or a recurrent layer takes for the time of its call.
+fragmentation
+    What is unused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.memory.blocks import ALWAYS, NO_ROW
+from stepscope.analysis.memory.sites import sites_of
+from stepscope.analysis.memory.timeline import Category, NoMemoryError, memory_timeline
+from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
+from stepscope.analysis.shared import shared
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.model import NO_SLICE
+from stepscope.units import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.memory.sites import Sites
+    from stepscope.analysis.memory.timeline import MemoryTimeline
+    from stepscope.trace.model import Int64, Trace
+
+    Bool = NDArray[np.bool_]
+
+MIN_SAVING = 0.02
+"""Of the peak: what would save less is not worth a line."""
+
+MOST_HOLDERS = 12
+
+_OPTIMIZER_PREFIX = "Optimizer.step#"
+_WITH_WORKSPACE = re.compile(r"conv|cudnn|miopen|_rnn|lstm|gru", re.IGNORECASE)
+_LAYER = re.compile(r"(?:(?!\d+(?:\.|$))[^.]+\.)*\d+(?=\.|$)")  # down to the first number
+_FEWEST_LAYERS = 2
+
+
+# How to get at each saving.
+_TORCH = {
+    "checkpointing": "torch.utils.checkpoint around the layers computes them again instead.",
+    "gradients": "call zero_grad(set_to_none=True), the default since PyTorch 2.0, before the "
+    "forward pass.",
+    "workspace": "torch.backends.cudnn.benchmark = False picks algorithms that need less.",
+    "fragmentation": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets it fit; so do sizes "
+    "that do not change from step to step.",
+}
+_PADDLE = {
+    "checkpointing": "paddle.distributed.fleet.utils.recompute computes them again instead.",
+    "gradients": "call clear_grad(set_to_zero=False) before the forward pass.",
+    "workspace": "a smaller FLAGS_conv_workspace_size_limit makes them do with less.",
+    "fragmentation": "FLAGS_allocator_strategy=auto_growth takes less in advance; so do sizes that "
+    "do not change from step to step.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who asked for some of the memory that is in use at the peak."""
+
+    module: str
+    line: str  # the innermost line of the program's own; "": not recorded
+    operator: str
+    category: str
+    bytes: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What would lower the peak, and by how much."""
+
+    id: str
+    bytes: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PeakMemory:
+    """The peak of a device's memory: what it is made of."""
+
+    device: str
+    bytes: int
+    time_ns: int
+    reserved: int  # what the allocator held at that moment; 0: it does not say
+    most_reserved: int  # what it held at most
+    categories: tuple[tuple[str, int], ...]  # by bytes; they add up to the peak
+    holders: tuple[Holder, ...]  # those with the most bytes
+    savings: tuple[Saving, ...]  # the largest first
+    unknown: tuple[str, ...]  # what the trace does not tell
+
+    @property
+    def unused(self) -> int:
+        """Return what the allocator held at the peak beyond what was in use."""
+        return max(self.reserved - self.bytes, 0) if self.reserved else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        return {
+            "device": self.device,
+            "peak_bytes": self.bytes,
+            "reserved_bytes": self.reserved,
+            "most_reserved_bytes": self.most_reserved,
+            "unused_bytes": self.unused,
+            "categories": dict(self.categories),
+            "savings": [
+                {"id": each.id, "bytes": each.bytes, "text": each.text} for each in self.savings
+            ],
+            "unknown": list(self.unknown),
+        }
+
+
+@shared
+def peak_memory(trace: Trace, device: str | None = None) -> PeakMemory | None:
+    """Return what holds the peak of a device, None if nothing is known of its memory."""
+    try:
+        timeline = memory_timeline(with_memory(trace), device)
+    except NoMemoryError:
+        return None
+    return _of_timeline(timeline)
+
+
+def peaks_of_memory(trace: Trace) -> Iterator[PeakMemory]:
+    """Yield what holds the peak of every device whose memory was recorded."""
+    trace = with_memory(trace)
+    for device in devices(trace):
+        found = peak_memory(trace, device)
+        if found is not None:
+            yield found
+
+
+def _of_timeline(timeline: MemoryTimeline) -> PeakMemory:
+    peak, blocks = timeline.peak(), timeline.blocks
+    live = np.flatnonzero((blocks.start_ns <= peak.time_ns) & (peak.time_ns < blocks.end_ns))
+    sites = sites_of(timeline.trace, timeline.slice[live])
+    sums = np.zeros(len(Category), np.int64)
+    np.add.at(sums, timeline.category[live], blocks.size[live])
+    by_bytes = sorted(((int(sums[each]), each) for each in Category), reverse=True)
+    reserved, most = _reserved(timeline, peak.time_ns)
+    found = PeakMemory(
+        device=timeline.device,
+        bytes=peak.bytes,
+        time_ns=peak.time_ns,
+        reserved=reserved,
+        most_reserved=most,
+        categories=tuple((_words(each), size) for size, each in by_bytes if size),
+        holders=tuple(_holders(timeline, live, sites)),
+        savings=(),
+        unknown=tuple(_unknown(timeline, live)),
+    )
+    savings = [each for each in _savings(timeline, live, sites, found) if _matters(each, found)]
+    savings.sort(key=lambda each: -each.bytes)
+    return replace(found, savings=tuple(savings))
+
+
+def _matters(saving: Saving, found: PeakMemory) -> bool:
+    return saving.bytes > 0 and saving.bytes >= MIN_SAVING * found.bytes
+
+
+def _words(category: Category) -> str:
+    return category.name.lower().replace("_", " ")
+
+
+def _reserved(timeline: MemoryTimeline, time_ns: int) -> tuple[int, int]:
+    """Return what the allocator held at a moment, and at most."""
+    memory, rows = timeline.trace.memory, rows_of_device(timeline.trace, timeline.device)
+    at = max(int(np.searchsorted(memory.time_ns[rows], time_ns, side="right")) - 1, 0)
+    reserved = np.maximum(memory.reserved[rows], 0)
+    return int(reserved[at]), int(reserved.max())
+
+
+def _holders(timeline: MemoryTimeline, live: Int64, sites: Sites) -> Iterator[Holder]:
+    """Yield the places that asked for most of what lives."""
+    strings, size = timeline.trace.strings, timeline.blocks.size[live]
+    key = sites.of_slice * len(Category) + timeline.category[live]
+    keys, which = np.unique(key, return_inverse=True)
+    sums = np.zeros(len(keys), np.int64)
+    np.add.at(sums, which, size)
+    count = np.bincount(which, minlength=len(keys))
+    for each in np.argsort(-sums, kind="stable")[:MOST_HOLDERS].tolist():
+        site, category = divmod(int(keys[each]), len(Category))
+        yield Holder(
+            module=strings[int(sites.module[site])],
+            line=strings[int(sites.line[site])],
+            operator=strings[int(sites.operator[site])],
+            category=_words(Category(category)),
+            bytes=int(sums[each]),
+            blocks=int(count[each]),
+        )
+
+
+def _savings(
+    timeline: MemoryTimeline, live: Int64, sites: Sites, found: PeakMemory
+) -> Iterator[Saving]:
+    size = timeline.blocks.size[live]
+    fixes = _PADDLE if _is_paddle(timeline.trace) else _TORCH
+    total, whose = _checkpointing(timeline, live, sites)
+    yield Saving("checkpointing", total, f"{whose}: {fixes['checkpointing']}")
+    stale = int(size[_of_the_step_before(timeline, live, found.time_ns)].sum())
+    yield Saving("gradients", stale, f"Gradients of the step before: {fixes['gradients']}")
+    scratch = int(size[_is_workspace(timeline, live)].sum())
+    text = "Taken by convolutions or recurrent layers for the time of a call"
+    yield Saving("workspace", scratch, f"{text}: {fixes['workspace']}")
+    if not timeline.device.startswith(CPU):
+        text = "Held by the allocator at the peak, and used by no tensor"
+        how = fixes["fragmentation"]
+        if timeline.device.startswith("hip"):
+            how = how.replace("PYTORCH_CUDA_", "PYTORCH_HIP_")
+        yield Saving("fragmentation", found.unused, f"{text}: {how}")
+
+
+def _is_paddle(trace: Trace) -> bool:
+    versions = {name.lower() for name in trace.info.versions}
+    return "paddle" in versions and "torch" not in versions
+
+
+def _checkpointing(timeline: MemoryTimeline, live: Int64, sites: Sites) -> tuple[int, str]:
+    """Return what checkpoints would save, and whose activations these are."""
+    kept = np.flatnonzero(timeline.category[live] == Category.ACTIVATION)
+    kept = kept[np.argsort(timeline.blocks.start_ns[live][kept], kind="stable")]
+    size = timeline.blocks.size[live][kept]
+    names = [timeline.trace.strings[int(i)] for i in sites.module[sites.of_slice[kept]]]
+    layers: dict[str, list[int]] = {}
+    for name, each in zip(names, size.tolist(), strict=True):
+        layer = _LAYER.match(name)
+        if layer is not None:
+            layers.setdefault(layer[0], []).append(each)
+    if len(layers) < _FEWEST_LAYERS:
+        return int(size.sum()), "Activations kept for the backward pass, at most"
+    inside = [sum(blocks[:-1]) for blocks in layers.values()]  # the last is the next one's input
+    return sum(inside) - max(inside), f"Activations inside of {len(layers)} layers, but of one"
+
+
+def _of_the_step_before(timeline: MemoryTimeline, live: Int64, time_ns: int) -> Bool:
+    """Return which blocks are gradients that an optimizer has used already."""
+    slices = timeline.trace.slices
+    names = ids_where(
+        slices.name, timeline.trace.strings, lambda name: name.startswith(_OPTIMIZER_PREFIX)
+    )
+    ends = slices.end_ns[np.isin(slices.name, names)]
+    ends = ends[ends <= time_ns]
+    if not len(ends):
+        return np.zeros(len(live), np.bool_)
+    is_gradient = timeline.category[live] == Category.GRADIENT
+    stale: Bool = is_gradient & (timeline.blocks.start_ns[live] < ends.max())
+    return stale
+
+
+def _is_workspace(timeline: MemoryTimeline, live: Int64) -> Bool:
+    """Return which blocks live only for the call of an operator that takes a workspace."""
+    slices, strings = timeline.trace.slices, timeline.trace.strings
+    where = timeline.slice[live].astype(np.int64)
+    ends = timeline.blocks.end_ns[live]
+    found = np.zeros(len(live), np.bool_)
+    climbing = np.flatnonzero(where != NO_SLICE)
+    named = ids_where(slices.name, strings, lambda name: _WITH_WORKSPACE.search(name) is not None)
+    takes = np.isin(slices.name, named)
+    while len(climbing := climbing[where[climbing] != NO_SLICE]):
+        row = where[climbing]
+        found[climbing] |= takes[row] & (ends[climbing] <= slices.end_ns[row])
+        where[climbing] = slices.parent[row]
+    return found
+
+
+def _unknown(timeline: MemoryTimeline, live: Int64) -> Iterator[str]:
+    """Yield what a trace does not tell of the memory at the peak."""
+    blocks = timeline.blocks
+    size = blocks.size[live]
+    before = int(size[(blocks.created[live] == NO_ROW) & (blocks.start_ns[live] == ALWAYS)].sum())
+    if before:
+        yield (
+            f"{size_text(before)} of the peak were there before the recording began: "
+            "who asked for them is not known."
+        )
+    later = int(size[(blocks.created[live] == NO_ROW) & (blocks.start_ns[live] != ALWAYS)].sum())
+    if later:
+        yield f"{size_text(later)} are in the allocator's total, but no event tells of them."
+    if timeline.by_size:
+        yield (
+            "The trace has no addresses: which block a release ends is a guess, the last one of "
+            "its size. Totals are not concerned."
+        )
+    if not timeline.totals.by_allocator and (blocks.created == NO_ROW).any():
+        yield "The allocator does not tell its total: memory that no event tells of is not counted."

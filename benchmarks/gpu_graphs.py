@@ -145,6 +145,7 @@ def compiled() -> None:
     def train() -> None:
         for _ in range(REPLAYS):
             loss_of(x).backward()
+            model.zero_grad()
 
     show('torch.compile(mode="reduce-overhead"), training', shares(profiled(train)))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from stepscope.analysis.device.communication import collective_table
 from stepscope.analysis.device.work import WorkKind
-from stepscope.analysis.findings.launched import device_finding
+from stepscope.analysis.findings.launched import device_finding, launching_lines
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.steps.parts import Part
@@ -54,6 +54,7 @@ def exposed_communication(facts: Facts) -> Finding | None:
         ),
         saves_ns=exposed_ns,
         evidence=facts.on_timeline(int(longest)),
+        places=launching_lines(facts, talks),
     )
 
 

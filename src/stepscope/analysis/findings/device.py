@@ -169,4 +169,6 @@ def _without_other_causes(facts: Facts, total_ns: float) -> float:
     ledger = facts.ledger
     sampled = ledger.row >= 0
     launching = ledger.spent_on(*_LAUNCHING)
+    if unfused_optimizer(facts) is not None:
+        launching &= ~ledger.spent_on(Cause.OPTIMIZER)
     return min(total_ns, float(ledger.weight_ns[sampled & launching].sum()))

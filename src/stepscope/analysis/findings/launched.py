@@ -10,7 +10,8 @@ from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.findings.spots import saving
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, own_path, samples_at
-from stepscope.trace.model import NO_SLICE, NO_STACK
+from stepscope.analysis.steps.causes import phase_of_stack
+from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.host.own_lines import Place
+    from stepscope.trace.model import Int64
 
     Bool = NDArray[np.bool_]
 
@@ -59,7 +61,7 @@ def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
     By the stacks of the nodes of a CUDA graph; by the samples inside the operators that launched
     it, else by the operators' own stacks; without operators, by the samples around the launches.
     """
-    work, slices, samples = facts.work, facts.trace.slices, facts.trace.samples
+    work, slices = facts.work, facts.trace.slices
     captured = captured_nodes(facts.trace)[work.rows[which]]
     if (captured != NO_SLICE).any():
         nodes = captured[captured != NO_SLICE]
@@ -67,10 +69,15 @@ def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
         return _heaviest_path(facts, slices.stack[nodes], spent_ns)
     operators = np.unique(work.operator[work.rows[which]])
     operators = operators[operators != NO_SLICE]
+    operators = operators[slices.kind[operators] == SliceKind.OPERATOR]
     if not len(operators):
-        calls = samples_at(facts.trace, work.call[which])
-        seen = calls != NO_SAMPLE
-        return _heaviest_path(facts, samples.stack[calls[seen]], work.duration_ns[which][seen])
+        return _sampled_launches(facts, which)
+    return lines_of_operators(facts, operators)
+
+
+def lines_of_operators(facts: Facts, operators: Int64) -> tuple[Place, ...]:
+    """Return the program's line that calls most of some operators, and its callers."""
+    slices, samples = facts.trace.slices, facts.trace.samples
     inside = np.append(facts.within(operators), False)  # the last for no slice
     inside[operators] = True
     stacks = samples.stack[inside[samples.slice]] if len(samples) else samples.stack
@@ -79,6 +86,22 @@ def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
         stacks = slices.stack[operators]
         weights = slices.duration_ns[operators]
     return _heaviest_path(facts, stacks, weights)
+
+
+def _sampled_launches(facts: Facts, which: Bool) -> tuple[Place, ...]:
+    """Return the line around launches that are no operator's.
+
+    A sample stands for a while: one inside of a framework's phases is from before or after.
+    """
+    work, stacks = facts.work, facts.ledger.stacks
+    sample = samples_at(facts.trace, work.call[which])
+    stack = facts.trace.samples.stack[sample] if len(facts.trace.samples) else sample
+    seen = np.array(
+        [at != NO_SAMPLE and phase_of_stack(stacks[row]) is None
+         for at, row in zip(sample.tolist(), stack.tolist(), strict=True)],
+        np.bool_,
+    )  # fmt: skip
+    return _heaviest_path(facts, stack[seen], work.duration_ns[which][seen])
 
 
 def _heaviest_path(

@@ -9,8 +9,12 @@ import numpy as np
 from stepscope.analysis.device.copies import copy_table
 from stepscope.analysis.device.idle import IdleReason, waiting_calls
 from stepscope.analysis.device.work import WorkKind
-from stepscope.analysis.findings.launched import device_finding, launching_lines
-from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.launched import (
+    device_finding,
+    launching_lines,
+    lines_of_operators,
+)
+from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.tree import ids_where
@@ -19,6 +23,7 @@ from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
     from stepscope.trace.model import Int64
 
 MIN_WAITING_SHARE = 0.02
@@ -47,18 +52,19 @@ def waiting_copies(facts: Facts) -> Finding | None:
         return None
     above = _operators_above(facts, waits)
     waited_ns = int(slices.duration_ns[waits].sum())
-    return Finding(
-        id="waiting-copies",
+    return device_finding(
+        facts,
+        "waiting-copies",
         title=f"The host waits for the device {_often(len(waits) / facts.steps)} per step",
         text=f"Mostly in {facts.commonest(above)}: {count_text(len(waits), 'call')} that waited "
         f"for the device, {duration_text(waited_ns)} in total. After each one the device is idle "
         f"until the host launches more work: {share:.0%} of its time.",
-        share=share,
-        evidence=facts.on_timeline(facts.longest(above), facts.commonest(above)),
         fix="Keep results on the device: no .item(), .cpu(), print(loss) or `if tensor` in every "
         "step; accumulate the loss there and read it occasionally. Copy batches from pinned memory "
         "with non_blocking=True.",
-        severity=Severity.of_share(share),
+        saves_ns=float(lost_ns.sum()) / len(facts.work.devices) / facts.steps,
+        evidence=facts.on_timeline(facts.longest(above), facts.commonest(above)),
+        places=lines_of_operators(facts, np.unique(above)),
     )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import without_compilation
@@ -40,6 +41,9 @@ _OPTIMIZER_PREFIX = "Optimizer.step#"
 
 MIN_CALLS = 3
 """Fewer calls of a module, batches or requests are no loop."""
+
+MIN_LAUNCHED = 0.5
+"""Of the time of all device work, in steps that stand for the run."""
 
 LONGEST_TURN = 8
 """Optimizers that take turns: a critic's five updates and a generator's one are six."""
@@ -227,7 +231,23 @@ def _by_module(trace: Trace) -> Steps | None:
     """Begin a step with each call of the outermost module that takes most of the time."""
     slices = trace.slices
     rows = outermost(trace, np.flatnonzero(slices.kind == SliceKind.MODULE))
-    return _begun_by(trace, rows, StepsBy.MODULE)
+    found = _begun_by(trace, rows, StepsBy.MODULE)
+    return found if found is not None and _launch_most(trace, found) else None
+
+
+def _launch_most(trace: Trace, steps: Steps) -> bool:
+    """Tell whether devices do most of their work for the steps: not, if the model only warmed up.
+
+    A CUDA graph that was captured then is replayed outside of any module.
+    """
+    work, call = launched_work(trace)
+    if not len(work):
+        return True
+    slices = trace.slices
+    begin, end = int(steps.start_ns[0]), int(steps.end_ns[-1])
+    inside = (slices.start_ns[call] >= begin) & (slices.start_ns[call] < end)
+    busy_ns = slices.duration_ns[work]
+    return int(busy_ns[inside].sum()) >= MIN_LAUNCHED * int(busy_ns.sum())
 
 
 def _by_loader(trace: Trace) -> Steps | None:

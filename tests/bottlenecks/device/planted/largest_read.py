@@ -1,4 +1,4 @@
-"""Reads the largest activation of every layer.
+"""Reads statistics of every layer's activations.
 
 Problem: scalar-reads, waiting-copies, host-bound
 Needs: torch
@@ -14,17 +14,19 @@ FIXED = os.environ.get("FIXED") == "1"
 
 torch.manual_seed(0)
 layers = nn.ModuleList(nn.Linear(2048, 2048) for _ in range(24)).cuda().bfloat16()
-optimizer = torch.optim.SGD(layers.parameters(), lr=1e-3, fused=True)
-x = torch.randn(4096, 2048, device="cuda", dtype=torch.bfloat16)
-largest = 0.0
-for step in range(STEPS):
-    y = x
-    for layer in layers:
-        y = layer(y)
-        if not FIXED or step % 50 == 49:
-            largest = max(largest, y.abs().max().item())  # guilty
-    y.square().mean().backward()
-    optimizer.step()
-    optimizer.zero_grad()
+model = nn.Sequential(*layers)
+x = torch.randn(8192, 2048, device="cuda", dtype=torch.bfloat16)
+seen = []
+
+
+def watch(_layer, _inputs, output):
+    if not FIXED:
+        seen.append((output.max().item(), output.min().item(), output.mean().item()))  # guilty
+
+
+for layer in layers:
+    layer.register_forward_hook(watch)
+with torch.inference_mode():
+    for _ in range(STEPS):
+        model(x)  # guilty
 torch.cuda.synchronize()
-print(f"{largest:.3f}")

@@ -137,6 +137,14 @@ def test_a_tiny_kernel_takes_its_time() -> None:
     assert (rows.reachable_ns[0], rows.saved_ns[0]) == (2_000, 3_000)
 
 
+def test_a_generated_kernel_has_its_results_among_its_arguments() -> None:
+    program = Program()
+    rest = shapes([2**20], [2**20], [2**20])
+    program.run("triton_poi_fused_add_mul_0", rest, "triton_poi_fused_add_mul_0", 20)
+    program.run("triton_tem_fused_mm_1", rest, "triton_tem_fused_mm_1", 10)
+    assert roofline(program.trace()).bytes.tolist() == [3 * 2**21, 0]
+
+
 def test_operators_of_unknown_purpose_have_no_roof() -> None:
     program = Program()
     program.run("vllm::moe_forward", shapes([888, 3072], [888, 128]), "fused_moe", 6_000)

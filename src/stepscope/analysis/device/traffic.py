@@ -43,7 +43,7 @@ _FRACTIONS = frozenset({FLOAT64, FLOAT32, FLOAT16, BFLOAT16, FLOAT8, "complex64"
 # Where the matrices are; for some, the bytes of an element of the result.
 _PRODUCTS = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "_scaled_mm", "_int_mm"), (0, 1)),
-    **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm"), (0, 1)),
+    **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm", "matmul"), (0, 1)),
     **dict.fromkeys(("addmm", "baddbmm", "addbmm", "addmv", "_addmm_activation"), (1, 2)),
 }
 _LOOK_UPS = ("embedding", "index_select", "gather")
@@ -58,6 +58,7 @@ _FILLS = re.compile(
 )
 _CONVOLUTION = re.compile(r"conv(olution)?(\d?d)?(_overrideable)?$")
 _LIKE_ELEMENTS = re.compile(r"norm|silu|gelu|swiglu|act_and_mul|quant|softmax", re.IGNORECASE)
+_GENERATED = re.compile(r"triton_(poi|per|red)_")  # Inductor's, but for those of products
 _OF_FRAMEWORKS = re.compile(r"^aten::|^torchvision::| dygraph$")
 
 
@@ -109,6 +110,8 @@ def inputs_of(fragment: str) -> CallInputs | None:
 
 def bytes_of(name: str, inputs: CallInputs, flops: int) -> int:
     """Return the bytes that a call has to move; 0 where that is not known."""
+    if _GENERATED.match(name):  # results are among the arguments
+        return sum(tensor.bytes for tensor in inputs.tensors.values())
     is_known = _OF_FRAMEWORKS.search(name) or _LIKE_ELEMENTS.search(name)
     if not is_known and not flops:
         return 0
@@ -139,7 +142,7 @@ def _written(word: str, inputs: CallInputs, flops: int) -> int:
         return places * tensors[0].item_bytes
     if word == "convolution_backward":
         return sum(tensors[at].bytes for at in (1, 2) if at in tensors)
-    if "attention" in word:
+    if "attention" in word or "flash_attn" in word:
         return _attention(word, inputs)
     return _elements(inputs) * (1 if _TRUTHS.match(word) else _widest(inputs))
 

@@ -121,7 +121,7 @@ class PaddleSource(Source):
         self._was_refused = not self._is_open
         if self._was_refused:
             notify(_SLOT_TAKEN)
-        wanted = [parts.phases, *([parts.inputs.patches] if self._options[SHAPES] else [])]
+        wanted = [*parts.phases, *([parts.inputs.patches] if self._options[SHAPES] else [])]
         try:
             for patches in wanted:
                 patches.acquire()
@@ -166,7 +166,7 @@ class _Parts:
     """What all recordings of this process share."""
 
     collector: Collector
-    phases: Patches
+    phases: tuple[Patches, ...]
     inputs: OpInputs
 
 

@@ -36,7 +36,8 @@ from stepscope.trace.event_types import TracerEventType, event_type_fragment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    _Function = Callable[..., Any]
+    from stepscope.frameworks.paddle.collector import Collector
+
 
 _UTILS = "paddle.profiler.utils"
 _SOT = "paddle.jit.sot.psdb"
@@ -44,20 +45,17 @@ _LOADERS = ("_DataLoaderIterSingleProcess", "_DataLoaderIterMultiProcess")
 _OPEN = "_stepscope_open"  # a RecordEvent's attribute: its ranges that have begun
 
 
-def phases(holds_slot: Callable[[], bool]) -> tuple[Patches, ...]:
-    """Return the replacements, for an imported paddle.
-
-    ``holds_slot`` tells whether Paddle's collector is ours: it need not have the RecordEvents, too.
-    """
+def phases(collector: Collector) -> tuple[Patches, ...]:
+    """Return the replacements, for an imported paddle."""
     forward = PADDLE_LAYERS.in_phase(FORWARD, _paddle_marks)
-    return PADDLE_LAYERS.watched, forward, Patches(functools.partial(_patch, holds_slot))
+    return PADDLE_LAYERS.watched, forward, Patches(functools.partial(_patch, collector))
 
 
 def _paddle_marks() -> bool:
     return bool(sys.modules[_UTILS]._is_profiler_used)
 
 
-def _patch(holds_slot: Callable[[], bool], patches: Patches) -> None:
+def _patch(collector: Collector, patches: Patches) -> None:
     paddle = sys.modules["paddle"]
     utils = sys.modules[_UTILS]
     backward = Outermost(BACKWARD_NAME, BACKWARD, _paddle_marks)
@@ -69,7 +67,7 @@ def _patch(holds_slot: Callable[[], bool], patches: Patches) -> None:
             patches.wrap(loader, "__next__", ByClass(DATALOADER, _paddle_marks))
     _patch_optimizers(patches, paddle.optimizer.Optimizer)
     _follow_sot(patches)
-    _patch_record_event(patches, utils.RecordEvent, holds_slot)
+    _patch_record_event(patches, utils.RecordEvent, collector)
 
 
 def _patch_optimizers(patches: Patches, base: Any) -> None:
@@ -106,25 +104,24 @@ def _follow_sot(patches: Patches) -> None:
     patches.on_undo(hook.remove)
 
 
-def _patch_record_event(
-    patches: Patches, record_event: Any, holds_slot: Callable[[], bool]
-) -> None:
+def _patch_record_event(patches: Patches, record_event: Any, collector: Collector) -> None:
     plain_begin, plain_end = record_event.begin, record_event.end
 
     @functools.wraps(plain_begin)
     def begin(self: Any) -> None:
         if _in_sot():
-            return plain_begin(self)
-        if not holds_slot():
             plain_begin(self)
-        handle = begin_slice(RANGE_KIND, str(self.name), _fragment_of(self.event_type))
-        vars(self).setdefault(_OPEN, []).append(handle)
+            return
+        # Ours need not have it, too; but where it is lent, both get it from there.
+        if collector.is_lent or not collector.holds_slot:
+            plain_begin(self)
+        if not collector.is_lent:
+            handle = begin_slice(RANGE_KIND, str(self.name), _fragment_of(self.event_type))
+            vars(self).setdefault(_OPEN, []).append(handle)
 
     @functools.wraps(plain_end)
     def end(self: Any) -> None:
-        if _in_sot():
-            return plain_end(self)
-        if started := vars(self).get(_OPEN):
+        if not _in_sot() and (started := vars(self).get(_OPEN)):
             end_slice(started.pop())
         plain_end(self)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope._native import record_function
 from stepscope.frameworks.paddle.collector import Collector, Share
 from stepscope.frameworks.paddle.inputs import OpInputs
+from stepscope.frameworks.paddle.lending import lending
 from stepscope.frameworks.paddle.phases import phases
 from stepscope.notices import notify
 from stepscope.record.options import HOST, MEMORY, SHAPES
@@ -121,7 +122,7 @@ class PaddleSource(Source):
         self._was_refused = not self._is_open
         if self._was_refused:
             notify(_SLOT_TAKEN)
-        wanted = [*parts.phases, *([parts.inputs.patches] if self._options[SHAPES] else [])]
+        wanted = [*parts.patches, *([parts.inputs.patches] if self._options[SHAPES] else [])]
         try:
             for patches in wanted:
                 patches.acquire()
@@ -166,11 +167,11 @@ class _Parts:
     """What all recordings of this process share."""
 
     collector: Collector
-    phases: tuple[Patches, ...]
+    patches: tuple[Patches, ...]
     inputs: OpInputs
 
 
 @functools.cache
 def _parts_of(paddle: Any) -> _Parts:
     collector = Collector(paddle.base.core)
-    return _Parts(collector, phases(lambda: collector.holds_slot), OpInputs(paddle))
+    return _Parts(collector, (*phases(collector), lending(collector)), OpInputs(paddle))

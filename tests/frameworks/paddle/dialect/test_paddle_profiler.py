@@ -368,7 +368,7 @@ def test_cpu_use_is_told_with_the_result() -> None:
     prof, _ = run([RETURN])
     user = prof.trace.info.user
     assert float(user["Process Cpu Utilization"]) > 0
-    assert 0 <= float(user.get("System Cpu Utilization", 0)) <= 1
+    assert 0 <= float(user["System Cpu Utilization"]) <= 1
 
 
 # ---- summary

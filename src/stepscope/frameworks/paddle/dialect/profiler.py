@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -40,6 +41,14 @@ _DIALECT = Dialect(
 )
 _FORMATS = ("json", "pb")
 _NO_RESULT = "nothing was recorded yet: there is a result after a recorded cycle, or after stop()"
+
+
+_started: weakref.WeakSet[Profiler] = weakref.WeakSet()
+
+
+def in_profiler_mode() -> bool:
+    """Tell whether a profiler is started that does more than time steps."""
+    return bool(_started)
 
 
 class Profiler:
@@ -113,6 +122,8 @@ class Profiler:
             self._let_go()
             raise
         self.timer.start()
+        if self.emit_nvtx or not self.timer_only:
+            _started.add(self)
 
     def step(self, num_samples: int | None = None) -> None:
         """End a step, which processed that many samples, and begin the next."""
@@ -154,6 +165,7 @@ class Profiler:
         self.stop()
 
     def _let_go(self) -> None:
+        _started.discard(self)
         self._nvtx.stop()
         self._loader_waits.stop()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import stepscope.paddle
-from stepscope.paddle._configured import get_profiler
 from stepscope.frameworks.paddle.dialect.handlers import export_chrome_tracing, export_protobuf
 from stepscope.frameworks.paddle.dialect.profiler import Profiler
 from stepscope.frameworks.paddle.dialect.record_event import RecordEvent
@@ -17,6 +16,7 @@ from stepscope.frameworks.paddle.dialect.states import (
 from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget, supported_targets
 from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView
 from stepscope.paddle import utils
+from stepscope.paddle._configured import get_profiler
 from stepscope.paddle._paddles import names_of
 from stepscope.paddle.utils import wrap_optimizers
 

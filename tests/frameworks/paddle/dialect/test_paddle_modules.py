@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 import stepscope.paddle as paddle_profiler
 from recording import run_python
 from stepscope.paddle import utils
@@ -14,6 +12,8 @@ from stepscope.paddle.profiler import get_profiler
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def configured(folder: Path, **config: Any) -> paddle_profiler.Profiler:

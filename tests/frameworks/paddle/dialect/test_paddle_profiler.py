@@ -77,7 +77,7 @@ def test_start_opens_step_0_and_each_step_ends_one_and_opens_the_next() -> None:
     prof.step()
     prof.stop()
     assert list(prof.trace.names()) == ["ProfileStep#0", "ProfileStep#1", "ProfileStep#2"]
-    assert set(event_types(prof.trace)) == {TracerEventType.ProfileStep}
+    assert {int(each) for each in event_types(prof.trace)} == {int(TracerEventType.ProfileStep)}
 
 
 def test_of_a_pair_the_recorded_steps_are_marked() -> None:

@@ -80,12 +80,8 @@ def test_what_a_trace_derives_follows_the_tree(tmp_path: Path) -> None:
     trace = read_trace(path)
     rows = {name: row for row, name in enumerate(trace.names())}
     depth, self_ns = trace.slices.depth, trace.slices.self_ns
-    assert {name: int(depth[rows[name]]) for name in ("step", "first", "of first", "in nothing")} == {
-        "step": 0,
-        "first": 1,
-        "of first": 2,
-        "in nothing": 2,
-    }
+    depths = {"step": 0, "first": 1, "of first": 2, "in nothing": 2}
+    assert {name: int(depth[rows[name]]) for name in depths} == depths
     assert int(self_ns[rows["first"]]) == 50 - 6
     assert int(self_ns[rows["second"]]) == 40 - 2
     assert "of second" in summary_text(trace)

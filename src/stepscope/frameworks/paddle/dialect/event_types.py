@@ -20,6 +20,12 @@ def of_paddle(ours: type[IntEnum]) -> Any:
     return getattr(sys.modules.get("paddle.base.core"), ours.__name__, None)
 
 
+def own_of_paddle(member: IntEnum) -> Any:
+    """Return Paddle's own member; ours without Paddle."""
+    paddles = of_paddle(type(member))
+    return member if paddles is None else getattr(paddles, member.name)
+
+
 def as_paddles(member: IntEnum) -> Any:
     """Return a member that equals Paddle's and ours: ours itself without Paddle."""
     paddles = of_paddle(type(member))

@@ -19,6 +19,7 @@ from stepscope.frameworks.python.cpu_use import CpuUse
 from stepscope.notices import warn_user
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
+from stepscope.record.schedules import ProfilerAction
 from stepscope.record.session import Dialect, Session
 from stepscope.record.source import make_sources
 
@@ -87,7 +88,7 @@ class Profiler:
         self.timer_only = timer_only
         self.emit_nvtx = emit_nvtx
         self.with_flops = with_flops
-        self.previous_state = ProfilerState.CLOSED
+        self._previous_action = ProfilerAction.NONE
         self.timer = BenchmarkTimer()
         self._cpu_use = CpuUse()
         options = RecordOptions(
@@ -127,13 +128,18 @@ class Profiler:
 
     def step(self, num_samples: int | None = None) -> None:
         """End a step, which processed that many samples, and begin the next."""
-        self.timer.step(num_samples)
+        start_ns = self.timer.step(num_samples)
         if self.timer_only:
             return
-        with self.timer.left_out():  # writing a trace is no part of the program's step
+        if self.emit_nvtx:
             self._nvtx.end_step()
-            self.previous_state = self.current_state
-            self._session.step()
+        session = self._session
+        self._previous_action = session.action
+        try:
+            session.step()
+        finally:
+            self.timer.leave_out_since(start_ns)  # writing a trace is no part of the step
+        if self.emit_nvtx:
             self._nvtx.begin_step(f"{_STEP}{self.step_num}")
 
     def stop(self) -> None:
@@ -180,6 +186,11 @@ class Profiler:
     def current_state(self) -> ProfilerState:
         """Return what the scheduler says of the current step."""
         return ProfilerState(self._session.action.value)
+
+    @property
+    def previous_state(self) -> ProfilerState:
+        """Return what the scheduler said of the step before."""
+        return ProfilerState(self._previous_action.value)
 
     @property
     def scheduler(self) -> Scheduler:

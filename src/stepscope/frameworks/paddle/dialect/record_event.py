@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from stepscope import _native
 from stepscope._native import record_function
 from stepscope.enums import member_of
-from stepscope.frameworks.paddle.dialect.event_types import as_paddles
+from stepscope.frameworks.paddle.dialect.event_types import own_of_paddle
 from stepscope.notices import warn_user
 from stepscope.trace.event_types import TracerEventType, event_type_fragment
 
@@ -60,7 +60,7 @@ class RecordEvent(record_function):
     @property
     def event_type(self) -> Any:
         """Return what the range is: Paddle's own type, where Paddle is imported."""
-        return as_paddles(_TYPE_OF[self.args])
+        return own_of_paddle(_TYPE_OF[self.args])
 
     def __reduce__(self) -> tuple[type[RecordEvent], tuple[str, Any]]:
         """Copy and pickle it as one that nobody has entered."""
@@ -78,7 +78,7 @@ class _Refused(RecordEvent):
 
     @property
     def event_type(self) -> Any:
-        return next(as_paddles(t) for t in TracerEventType if event_type_fragment(t) == self.args)
+        return next(own_of_paddle(t) for t in TracerEventType if event_type_fragment(t) == self.args)
 
     def __enter__(self) -> Self:
         if _native.recording():

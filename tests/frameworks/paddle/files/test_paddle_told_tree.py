@@ -49,9 +49,7 @@ def write(path: Path) -> None:
 
 
 def event(made: Any, name: str, start: int, end: int) -> Any:
-    return type(made)(
-        name=name, type=14, start_ns=start, end_ns=end, process_id=7, thread_id=7
-    )
+    return type(made)(name=name, type=14, start_ns=start, end_ns=end, process_id=7, thread_id=7)
 
 
 def told(path: Path) -> dict[str, tuple[str, int]]:

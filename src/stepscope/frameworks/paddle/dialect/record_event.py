@@ -78,7 +78,8 @@ class _Refused(RecordEvent):
 
     @property
     def event_type(self) -> Any:
-        return next(own_of_paddle(t) for t in TracerEventType if event_type_fragment(t) == self.args)
+        types = (t for t in TracerEventType if event_type_fragment(t) == self.args)
+        return own_of_paddle(next(types))
 
     def __enter__(self) -> Self:
         if _native.recording():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import weakref
 from dataclasses import replace
@@ -42,6 +43,20 @@ _DIALECT = Dialect(
 )
 _FORMATS = ("json", "pb")
 _NO_RESULT = "nothing was recorded yet: there is a result after a recorded cycle, or after stop()"
+
+
+_cycles = itertools.count()  # of all profilers of the process: Paddle's span index
+
+
+class _Cycle(CpuUse):
+    """How busy the machine was in a recorded cycle, and the cycle's number."""
+
+    number = 0
+
+    def stop(self) -> None:
+        """Number the cycle."""
+        super().stop()
+        self.number = next(_cycles)
 
 
 _started: weakref.WeakSet[Profiler] = weakref.WeakSet()
@@ -90,7 +105,7 @@ class Profiler:
         self.with_flops = with_flops
         self._previous_action = ProfilerAction.NONE
         self.timer = BenchmarkTimer()
-        self._cpu_use = CpuUse()
+        self._cycle = _Cycle()
         options = RecordOptions(
             shapes=bool(record_shapes or with_flops),  # operations are counted from them
             memory=bool(profile_memory),
@@ -99,7 +114,7 @@ class Profiler:
             device=ProfilerTarget.GPU in self.targets,
         ).but(**source_options)
         self._session = Session(
-            Recorder([*make_sources(options), self._cpu_use]),
+            Recorder([*make_sources(options), self._cycle]),
             schedule=as_scheduler(scheduler),
             on_trace=lambda: self.on_trace_ready(self),
             dialect=_DIALECT,
@@ -221,10 +236,11 @@ class Profiler:
 
     def _extra(self) -> dict[str, str]:
         use = {
-            "Process Cpu Utilization": self._cpu_use.of_process,
-            "System Cpu Utilization": self._cpu_use.of_machine,
+            "Process Cpu Utilization": self._cycle.of_process,
+            "System Cpu Utilization": self._cycle.of_machine,
         }
-        return {name: f"{part:.6f}" for name, part in use.items() if part is not None}
+        told = {name: f"{part:.6f}" for name, part in use.items() if part is not None}
+        return {**told, "span_index": str(self._cycle.number)}
 
     def export(
         self, path: str | os.PathLike[str] = "", format: Literal["json", "pb"] = "json"

@@ -16,6 +16,8 @@ from both import (
     without_numbers,
 )
 
+from recording import run_python
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -226,3 +228,30 @@ def test_paddles_statistics_of_our_result() -> None:
 
     calls, _ = assert_same(run)
     assert calls["matmul dygraph"] == 2
+
+
+def test_all_modules_can_be_put_in_the_place_of_paddles() -> None:
+    code = """
+        import sys, paddle, stepscope.paddle as ours
+        names = ("utils", "profiler", "profiler_statistic", "statistic_helper", "timer")
+        for name in names:
+            sys.modules[f"paddle.profiler.{name}"] = getattr(ours, name)
+        sys.modules["paddle.profiler"] = paddle.profiler = ours
+        from paddle.profiler import profiler_statistic, utils
+        import paddle.profiler.statistic_helper as helper
+        assert helper.sum_ranges([(0, 2)]) == 2
+        with paddle.profiler.Profiler(on_trace_ready=lambda _: None, with_flops=True) as p:
+            assert utils._is_profiler_used
+            with utils.RecordEvent("mine"):
+                paddle.nn.Linear(2, 2)(paddle.ones([1, 2])).sum().backward()
+        assert not utils._is_profiler_used
+        result = p.profiler_result
+        data = profiler_statistic.StatisticData(result.get_data(), result.get_extra_info())
+        types = {kind.name: n for kind, n in data.time_range_summary.call_times.items()}
+        print(types["Forward"], types["Backward"], types["PythonUserDefined"])
+        p.summary()
+        p._print_flops()
+    """
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("1 1 1\n")

@@ -28,12 +28,17 @@ def lending(collector: Collector) -> Patches:
 
 
 def _patch(collector: Collector, patches: Patches) -> None:
+    creator = _Creator(collector, getattr(collector.core, _CREATOR))
+    stand_ins = {
+        _CREATOR: creator,
+        "enable_memory_recorder": lambda: collector.want_memory(True),
+        "disable_memory_recorder": lambda: collector.want_memory(False),
+    }
     profiler: Any = sys.modules[_PROFILER]
-    creator = _Creator(collector, getattr(profiler, _CREATOR))
-    for module in (profiler, collector.core):
-        patches.replace(module, _CREATOR, creator)
-    patches.replace(profiler, "enable_memory_recorder", lambda: collector.want_memory(True))
-    patches.replace(profiler, "disable_memory_recorder", lambda: collector.want_memory(False))
+    for name, stand_in in stand_ins.items():
+        if name in vars(profiler):  # the program may have put ours in its place
+            patches.replace(profiler, name, stand_in)
+    patches.replace(collector.core, _CREATOR, creator)
 
 
 class _Creator:

@@ -52,12 +52,20 @@ def phases(collector: Collector) -> tuple[Patches, ...]:
 
 
 def _paddle_marks() -> bool:
-    return bool(sys.modules[_UTILS]._is_profiler_used)
+    return bool(_utils()["_is_profiler_used"])
+
+
+@functools.cache
+def _utils() -> dict[str, Any]:
+    """Return the globals of paddle.profiler.utils, also where a program has put ours in its place."""
+    layers: Any = sys.modules.get("paddle.nn.layer.layers")
+    used = getattr(layers, "in_profiler_mode", None)
+    found: dict[str, Any] = getattr(used, "__globals__", None) or vars(sys.modules[_UTILS])
+    return found
 
 
 def _patch(collector: Collector, patches: Patches) -> None:
     paddle = sys.modules["paddle"]
-    utils = sys.modules[_UTILS]
     backward = Outermost(BACKWARD_NAME, BACKWARD, _paddle_marks)
     patches.wrap(paddle.Tensor, "backward", backward)
     patches.wrap(paddle.autograd, "backward", backward)  # Paddle does not mark this one
@@ -67,7 +75,7 @@ def _patch(collector: Collector, patches: Patches) -> None:
             patches.wrap(loader, "__next__", ByClass(DATALOADER, _paddle_marks))
     _patch_optimizers(patches, paddle.optimizer.Optimizer)
     _follow_sot(patches)
-    _patch_record_event(patches, utils.RecordEvent, collector)
+    _patch_record_event(patches, _utils()["RecordEvent"], collector)
 
 
 def _patch_optimizers(patches: Patches, base: Any) -> None:

@@ -310,9 +310,16 @@ class Profiler:
         )
         print(text)
         if self.with_flops:
-            from stepscope.frameworks.paddle.views.flops import flops_text
+            self._print_flops()
 
-            print(flops_text(self.trace), end="")
+    def _print_flops(self, _repeat: int = 1) -> None:
+        """Print the operations of the layers; Paddle's name for it."""
+        if not self.with_flops:
+            print("ERROR: with_flops disabled.")
+            return
+        from stepscope.frameworks.paddle.views.flops import flops_text
+
+        print(flops_text(self.trace), end="")
 
     def summary_tables(self) -> dict[str, pl.DataFrame]:
         """Return what summary() prints as tables, by the names of the views."""

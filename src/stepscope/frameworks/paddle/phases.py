@@ -57,7 +57,7 @@ def _paddle_marks() -> bool:
 
 @functools.cache
 def _utils() -> dict[str, Any]:
-    """Return the globals of paddle.profiler.utils, also where a program has put ours in its place."""
+    """Return the globals of paddle.profiler.utils, also where ours stands in its place."""
     layers: Any = sys.modules.get("paddle.nn.layer.layers")
     used = getattr(layers, "in_profiler_mode", None)
     found: dict[str, Any] = getattr(used, "__globals__", None) or vars(sys.modules[_UTILS])

@@ -205,12 +205,13 @@ test-js: $(NODE_MODULES)
 PYTEST := -m pytest --numprocesses $(JOBS) --dist worksteal
 
 test-python: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/browser $(DONE)/package
-	$(BIN)/python $(PYTEST) --ignore tests/frameworks/paddle/with_paddle \
+	$(BIN)/python $(PYTEST) --ignore tests/frameworks/paddle/with_paddle --ignore tests/conformance/paddle \
 		--ignore tests/frameworks/cuda
 
 # The wheel that was tested with PyTorch, in an environment with Paddle alone ...
 test-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
-	$(VENV)-paddle/bin/python $(PYTEST) tests/frameworks/paddle
+	$(VENV)-paddle/bin/python $(PYTEST) tests/frameworks/paddle tests/conformance/paddle \
+		tests/migrate/test_migrate_runs.py::test_a_torch_training_program_runs_with_paddle
 
 # ... and in one with no framework: ranges, reading, writing and the dialects need none.
 PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py tests/test_layers.py \

@@ -28,7 +28,7 @@ GROUPS = {
         *("op_cost", "options", "ranges", "results", "export_chrome", "read_trace"),
         "equal_times",
     ),
-    "paddle": ("paddle_op_cost", "paddle_summary", "paddle_files"),
+    "paddle": ("paddle_op_cost", "paddle_step_cost", "paddle_summary", "paddle_files"),
     "cuda": ("cuda",),
     "report": ("report",),
     "default": ("default_run",),

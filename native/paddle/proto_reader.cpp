@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint32_t kEvent = 1;  // of every node but the host's
 constexpr int64_t kNoCorrelation = -1;
+constexpr int64_t kIdsPerNode = 64;  // a larger id is no number of a node, but damage
 constexpr uint64_t kLatest = std::numeric_limits<int64_t>::max();
 
 // The event of a node.
@@ -96,6 +97,7 @@ void ProtoReader::read_thread_tree(std::string_view bytes, bool is_cut) {
       read_host_node(field.bytes);
     }
   }
+  tell_parents_of_nodes();
   // Where the file ends in the middle of a node, the node is lost and nothing is malformed.
   if (got == Got::kBroken || (got == Got::kCut && !is_cut)) count(Oddity::kMalformed);
 }
@@ -105,12 +107,22 @@ void ProtoReader::read_host_node(std::string_view bytes) {
   Field field;
   Got got = Got::kField;
   std::optional<uint32_t> row;
+  std::optional<int64_t> id;
+  int64_t parent_id = kNoParent;
+  bool is_event = false;
   std::string_view supplement;
+  Marks from = {out_.name.size(), out_.memory.time_ns.size()};
   while ((got = reader.next(field)) == Got::kField) {
+    if (field.wire == Wire::kVarint) {
+      if (field.number == host_node::kId) id = static_cast<int64_t>(field.value);
+      if (field.number == host_node::kParentId) parent_id = static_cast<int64_t>(field.value);
+    }
     if (field.wire != Wire::kBytes) continue;
     switch (field.number) {
       case host_node::kEvent:
         row = read_host_event(field.bytes);
+        is_event = true;
+        from.slice += row.has_value();
         break;
       case host_node::kRuntimeNode:
         read_runtime_node(field.bytes);
@@ -127,6 +139,35 @@ void ProtoReader::read_host_node(std::string_view bytes) {
   }
   if (got != Got::kEnd) count(Oddity::kMalformed);
   if (row && !supplement.empty()) read_supplement(*row, inner(supplement));
+  if (!is_event) return;
+  const int64_t node = row ? int64_t{*row} : NodeTrees::kRoot;
+  tell_parent(from, node);
+  nodes_.push_back({node, parent_id});
+  if (!id || *id < 0 || *id > kIdsPerNode * static_cast<int64_t>(nodes_.size())) return;
+  const auto place = static_cast<size_t>(*id);
+  if (place >= row_of_id_.size()) row_of_id_.resize(place + 1, NodeTrees::kUntold);
+  row_of_id_[place] = node;
+}
+
+// Runtime calls and memory events of a node, which stand in it, behind its own event.
+void ProtoReader::tell_parent(Marks from, int64_t parent) {
+  for (size_t row = from.slice; row < out_.name.size(); ++row) {
+    if (out_.category[row] == kCudaRuntime + 1) out_.parent[row] = parent;
+  }
+  for (size_t row = from.memory; row < out_.memory.parent.size(); ++row) {
+    out_.memory.parent[row] = parent;
+  }
+}
+
+// A node may stand before its parent: all must be known.
+void ProtoReader::tell_parents_of_nodes() {
+  for (const Node& node : nodes_) {
+    if (node.row < 0 || node.parent_id < 0) continue;
+    const auto place = static_cast<size_t>(node.parent_id);
+    if (place < row_of_id_.size()) out_.parent[static_cast<size_t>(node.row)] = row_of_id_[place];
+  }
+  nodes_.clear();
+  row_of_id_.clear();
 }
 
 std::optional<uint32_t> ProtoReader::read_host_event(std::string_view bytes) {
@@ -262,6 +303,7 @@ void ProtoReader::read_memory_event(std::string_view bytes) {
   memory.reserved.push_back(number(e::kReserved));
   memory.peak_allocated.push_back(number(e::kPeakAllocated));
   memory.peak_reserved.push_back(number(e::kPeakReserved));
+  memory.parent.push_back(NodeTrees::kUntold);
   memory.track.push_back(track_id({false, event.number[e::kProcess], event.number[e::kThread]}));
 }
 
@@ -306,6 +348,7 @@ std::optional<uint32_t> ProtoReader::add_slice(uint64_t type, std::string_view n
   out_.duration_ns.push_back(is_backwards ? 0
                                           : static_cast<int64_t>(times.end_ns - times.start_ns));
   out_.correlation.push_back(kNoCorrelation);
+  out_.parent.push_back(NodeTrees::kUntold);
   return static_cast<uint32_t>(row);
 }
 

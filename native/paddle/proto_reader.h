@@ -54,10 +54,16 @@ struct NodeTrees {
   std::vector<int64_t> start_ns, duration_ns, correlation;
   std::array<Integers, static_cast<size_t>(IntegerArg::kCount)> integers;
   std::vector<uint32_t> rest;  // fragments of JSON; empty: all 0
+  // The slice that each hangs under, as the file says: kRoot under none, kUntold of device work and
+  // where the file does not say.
+  std::vector<int64_t> parent;
+  static constexpr int64_t kRoot = -1;
+  static constexpr int64_t kUntold = -2;
 
   struct Memory {
     std::vector<int64_t> time_ns, address, increase, allocated, reserved;
     std::vector<int64_t> peak_allocated, peak_reserved;
+    std::vector<int64_t> parent;  // the slice in which it happened, as above
     std::vector<uint32_t> place, track;
     std::vector<uint8_t> type;
   } memory;
@@ -95,6 +101,14 @@ class ProtoReader {
   void read_device_property(std::string_view bytes);
   void read_extra_info(std::string_view bytes);
 
+  // What hangs under a host node: from these rows on, when it began to be read.
+  struct Marks {
+    size_t slice;
+    size_t memory;
+  };
+  void tell_parent(Marks from, int64_t parent);
+  void tell_parents_of_nodes();
+
   // The row of the slice; nothing when the event has no time that could be kept.
   std::optional<uint32_t> add_slice(uint64_t type, std::string_view name, Times times, Track track);
   // The rows of an argument must ascend: each belongs to one kind of event, added in order.
@@ -104,6 +118,14 @@ class ProtoReader {
   uint32_t category_of(uint64_t type);
   uint32_t track_id(Track track);
   void count(Oddity what) { ++out_.oddities[static_cast<size_t>(what)]; }
+
+  // A host node of the current thread: its slice, kRoot for the root.
+  struct Node {
+    int64_t row;
+    int64_t parent_id;
+  };
+  std::vector<Node> nodes_;
+  std::vector<int64_t> row_of_id_;  // ids are numbers from 0 on; others are not known as parents
 
   NodeTrees out_;
   std::map<std::tuple<bool, uint64_t, uint64_t>, uint32_t> track_ids_;

@@ -1,9 +1,11 @@
 // Calls of a model's modules as slices: those of objects of a class (torch.nn.Module) that are
-// made outside of any other such call, and those within where their names are wanted.
+// made outside of any other such call, and those within where their names are wanted. And as ranges
+// of a phase, all of them, where a framework has such (Paddle's Forward).
 //
 // They are seen in the slot behind the call operator, tp_call, of each class. Nothing that Python
-// code can look at changes: compilers that recognise the plain __call__ (Dynamo) still do, there
-// is no frame of ours in a traceback, and a call that is not recorded costs one look at a flag.
+// code can look at changes: compilers that recognise the plain __call__ (Dynamo, SOT) still do,
+// there is no frame of ours in a traceback, and a call that is not recorded costs one look at a
+// flag.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <nanobind/nanobind.h>
@@ -32,11 +34,15 @@ ternaryfunc plain_call = nullptr;
 struct Family {
   PyTypeObject* base;
   PyObject* is_grad_enabled;
-  bool tells_input;    // the type of a tensor may be asked for: no code of the program sees that
-  PyObject* names_of;  // who knows the names within a model; null: only its own calls are wanted
+  bool tells_input;  // the type of a tensor may be asked for: no code of the program sees that
   Family* next;
+  bool wants_models = false;
+  PyObject* names_of = nullptr;   // who knows the names within a model; null: only models' calls
+  PyObject* phase = nullptr;      // what makes a range of the phase; null: no ranges are wanted
+  PyObject* is_marked = nullptr;  // tells whether somebody else marks the phase now
 };
 Family* families = nullptr;
+bool has_phases = false;  // some family wants ranges
 
 Family* family_of(PyTypeObject* type) {
   Family* family = families;
@@ -154,15 +160,37 @@ OpenSlice* begin(Words words, const std::string& modes) {
 
 // ---- the calls
 
+bool is_true(const nb::object& answer) { return answer.ptr() == Py_True; }
+
+// As a range that is called like the class.
+[[gnu::noinline]] PyObject* call_in_phase(PyObject* self, PyObject* args, PyObject* kwargs) {
+  const Family* const family = family_of(Py_TYPE(self));
+  if (!family || !family->phase || is_true(quietly(PyObject_CallNoArgs(family->is_marked)))) {
+    return plain_call(self, args, kwargs);
+  }
+  nb::object name = quietly(PyType_GetName(Py_TYPE(self)));
+  nb::object phase = nb::borrow(family->phase);
+  OpenSlice* const slice =
+      Recorder::begin(Kind::kRange, utf8(name), utf8(phase), current_context());
+  PyObject* const result = plain_call(self, args, kwargs);
+  if (slice) Recorder::end(slice);
+  return result;
+}
+
+PyObject* call_within(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return has_phases && Recorder::recording() ? call_in_phase(self, args, kwargs)
+                                             : plain_call(self, args, kwargs);
+}
+
 [[gnu::noinline]] PyObject* call_model(PyObject* self, PyObject* args, PyObject* kwargs) {
   const Family* const family = family_of(Py_TYPE(self));
-  if (!family) return plain_call(self, args, kwargs);
+  if (!family || !family->wants_models) return call_within(self, args, kwargs);
   here.is_in_call = true;
   nb::object names;
   if (family->names_of) names = quietly(PyObject_CallOneArg(family->names_of, self));
   OpenSlice* const slice = begin(words_of(names.ptr(), self), told_of(self, args, *family));
   here.names = names.ptr();
-  PyObject* const result = plain_call(self, args, kwargs);
+  PyObject* const result = call_within(self, args, kwargs);
   if (slice) Recorder::end(slice);
   here = {};
   return result;
@@ -170,14 +198,14 @@ OpenSlice* begin(Words words, const std::string& modes) {
 
 [[gnu::noinline]] PyObject* call_part(PyObject* self, PyObject* args, PyObject* kwargs) {
   OpenSlice* const slice = begin(words_of(here.names, self), {});
-  PyObject* const result = plain_call(self, args, kwargs);
+  PyObject* const result = call_within(self, args, kwargs);
   if (slice) Recorder::end(slice);
   return result;
 }
 
 PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (here.is_in_call) {
-    return here.names ? call_part(self, args, kwargs) : plain_call(self, args, kwargs);
+    return here.names ? call_part(self, args, kwargs) : call_within(self, args, kwargs);
   }
   return Recorder::recording() ? call_model(self, args, kwargs) : plain_call(self, args, kwargs);
 }
@@ -193,17 +221,36 @@ void add_family(nb::type_object base, nb::object is_grad_enabled, bool tells_inp
   for (const Family* family = families; family; family = family->next) {
     if (family->base == as_type(base)) return;
   }
-  families = new Family{as_type(base.release()), is_grad_enabled.release().ptr(), tells_input,
-                        nullptr, families};
+  families =
+      new Family{as_type(base.release()), is_grad_enabled.release().ptr(), tells_input, families};
+}
+
+// Record calls of models, or no longer.
+void record_models(nb::type_object base, bool wanted) {
+  if (Family* const family = family_of(as_type(base))) family->wants_models = wanted;
+}
+
+void set(PyObject*& place, const nb::object& value) {
+  PyObject* const before = place;
+  place = value.is_none() ? nullptr : nb::object(value).release().ptr();
+  Py_XDECREF(before);
+}
+
+// Record all calls as ranges of a phase, while nobody else marks them; None: no longer.
+void mark_calls(nb::type_object base, nb::object phase, nb::object is_marked) {
+  Family* const family = family_of(as_type(base));
+  if (!family) return;
+  set(family->phase, phase);
+  if (!is_marked.is_none()) set(family->is_marked, is_marked);  // kept: a call may be asking it
+  has_phases = false;
+  for (const Family* each = families; each; each = each->next) has_phases |= each->phase != nullptr;
 }
 
 // Record all calls, with the names that a function returns for a model; None: only models'.
 void name_calls(nb::type_object base, nb::object names_of) {
   Family* const family = family_of(as_type(base));
   if (!family) return;
-  PyObject* const before = family->names_of;
-  family->names_of = names_of.is_none() ? nullptr : names_of.release().ptr();
-  Py_XDECREF(before);
+  set(family->names_of, names_of);
 }
 
 // Watch a class, unless its calls are none of Python code; whether it was watched before.
@@ -224,6 +271,9 @@ void leave_calls(nb::type_object type) {
 void bind_module_calls(nb::module_& m) {
   m.def("add_call_family", &add_family, nb::arg("base"), nb::arg("is_grad_enabled"),
         nb::arg("tells_input") = false);
+  m.def("record_models", &record_models, nb::arg("base"), nb::arg("wanted"));
+  m.def("mark_calls", &mark_calls, nb::arg("base"), nb::arg("phase").none(),
+        nb::arg("is_marked").none());
   m.def("name_calls", &name_calls, nb::arg("base"), nb::arg("names_of").none());
   m.def("watch_calls", &watch_calls, nb::arg("type"));
   m.def("leave_calls", &leave_calls, nb::arg("type"));

@@ -32,6 +32,7 @@ nb::dict to_slices(NodeTrees& trees) {
   out["start_ns"] = to_column(std::move(trees.start_ns));
   out["duration_ns"] = to_column(std::move(trees.duration_ns));
   out["correlation"] = to_column(std::move(trees.correlation));
+  out["parent"] = to_column(std::move(trees.parent));
   nb::dict integers;
   for (size_t i = 0; i < trees.integers.size(); ++i) {
     NodeTrees::Integers& column = trees.integers[i];
@@ -55,6 +56,7 @@ nb::dict to_memory(NodeTrees::Memory&& memory) {
   out["reserved"] = to_column(std::move(memory.reserved));
   out["peak_allocated"] = to_column(std::move(memory.peak_allocated));
   out["peak_reserved"] = to_column(std::move(memory.peak_reserved));
+  out["parent"] = to_column(std::move(memory.parent));
   return out;
 }
 

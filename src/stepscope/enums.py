@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import TypeVar
+from enum import Enum, IntEnum
+from typing import SupportsInt, TypeVar, cast
 
 _E = TypeVar("_E", bound=Enum)
 
@@ -18,6 +18,31 @@ class NamedAlike(Enum):
         return NotImplemented
 
     __hash__ = Enum.__hash__  # by name, like theirs: both find the same dict entry
+
+
+class NumberedAlike(IntEnum):
+    """An enum whose members equal those of a framework's own, written in C++, and print as they do.
+
+    As long as they are on the left: such enums say that nothing else is equal to them.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with numbers, and with members of any enum with the same class name."""
+        return int(self) == _number_of(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        """Compare as ``==`` does."""
+        return int(self) != _number_of(self, other)
+
+    __hash__ = IntEnum.__hash__
+    __str__ = Enum.__str__
+    __format__ = Enum.__format__
+
+
+def _number_of(member: NumberedAlike, other: object) -> object:
+    if isinstance(other, int) or type(other).__name__ != type(member).__name__:
+        return other
+    return int(cast("SupportsInt", other))
 
 
 def is_alike(value: object, kind: type[Enum]) -> bool:

@@ -104,10 +104,9 @@ def test_stepscope_takes_both_vocabularies_as_they_are(
 
 
 def test_stepscopes_dialects_are_converted_into_the_other_frameworks_words() -> None:
-    ours = "import stepscope as tp\n" + ALL_OF_TORCH
-    assert converted(ours, "paddle") == PADDLE + ALL_OF_PADDLE
-    ours = "import stepscope.paddle as tp\n" + ALL_OF_PADDLE
-    assert converted(ours, "torch") == TORCH + ALL_OF_TORCH
+    for torch, paddle in BOTH_WAYS:
+        assert converted("import stepscope as tp\n" + torch, "paddle") == PADDLE + paddle
+        assert converted("import stepscope.paddle as tp\n" + paddle, "torch") == TORCH + torch
 
 
 @pytest.mark.parametrize(
@@ -165,8 +164,13 @@ def test_stepscopes_dialects_are_converted_into_the_other_frameworks_words() -> 
         ("p = tp.profile()\nprint(p.key_averages())", "p = tp.Profiler()\np.summary()"),
         (
             "p = tp.profile()\ntext = p.key_averages().table()",
-            f"p = tp.Profiler()\ntext = p.key_averages().table()  "
-            f"{MARK} key_averages as a value has {NO_PADDLE}, whose summary() prints",
+            "p = tp.Profiler()\ntext = p.summary()  "
+            f"{MARK} summary() of paddle.profiler prints the table and returns None",
+        ),
+        (
+            "p = tp.profile()\nrows = list(p.key_averages())",
+            "p = tp.Profiler()\nrows = list(p.key_averages())  "
+            f"{MARK} key_averages as a value has {NO_PADDLE}",
         ),
         (
             "p = tp.profile()\nevents = p.events()",
@@ -406,6 +410,7 @@ def test_a_mark_never_lands_in_a_string_or_behind_a_backslash() -> None:
         from paddle.profiler import Profiler
         p = Profiler(on_trace_ready=handler("""
         """))  {MARK} with_stack has {NO_PADDLE}
+        p = None  {MARK} paddle.profiler has one Profiler at a time
         with \\
             Profiler() \\
             as q: pass  {MARK} with_flops has {NO_PADDLE}

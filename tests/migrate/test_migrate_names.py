@@ -289,6 +289,8 @@ def test_a_name_with_a_fallback_keeps_its_name() -> None:
 
 
 def test_profilers_are_followed_through_the_program() -> None:
+    limit = "# stepscope migrate: paddle.profiler has one Profiler at a time"
+    one, several = f"{limit}: the one before must be deleted", f"{limit}: delete entered before"
     check(
         """
         import contextlib
@@ -325,7 +327,7 @@ def test_profilers_are_followed_through_the_program() -> None:
         entered.export_chrome_trace("entered")
         """,
         "paddle",
-        """
+        f"""
         import contextlib
         import paddle.profiler as tp
 
@@ -349,11 +351,11 @@ def test_profilers_are_followed_through_the_program() -> None:
                 self.prof.export("attribute")
                 self.file.export_chrome_trace("something else")
 
-        tp.Profiler(on_trace_ready=handler)
-        tp.Profiler(on_trace_ready=lambda p: p.export("lambda"))
+        tp.Profiler(on_trace_ready=handler)  {one}
+        tp.Profiler(on_trace_ready=lambda p: p.export("lambda"))  {one}
         with contextlib.ExitStack() as stack:
-            entered = stack.enter_context(tp.Profiler())
-        chosen = tp.Profiler() if on else contextlib.nullcontext()
+            entered = stack.enter_context(tp.Profiler())  {one}
+        chosen = tp.Profiler() if on else contextlib.nullcontext()  {several}
         alias = chosen
         save(name="argument", prof=alias)
         alias.export("alias")

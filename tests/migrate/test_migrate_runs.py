@@ -236,3 +236,142 @@ def test_torch_code_that_went_to_paddle_comes_back(name: str) -> None:
     for line in program.splitlines():
         if "table(" not in line and "with_stack" not in line:
             assert line in unmarked
+
+
+# ---- whole programs: each line runs after the conversion, or carries a mark
+
+
+TORCH_TRAINING = """
+    import argparse
+    import os
+    from torch.profiler import (
+        ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+    )
+    from work import train_step
+
+    def trace_handler(p):
+        output = p.key_averages().table(sort_by="self_cpu_time_total", row_limit=10)
+        print(output)
+        p.export_chrome_trace("trace_" + str(p.step_num) + ".json")
+
+    class Trainer:
+        def __init__(self, steps):
+            self.steps = steps
+            self.prof = profile(
+                activities=[ProfilerActivity.CPU],
+                schedule=schedule(wait=1, warmup=1, active=2, repeat=1),
+                on_trace_ready=trace_handler,
+                with_stack=True,
+            )
+
+        def train(self):
+            with self.prof:
+                for i in range(self.steps):
+                    with record_function(f"step {i}"):
+                        train_step()
+                    self.prof.step()
+
+    def inference():
+        for _ in range(2):
+            with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as prof:
+                train_step()
+        print(prof.key_averages().table(sort_by="cpu_time_total", row_limit=10))
+        with profile(on_trace_ready=tensorboard_trace_handler("log")) as prof:
+            train_step()
+        return prof.step_num
+
+    if __name__ == "__main__":
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--steps", type=int, default=6)
+        inference()
+        trainer = Trainer(parser.parse_args([]).steps)
+        trainer.train()
+        print("recorded up to step", trainer.prof.step_num, os.path.exists("trace_4.json"))
+    """
+PADDLE_TRAINING = """
+    import paddle.profiler as profiler
+    from work import train_step
+
+    def ready(prof):
+        callback = profiler.export_chrome_tracing("log")
+        callback(prof)
+        prof.summary(sorted_by=profiler.SortedKeys.GPUTotal)
+
+    class Runner:
+        def __init__(self):
+            self.prof = profiler.Profiler(
+                targets=[profiler.ProfilerTarget.CPU], scheduler=(2, 4), on_trace_ready=ready
+            )
+
+        def run(self):
+            self.prof.start()
+            for i in range(6):
+                event = profiler.RecordEvent("forward")
+                event.begin()
+                train_step()
+                event.end()
+                self.prof.step(num_samples=4)
+                print(f"{i}: {self.prof.step_info(unit='images')}" + f'{self.prof.step_info()}')
+            self.prof.stop()
+
+    runner = Runner()
+    runner.run()
+    print("state", runner.prof.current_state.name)
+    p = profiler.Profiler(timer_only=True)
+    p.start()
+    for i in range(12):
+        p.step()
+    info = p.step_info()
+    p.stop()
+    p.summary(op_detail=True, time_unit="ms", views=[profiler.SummaryView.OverView])
+    """
+
+
+def test_a_paddle_training_program_runs_with_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    text = converted(PADDLE_TRAINING, "torch")
+    run_here(tmp_path, text, monkeypatch)
+    shown = capsys.readouterr().out
+    assert "aten::addmm" in shown
+    assert "state NONE" in shown
+    assert len(traces(tmp_path)) == 1
+    assert "str()" in text  # no quotes within the f-strings: Python 3.11 has none there
+
+
+def test_a_torch_training_program_runs_with_paddle(tmp_path: Path) -> None:
+    need("paddle")
+    shown = run_alone(tmp_path, "paddle", converted(TORCH_TRAINING, "paddle"))
+    assert "Overview Summary" in shown
+    assert "recorded up to step 6 True" in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "to", "mark"),
+    [
+        ("p = profile(); q = 1\nq = profile()\np.stop()", "paddle", "delete p before"),
+        ("rows = [e.key for e in profile().key_averages()]", "paddle", "key_averages as a value"),
+        ("import torch\ntorch.autograd.profiler.profile()", "paddle", "is not converted"),
+        (
+            "def make():\n    return profile()\na = make()\nb = make()\na.export_stacks('s', 'x')",
+            "paddle",
+            "the one before must be deleted",
+        ),
+    ],
+)
+def test_what_would_fail_there_is_marked(line: str, to: str, mark: str) -> None:
+    assert mark in converted("from torch.profiler import profile\n" + line, to)
+
+
+def test_a_trace_that_torch_would_save_twice_is_marked() -> None:
+    program = """
+        from paddle.profiler import Profiler, export_chrome_tracing, utils
+        with Profiler(on_trace_ready=export_chrome_tracing("log")) as p:
+            pass
+        p.export("again.json")
+        assert not utils._is_profiler_used
+        """
+    text = converted(program, "torch")
+    assert 'p.export_chrome_trace("again.json")  # stepscope migrate: torch saves a trace' in text
+    assert "paddle.profiler.utils._is_profiler_used is not converted" in text

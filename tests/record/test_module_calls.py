@@ -72,6 +72,7 @@ def calls_recorded(*, named: bool = False) -> Iterator[Session]:
     session = Session([])
     session.start()
     CALLS.watched.acquire()
+    CALLS.recorded.acquire()
     if named:
         CALLS.named.acquire()
     try:
@@ -79,6 +80,7 @@ def calls_recorded(*, named: bool = False) -> Iterator[Session]:
     finally:
         if named:
             CALLS.named.release()
+        CALLS.recorded.release()
         CALLS.watched.release()
         session.stop()
 

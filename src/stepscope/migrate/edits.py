@@ -40,7 +40,8 @@ class Edits:
         self._source = source
         self._line_starts = [0, *(end for _, end in newlines)]
         self._line_ends = [*(start for start, _ in newlines), len(source)]
-        self._newline = source[slice(*newlines[0])].decode() if newlines else "\n"
+        self.newline = source[slice(*newlines[0])].decode() if newlines else "\n"
+        """How the text ends its lines."""
         self._no_comment: set[int] = set()
         self._replacements: dict[tuple[int, int], str] = {}
         self._removed_alone: dict[int, tuple[int, int]] = {}  # by its last line
@@ -167,7 +168,7 @@ class Edits:
 
     def _end_of_line(self, line: int, remark: str | None) -> tuple[int, int, int, str]:
         end = self._line_ends[line]
-        new_lines = "".join(self._newline + text for text in self._appended[line])
+        new_lines = "".join(self.newline + text for text in self._appended[line])
         removed = self._removed_alone.get(line)
         left = removed is None or removed[1] < end
         if remark is not None:

@@ -1,7 +1,8 @@
 """Finds the expressions of a program that are profilers and ranges.
 
-It follows variables (also in other functions of the file that they are passed to), attributes of
-``self``, parameters with the class as annotation, and the parameter of an ``on_trace_ready``.
+It follows variables (also in other functions of the file that they are passed to, or that return
+them), attributes of ``self`` and so of other objects, parameters with the class as annotation, and
+the parameter of an ``on_trace_ready``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _ENOUGH_ROUNDS = 8  # of passing an object on from one function to the next
 _HANDLER = "on_trace_ready"
-_ENTERING = {"enter_context", "__enter__"}  # they return the object that they enter
+ENTERING = {"enter_context", "__enter__"}  # they return the object that they enter
 
 
 class Instances:
@@ -37,7 +38,8 @@ class Instances:
             for reference in references
             if reference.name in PROFILERS | RANGES
         }
-        # A bound name (or parameter) or, for self.x, the class and the text.
+        # A bound name (or parameter), a function that returns it or, for self.x, the class and
+        # the text.
         self._origins: dict[Any, Reference] = {}
         for _ in range(_ENOUGH_ROUNDS):
             known = len(self._origins)
@@ -46,14 +48,18 @@ class Instances:
             if len(self._origins) == known:
                 break
 
+    def __contains__(self, function: Node) -> bool:
+        """Tell whether a function of this file returns such an object."""
+        return function in self._origins
+
     def origin(self, node: Node) -> Reference | None:
         """Return the use of the class that made the object, or None if it is no such object."""
         if isinstance(node, cst.Call):
             function = node.func
             if function in self._classes:
                 return self._classes[function]
-            if not isinstance(function, cst.Attribute) or function.attr.value not in _ENTERING:
-                return None
+            if not isinstance(function, cst.Attribute) or function.attr.value not in ENTERING:
+                return self._returned_by(function)
             return self.origin(node.args[0].value if node.args else function.value)
         if isinstance(node, cst.NamedExpr):
             return self.origin(node.value)
@@ -61,7 +67,25 @@ class Instances:
             return self.origin(node.body) or self.origin(node.orelse)
         if isinstance(node, cst.Name):
             return self._of_name(node) if self._parsed.is_read(node) else None
-        return self._origins.get(self._attribute(node))
+        return self._origins.get(self._attribute(node)) or self._of_any_object(node)
+
+    def _of_any_object(self, node: Node) -> Reference | None:
+        """Return the origin of ``x.prof`` where a class of this file has such a ``self.prof``."""
+        if not isinstance(node, cst.Attribute):
+            return None
+        known = (f"self.{node.attr.value}", f"cls.{node.attr.value}")
+        found = (
+            made
+            for key, made in self._origins.items()
+            if isinstance(key, tuple) and key[1] in known
+        )
+        return next(found, None)
+
+    def _returned_by(self, function: Node) -> Reference | None:
+        for definition in self._definitions(function):
+            if definition in self._origins:
+                return self._origins[definition]
+        return None
 
     def _of_name(self, node: Any) -> Reference | None:
         bindings = [
@@ -107,6 +131,11 @@ class Instances:
             self._bind(node, self._class_in(node.annotation))
         elif isinstance(node, cst.Call):
             self._learn_from_call(node)
+        elif isinstance(node, (cst.Return, cst.Yield)) and node.value is not None:
+            around = (a for a in self._parsed.ancestors(node) if isinstance(a, cst.FunctionDef))
+            made, function = self.origin(node.value), next(around, None)
+            if made is not None and function is not None:
+                self._origins.setdefault(function, made)
 
     def _learn_from_call(self, call: Any) -> None:
         made = self._classes.get(call.func)
@@ -151,19 +180,21 @@ class Instances:
 
     def _parameters(self, function: Node) -> Iterator[list[Any]]:
         """Yield the parameters that a call of a function of this file fills, in order."""
-        if isinstance(function, cst.Lambda):
-            definitions: list[Any] = [function]
-        elif isinstance(function, cst.Name):
-            assignments = self._parsed.assignments(function)
-            definitions = [getattr(assignment, "node", None) for assignment in assignments]
-        else:
-            definitions = self._methods(function)
-        for definition in definitions:
+        for definition in self._definitions(function):
             if isinstance(definition, (cst.FunctionDef, cst.Lambda)):
                 parameters = [*definition.params.posonly_params, *definition.params.params]
                 is_method = isinstance(function, cst.Attribute)
                 if parameters[is_method:]:
                     yield parameters[is_method:]
+
+    def _definitions(self, function: Node) -> list[Any]:
+        """Return what in this file is called by that expression."""
+        if isinstance(function, cst.Lambda):
+            return [function]
+        if isinstance(function, cst.Name):
+            assignments = self._parsed.assignments(function)
+            return [getattr(assignment, "node", None) for assignment in assignments]
+        return self._methods(function)
 
     def _methods(self, function: Node) -> list[Any]:
         key = self._attribute(function)

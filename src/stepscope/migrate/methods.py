@@ -89,12 +89,11 @@ class Methods:
             and len(printing.args) == 1
         )
         if not is_printed:
-            edits.remark(
-                parsed.end(node),
-                f"key_averages as a value has no counterpart in {self._conversion.target.module}, "
-                "whose summary() prints",
-            )
-            return
+            target = self._conversion.target.module
+            if shown is not call:
+                self._remark_value(node, f"key_averages as a value has no counterpart in {target}")
+                return
+            self._remark_value(call, f"summary() of {target} prints the table and returns None")
         for group in averages.args:
             keyword = group.keyword.value if group.keyword else parsed.text(group)
             self._conversion.missing(averages, keyword)
@@ -103,7 +102,11 @@ class Methods:
             self._calls.convert_arguments(call, "table", origin)
         else:
             edits.replace(parsed.end(method), parsed.end(averages), "()")
-        self._unwrap(printing, shown)
+        if is_printed:
+            self._unwrap(printing, shown)
+
+    def _remark_value(self, node: Node, text: str) -> None:
+        self._edits.remark(self._parsed.end(node), text)
 
     def _unwrap(self, outer: Node, inner: Node) -> None:
         """Leave only ``inner`` of ``print(inner)``, unless a comment stands between."""
@@ -125,7 +128,9 @@ class Methods:
         name = node.attr.value
         self._conversion.missing(call or node, name)
         if name == "step_info" and call is not None:
-            edits.replace(parsed.start(call), parsed.end(call), '""')
+            # Quotes within an f-string are a matter of the Python that runs it.
+            is_quoted = any(isinstance(a, cst.FormattedString) for a in parsed.ancestors(call))
+            edits.replace(parsed.start(call), parsed.end(call), "str()" if is_quoted else '""')
             return
         statement = parsed.parent(call) if call is not None else None
         if not isinstance(statement, cst.Expr):

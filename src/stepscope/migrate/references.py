@@ -94,6 +94,35 @@ def find_references(parsed: Parsed, imports: list[Imported]) -> list[Reference]:
     return references
 
 
+@dataclass(frozen=True, eq=False)
+class OtherUse:
+    """A use of something in a profiler's modules that has no name in its dialect."""
+
+    node: Any
+    path: str
+
+
+# torch's older profiler, with other arguments and results under the same names.
+_OLDER = {"torch": "torch.autograd.profiler"}
+
+
+def find_other_uses(parsed: Parsed, imports: list[Imported], source: Dialect) -> list[OtherUse]:
+    """Return the uses of a dialect's modules that ``find_references`` leaves alone."""
+    if source.module not in ("torch.profiler", "paddle.profiler"):
+        return []  # what else is in stepscope is no profiler code
+    found = {}
+    for imported in imports:
+        for root in imported.uses:
+            chain = _chain(parsed, root)
+            path = ".".join([imported.path, *(node.attr.value for node in chain[1:])])
+            dialect, rest = dialect_of(path)
+            older = f"{_OLDER.get(source.vocabulary)}."
+            is_other = dialect is source and rest and rest[0] not in dialect.names
+            if is_other or path.startswith(older):
+                found[chain[-1]] = OtherUse(chain[-1], path)
+    return list(found.values())
+
+
 def dialect_of(path: str) -> tuple[Dialect | None, list[str]]:
     """Return the dialect whose module a dotted path leads into, and the rest of the path."""
     parts = path.split(".")
@@ -144,13 +173,18 @@ def _classified(imported: Imported) -> Imported:
     return imported
 
 
-def _reference(parsed: Parsed, root: Any, imported: Imported) -> Reference | None:
+def _chain(parsed: Parsed, root: Any) -> list[Any]:
+    """Return a name, and every attribute of it: ``a``, ``a.b``, ``a.b.c``."""
     chain = [root]
     while True:
         parent = parsed.parent(chain[-1])
         if not isinstance(parent, cst.Attribute) or parent.value is not chain[-1]:
-            break
+            return chain
         chain.append(parent)
+
+
+def _reference(parsed: Parsed, root: Any, imported: Imported) -> Reference | None:
+    chain = _chain(parsed, root)
     path = ".".join([imported.path, *(node.attr.value for node in chain[1:])])
     dialect, rest = dialect_of(path)
     if dialect is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,11 @@ from stepscope.migrate.conversion import Conversion
 from stepscope.migrate.edits import Edits
 from stepscope.migrate.imports import Imports
 from stepscope.migrate.instances import Instances
+from stepscope.migrate.limits import Limits
 from stepscope.migrate.mapping import HOMES, destination, direction
 from stepscope.migrate.methods import Methods
-from stepscope.migrate.parsed import Parsed, dotted
-from stepscope.migrate.references import find_imports, find_references
+from stepscope.migrate.parsed import Parsed, ProgramError, dotted
+from stepscope.migrate.references import find_imports, find_other_uses, find_references
 
 if TYPE_CHECKING:
     from stepscope.migrate.references import Imported, Reference
@@ -49,8 +51,9 @@ def migrate(text: str, to: str) -> Migration:
             conversion = Conversion(parsed, edits, source, target, direction(source, target))
             used = [reference for reference in references if reference.dialect is source]
             converted += _convert(conversion, used, imports)
+            _mark_others(conversion, imports)
     return Migration(
-        edits.apply() if edits else text,
+        _checked(edits.apply()) if edits else text,
         tuple(sorted(dialect.module for dialect in sources)),
         converted + stars,
         tuple(edits.remark_texts().values()),
@@ -61,12 +64,35 @@ def _convert(conversion: Conversion, references: list[Reference], imports: list[
     """Convert one dialect's code; return how many uses and imports that were."""
     spelling = Imports(conversion, imports)
     calls = Calls(conversion, spelling)
-    Methods(conversion, calls, Instances(conversion.parsed, references)).convert()
+    instances = Instances(conversion.parsed, references)
+    Limits(conversion, references, instances).convert()
+    Methods(conversion, calls, instances).convert()
     for reference in references:
         calls.convert_arguments_of(reference)
     for reference in references:
         calls.convert_name(reference)
     return len(references) + spelling.convert()
+
+
+def _mark_others(conversion: Conversion, imports: list[Imported]) -> None:
+    """Mark uses of a profiler's modules that no table names: they stay as they are."""
+    if not conversion.way.parameters:
+        return  # the same vocabulary: they work as before
+    for use in find_other_uses(conversion.parsed, imports, conversion.source):
+        conversion.edits.remark(conversion.parsed.end(use.node), f"{use.path} is not converted")
+
+
+def _checked(text: str) -> str:
+    """Return a text that is a program; anything else must never be written."""
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        line = text.splitlines()[(error.lineno or 1) - 1].strip()
+        raise ProgramError(
+            f"the conversion would not be Python at `{line}` ({error.msg}): "
+            "change this line by hand, and convert again"
+        ) from error
+    return text
 
 
 def _without_stars(text: str, to: str) -> tuple[str, int]:

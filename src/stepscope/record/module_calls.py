@@ -38,9 +38,21 @@ class ModuleCalls:
         self._tells_input = tells_input
         self.models = Models(anatomy)
         self.watched = Patches(self._watch)
+        """While these hold, calls are seen; what is recorded of them is up to those below."""
+        self.recorded = Patches(self._record_models)
         """While these hold, calls of models are recorded."""
         self.named = Patches(self._name)
         """While these hold, too, those of their parts are."""
+
+    def in_phase(self, phase: str, is_marked: Callable[[], bool]) -> Patches:
+        """Return what makes every call a range of a phase, unless somebody else marks it."""
+
+        def mark(patches: Patches) -> None:
+            if (found := self._find()) is not None:
+                patches.on_undo(lambda: _native.mark_calls(found[0], None, None))
+                _native.mark_calls(found[0], phase, is_marked)
+
+        return Patches(mark)
 
     def _watch(self, patches: Patches) -> None:
         if (found := self._find()) is None:
@@ -68,6 +80,11 @@ class ModuleCalls:
         patches.on_subclass(base, made)
         watch_all()
 
+    def _record_models(self, patches: Patches) -> None:
+        if (found := self._find()) is not None:
+            patches.on_undo(lambda: _native.record_models(found[0], False))
+            _native.record_models(found[0], True)
+
     def _name(self, patches: Patches) -> None:
         if (found := self._find()) is not None:
             patches.on_undo(lambda: _native.name_calls(found[0], None))
@@ -83,15 +100,18 @@ class ModelCalls(Source):
 
     def __init__(self) -> None:
         """Touch nothing yet."""
-        self._patches = PatchesWhenImported(self.module, self.calls.watched)
+        wanted = (self.calls.watched, self.calls.recorded)
+        self._patches = [PatchesWhenImported(self.module, each) for each in wanted]
 
     def start(self) -> None:
         """Record calls from now on, or from the framework's import on."""
-        self._patches.start()
+        for each in self._patches:
+            each.start()
 
     def stop(self) -> None:
         """Leave the framework as it was."""
-        self._patches.stop()
+        for each in reversed(self._patches):
+            each.stop()
 
 
 class AllModuleCalls(Source):
@@ -104,7 +124,7 @@ class AllModuleCalls(Source):
 
     def __init__(self) -> None:
         """Touch nothing yet."""
-        wanted = (self.calls.watched, self.calls.named)
+        wanted = (self.calls.watched, self.calls.recorded, self.calls.named)
         self._patches = [PatchesWhenImported(self.module, each) for each in wanted]
 
     def start(self) -> None:

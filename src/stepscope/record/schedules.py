@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from enum import Enum
@@ -32,12 +33,18 @@ def as_action(state: Any, step: int, states: type[Enum] = ProfilerAction) -> Pro
     if isinstance(state, ProfilerAction):
         return state
     if isinstance(state, Enum) and is_alike(state, states):
-        if state.name in states.__members__:
-            return ProfilerAction(states[state.name].value)
+        if (action := _action_of(state, states)) is not None:
+            return action
         raise ValueError(f"the schedule returned {state!r} for step {step}: no such state is known")
     raise TypeError(
         f"the schedule returned {state!r} for step {step}: it must return a {states.__name__}"
     )
+
+
+@functools.cache
+def _action_of(state: Enum, states: type[Enum]) -> ProfilerAction | None:
+    known = states.__members__.get(state.name)
+    return None if known is None else ProfilerAction(known.value)
 
 
 def always_record(_step: int) -> ProfilerAction:

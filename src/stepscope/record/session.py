@@ -92,11 +92,18 @@ class Session:
         """End this step and begin the next."""
         if self.running and not self._alive():
             return
+        before, after = self.action, self._action_at(self.step_num + 1)
+        if self.running and after is before and after is not RECORD_AND_SAVE:
+            # Most steps are like the one before: there is nothing to leave half done.
+            self.step_num += 1
+            if self._step_range is not None:
+                self._step_range.__exit__()
+                self._enter_step()
+            return
         with HeldInterrupts():
             self._close_step()
-            before = self.action
             self.step_num += 1
-            self.action = self._action_at(self.step_num)
+            self.action = after
             if self.running:
                 self._go(before, self.action)
             if self.running:
@@ -159,8 +166,11 @@ class Session:
     def _open_step(self) -> None:
         if self._mark_steps and self.recorder.active:
             self.recorder.note_thread_names()
-            self._step_range = _native.record_function(f"{self._dialect.step_name}{self.step_num}")
-            self._step_range.__enter__()
+            self._enter_step()
+
+    def _enter_step(self) -> None:
+        self._step_range = _native.record_function(f"{self._dialect.step_name}{self.step_num}")
+        self._step_range.__enter__()
 
     def _close_step(self) -> None:
         if self._step_range is not None:

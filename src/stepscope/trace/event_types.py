@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from stepscope.enums import NumberedAlike
 
 # The key of the event type in a range's own arguments: ``"Event type": "Forward"``.
 EVENT_TYPE_KEY = "Event type"
 
 
-class TracerEventType(IntEnum):
-    """Paddle's event types with Paddle's numbers."""
+class TracerEventType(NumberedAlike):
+    """Paddle's event types with Paddle's numbers; they equal and print as Paddle's do."""
 
     Operator = 0
     Dataloader = 1

@@ -3,6 +3,9 @@
 The slot is taken while somebody records and given back after the last. Paddle hands out what it has
 only when it is stopped, so a recording that begins or ends beside another cuts the other's events
 in two segments; what is running at the cut is lost.
+
+The program may want it, too, for a paddle.profiler of its own: it is lent then (``lending.py``).
+What it collects meanwhile is the program's, uncut, and also a segment of all our recordings.
 """
 
 from __future__ import annotations
@@ -18,13 +21,17 @@ from stepscope import _native
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from stepscope.trace.schema import Captured
 
 _CPU = 1  # a bit of Paddle's trace_switch; what GPUs do is recorded by another source
 _STEP_OF_CLOCK_NS = 1_000  # more than reading two clocks together is ever off
 _WARNING = 1  # glog's level above INFO
+_STILL_LENT = (
+    "Paddle's operators since the program started its own paddle.profiler are not in this "
+    "recording: it ended before that did"
+)
 _MIN_LOG_LEVEL = "_ZN3fLI17FLAGS_minloglevelE"  # glog's variable in Paddle's library
 
 
@@ -61,11 +68,15 @@ class Collector:
     def __init__(self, core: Any) -> None:
         """Take ``paddle.base.core``; the slot stays free."""
         self.core = core
+        self._create = core._Profiler.create  # the program may see another
         self._lock = threading.RLock()
         self._profiler: Any = None  # holding the object holds the slot
         self._running = False
         self._started_offset_ns = 0
         self._shares: list[Share] = []
+        self.is_lent = False
+        """Whether the program records with it now."""
+        self._program_wants_memory = False
         os.register_at_fork(after_in_child=self._forget_in_child)
 
     @property
@@ -76,7 +87,7 @@ class Collector:
     def open(self, share: Share) -> bool:
         """Collect for one more; False when somebody else has the collector."""
         with self._lock:
-            if self._profiler is None and not self._take_slot():
+            if self.is_lent or (self._profiler is None and not self._take_slot()):
                 return False
             self._cut()
             self._shares.append(share)
@@ -88,21 +99,59 @@ class Collector:
         with self._lock:
             if share not in self._shares:  # a forked child's, or never opened
                 return
+            if self.is_lent:  # what the program has collected so far cannot be had without it
+                notify(_STILL_LENT)
+                self._shares.remove(share)
+                return
             self._cut()
             self._shares.remove(share)
-            if self._shares:
-                self._run()
-            else:
-                self._profiler = None
+            self._go_on()
 
-    def _take_slot(self) -> bool:
-        options = self.core.ProfilerOptions()
-        options.trace_switch = _CPU
-        self._profiler = self.core._Profiler.create(options, [])
+    # The program's use of it.
+
+    def lend(self, options: Any, custom_devices: Sequence[str]) -> None:
+        """Collect for the program from now on, as it wants it, and for our recordings."""
+        with self._lock:
+            self._cut()
+            self._profiler = None
+            options.trace_switch |= _CPU
+            if self._take_slot(options, custom_devices):
+                self.is_lent = True
+                self._run()
+
+    def take_back(self) -> Any:
+        """Return what was collected for the program: Paddle's own result."""
+        with self._lock:
+            self.is_lent = False
+            try:
+                return self._end_segment()
+            finally:
+                self._go_on()
+
+    def want_memory(self, wanted: bool) -> None:
+        """Follow the program's wish, but collect as long as somebody needs it."""
+        with self._lock:
+            self._program_wants_memory = wanted
+            if wanted:
+                self.core.enable_memory_recorder()
+            elif not any(share.memory for share in self._shares):
+                self.core.disable_memory_recorder()
+
+    def _go_on(self) -> None:
+        """Collect for those who are left; with none, the slot is free."""
+        self._profiler = None
+        if self._shares and self._take_slot():
+            self._run()
+
+    def _take_slot(self, options: Any = None, custom_devices: Sequence[str] = ()) -> bool:
+        if options is None:
+            options = self.core.ProfilerOptions()
+            options.trace_switch = _CPU
+        self._profiler = self._create(options, list(custom_devices))
         return self._profiler is not None
 
     def _run(self) -> None:
-        if any(share.memory for share in self._shares):
+        if self._program_wants_memory or any(share.memory for share in self._shares):
             self.core.enable_memory_recorder()
         self._started_offset_ns = _native.wall_offset_ns()
         self._profiler.prepare()
@@ -112,13 +161,15 @@ class Collector:
     def _cut(self) -> None:
         if not self._running:
             return
-        self._running = False
-        self.core.disable_memory_recorder()
         try:
-            result = self._profiler.stop()
+            self._end_segment()
         except Exception as error:  # whatever it is, the rest of the trace is saved
             notify(f"Paddle's collector lost its events: {str(error).strip() or error!r}")
-            return
+
+    def _end_segment(self) -> Any:
+        self._running = False
+        self.core.disable_memory_recorder()
+        result = self._profiler.stop()
         offset_ns = _native.wall_offset_ns()
         if abs(offset_ns - self._started_offset_ns) > _STEP_OF_CLOCK_NS:
             notify(
@@ -128,6 +179,7 @@ class Collector:
         segment = Segment(result, offset_ns)
         for share in self._shares:
             share.segments.append(segment)
+        return result
 
     def _forget_in_child(self) -> None:
         # The parent's collector goes on here, too, until a recording of the child's cuts it.

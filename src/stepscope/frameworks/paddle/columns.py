@@ -19,6 +19,8 @@ from stepscope.trace.strings import Strings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stepscope.trace.model import Int64
+
     Columns = Mapping[str, Any]  # what _native.read_paddle_trees returns
 
 PRODUCER = "paddle"  # TraceInfo.producer of Paddle's files
@@ -57,6 +59,10 @@ class PaddleFile:
     anomalies: Mapping[str, int] = field(default_factory=dict)
     damage: str = ""  # what is wrong with the file, if anything
     first_ns: int = 0  # when the first event starts
+    # The slice that each slice and each memory event hangs under: NO_PARENT under none, less where
+    # the file does not say.
+    parent: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    memory_parent: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def user(self) -> dict[str, Any]:
         """Return what TraceInfo.user is to hold, under the keys of Paddle's JSON."""
@@ -112,6 +118,8 @@ def paddle_file(data: bytes, *, shift_ns: int = 0, from_first: bool = False) -> 
         anomalies=columns["anomalies"],
         damage=_damage(columns),
         first_ns=first_ns,
+        parent=slices["parent"],
+        memory_parent=columns["memory"]["parent"],
     )
 
 

@@ -12,11 +12,11 @@ they were at a device's first event, which is all that is kept: ``MemoryBefore``
 from __future__ import annotations
 
 import re
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from stepscope.enums import NumberedAlike
 from stepscope.trace.model import NO_SLICE, Memory
 from stepscope.trace.strings import Strings
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PLACE = re.compile(r"Place\((.*)\)")
 
 
-class TracerMemEventType(IntEnum):
+class TracerMemEventType(NumberedAlike):
     """What a memory event is, as Paddle numbers it."""
 
     Allocate = 0

@@ -4,6 +4,9 @@ Paddle marks these phases itself while its profiler's flag is set; but then ever
 takes a slow path, and optimizers stay wrapped for good. So the flag stays as it is, and while this
 is started the same places make ranges of ours, which costs a layer's call less. Where the flag is
 set, because Paddle's own profiler runs, Paddle's marks become the ranges.
+
+Layers are seen where the interpreter dispatches their calls: ``paddle.jit.to_static`` reads the
+code of ``__call__``, and would break its graph at ours.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
+from stepscope.frameworks.paddle.modules import PADDLE_LAYERS
 from stepscope.record.patching import Patches, family
 from stepscope.record.phase_ranges import (
     BACKWARD,
@@ -24,50 +28,59 @@ from stepscope.record.phase_ranges import (
     RANGE_KIND,
     ByClass,
     Outermost,
+    never,
 )
+from stepscope.record.post_import import PostImport
 from stepscope.trace.event_types import TracerEventType, event_type_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    _Function = Callable[..., Any]
+    from stepscope.frameworks.paddle.collector import Collector
+
 
 _UTILS = "paddle.profiler.utils"
+_SOT = "paddle.jit.sot.psdb"
 _LOADERS = ("_DataLoaderIterSingleProcess", "_DataLoaderIterMultiProcess")
 _OPEN = "_stepscope_open"  # a RecordEvent's attribute: its ranges that have begun
 
 
-def phases(holds_slot: Callable[[], bool]) -> Patches:
-    """Return the replacements, for an imported paddle.
-
-    ``holds_slot`` tells whether Paddle's collector is ours: it need not have the RecordEvents, too.
-    """
-    return Patches(functools.partial(_patch, holds_slot))
+def phases(collector: Collector) -> tuple[Patches, ...]:
+    """Return the replacements, for an imported paddle."""
+    forward = PADDLE_LAYERS.in_phase(FORWARD, _paddle_marks)
+    return PADDLE_LAYERS.watched, forward, Patches(functools.partial(_patch, collector))
 
 
-def _patch(holds_slot: Callable[[], bool], patches: Patches) -> None:
+def _paddle_marks() -> bool:
+    return bool(_utils()["_is_profiler_used"])
+
+
+@functools.cache
+def _utils() -> dict[str, Any]:
+    """Return the globals of paddle.profiler.utils, also where ours stands in its place."""
+    layers: Any = sys.modules.get("paddle.nn.layer.layers")
+    used = getattr(layers, "in_profiler_mode", None)
+    found: dict[str, Any] = getattr(used, "__globals__", None) or vars(sys.modules[_UTILS])
+    return found
+
+
+def _patch(collector: Collector, patches: Patches) -> None:
     paddle = sys.modules["paddle"]
-    utils = sys.modules[_UTILS]
-
-    def paddle_marks() -> bool:
-        return bool(utils._is_profiler_used)
-
-    layer, tensor = paddle.nn.Layer, paddle.Tensor
-    patches.wrap(layer, "__call__", ByClass(FORWARD, paddle_marks))
-    backward = Outermost(BACKWARD_NAME, BACKWARD, paddle_marks)
-    patches.wrap(tensor, "backward", backward)
+    backward = Outermost(BACKWARD_NAME, BACKWARD, _paddle_marks)
+    patches.wrap(paddle.Tensor, "backward", backward)
     patches.wrap(paddle.autograd, "backward", backward)  # Paddle does not mark this one
     loaders = sys.modules.get("paddle.io.dataloader.dataloader_iter")
     for name in _LOADERS:
         if (loader := getattr(loaders, name, None)) is not None:
-            patches.wrap(loader, "__next__", ByClass(DATALOADER, paddle_marks))
-    _patch_optimizers(patches, paddle.optimizer.Optimizer, paddle_marks)
-    _patch_record_event(patches, utils.RecordEvent, holds_slot)
+            patches.wrap(loader, "__next__", ByClass(DATALOADER, _paddle_marks))
+    _patch_optimizers(patches, paddle.optimizer.Optimizer)
+    _follow_sot(patches)
+    _patch_record_event(patches, _utils()["RecordEvent"], collector)
 
 
-def _patch_optimizers(patches: Patches, base: Any, paddle_marks: Callable[[], bool]) -> None:
+def _patch_optimizers(patches: Patches, base: Any) -> None:
     """Wrap what steps where it is defined, also in classes of the user's and those to come."""
-    ranged = Outermost(OPTIMIZATION_NAME, OPTIMIZATION, paddle_marks)
+    ranged = Outermost(OPTIMIZATION_NAME, OPTIMIZATION, _paddle_marks)
 
     def wrap(optimizer: Any) -> None:
         for name in ("step", "minimize"):  # Model.fit calls the second
@@ -81,22 +94,42 @@ def _patch_optimizers(patches: Patches, base: Any, paddle_marks: Callable[[], bo
 
 # --- the user's own paddle.profiler.RecordEvent ---
 
+# True only where to_static reads the code that calls it: it then compiles what Paddle has. That is
+# a function of Paddle's that to_static knows, and Paddle imports it when it first compiles.
+_in_sot: Callable[[], bool] = never
 
-def _patch_record_event(
-    patches: Patches, record_event: Any, holds_slot: Callable[[], bool]
-) -> None:
+
+def _follow_sot(patches: Patches) -> None:
+    def found(psdb: Any) -> None:
+        global _in_sot  # noqa: PLW0603 - to_static reads globals, and there is one Paddle
+        _in_sot = getattr(psdb, "in_sot", never)
+
+    if (psdb := sys.modules.get(_SOT)) is not None:
+        found(psdb)
+        return
+    hook = PostImport(_SOT, found)
+    hook.install()
+    patches.on_undo(hook.remove)
+
+
+def _patch_record_event(patches: Patches, record_event: Any, collector: Collector) -> None:
     plain_begin, plain_end = record_event.begin, record_event.end
 
     @functools.wraps(plain_begin)
     def begin(self: Any) -> None:
-        if not holds_slot():
+        if _in_sot():
             plain_begin(self)
-        handle = begin_slice(RANGE_KIND, str(self.name), _fragment_of(self.event_type))
-        vars(self).setdefault(_OPEN, []).append(handle)
+            return
+        # Ours need not have it, too; but where it is lent, both get it from there.
+        if collector.is_lent or not collector.holds_slot:
+            plain_begin(self)
+        if not collector.is_lent:
+            handle = begin_slice(RANGE_KIND, str(self.name), _fragment_of(self.event_type))
+            vars(self).setdefault(_OPEN, []).append(handle)
 
     @functools.wraps(plain_end)
     def end(self: Any) -> None:
-        if started := vars(self).get(_OPEN):
+        if not _in_sot() and (started := vars(self).get(_OPEN)):
             end_slice(started.pop())
         plain_end(self)
 

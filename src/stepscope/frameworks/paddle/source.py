@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from stepscope._native import record_function
 from stepscope.frameworks.paddle.collector import Collector, Share
 from stepscope.frameworks.paddle.inputs import OpInputs
+from stepscope.frameworks.paddle.lending import lending
 from stepscope.frameworks.paddle.phases import phases
+from stepscope.frameworks.python.calls import STACKS
 from stepscope.notices import notify
 from stepscope.record.options import HOST, MEMORY, SHAPES
 from stepscope.record.post_import import PostImport
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 _SLOT_TAKEN = (
     "Paddle's operators are not recorded: a paddle.profiler.Profiler exists, and Paddle allows "
     "only one at a time; delete it (del prof) before recording"
+)
+_NO_STACKS = (
+    "the Python stacks of Paddle's operators are not recorded: its collector has none; the ranges "
+    "and phases around them have theirs, and samples (--sample) show which lines run"
 )
 
 
@@ -103,7 +109,8 @@ class PaddleSource(Source):
             return ""
         if self._was_refused:
             return _SLOT_TAKEN
-        return f"operators of paddle {paddle.__version__}, through Paddle's own collector"
+        stacks = ", without their Python stacks" if self._options[STACKS] else ""
+        return f"operators of paddle {paddle.__version__}, through Paddle's own collector{stacks}"
 
     def _on_import(self, paddle: Any) -> None:
         if not _is_paddle(paddle):
@@ -121,7 +128,9 @@ class PaddleSource(Source):
         self._was_refused = not self._is_open
         if self._was_refused:
             notify(_SLOT_TAKEN)
-        wanted = [parts.phases, *([parts.inputs.patches] if self._options[SHAPES] else [])]
+        elif self._options[STACKS]:
+            notify(_NO_STACKS)
+        wanted = [*parts.patches, *([parts.inputs.patches] if self._options[SHAPES] else [])]
         try:
             for patches in wanted:
                 patches.acquire()
@@ -166,11 +175,11 @@ class _Parts:
     """What all recordings of this process share."""
 
     collector: Collector
-    phases: Patches
+    patches: tuple[Patches, ...]
     inputs: OpInputs
 
 
 @functools.cache
 def _parts_of(paddle: Any) -> _Parts:
     collector = Collector(paddle.base.core)
-    return _Parts(collector, phases(lambda: collector.holds_slot), OpInputs(paddle))
+    return _Parts(collector, (*phases(collector), lending(collector)), OpInputs(paddle))

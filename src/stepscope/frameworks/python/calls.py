@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -91,19 +92,25 @@ class PythonCalls(Source):
         """Say what is used, and why it is not more."""
         if self._mode is StackMode.NONE:
             return "no Python frames"
+        stacks = f"the Python stack of each {_what_has_stacks()}"
         if self._mode is StackMode.OPERATORS:
-            return "the Python stack of each operator"
+            return stacks
         if self._obstacle:
-            return f"the Python stack of each operator; no calls: {self._obstacle}"
+            return f"{stacks}; no calls: {self._obstacle}"
         if self._mode is StackMode.ALL_CALLS:
-            return "the Python stack of each operator, and all calls"
-        return "the Python stack of each operator, and all Python calls"
+            return f"{stacks}, and all calls"
+        return f"{stacks}, and all Python calls"
 
     def overhead_ns(self) -> float:
         """Return the calibrated cost of one call; 0 where somebody would record the calibration."""
         if self._mode in (StackMode.NONE, StackMode.OPERATORS) or self._obstacle:
             return 0.0
         return 0.0 if _native.recording() else _calibrated_ns(self._mode)
+
+
+def _what_has_stacks() -> str:
+    """Return what slices have a stack: operators of Paddle have none, ranges around them do."""
+    return "range" if "paddle" in sys.modules and "torch" not in sys.modules else "operator"
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -34,6 +35,9 @@ class CpuUse(Source):
         elapsed_s = time.perf_counter() - self._start[0]
         self.of_process = (time.process_time() - self._start[1]) / elapsed_s if elapsed_s else None
         self.of_machine = _busy_part(self._machine_start, _machine_ticks())
+        if self.of_machine is None and self.of_process is not None:
+            # Between two ticks, 10 ms apart, only what this process has used itself is known.
+            self.of_machine = min(self.of_process / (os.cpu_count() or 1), 1.0)
 
 
 def _machine_ticks() -> tuple[int, int] | None:

@@ -257,7 +257,7 @@ def test_nodes_say_what_the_columns_say() -> None:
     assert (root.process_id, root.thread_id, root.op_id) == (0, 0, 0)
     (step,) = root.children_node
     (operator,) = step.children_node
-    assert operator.type is TracerEventType.Operator
+    assert operator.type == TracerEventType.Operator
     assert operator.input_shapes == {"X": [[2, 3]], "Y": [[3, 4]]}
     assert operator.dtypes == {"X": ["float32"], "Y": ["int64"]}
     assert (operator.callstack, operator.attributes, operator.device_node) == ("", {}, [])

@@ -32,11 +32,14 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 
+create = core._Profiler.create  # Paddle's own, whatever it is while we record
+
+
 def slot_is_free() -> bool:
     """Tell whether Paddle would give its collector to somebody."""
     options = core.ProfilerOptions()
     options.trace_switch = 1
-    return core._Profiler.create(options, []) is not None
+    return create(options, []) is not None
 
 
 def test_an_eager_operator_has_its_inner_phases_as_paddle_names_them() -> None:
@@ -305,3 +308,13 @@ def test_two_hundred_recordings_do_not_grow_the_process() -> None:
     gc.collect()
     # Paddle itself keeps 2.3 KB for each file that it writes.
     assert resident_bytes() - before < 200 * 8_000
+
+
+def test_stacks_of_operators_are_not_claimed(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stepscope.notices._shown", set())
+    with paddle_recorded(stacks=stepscope.StackMode.OPERATORS) as recorder:
+        paddle.exp(paddle.ones([1]))
+    assert "without their Python stacks" in trace_of(recorder).info.sources["paddle"]
+    assert "the Python stacks of Paddle's operators are not recorded" in capfd.readouterr().err

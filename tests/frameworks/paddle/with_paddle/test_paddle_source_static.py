@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from paddle_recording import category_of, paddle_or_skip, paddle_recorded, rows_of, trace_of
 
 paddle = paddle_or_skip()
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Net(paddle.nn.Layer):  # type: ignore[misc]
@@ -45,6 +49,74 @@ def test_to_static_is_recorded_and_not_compiled_otherwise(
     assert rows_of(trace, "Net")
     assert not rows_of(trace, "matmul dygraph")
     np.testing.assert_allclose(static(x).numpy(), expected, rtol=1e-6)
+
+
+class Block(paddle.nn.Layer):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = paddle.nn.Linear(8, 8), paddle.nn.LayerNorm(8)
+
+    def forward(self, x: Any) -> Any:
+        return paddle.nn.functional.relu(self.norm(self.first(x))) + x
+
+
+def launches(call: Callable[[], Any]) -> Counter[str]:
+    """Count by what operators are launched, with Paddle's collector and nothing of ours."""
+    core = paddle.base.core
+    options = core.ProfilerOptions()
+    options.trace_switch = 1
+    profiler = core._Profiler.create(options, [])
+    profiler.prepare()
+    profiler.start()
+    call()
+    found: Counter[str] = Counter()
+    result = profiler.stop()  # it owns its nodes
+    waiting = list(result.get_data().values())
+    while waiting:
+        node = waiting.pop()
+        found[node.type.name] += 1
+        waiting += node.children_node
+    return Counter({name: found[name] for name in ("StaticKernelLaunch", "DygraphKernelLaunch")})
+
+
+def marked(x: Any) -> Any:
+    event = paddle.profiler.RecordEvent("mine")
+    event.begin()
+    for _ in range(9):
+        x = x * 3 + 1
+    event.end()
+    return x
+
+
+def compiled() -> list[Callable[[], Any]]:
+    """Return calls of what to_static makes: a step of a model, and a function with a range."""
+    plain, x = paddle.nn.Sequential(Block(), Block()), paddle.randn([2, 8])
+    stepper = paddle.optimizer.SGD(parameters=plain.parameters())
+    model = paddle.jit.to_static(plain, full_graph=False)
+    marks = paddle.jit.to_static(marked, full_graph=False)
+
+    def train() -> None:
+        model(x).sum().backward()
+        stepper.step()
+
+    return [train, lambda: marks(x)]
+
+
+@pytest.mark.parametrize("shapes", [False, True])
+def test_graphs_are_those_of_a_program_that_nobody_records(shapes: bool) -> None:
+    for call in (plain := compiled()):
+        call()
+    expected = [launches(call) for call in plain]
+    assert all(each["StaticKernelLaunch"] for each in expected)
+    watched = compiled()
+    with paddle_recorded(shapes=shapes) as recorder:
+        for call in watched:
+            call()
+            call()
+    assert [launches(call) for call in watched] == expected
+    trace = trace_of(recorder)
+    assert rows_of(trace, "pd_op.layer_norm")
+    assert not rows_of(trace, "layer_norm dygraph")
 
 
 def test_a_static_program_is_recorded() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.frameworks.paddle.dialect.event_types import as_paddles
 from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_device
 from stepscope.frameworks.paddle.views.arguments import input_lists, parsed
 from stepscope.trace.event_types import TracerEventType
@@ -59,9 +60,9 @@ class _Event(_Node):
         return self._forest.trace.name_of(self.row)
 
     @property
-    def type(self) -> TracerEventType:
-        """Return what the event is."""
-        return TracerEventType(int(self._forest.types[self.row]))
+    def type(self) -> Any:
+        """Return what the event is: Paddle's own type, where Paddle is imported."""
+        return as_paddles(TracerEventType(int(self._forest.types[self.row])))
 
     @property
     def start_ns(self) -> int:
@@ -100,9 +101,9 @@ class HostNode(_Event):
         return "root node" if self._is_root else super().name
 
     @property
-    def type(self) -> TracerEventType:
-        """Return what the event is."""
-        return TracerEventType.UserDefined if self._is_root else super().type
+    def type(self) -> Any:
+        """Return what the event is: Paddle's own type, where Paddle is imported."""
+        return as_paddles(TracerEventType.UserDefined) if self._is_root else super().type
 
     @property
     def start_ns(self) -> int:
@@ -313,9 +314,9 @@ class MemoryNode(_Node):
         return self._column("time_ns") + self._forest.trace.info.wall_offset_ns
 
     @property
-    def type(self) -> TracerMemEventType:
-        """Return what happened."""
-        return TracerMemEventType(self._figure("type"))
+    def type(self) -> Any:
+        """Return what happened: Paddle's own type, where Paddle is imported."""
+        return as_paddles(TracerMemEventType(self._figure("type")))
 
     @property
     def addr(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -18,6 +20,7 @@ from stepscope.frameworks.python.cpu_use import CpuUse
 from stepscope.notices import warn_user
 from stepscope.record.options import RecordOptions
 from stepscope.record.recorder import Recorder
+from stepscope.record.schedules import ProfilerAction
 from stepscope.record.session import Dialect, Session
 from stepscope.record.source import make_sources
 
@@ -40,6 +43,28 @@ _DIALECT = Dialect(
 )
 _FORMATS = ("json", "pb")
 _NO_RESULT = "nothing was recorded yet: there is a result after a recorded cycle, or after stop()"
+
+
+_cycles = itertools.count()  # of all profilers of the process: Paddle's span index
+
+
+class _Cycle(CpuUse):
+    """How busy the machine was in a recorded cycle, and the cycle's number."""
+
+    number = 0
+
+    def stop(self) -> None:
+        """Number the cycle."""
+        super().stop()
+        self.number = next(_cycles)
+
+
+_started: weakref.WeakSet[Profiler] = weakref.WeakSet()
+
+
+def in_profiler_mode() -> bool:
+    """Tell whether a profiler is started that does more than time steps."""
+    return bool(_started)
 
 
 class Profiler:
@@ -78,9 +103,9 @@ class Profiler:
         self.timer_only = timer_only
         self.emit_nvtx = emit_nvtx
         self.with_flops = with_flops
-        self.previous_state = ProfilerState.CLOSED
+        self._previous_action = ProfilerAction.NONE
         self.timer = BenchmarkTimer()
-        self._cpu_use = CpuUse()
+        self._cycle = _Cycle()
         options = RecordOptions(
             shapes=bool(record_shapes or with_flops),  # operations are counted from them
             memory=bool(profile_memory),
@@ -89,7 +114,7 @@ class Profiler:
             device=ProfilerTarget.GPU in self.targets,
         ).but(**source_options)
         self._session = Session(
-            Recorder([*make_sources(options), self._cpu_use]),
+            Recorder([*make_sources(options), self._cycle]),
             schedule=as_scheduler(scheduler),
             on_trace=lambda: self.on_trace_ready(self),
             dialect=_DIALECT,
@@ -113,16 +138,23 @@ class Profiler:
             self._let_go()
             raise
         self.timer.start()
+        if self.emit_nvtx or not self.timer_only:
+            _started.add(self)
 
     def step(self, num_samples: int | None = None) -> None:
         """End a step, which processed that many samples, and begin the next."""
-        self.timer.step(num_samples)
+        start_ns = self.timer.step(num_samples)
         if self.timer_only:
             return
-        with self.timer.left_out():  # writing a trace is no part of the program's step
+        if self.emit_nvtx:
             self._nvtx.end_step()
-            self.previous_state = self.current_state
-            self._session.step()
+        session = self._session
+        self._previous_action = session.action
+        try:
+            session.step()
+        finally:
+            self.timer.leave_out_since(start_ns)  # writing a trace is no part of the step
+        if self.emit_nvtx:
             self._nvtx.begin_step(f"{_STEP}{self.step_num}")
 
     def stop(self) -> None:
@@ -154,6 +186,7 @@ class Profiler:
         self.stop()
 
     def _let_go(self) -> None:
+        _started.discard(self)
         self._nvtx.stop()
         self._loader_waits.stop()
 
@@ -168,6 +201,11 @@ class Profiler:
     def current_state(self) -> ProfilerState:
         """Return what the scheduler says of the current step."""
         return ProfilerState(self._session.action.value)
+
+    @property
+    def previous_state(self) -> ProfilerState:
+        """Return what the scheduler said of the step before."""
+        return ProfilerState(self._previous_action.value)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -198,10 +236,11 @@ class Profiler:
 
     def _extra(self) -> dict[str, str]:
         use = {
-            "Process Cpu Utilization": self._cpu_use.of_process,
-            "System Cpu Utilization": self._cpu_use.of_machine,
+            "Process Cpu Utilization": self._cycle.of_process,
+            "System Cpu Utilization": self._cycle.of_machine,
         }
-        return {name: f"{part:.6f}" for name, part in use.items() if part is not None}
+        told = {name: f"{part:.6f}" for name, part in use.items() if part is not None}
+        return {**told, "span_index": str(self._cycle.number)}
 
     def export(
         self, path: str | os.PathLike[str] = "", format: Literal["json", "pb"] = "json"
@@ -271,9 +310,16 @@ class Profiler:
         )
         print(text)
         if self.with_flops:
-            from stepscope.frameworks.paddle.views.flops import flops_text
+            self._print_flops()
 
-            print(flops_text(self.trace), end="")
+    def _print_flops(self, _repeat: int = 1) -> None:
+        """Print the operations of the layers; Paddle's name for it."""
+        if not self.with_flops:
+            print("ERROR: with_flops disabled.")
+            return
+        from stepscope.frameworks.paddle.views.flops import flops_text
+
+        print(flops_text(self.trace), end="")
 
     def summary_tables(self) -> dict[str, pl.DataFrame]:
         """Return what summary() prints as tables, by the names of the views."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from stepscope import _native
 from stepscope._native import record_function
 from stepscope.enums import member_of
+from stepscope.frameworks.paddle.dialect.event_types import own_of_paddle
 from stepscope.notices import warn_user
 from stepscope.trace.event_types import TracerEventType, event_type_fragment
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     _F = TypeVar("_F", bound=Callable[..., Any])
 
 # What Python programs may record; the rest is for Paddle's C++.
-_ALLOWED = (
+ALLOWED = (
     TracerEventType.Dataloader,
     TracerEventType.ProfileStep,
     TracerEventType.Forward,
@@ -28,7 +29,7 @@ _ALLOWED = (
 )
 _USER_DEFINED = TracerEventType.PythonUserDefined
 # A plain range, without a fragment, is the user's.
-_FRAGMENT_OF = {t: None if t is _USER_DEFINED else event_type_fragment(t) for t in _ALLOWED}
+_FRAGMENT_OF = {t: None if t is _USER_DEFINED else event_type_fragment(t) for t in ALLOWED}
 _TYPE_OF = {fragment: event_type for event_type, fragment in _FRAGMENT_OF.items()}
 _new_range = record_function.__new__
 
@@ -57,11 +58,11 @@ class RecordEvent(record_function):
         return _new_range(_Refused, name, event_type_fragment(event_type))  # type: ignore[return-value]
 
     @property
-    def event_type(self) -> TracerEventType:
-        """Return what the range is."""
-        return _TYPE_OF[self.args]
+    def event_type(self) -> Any:
+        """Return what the range is: Paddle's own type, where Paddle is imported."""
+        return own_of_paddle(_TYPE_OF[self.args])
 
-    def __reduce__(self) -> tuple[type[RecordEvent], tuple[str, TracerEventType]]:
+    def __reduce__(self) -> tuple[type[RecordEvent], tuple[str, Any]]:
         """Copy and pickle it as one that nobody has entered."""
         return RecordEvent, (self.name, self.event_type)
 
@@ -76,12 +77,13 @@ class _Refused(RecordEvent):
     __slots__ = ()
 
     @property
-    def event_type(self) -> TracerEventType:
-        return next(t for t in TracerEventType if event_type_fragment(t) == self.args)
+    def event_type(self) -> Any:
+        types = (t for t in TracerEventType if event_type_fragment(t) == self.args)
+        return own_of_paddle(next(types))
 
     def __enter__(self) -> Self:
         if _native.recording():
-            allowed = ", ".join(each.name for each in _ALLOWED)
+            allowed = ", ".join(each.name for each in ALLOWED)
             warn_user(
                 f"RecordEvent({self.name!r}, {self.event_type.name}) is not recorded: "
                 f"only the event types {allowed} can be recorded from Python"

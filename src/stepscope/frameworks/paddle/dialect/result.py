@@ -55,10 +55,10 @@ class ProfilerResult:
         _EXPORTS[format](self.trace, file_name)
 
 
-def load_profiler_result(file_name: str | os.PathLike[str]) -> ProfilerResult:
+def load_profiler_result(filename: str | os.PathLike[str]) -> ProfilerResult:
     """Read a result that Paddle or Stepscope wrote, in any format.
 
     Paddle cannot load many of its own files; this can. What is not a trace raises a
     ``TraceReadError``; what can be read only in part warns.
     """
-    return ProfilerResult(read_trace(file_name))
+    return ProfilerResult(read_trace(filename))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stepscope import _native
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
+
+    _Step = tuple[int, int, int | None]  # its time, its waiting for data, its samples
 
 _STEPS_TO_WARM_UP = 10  # they do not count for the closing summary
+_ADDED_AT_ONCE = 1024
 _STEPS_PER_S = "steps/s"
 _WIDTH = 100
 
@@ -28,12 +30,15 @@ class Spread:
     largest: float = 0
     smallest: float = 0
 
-    def add(self, value: float) -> None:
-        """Take one value."""
-        self.largest = max(self.largest, value) if self.count else value
-        self.smallest = min(self.smallest, value) if self.count else value
-        self.count += 1
-        self.total += value
+    def add(self, values: Sequence[float]) -> None:
+        """Take some values."""
+        if not values:
+            return
+        largest, smallest = max(values), min(values)
+        self.largest = max(self.largest, largest) if self.count else largest
+        self.smallest = min(self.smallest, smallest) if self.count else smallest
+        self.count += len(values)
+        self.total += sum(values)
 
 
 @dataclass(slots=True)
@@ -50,13 +55,18 @@ class Steps:
         """Return the costs of no steps."""
         return cls(Spread(), Spread(), Spread())
 
-    def add(self, batch_ns: int, reader_ns: int, samples: int | None) -> None:
-        """Take one step; without ``samples`` it counts as one."""
-        self.batch.add(batch_ns)
-        self.reader.add(reader_ns)
-        self.samples += samples or 0
-        if batch_ns:
-            self.speed.add((1 if samples is None else samples) * 1e9 / batch_ns)
+    def add(self, steps: Sequence[_Step]) -> None:
+        """Take some steps; without samples, one counts as one."""
+        self.batch.add([batch_ns for batch_ns, _, _ in steps])
+        self.reader.add([reader_ns for _, reader_ns, _ in steps])
+        self.samples += sum(samples or 0 for _, _, samples in steps)
+        self.speed.add(
+            [
+                (1 if samples is None else samples) * 1e9 / batch_ns
+                for batch_ns, _, samples in steps
+                if batch_ns
+            ]
+        )
 
     def mean_speed(self, by_steps: bool) -> float:
         """Return the rate per second: the sum of what was done over the sum of the time."""
@@ -87,6 +97,7 @@ class BenchmarkTimer:
         self._steps = 0
         self._by_steps = False
         self._unit = "samples/s"
+        self._waiting: list[_Step] = []
         self._recent, self._counted = Steps.none(), Steps.none()
 
     def start(self) -> None:
@@ -96,26 +107,35 @@ class BenchmarkTimer:
         self._start_ns = self._step_ns = self._now_ns()
         _running.append(self)
 
-    def step(self, num_samples: int | None = None) -> None:
-        """End a step, which worked on that many samples, and begin the next."""
-        if not self.running or self._elsewhere:
-            return
+    def step(self, num_samples: int | None = None) -> int:
+        """End a step, which worked on that many samples, and begin the next; return when."""
         now_ns = self._now_ns()
-        cost_ns, self._step_ns = now_ns - self._step_ns, now_ns
-        reader_ns, self._reader_ns = self._reader_ns, 0
+        if not self.running or self._elsewhere:
+            return now_ns
         if num_samples is None:
             self._by_steps, self._unit = True, _STEPS_PER_S
-        samples = None if self._by_steps else num_samples
-        self._steps += 1
-        self._recent.add(cost_ns, reader_ns, samples)
-        if self._steps > _STEPS_TO_WARM_UP:
-            self._counted.add(cost_ns, reader_ns, samples)
+        self._waiting.append(
+            (now_ns - self._step_ns, self._reader_ns, None if self._by_steps else num_samples)
+        )
+        self._step_ns, self._reader_ns = now_ns, 0
+        if len(self._waiting) == _ADDED_AT_ONCE:
+            self._add_waiting()
+        return now_ns
+
+    def _add_waiting(self) -> None:
+        """Add up the steps that only were noted: many at once cost less."""
+        warming_up = max(_STEPS_TO_WARM_UP - self._steps, 0)
+        self._recent.add(self._waiting)
+        self._counted.add(self._waiting[warming_up:])
+        self._steps += len(self._waiting)
+        self._waiting.clear()
 
     def stop(self) -> str | None:
         """End; return the summary, None after too few steps for one."""
         if not self.running:
             return None
         self.running = False
+        self._add_waiting()
         _running.remove(self)
         now_ns = self._now_ns()
         for other in _running:
@@ -124,6 +144,7 @@ class BenchmarkTimer:
 
     def step_info(self, unit: str = "samples") -> str:
         """Return the average costs of the steps since the last call."""
+        self._add_waiting()
         recent, self._recent = self._recent, Steps.none()
         steps = recent.batch.count
         text = ""
@@ -154,14 +175,9 @@ class BenchmarkTimer:
 
     # Time that is not the program's step.
 
-    @contextmanager
-    def left_out(self) -> Iterator[None]:
-        """Keep a block out of the current step."""
-        start_ns = self._now_ns()
-        try:
-            yield
-        finally:
-            self._step_ns += self._now_ns() - start_ns
+    def leave_out_since(self, start_ns: int) -> None:
+        """Keep out of the current step what has passed since a moment."""
+        self._step_ns += self._now_ns() - start_ns
 
     def _leave_out_nested(self, thread: int, start_ns: int, end_ns: int) -> None:
         """Keep another timer's run out of the current step, if all of it was in this step."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.gzip import text_chunks
 from stepscope.frameworks.paddle.columns import PRODUCER, PaddleFile, paddle_file
+from stepscope.frameworks.paddle.files.told_tree import nested_as_told
 from stepscope.trace.build import build
 from stepscope.trace.model import TraceInfo
 
@@ -45,7 +46,7 @@ def read_paddle_pb(path: str | PathLike[str], progress: Progress | None = None) 
         count = len(found.captured.slices.start_ns)
         text = f"{place}: {damage}; {count} events could be read"
         warnings.warn(text, TraceReadWarning, stacklevel=2)
-    return build(found.captured, _info(found, damage))
+    return nested_as_told(build(found.captured, _info(found, damage)), found)
 
 
 def _bytes_of(path: Path, progress: Progress | None) -> tuple[bytes, str]:

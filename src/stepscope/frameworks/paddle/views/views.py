@@ -8,7 +8,6 @@ recording. Work on a device counts even if its launch is unknown.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.tree import ids_where
+from stepscope.enums import NamedAlike
 from stepscope.frameworks.paddle.views.events import (
     PHASES,
     Totals,
@@ -84,7 +84,7 @@ _COMMUNICATION_OPERATORS = ("allreduce", "broadcast", "rpc")
 _COMMUNICATION_KERNELS = ("nccl", "xccl")
 
 
-class SortedKeys(Enum):
+class SortedKeys(NamedAlike):
     """What the rows of a view are sorted by: the shortest first by Min, else the longest first."""
 
     CPUTotal = 0
@@ -97,7 +97,7 @@ class SortedKeys(Enum):
     GPUMin = 7
 
 
-class SummaryView(Enum):
+class SummaryView(NamedAlike):
     """The views of a summary."""
 
     DeviceView = 0

@@ -1,4 +1,7 @@
-"""The dialect of paddle.profiler: ``import stepscope.paddle as profiler``."""
+"""The dialect of paddle.profiler: ``import stepscope.paddle as profiler``.
+
+The modules in it are for programs that use those of paddle.profiler, ``utils`` and the like.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,6 @@ _HOMES = {
     "RecordEvent": "stepscope.frameworks.paddle.dialect.record_event",
     "SortedKeys": "stepscope.frameworks.paddle.views.views",
     "SummaryView": "stepscope.frameworks.paddle.views.views",
-    "TracerEventType": "stepscope.trace.event_types",
     "export_chrome_tracing": "stepscope.frameworks.paddle.dialect.handlers",
     "export_protobuf": "stepscope.frameworks.paddle.dialect.handlers",
     "load_profiler_result": "stepscope.frameworks.paddle.dialect.result",
@@ -45,7 +47,17 @@ __all__ = [
 ]
 
 
+_MODULES = ("profiler", "profiler_statistic", "statistic_helper", "timer", "utils")
+
+
 def __getattr__(name: str) -> Any:
+    if name == "TracerEventType":  # not kept: the program may yet import Paddle, whose own it is
+        from stepscope.frameworks.paddle.dialect.event_types import of_paddle
+        from stepscope.trace.event_types import TracerEventType
+
+        return of_paddle(TracerEventType) or TracerEventType
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'stepscope.paddle' has no attribute {name!r}")

@@ -1,0 +1,206 @@
+"""What the other profiler does not allow, though each line of the program has a counterpart there.
+
+Paddle has one Profiler at a time: a second one fails as long as the first exists. torch saves a
+trace once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from stepscope.migrate.edits import REMARK
+from stepscope.migrate.instances import ENTERING
+from stepscope.migrate.mapping import PADDLE, PROFILERS, TORCH
+
+if TYPE_CHECKING:
+    from libcst import CSTNode as Node
+
+    from stepscope.migrate.conversion import Conversion
+    from stepscope.migrate.instances import Instances
+    from stepscope.migrate.references import Reference
+
+_ONE_AT_A_TIME = "paddle.profiler has one Profiler at a time"
+_SAVED_ONCE = "torch saves a trace once, and raises when it was saved before"
+_FUNCTIONS = (cst.FunctionDef, cst.Lambda)
+_LOOPS = (cst.For, cst.While, cst.ListComp)
+
+
+class Made:
+    """A place where the program makes a profiler, and what it is called there."""
+
+    def __init__(self, conversion: Conversion, reference: Reference, call: Any) -> None:
+        """Look around the call."""
+        parsed = conversion.parsed
+        self.reference = reference
+        self.call = call
+        self.at = parsed.start(call)
+        around = list(parsed.ancestors(call))
+        statements = (cst.With, cst.SimpleStatementLine)
+        self.statement: Any = next((a for a in around if isinstance(a, statements)), None)
+        inner = next((i for i, a in enumerate(around) if isinstance(a, _FUNCTIONS)), len(around))
+        self.function: Any = around[inner] if inner < len(around) else None
+        self.repeats = any(isinstance(a, _LOOPS) for a in around[:inner])
+        self.target: Any = _target(around)
+
+    @property
+    def name(self) -> str:
+        """Return the variable that it is bound to; "" without."""
+        return self.target.value if isinstance(self.target, cst.Name) else ""
+
+    @property
+    def lasts(self) -> bool:
+        """Tell whether it is still there after the function that made it."""
+        return isinstance(self.target, cst.Attribute) or (bool(self.name) and not self.function)
+
+
+def _target(around: list[Any]) -> Any:
+    for node in around:
+        if isinstance(node, cst.WithItem):
+            return node.asname.name if node.asname is not None else None
+        if isinstance(node, cst.Assign):
+            return node.targets[0].target
+        if isinstance(node, cst.AnnAssign):
+            return node.target
+        enters = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
+        if enters and node.func.attr.value in ENTERING:
+            continue
+        if not isinstance(node, (cst.IfExp, cst.Arg, cst.NamedExpr)):
+            return None
+    return None
+
+
+class Limits:
+    """Clears, or marks, what one dialect's code may not do in another."""
+
+    def __init__(
+        self, conversion: Conversion, references: list[Reference], instances: Instances
+    ) -> None:
+        """Find where profilers are made."""
+        self._conversion = conversion
+        self._parsed = conversion.parsed
+        self._edits = conversion.edits
+        self._instances = instances
+        self._made = [
+            Made(conversion, reference, call)
+            for reference in references
+            if reference.name in PROFILERS
+            and isinstance(call := conversion.parsed.parent(reference.node), cst.Call)
+            and call.func is reference.node
+        ]
+        self._made.sort(key=lambda made: made.at)
+
+    def convert(self) -> None:
+        """Do what the target needs."""
+        source, target = self._conversion.source, self._conversion.target
+        if target is PADDLE and source.vocabulary == "torch":
+            for i, made in enumerate(self._made):
+                self._make_room(made, self._made[:i])
+        elif target is TORCH and source.vocabulary == "paddle":
+            self._mark_second_exports()
+
+    # Paddle's one Profiler at a time.
+
+    def _make_room(self, made: Made, before: list[Made]) -> None:
+        here = [each for each in before if each.function is made.function and each.name]
+        in_the_way = {each.name for each in here if self._is_read_from(each.name, made)}
+        free = dict.fromkeys(each.name for each in here if each.name not in in_the_way)
+        if made.repeats and made.name:
+            free[made.name] = None
+        elsewhere = any(
+            each.lasts or each.function in self._instances
+            for each in before
+            if each.function is not made.function
+        )
+        if in_the_way:
+            self._mark(made, f"{_ONE_AT_A_TIME}: delete {', '.join(sorted(in_the_way))} before")
+        elif elsewhere or self._is_handed_out(made):
+            self._mark(made, f"{_ONE_AT_A_TIME}: the one before must be deleted")
+        if free and not self._clear(made, free):
+            self._mark(made, f"{_ONE_AT_A_TIME}: delete {', '.join(free)} before")
+
+    def _is_read_from(self, name: str, made: Made) -> bool:
+        """Tell whether a variable is still used where a profiler is made, and not bound anew."""
+        end = self._parsed.end(made.call)
+        scope = self._parsed.scope(made.call)
+        later = (
+            node
+            for node in self._parsed.nodes
+            if isinstance(node, cst.Name)
+            and node.value == name
+            and self._parsed.is_read(node)
+            and self._parsed.start(node) >= made.at
+            and (self._parsed.scope(node) is scope)
+        )
+        if name == made.name:
+            return any(self._parsed.start(node) < end for node in later)
+        rebound = [each.at for each in self._made if each.name == name and each.at > made.at]
+        last = min(rebound, default=len(self._parsed.source))
+        return any(self._parsed.start(node) < last for node in later)
+
+    def _is_handed_out(self, made: Made) -> bool:
+        """Tell whether a function that is called several times returns what it makes."""
+        function = made.function
+        if not isinstance(function, cst.FunctionDef) or function not in self._instances:
+            return False
+        calls = [
+            node
+            for node in self._parsed.nodes
+            if isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Name)
+            and any(
+                getattr(assignment, "node", None) is function
+                for assignment in self._parsed.assignments(node.func)
+            )
+        ]
+        return len(calls) > 1
+
+    def _clear(self, made: Made, names: dict[str, None]) -> bool:
+        """Put a line that drops earlier profilers before a statement."""
+        parsed = self._parsed
+        if made.statement is None:
+            return False
+        start = parsed.start(made.statement)
+        line = parsed.source.rfind(b"\n", 0, start) + 1
+        indent = parsed.source[line:start].decode()
+        if indent.strip():
+            return False
+        text = f"{' = '.join(names)} = None  {REMARK}{_ONE_AT_A_TIME}"
+        self._edits.insert(start, f"{text}{self._edits.newline}{indent}")
+        return True
+
+    def _mark(self, made: Made, text: str) -> None:
+        self._edits.remark(self._parsed.end(made.reference.node), text)
+
+    # torch's one saving of a trace.
+
+    def _mark_second_exports(self) -> None:
+        handled = {made.reference for made in self._made if self._has_handler(made.call)}
+        seen: set[tuple[Any, Any]] = set()
+        for node in self._parsed.nodes:
+            if not isinstance(node, cst.Attribute) or node.attr.value != "export":
+                continue
+            origin = self._instances.origin(node.value)
+            if origin is None:
+                continue
+            around = (a for a in self._parsed.ancestors(node) if isinstance(a, _FUNCTIONS))
+            where = origin, next(around, None)
+            in_handler = self._is_parameter(node.value)
+            if where in seen or (origin in handled and not in_handler):
+                self._edits.remark(self._parsed.end(self._parsed.parent(node)), _SAVED_ONCE)
+            seen.add(where)
+
+    def _has_handler(self, call: Any) -> bool:
+        given = [
+            argument.value
+            for argument in call.args
+            if argument.keyword is not None and argument.keyword.value == "on_trace_ready"
+        ]
+        return any(self._parsed.text(value) != "None" for value in given)
+
+    def _is_parameter(self, node: Node) -> bool:
+        if not isinstance(node, cst.Name):
+            return False
+        assignments = self._parsed.assignments(node)
+        return any(isinstance(getattr(each, "node", None), cst.Param) for each in assignments)

@@ -1,0 +1,55 @@
+"""Names of paddle.profiler's modules that are none of ours: they are Paddle's own."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+_HERE = Path(__file__).parent
+
+
+def names_of(module: str) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` that looks them up in a module of paddle.profiler."""
+
+    def look_up(name: str) -> Any:
+        problem = f"module 'stepscope.paddle.{module}' has no attribute {name!r}"
+        if name.startswith("__"):  # what the import system asks of any module
+            raise AttributeError(problem)
+        try:
+            found = _paddles(module)
+        except ImportError as error:
+            raise AttributeError(f"{problem}: it would be Paddle's, and {error}") from None
+        return getattr(found, name)
+
+    return look_up
+
+
+def _paddles(module: str) -> ModuleType:
+    import_module("paddle")
+    known = sys.modules.get(f"paddle.profiler.{module}")
+    if known is None:
+        known = import_module(f"paddle.profiler.{module}")
+    is_ours = getattr(known, "__file__", None) == str(_HERE / f"{module}.py")
+    return _beside_ours(module) if is_ours else known
+
+
+@functools.cache
+def _beside_ours(module: str) -> ModuleType:
+    """Load Paddle's module where ours has been put in its place."""
+    folder = Path(str(sys.modules["paddle"].__file__)).parent / "profiler"
+    # In Paddle's package, for its relative imports.
+    name = f"paddle.profiler._paddles_{module}"
+    spec = importlib.util.spec_from_file_location(name, folder / f"{module}.py")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{folder} has no {module}")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.notices import warn_user
-from stepscope.record.interrupts import HeldInterrupts
+from stepscope.record.interrupts import HeldSignals
 from stepscope.record.recorder import Recorder
 from stepscope.record.schedules import ProfilerAction, always_record, as_action
 
@@ -79,7 +79,7 @@ class Session:
         self._pid = os.getpid()
         self._undelivered = False
         try:
-            with HeldInterrupts():
+            with HeldSignals():
                 self.running = True
                 self.recorder.open()
                 self._go(NONE, self.action)
@@ -92,7 +92,7 @@ class Session:
         """End this step and begin the next."""
         if self.running and not self._alive():
             return
-        with HeldInterrupts():
+        with HeldSignals():
             self._close_step()
             before = self.action
             self.step_num += 1
@@ -104,7 +104,7 @@ class Session:
 
     def stop(self) -> None:
         """End the run; what was recorded and not yet delivered is delivered."""
-        with HeldInterrupts():
+        with HeldSignals():
             if not self.running:
                 return
             self.running = False

@@ -66,7 +66,7 @@ class Collector:
         self._running = False
         self._started_offset_ns = 0
         self._shares: list[Share] = []
-        os.register_at_fork(after_in_child=self._forget_in_child)
+        os.register_at_fork(after_in_child=_native.shielded(self._forget_in_child))
 
     @property
     def holds_slot(self) -> bool:

@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope._native import shielded
 from stepscope.frameworks.python.child_recorder import (
     Assignment,
     ChildCapture,
@@ -324,4 +325,4 @@ def _forget_in_fork() -> None:
 
 
 _patches = Patches(_patch_multiprocessing)
-os.register_at_fork(after_in_child=_forget_in_fork)
+os.register_at_fork(after_in_child=shielded(_forget_in_fork))

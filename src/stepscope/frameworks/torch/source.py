@@ -157,6 +157,8 @@ class WhenImported(Source):
         try:
             make_ready(OPERATORS)
         except BridgeUnavailableError as error:
+            if self._collector is TorchCollector.BRIDGE:
+                raise  # nothing else was asked for; in the program's import it would be too late
             self._obstacle = error
         if self._options[MEMORY] and self._options[DEVICE]:
             with suppress(BridgeUnavailableError):  # it is told of where memory is to be recorded

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.streams import out
 from stepscope.errors import StepscopeError
 from stepscope.frameworks.torch.dialect.events import EventList
 from stepscope.trace.build import empty_trace
@@ -63,7 +63,7 @@ def table_text(
         is_csv = save_as.removesuffix(".gz").endswith(".csv")
         (averages.to_csv if is_csv else averages.to_json)(save_as)
     width = _NAME_WIDTH
-    if sys.stdout.isatty():
+    if out().isatty():
         room = shutil.get_terminal_size().columns - _OTHER_COLUMNS_WIDTH
         width = min(max(room, _NARROWEST_NAME), _NAME_WIDTH)
     try:
@@ -77,7 +77,7 @@ def step_table_text(trace: Trace, found: Answer, sort_by: str, row_limit: int) -
     from stepscope.analysis.host.step_operators import step_operators
     from stepscope.text.answer import operators_text
 
-    wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    wide = shutil.get_terminal_size().columns if out().isatty() else _PLAIN_WIDTH
     return operators_text(step_operators(trace), found, sort_by, row_limit, wide)
 
 

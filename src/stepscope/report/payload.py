@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.host.source_files import program_folders
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from stepscope.report.detail import Detail
@@ -23,9 +28,15 @@ _UNSIGNED = (np.uint8, np.uint16, np.uint32)
 class Payload:
     """Collects columns and values; ``packed`` is what the page decodes."""
 
-    def __init__(self, detail: Detail | None = None, *, with_code: bool = True) -> None:
-        """Begin with nothing; ``with_code`` lets sections add the text of the user's files."""
-        self.with_code = with_code
+    def __init__(
+        self, detail: Detail | None = None, *, code_from: Sequence[Path] | None = None
+    ) -> None:
+        """Begin with nothing; sections may add the text of files in the folders ``code_from``.
+
+        None means those of the program that runs now.
+        """
+        self.code_from = program_folders() if code_from is None else list(code_from)
+        self.with_code = bool(self.code_from)
         self._detail = detail
         self._header: dict[str, Any] = {"columns": {}, "values": {}}
         self._parts: list[bytes] = []

@@ -1,0 +1,135 @@
+"""Signals around a program that is run: they end it as they would without us, and it is saved.
+
+SIGTERM and SIGHUP kill a Python program where it stands: none of its code runs any more. Here, the
+trace is saved in the handler, and then the signal kills the process. No exception is raised in the
+program, which might drop it. Ctrl-C raises KeyboardInterrupt wherever Python code runs: in the
+program that is the program's, and after its last line it is kept away from the saving.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # Python's own: no Python code, no frame
+import _thread
+import os
+import signal
+import sys
+import threading
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Self
+
+from stepscope._native import end_by_signal, shielded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_OUR_LIBRARIES = ("numpy", "polars", "rich")  # what saving and showing import
+_RETRY_S = 0.02
+
+
+class Terminated(BaseException):
+    """Somebody asked the process to end before the program began."""
+
+    def __init__(self, number: int) -> None:
+        """Take the signal's number."""
+        self.number = number
+
+
+class Phase(Enum):
+    """How far a run has come."""
+
+    BEFORE = auto()
+    PROGRAM = auto()
+    AFTER = auto()
+
+
+class Termination:
+    """Handles SIGTERM and SIGHUP while the block runs; a program's own handlers keep working."""
+
+    def __init__(self, save: Callable[[int], object]) -> None:
+        """Take what saves the trace when the signal of that number ends the program."""
+        self.phase = Phase.BEFORE
+        self._save = save
+        self._pid = os.getpid()
+        self._ours: list[int] = []
+
+    def __enter__(self) -> Self:
+        """Handle the signals that nobody handles or ignores."""
+        for number in _ENDING:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, self._handle)
+                self._ours.append(number)
+        os.register_at_fork(after_in_child=shielded(self.__exit__))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Restore what was there."""
+        for number in self._ours:
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, signal.SIG_DFL)
+
+    def _handle(self, number: int, _frame: object) -> None:
+        if os.getpid() != self._pid:
+            die_by(number)
+        elif self.phase is Phase.BEFORE:
+            raise Terminated(number)
+        elif self.phase is Phase.PROGRAM and _imports_what_we_need():
+            again = threading.Timer(_RETRY_S, _thread.interrupt_main, (number,))
+            again.daemon = True
+            again.start()
+        elif self.phase is Phase.PROGRAM:
+            self.phase = Phase.AFTER
+            try:
+                self._save(number)
+            finally:
+                die_by(number)
+        # After the program has ended, the trace is being saved: that is let finish.
+
+
+class Interrupts:
+    """Ctrl-C after the program's last line: the first one is noted, a second one interrupts us."""
+
+    def __init__(self) -> None:
+        """Touch nothing yet."""
+        self.came = 0
+        self.raises = False  # whether one may interrupt what is being done
+        self._theirs: Any = None
+
+    def take(self) -> None:
+        """Handle SIGINT from now on, unless it is ignored. A Ctrl-C may be raised in here."""
+        theirs = _signal.getsignal(signal.SIGINT)
+        if theirs not in (signal.SIG_IGN, None) and theirs != self._note:
+            self._theirs = theirs
+            _signal.signal(signal.SIGINT, self._note)
+
+    def give_back(self) -> None:
+        """Let the program's exit handlers have it as they left it."""
+        self.raises = False
+        theirs, self._theirs = self._theirs, None
+        if theirs is not None and signal.getsignal(signal.SIGINT) == self._note:
+            signal.signal(signal.SIGINT, theirs)
+
+    def _note(self, _number: int, _frame: object) -> None:
+        self.came += 1
+        if self.raises or self.came > 1:
+            raise KeyboardInterrupt
+
+
+def die_by(number: int) -> None:
+    """End this process by a signal, as if nobody had handled it."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # it is blocked
+
+
+def interrupted_at_exit() -> int:
+    """Have the process die of SIGINT when the interpreter has ended; return its exit code."""
+    end_by_signal(signal.SIGINT)
+    return 128 + signal.SIGINT
+
+
+def _imports_what_we_need() -> bool:
+    """Tell whether the program is in the middle of importing what saving needs."""
+    modules = (sys.modules.get(name) for name in _OUR_LIBRARIES)
+    specs = (getattr(module, "__spec__", None) for module in modules)
+    return any(getattr(spec, "_initializing", False) for spec in specs)

@@ -22,6 +22,7 @@ from stepscope.cli.show import (
     show_command,
     show_facts,
 )
+from stepscope.cli.signals import forget_half_imports
 from stepscope.cli.streams import own_stream, say, writing_to
 from stepscope.cli.tables import step_table_text
 from stepscope.cli.terminal import own_command, size_on_disk
@@ -95,6 +96,7 @@ class Report:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
+        forget_half_imports()
         theirs, sys.path = sys.path, self._path
         their_errors, sys.stderr = sys.stderr, self._stream
         try:

@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from enum import Enum, auto
+from importlib.machinery import ExtensionFileLoader
 from typing import TYPE_CHECKING, Any, Self
 
 from stepscope._native import end_by_signal, shielded
@@ -115,6 +116,21 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
+def let_ctrl_c_kill() -> None:
+    """Have Ctrl-C end the process at once, as long as there is nothing to clean up.
+
+    KeyboardInterrupt in the middle of an import is turned into other errors by some libraries.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def let_ctrl_c_raise() -> None:
+    """Have Ctrl-C raise KeyboardInterrupt again, as programs know it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def die_by(number: int) -> None:
     """End this process by a signal, as if nobody had handled it."""
     signal.signal(number, signal.SIG_DFL)
@@ -126,6 +142,18 @@ def interrupted_at_exit() -> int:
     """Have the process die of SIGINT when the interpreter has ended; return its exit code."""
     end_by_signal(signal.SIGINT)
     return 128 + signal.SIGINT
+
+
+def forget_half_imports() -> None:
+    """Remove what is left of imports of the program that did not end: saving imports them anew."""
+    for package in _OUR_LIBRARIES:
+        if package in sys.modules:
+            continue
+        for name, module in list(sys.modules.items()):
+            loader = getattr(getattr(module, "__spec__", None), "loader", None)
+            # A native module can be set up only once in a process.
+            if name.startswith(f"{package}.") and not isinstance(loader, ExtensionFileLoader):
+                del sys.modules[name]
 
 
 def _imports_what_we_need() -> bool:

@@ -16,7 +16,14 @@ from stepscope.cli.options import (
     record_options,
 )
 from stepscope.cli.program import Program, honoured, leave_at_once
-from stepscope.cli.signals import Interrupts, Phase, Terminated, Termination
+from stepscope.cli.signals import (
+    Interrupts,
+    Phase,
+    Terminated,
+    Termination,
+    let_ctrl_c_kill,
+    let_ctrl_c_raise,
+)
 from stepscope.errors import StepscopeError
 from stepscope.trace.placing import shortened
 
@@ -109,6 +116,7 @@ class Run:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Run the program, save its trace, show what was recorded, and exit as it did."""
+        let_ctrl_c_kill()
         from stepscope import patch_torch
         from stepscope.analysis.host.source_files import program_folders
         from stepscope.cli.after_run import Report
@@ -134,6 +142,7 @@ class Run:
             report.make(session, interrupts, Terminated(number))
 
         pid = os.getpid()
+        let_ctrl_c_raise()
         with Termination(save) as termination:
             with patch_torch() if args.patch_torch else contextlib.nullcontext():
                 ending = _recorded(session, program, termination, interrupts)

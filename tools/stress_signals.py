@@ -77,9 +77,7 @@ sys.exit(7)
         7,
     ),
 }
-_SAVED = re.compile(
-    r"saved (\S+\.stepscope)|trace is saved: (\S+)|saving the trace to (\S+) ", re.M
-)
+_SAVED = re.compile(r"saved (\S+\.stepscope)|trace is saved: (\S+)|saving the trace to (\S+) ")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -112,26 +110,32 @@ def fire(shot: Shot) -> str:
         sent = time.monotonic()
         process.send_signal(shot.signal)
         _, errors = process.communicate(timeout=300)
-        wrong = _judged(folder, shot, process.returncode, code, sent, errors)
+        allowed = {-shot.signal}
+        told = _told(folder)
+        if "done" in told and told["done"] < sent + 0.001:
+            allowed.add(code)
+        if not told:
+            allowed.add(1)  # Python itself was starting, and says that it could not
+        if process.returncode not in allowed:
+            wrong = f"ended with {process.returncode}, not {allowed}"
+        else:
+            wrong = _judged(folder, errors, is_begun="begun" in told)
         return f"{shot}: {wrong}\n{errors}" if wrong else ""
 
 
-def _judged(folder: Path, shot: Shot, ended: int, code: int, sent: float, errors: str) -> str:
+def _told(folder: Path) -> dict[str, float]:
+    """Return when the program came where."""
     told = folder / "told"
     lines = told.read_text().split() if told.exists() else []
-    times = dict(zip(lines[::2], map(float, lines[1::2]), strict=True))
-    allowed = {-shot.signal}
-    if "done" in times and times["done"] < sent + 0.001:
-        allowed.add(code)
-    if not times:
-        allowed.add(1)  # Python itself was starting, and says that it could not
-    if ended not in allowed:
-        return f"ended with {ended}, not {allowed}"
+    return dict(zip(lines[::2], map(float, lines[1::2]), strict=True))
+
+
+def _judged(folder: Path, errors: str, *, is_begun: bool) -> str:
     if "Exception ignored" in errors:
         return "something was dropped"
-    if "begun" in times and "stepscope/" in errors.replace(str(folder), "").partition("Trace")[2]:
+    if is_begun and "stepscope/" in errors.replace(str(folder), "").partition("Traceback")[2]:
         return "our frames are in its traceback"
-    return _leftovers(folder, errors, is_begun="begun" in times)
+    return _leftovers(folder, errors, is_begun=is_begun)
 
 
 def _leftovers(folder: Path, errors: str, *, is_begun: bool) -> str:

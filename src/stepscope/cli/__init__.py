@@ -38,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
         if args.verb != "run":  # there, standard output is the program's
             degrade(sys.stdout)
         code: ExitCode = args.run(args)
-        if args.verb != "run":
-            _flush()
+        if args.verb != "run" and sys.stdout is not None:
+            sys.stdout.flush()  # a full disk is told, and not ignored as Python does at exit
     except StepscopeError as error:
         notify(str(error))
         return _BAD_INPUT
@@ -50,16 +50,9 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
     except BrokenPipeError:
         discard_stdout()
         return _PIPE_CLOSED
-    return code
-
-
-def _flush() -> None:
-    """Write what is buffered: a full disk is an error that is told, not one that Python ignores."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        raise
     except OSError as error:
-        discard_stdout()
-        raise StepscopeError(f"the output cannot be written: {error.strerror}") from None
+        discard_stdout()  # whatever it still holds cannot be written either
+        what = "the output" if error.filename is None else str(error.filename)
+        notify(f"{what}: {error.strerror or error}")
+        return _BAD_INPUT
+    return code

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.streams import out
-from stepscope.errors import StepscopeError
+from stepscope.errors import StepscopeError, UnsupportedError
 from stepscope.frameworks.torch.dialect.events import EventList
 from stepscope.trace.build import empty_trace
 
@@ -54,6 +54,7 @@ def table_text(
 ) -> str:
     """Return the table of operators, as wide as the terminal where there is one."""
     grouping = grouping or Grouping()
+    _check_answerable(trace, grouping)
     averages = EventList(trace, with_flops=grouping.flops).key_averages(
         group_by_input_shape=grouping.by_shape,
         group_by_stack_n=grouping.by_stack,
@@ -70,6 +71,31 @@ def table_text(
         return averages.table(sort_by, row_limit, max_name_column_width=width)
     except AttributeError as error:
         raise StepscopeError(str(error)) from None
+
+
+def _check_answerable(trace: Trace, grouping: Grouping) -> None:
+    """Raise UnsupportedError for a table that would not differ from the plain one."""
+    from stepscope.analysis.flops.count import flops_of
+    from stepscope.analysis.host.stacks import stack_of_slices
+    from stepscope.analysis.tree import distinct_ids
+
+    if not len(trace):
+        return
+    if grouping.by_stack and stack_of_slices(trace) is None:
+        raise UnsupportedError(
+            "the trace holds no stacks to group by: record with with_stack=True, or `run --stacks`"
+        )
+    rest, strings = trace.slices.args.rest, trace.strings
+    if grouping.by_shape and not any("Input Dims" in strings[int(i)] for i in distinct_ids(rest)):
+        raise UnsupportedError(
+            "the trace holds no shapes to group by: record with record_shapes=True, or "
+            "`run --shapes`"
+        )
+    if grouping.flops and not flops_of(trace).any():
+        raise UnsupportedError(
+            "the trace holds no operators whose FLOPs can be counted, or not the shapes of their "
+            "inputs: record with with_flops=True, or `run --shapes`"
+        )
 
 
 def step_table_text(trace: Trace, found: Answer, sort_by: str, row_limit: int) -> str:
@@ -89,8 +115,8 @@ def modules_text(
     from stepscope.text.modules import export_module_table, module_table_text
 
     rows = module_table(trace, depth)
-    if not len(rows):
-        raise StepscopeError(
+    if not any(rows.model):
+        raise UnsupportedError(
             "the trace holds no modules: record with with_modules=True, or `run --modules`"
         )
     if save_as is not None:

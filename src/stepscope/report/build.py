@@ -8,6 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.host.source_files import program_folders
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.shared import shared_analyses
 from stepscope.formats.files import gzipped, output_file
@@ -55,8 +56,8 @@ def export_html(
     title = title or _title(trace)
     trace = with_memory(trace)  # once, for all sections: it is another Trace then
     detail = detail_of(trace, most_slices)
-    code_from = (() if source is False else None) if isinstance(source, bool) else source
-    payload = Payload(detail, code_from=code_from)
+    folders = (program_folders() if source else ()) if isinstance(source, bool) else source
+    payload = Payload(detail, with_code=bool(folders), code_from=folders)
     payload.add_value("left_out", detail.left_out)
     pages = tuple(PAGES)
     work: list[tuple[Section, Trace]] = [(add_events, detail.trace)]

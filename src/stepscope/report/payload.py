@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.host.source_files import program_folders
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -29,14 +27,18 @@ class Payload:
     """Collects columns and values; ``packed`` is what the page decodes."""
 
     def __init__(
-        self, detail: Detail | None = None, *, code_from: Sequence[Path] | None = None
+        self,
+        detail: Detail | None = None,
+        *,
+        with_code: bool = True,
+        code_from: Sequence[Path] | None = None,
     ) -> None:
-        """Begin with nothing; sections may add the text of files in the folders ``code_from``.
+        """Begin with nothing; ``with_code`` lets sections add the text of the user's files.
 
-        None means those of the program that runs now.
+        With ``code_from`` they are those in these folders only.
         """
-        self.code_from = program_folders() if code_from is None else list(code_from)
-        self.with_code = bool(self.code_from)
+        self.with_code = with_code
+        self.code_from = code_from
         self._detail = detail
         self._header: dict[str, Any] = {"columns": {}, "values": {}}
         self._parts: list[bytes] = []

@@ -138,7 +138,12 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
     for name, table in tables.items():
         # The oldest level means the plain Arrow layouts, which every other reader knows.
         oldest = pl.CompatLevel.oldest()
-        table.write_ipc(folder / f"{name}.arrow", compression="zstd", compat_level=oldest)
+        # Opened here: the path may hold bytes that are no text.
+        with (folder / f"{name}.arrow").open("wb") as file:
+            try:
+                table.write_ipc(file, compression="zstd", compat_level=oldest)
+            except pl.exceptions.PolarsError as error:
+                raise OSError(f"{file.name}: {error}") from error
         done += table.height
         if progress is not None:
             progress(done, total)

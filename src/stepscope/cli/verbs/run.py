@@ -176,7 +176,12 @@ def _recorded(
     from stepscope import record_function
 
     program.prepare()
-    session.start()
+    try:
+        session.start()
+    except StepscopeError:
+        raise
+    except Exception as error:
+        raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
     scope = record_function(program.name)
     scope.__enter__()
     termination.phase = Phase.PROGRAM

@@ -37,17 +37,29 @@ bool is_end_of_program() {
          !PyErr_ExceptionMatches(PyExc_GeneratorExit);
 }
 
+// Raises an exception at the next instruction of the main thread.
+void raise_later(PyObject* error) {
+  if (Py_AddPendingCall(&raise_again, error) == 0) return;
+  Py_DECREF(error);  // 32 others wait already
+  PyErr_SetInterrupt();
+}
+
 // A function for places where Python drops exceptions, as at-fork handlers: one that a signal
 // interrupts is called once more, to do all of its work, and the interruption is kept.
 nb::object shielded(nb::callable function) {
   return nb::cpp_function([function](nb::args args) {
+    PyObject* interruption = nullptr;
     for (int attempt = 0; attempt < 2; ++attempt) {
       PyObject* const result = PyObject_CallObject(function.ptr(), args.ptr());
       Py_XDECREF(result);
-      const bool again = !result && is_end_of_program();
-      if (!result) drop_error();
-      if (!again) return;
+      if (result) break;
+      if (interruption || !is_end_of_program() || !is_main_thread()) {
+        drop_error();
+        break;
+      }
+      interruption = taken_error();
     }
+    if (interruption) raise_later(interruption);
   });
 }
 
@@ -104,10 +116,7 @@ void end_by_signal(int number) {
 
 void drop_error() {
   if (!is_end_of_program() || !is_main_thread()) return PyErr_Clear();
-  PyObject* const error = taken_error();
-  if (Py_AddPendingCall(&raise_again, error) == 0) return;
-  Py_DECREF(error);  // 32 others wait already
-  PyErr_SetInterrupt();
+  raise_later(taken_error());
 }
 
 void bind_interrupts(nb::module_& m) {

@@ -94,6 +94,46 @@ nb::object importing(nb::object scope, nb::object loader, nb::callable after) {
   });
 }
 
+// ---- signals that end the program, below Python: its own view of them stays what it was
+
+struct Watched {
+  pid_t process = 0;
+  int stand_in = 0;
+  volatile sig_atomic_t received = 0;
+};
+Watched watched;
+
+// Has Python call the handler of the stand-in, at the main thread's next instruction.
+void on_signal(int number) {
+  if (getpid() != watched.process) {  // a child that was forked just now
+    signal(number, SIG_DFL);
+    raise(number);
+    return;
+  }
+  watched.received = number;
+  PyErr_SetInterruptEx(watched.stand_in);
+}
+
+bool is_handled_by(int number, void (*handler)(int)) {
+  struct sigaction now{};
+  return sigaction(number, nullptr, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+         now.sa_handler == handler;
+}
+
+bool watch_signal(int number, int stand_in) {
+  if (!is_handled_by(number, SIG_DFL)) return false;
+  watched.process = getpid();
+  watched.stand_in = stand_in;
+  struct sigaction ours{};
+  ours.sa_handler = &on_signal;
+  ours.sa_flags = SA_ONSTACK;  // and calls that wait are interrupted
+  return sigaction(number, &ours, nullptr) == 0;
+}
+
+void leave_signal(int number) {
+  if (is_handled_by(number, &on_signal)) signal(number, SIG_DFL);
+}
+
 int last_signal = 0;
 pid_t its_process = 0;
 
@@ -123,6 +163,9 @@ void bind_interrupts(nb::module_& m) {
   m.def("shielded", &shielded, nb::arg("function"));
   m.def("importing", &importing, nb::arg("scope"), nb::arg("loader"), nb::arg("after"));
   m.def("end_by_signal", &end_by_signal, nb::arg("number"));
+  m.def("watch_signal", &watch_signal, nb::arg("number"), nb::arg("stand_in"));
+  m.def("leave_signal", &leave_signal, nb::arg("number"));
+  m.def("received_signal", [] { return static_cast<int>(watched.received); });
 }
 
 }  // namespace stepscope

@@ -61,6 +61,44 @@ finally:
     assert len(saved_trace(tmp_path)) == 1
 
 
+def test_a_program_sees_no_handler_of_ours(tmp_path: Path) -> None:
+    """Some install their own only where there is none; some call the one that was there."""
+    code = """
+import os, signal, subprocess, sys, time
+names = ("SIGTERM", "SIGHUP", "SIGINT")
+print([str(signal.getsignal(getattr(signal, name))) for name in names])
+print(signal.signal(signal.SIGTERM, lambda *_: print("theirs", flush=True)), flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+child.terminate()
+print(child.wait(), flush=True)
+"""
+    script(tmp_path, code)
+    plain = python("program.py", cwd=tmp_path)
+    ours = stepscope_run("--no-summary", "program.py", cwd=tmp_path)
+    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
+
+
+def test_sigterm_while_it_waits_or_starts_a_thread(tmp_path: Path) -> None:
+    code = """
+import os, signal, threading, time
+if os.environ["HOW"] == "waits":
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    time.sleep(60)
+with threading._active_limbo_lock:  # as Thread.start() does
+    os.kill(os.getpid(), signal.SIGTERM)
+    end = time.monotonic() + 0.3
+    while time.monotonic() < end: pass
+time.sleep(60)
+"""
+    script(tmp_path, code)
+    for i, how in enumerate(("waits", "starts"), 1):
+        done = stepscope_run("--no-summary", "program.py", cwd=tmp_path, HOW=how)
+        assert done.returncode == -signal.SIGTERM, done.stderr
+        assert len(list(tmp_path.glob("*.stepscope"))) == i
+
+
 # A thread that outlives the last line sees when we begin to write.
 AFTER_THE_END = """
 import glob, os, signal, threading, time

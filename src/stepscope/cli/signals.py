@@ -1,9 +1,13 @@
 """Signals around a program that is run: they end it as they would without us, and it is saved.
 
 SIGTERM and SIGHUP kill a Python program where it stands: none of its code runs any more. Here, the
-trace is saved in the handler, and then the signal kills the process. No exception is raised in the
-program, which might drop it. Ctrl-C raises KeyboardInterrupt wherever Python code runs: in the
-program that is the program's, and after its last line it is kept away from the saving.
+trace is saved in a handler, and then the signal kills the process. No exception is raised in the
+program, which might drop it. The handler is below Python, where ``signal.getsignal`` does not see
+it: programs install handlers of their own only where there is none, or call the one they found. It
+trips a signal that nobody uses, whose handler Python calls.
+
+Ctrl-C raises KeyboardInterrupt wherever Python code runs: in the program that is the program's, and
+after its last line it is kept away from the saving.
 """
 
 from __future__ import annotations
@@ -14,16 +18,25 @@ import os
 import signal
 import sys
 import threading
+import time
 from enum import Enum, auto
 from importlib.machinery import ExtensionFileLoader
 from typing import TYPE_CHECKING, Any, Self
 
-from stepscope._native import end_by_signal, shielded
+from stepscope._native import (
+    end_by_signal,
+    leave_signal,
+    received_signal,
+    shielded,
+    watch_signal,
+)
+from stepscope.record.interrupts import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
+_STAND_IN = ENDING[-1]
 _OUR_LIBRARIES = ("numpy", "polars", "rich")  # what saving and showing import
 _RETRY_S = 0.02
 
@@ -51,33 +64,29 @@ class Termination:
         """Take what saves the trace when the signal of that number ends the program."""
         self.phase = Phase.BEFORE
         self._save = save
-        self._pid = os.getpid()
-        self._ours: list[int] = []
 
     def __enter__(self) -> Self:
         """Handle the signals that nobody handles or ignores."""
-        for number in _ENDING:
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, self._handle)
-                self._ours.append(number)
-        os.register_at_fork(after_in_child=shielded(self.__exit__))
+        if signal.getsignal(_STAND_IN) is signal.SIG_DFL:
+            signal.signal(_STAND_IN, self._handle)
+            for number in _ENDING:
+                watch_signal(number, _STAND_IN)
+            os.register_at_fork(after_in_child=shielded(self.__exit__))
         return self
 
     def __exit__(self, *_: object) -> None:
         """Restore what was there."""
-        for number in self._ours:
-            if signal.getsignal(number) == self._handle:
-                signal.signal(number, signal.SIG_DFL)
+        for number in _ENDING:
+            leave_signal(number)
+        if signal.getsignal(_STAND_IN) == self._handle:
+            signal.signal(_STAND_IN, signal.SIG_DFL)
 
-    def _handle(self, number: int, _frame: object) -> None:
-        if os.getpid() != self._pid:
-            die_by(number)
-        elif self.phase is Phase.BEFORE:
+    def _handle(self, _stand_in: int, _frame: object) -> None:
+        number = received_signal()
+        if self.phase is Phase.BEFORE:
             raise Terminated(number)
-        elif self.phase is Phase.PROGRAM and _imports_what_we_need():
-            again = threading.Timer(_RETRY_S, _thread.interrupt_main, (number,))
-            again.daemon = True
-            again.start()
+        if self.phase is Phase.PROGRAM and _is_in_our_way():
+            _thread.start_new_thread(_trip_again, ())
         elif self.phase is Phase.PROGRAM:
             self.phase = Phase.AFTER
             try:
@@ -156,8 +165,22 @@ def forget_half_imports() -> None:
                 del sys.modules[name]
 
 
-def _imports_what_we_need() -> bool:
-    """Tell whether the program is in the middle of importing what saving needs."""
+def _is_in_our_way() -> bool:
+    """Tell whether the program is in the middle of what saving would have to wait for.
+
+    It is half-way through an import of what we import, or starts a thread.
+    """
     modules = (sys.modules.get(name) for name in _OUR_LIBRARIES)
     specs = (getattr(module, "__spec__", None) for module in modules)
-    return any(getattr(spec, "_initializing", False) for spec in specs)
+    if any(getattr(spec, "_initializing", False) for spec in specs):
+        return True
+    lock: Any = threading._active_limbo_lock  # type: ignore[attr-defined]
+    if not lock.acquire(blocking=False):
+        return True
+    lock.release()
+    return False
+
+
+def _trip_again() -> None:
+    time.sleep(_RETRY_S)
+    _thread.interrupt_main(_STAND_IN)

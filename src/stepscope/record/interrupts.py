@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     Handler = Callable[[int, FrameType | None], Any]
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# The last one stands in for signals that are handled below Python: see cli/signals.py.
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGRTMAX]
 
 
 class HeldSignals:
@@ -26,7 +27,7 @@ class HeldSignals:
         self._handlers: dict[int, Handler] = {}
         self._pending: dict[int, FrameType | None] = {}
         if threading.current_thread() is threading.main_thread():
-            for number in _ENDING:
+            for number in ENDING:
                 handler = signal.getsignal(number)
                 held = isinstance(getattr(handler, "__self__", None), HeldSignals)
                 if callable(handler) and not held:

@@ -107,12 +107,12 @@ def fire(shot: Shot) -> str:
             text=True,
         )
         time.sleep(shot.after_s)
-        sent = time.monotonic()
         process.send_signal(shot.signal)
+        sent = time.monotonic()  # by now at the latest
         _, errors = process.communicate(timeout=300)
         allowed = {-shot.signal}
         told = _told(folder)
-        if "done" in told and told["done"] < sent + 0.001:
+        if "done" in told and told["done"] < sent:
             allowed.add(code)
         if not told:
             allowed.add(1)  # Python itself was starting, and says that it could not

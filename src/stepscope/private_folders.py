@@ -8,9 +8,15 @@ is done in it is done through that descriptor.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _ROOT_USER = 0
@@ -67,6 +73,26 @@ def is_safe_parent(path: Path) -> bool:
     finally:
         os.close(folder)
     return True
+
+
+def new_private_folder(kind: str = "", *, also_in: Iterable[Path] = ()) -> Path:
+    """Make a new folder of our own where nobody else can exchange it; OSError without a place.
+
+    It is in the temporary folder where that is safe, else in another one or in one of ``also_in``.
+    """
+    for parent in (*_temporary_folders(), *also_in):
+        if is_safe_parent(parent):
+            with contextlib.suppress(OSError):
+                return Path(tempfile.mkdtemp(prefix=f"stepscope-{kind}", dir=parent))
+    raise OSError(errno.EACCES, "there is no place for a private folder")
+
+
+def _temporary_folders() -> Iterator[Path]:
+    with contextlib.suppress(OSError):  # there is none that can be written
+        yield Path(tempfile.gettempdir())
+    yield from map(Path, ("/tmp", "/var/tmp"))
+    with contextlib.suppress(RuntimeError):  # no home folder
+        yield Path.home()
 
 
 def _entered(folder: int, name: str, *, create: bool) -> int:

@@ -13,6 +13,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,11 @@ import pytest
 from stepscope.frameworks.torch.bridge import build as bridge_build
 from stepscope.frameworks.torch.bridge.build import OPERATORS, TorchBuild, compiled
 from stepscope.frameworks.torch.bridge.cache import Cache, cache_places
-from stepscope.private_folders import is_safe_parent, open_private_folder
+from stepscope.private_folders import (
+    is_safe_parent,
+    new_private_folder,
+    open_private_folder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -160,6 +165,19 @@ def test_parents_count(tmp_path: Path) -> None:
     assert is_safe_parent(shared)
     with pytest.raises(OSError, match="others can write"):
         open_private_folder(shared)
+
+
+def test_new_folders_are_where_nobody_can_exchange_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those for bridges, for traces and for what child processes leave, which is unpickled."""
+    for mode, is_used in ((0o777, False), (0o1777, True), (0o700, True)):
+        tmp_path.chmod(mode)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        folder = new_private_folder("test-")
+        assert (folder.parent == tmp_path) == is_used
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        folder.rmdir()
 
 
 @as_root

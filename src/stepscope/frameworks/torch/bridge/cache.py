@@ -14,14 +14,13 @@ import hashlib
 import os
 import secrets
 import shutil
-import tempfile
 import time
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from stepscope.private_folders import is_ours_alone, is_safe_parent, open_private_folder
+from stepscope.private_folders import is_ours_alone, new_private_folder, open_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,19 +186,8 @@ def cache_places() -> list[Path]:
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
     """Make a new folder that nobody else can look into or exchange; it goes with the block."""
-    for parent in (*_temporary_folders(), *cache_places()):
-        if is_safe_parent(parent):
-            with contextlib.suppress(OSError):
-                folder = Path(tempfile.mkdtemp(prefix="stepscope-", dir=parent))
-                break
-    else:
-        raise OSError("there is no private folder for it")
+    folder = new_private_folder(also_in=cache_places())
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _temporary_folders() -> Iterator[Path]:
-    with contextlib.suppress(OSError):  # there is none that can be written
-        yield Path(tempfile.gettempdir())

@@ -23,12 +23,16 @@ int raise_again(void* kept) {
 
 // Takes the current exception, without its traceback: the frames in it are ours.
 PyObject* taken_error() {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyObject* const value = PyErr_GetRaisedException();
+#else
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  if (value) PyException_SetTraceback(value, Py_None);
   Py_XDECREF(type);
   Py_XDECREF(traceback);
+#endif
+  if (value) PyException_SetTraceback(value, Py_None);
   return value;
 }
 

@@ -191,6 +191,17 @@ def test_a_stream_that_cannot_show_our_words(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("stepscope-*/trace.json"))) == 1
 
 
+def test_what_cannot_work_is_said_before_the_run(tmp_path: Path) -> None:
+    script(tmp_path, "print('ran')")
+    (tmp_path / "x.stepscope").write_text("a file")
+    (tmp_path / "y.json").mkdir()
+    for name in ("x.stepscope", "y.json"):
+        done = stepscope_run("--force", "-o", name, "program.py", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert len(done.stderr.splitlines()) == 1
+        assert name in done.stderr
+
+
 def test_quiet_is_quiet_and_code_can_be_run(tmp_path: Path) -> None:
     code = "import sys; print(sys.argv, __name__); sys.exit(4)"
     done = stepscope_run("-q", "-c", code, "a", "-b", cwd=tmp_path)

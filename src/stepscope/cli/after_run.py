@@ -27,6 +27,7 @@ from stepscope.cli.streams import own_stream, say, writing_to
 from stepscope.cli.tables import step_table_text
 from stepscope.cli.terminal import own_command, size_on_disk
 from stepscope.cli.verbs.report import report_beside
+from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.trace.store import SUFFIX
 from stepscope.units import size_text
@@ -60,6 +61,7 @@ class Report:
         self._sources = sources
         self._args = args
         self._json: Path | None = args.json and args.json.absolute()
+        self._replaces_json = args.json is not None and args.json.exists()
         self._command = own_command()
         self._stream = own_stream()
         self._path = list(sys.path)
@@ -160,11 +162,20 @@ class Report:
     def _write_json(self, trace: Trace) -> None:
         if self._json is None:
             return
+        text = json.dumps(answer(trace).to_json(), indent=2) + "\n"
+
+        def make(path: Path) -> None:
+            path.write_text(text, encoding="utf-8")
+
         try:
-            text = json.dumps(answer(trace).to_json(), indent=2)
-            self._json.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            notify(f"the answer was not written: {self._json}: {error.strerror}")
+            # One that was there before the run was meant; one that the program made is its own.
+            force = self._args.force or self._replaces_json
+            path = place(self._json, make, force=force, suffix=self._json.suffix)
+        except (StepscopeError, OSError) as error:
+            notify(f"the answer was not written: {error}")
+            return
+        if path != self._json:
+            notify(f"{self._json} was made meanwhile; the answer is {path}")
 
     def _wants_report(self, trace: Trace) -> bool:
         if self._args.report is not None:

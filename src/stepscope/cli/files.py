@@ -39,6 +39,8 @@ def check_output(path: Path, *, force: bool) -> None:
         raise StepscopeError(f"{path}: the folder {parent} does not exist; create it")
     if not path.exists():
         return
+    if path.is_file() and path.name.lower().endswith(SUFFIX):
+        raise StepscopeError(f"{path} is a file, but a trace is a folder; choose another name")
     if path.is_dir() and not is_stored_trace(path):
         raise StepscopeError(f"{path} is a folder but not a saved trace; choose another name")
     if not force and (path.is_file() or path.is_dir()):

@@ -50,7 +50,9 @@ def save_somewhere(trace: Trace, wanted: Path, *, force: bool) -> Path | None:
     return None
 
 
-def place(wanted: Path, make: Callable[[Path], object], *, force: bool) -> Path:
+def place(
+    wanted: Path, make: Callable[[Path], object], *, force: bool, suffix: str | None = None
+) -> Path:
     """Have ``make`` write a file or folder, and put it at ``wanted``, whole or not at all.
 
     Return where it is: without ``force`` a name that is taken leads to the next one. What is
@@ -60,7 +62,7 @@ def place(wanted: Path, make: Callable[[Path], object], *, force: bool) -> Path:
     if target.exists() and not (target.is_file() or target.is_dir()):
         make(target)  # a device or a pipe
         return wanted
-    suffix = suffix_of(target)
+    suffix = suffix_of(target) if suffix is None else suffix
     try:
         with staging_folder(target.parent) as folder:
             written = folder / f"{_PLAIN_NAME}{suffix}"

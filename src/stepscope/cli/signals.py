@@ -174,7 +174,9 @@ def _is_in_our_way() -> bool:
     specs = (getattr(module, "__spec__", None) for module in modules)
     if any(getattr(spec, "_initializing", False) for spec in specs):
         return True
-    lock: Any = threading._active_limbo_lock  # type: ignore[attr-defined]
+    lock: Any = getattr(threading, "_active_limbo_lock", None)
+    if lock is None:
+        return False
     if not lock.acquire(blocking=False):
         return True
     lock.release()

@@ -98,7 +98,7 @@ def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
     """
     try:
         key = build.key(bridge)
-        return _unkept.get(key) or _kept(key) or _compiled_and_kept(build, bridge, key)
+        return _unkept.get(key) or _kept_or_compiled(build, bridge, key)
     except OSError as error:
         raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
 
@@ -115,25 +115,22 @@ def compiled_anew(build: TorchBuild, bridge: Bridge) -> Library:
 _unkept: dict[str, Library] = {}
 
 
-def _kept(key: str) -> Library | None:
-    """Return a bridge that is ready, also from where nothing can be written."""
-    for place in cache_places():
-        with contextlib.suppress(OSError), Cache(place, create=False) as cache:
-            library = cache.library(key)
-            if library is not None:
-                return library
-    return None
-
-
-def _compiled_and_kept(build: TorchBuild, bridge: Bridge, key: str) -> Library:
+def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
+    """Return a bridge that is ready, also from where nothing can be written, or make one."""
     began, library = time.monotonic(), None
     for place in cache_places():
-        with contextlib.suppress(OSError), Cache(place, create=True) as cache, cache.only_one(key):
+        with contextlib.suppress(OSError), Cache(place, create=True) as cache:
             ready = cache.library(key)
             if ready is not None:
                 return ready
-            library = library or _compile(build, bridge)
-            kept = cache.kept(key, library)
+            if not cache.is_writable():
+                continue
+            with cache.only_one(key):
+                ready = cache.library(key)  # another process was faster
+                if ready is not None:
+                    return ready
+                library = library or _compile(build, bridge)
+                kept = cache.kept(key, library)
             notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {kept.where}")
             return kept
     library = library or _compile(build, bridge)

@@ -99,6 +99,10 @@ class Cache:
         """Close it."""
         os.close(self._folder)
 
+    def is_writable(self) -> bool:
+        """Tell whether something can be kept here."""
+        return os.access(".", os.W_OK, dir_fd=self._folder)
+
     def library(self, key: str) -> Library | None:
         """Return a library that is as it was built; loading half of one kills the process."""
         try:

@@ -24,6 +24,9 @@
 #   make bench-answers
 #                whether the planted problems of the bottleneck suite are named; ANSWERS=... are
 #                options of benchmarks/answers.py
+#   make stress-signals, stress-runs, stress-cache
+#                400 signals at random moments of stepscope run; 64 runs that start together; another
+#                user who exchanges the cache of bridges, as root only
 #   make clean   remove all that make has made
 
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -224,6 +227,9 @@ PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py t
 
 test-plain: $(VENV)-plain/done/test $(VENV)-plain/done/package
 	$(VENV)-plain/bin/python $(PYTEST) $(PLAIN_TESTS)
+
+stress-%: $(DONE)/torch $(DONE)/package
+	$(BIN)/python tools/stress_$*.py
 
 test-pythons: $(DONE)/venv $(HEADERS)
 	$(BIN)/python tools/test_pythons.py $(PLAIN_TESTS)

@@ -58,8 +58,8 @@ def test_a_source_is_recorded_when_its_flag_asks_for_it(installed: Path) -> None
 
 def test_a_source_has_options_of_its_own(installed: Path) -> None:
     words = ("--prints", "--print-name", "said")
-    shown = stepscope(installed, "run", *words, "-o", "a.stepscope", "program.py")
-    assert "calls of print as said" in shown
+    words = ("-m", "stepscope", "run", *words, "-o", "a.stepscope", "program.py")
+    assert "calls of print as said" in python_with(installed, *words).stderr
     rows = [line.split() for line in stepscope(installed, "summary", "a.stepscope").splitlines()]
     (said,) = (row for row in rows if row[:1] == ["said"])
     assert said[-1] == "2"

@@ -48,7 +48,7 @@ def check_command() -> None:
     words = [command, "run", "--no-report", "-o", "program.stepscope", "program.py"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("45\n"), done.stdout
-    assert "program.py" in done.stdout
+    assert "program.py" in done.stderr
 
 
 def check_torch() -> None:

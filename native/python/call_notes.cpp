@@ -18,6 +18,7 @@
 
 #include "core/clock.h"
 #include "python/columns.h"
+#include "python/interrupts.h"
 #include "python/module.h"
 #include "python/text.h"
 
@@ -158,7 +159,7 @@ class CallNotes {
     const size_t begin = key.size();
     key += kTensor;
     if (put_type(key, value) && put_shape(key, value)) return;
-    PyErr_Clear();  // a tensor that holds nothing yet
+    drop_error();  // a tensor that holds nothing yet
     key.resize(begin);
     key += kOther;
   }

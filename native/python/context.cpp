@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include "python/interrupts.h"
+
 namespace stepscope {
 namespace {
 
@@ -35,7 +37,7 @@ bool loop_is_running() {
     }
   }
   PyObject* loop = PyObject_CallNoArgs(get_running_loop);
-  if (!loop) PyErr_Clear();
+  if (!loop) drop_error();
   const bool running = loop && loop != Py_None;
   Py_XDECREF(loop);
   return running;

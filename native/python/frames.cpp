@@ -18,6 +18,7 @@
 #include <atomic>
 
 #include "python/frames.h"
+#include "python/interrupts.h"
 
 namespace stepscope {
 namespace {
@@ -75,7 +76,7 @@ PyObject* variable_public(PyObject* name) {
   PyFrameObject* const caller = frame ? PyFrame_GetBack(frame) : nullptr;
   PyObject* const locals = caller ? PyFrame_GetLocals(caller) : nullptr;
   PyObject* const value = locals ? PyObject_GetItem(locals, name) : nullptr;
-  PyErr_Clear();
+  drop_error();
   Py_XDECREF(locals);
   Py_XDECREF(caller);
   Py_XDECREF(frame);

@@ -13,8 +13,10 @@ NB_MODULE(_native, m) {
   stepscope::bind_chrome_reader(m);
   stepscope::bind_chrome_writer(m);
   stepscope::bind_columns(m);
+  stepscope::bind_gc_watch(m);
   stepscope::bind_graph_nodes(m);
   stepscope::bind_heap_samples(m);
+  stepscope::bind_interrupts(m);
   stepscope::bind_module_calls(m);
   stepscope::bind_owners(m);
   stepscope::bind_paddle_reader(m);

@@ -17,6 +17,7 @@
 #include "core/recorder.h"
 #include "json/json_escape.h"
 #include "python/context.h"
+#include "python/interrupts.h"
 #include "python/module.h"
 #include "python/text.h"
 
@@ -59,7 +60,7 @@ thread_local Here here __attribute__((tls_model("initial-exec")));
 
 // Without an exception, whatever the object does.
 nb::object quietly(PyObject* result) {
-  if (!result) PyErr_Clear();
+  if (!result) drop_error();
   return nb::steal(result);
 }
 
@@ -133,7 +134,7 @@ nb::object entry_of(PyObject* names, PyObject* module) {
   const nb::object key = quietly(PyLong_FromVoidPtr(module));
   PyObject* const known = key.is_valid() ? PyDict_GetItemWithError(names, key.ptr()) : nullptr;
   if (known && is_about(PyTuple_GET_ITEM(known, 0), module)) return nb::borrow(known);
-  PyErr_Clear();
+  drop_error();
   return quietly(PyObject_CallMethodOneArg(names, learn, module));
 }
 

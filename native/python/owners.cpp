@@ -11,6 +11,7 @@
 
 #include "core/recorder.h"
 #include "python/frames.h"
+#include "python/interrupts.h"
 #include "python/module.h"
 
 namespace nb = nanobind;
@@ -99,7 +100,7 @@ class WeakMap {
     PyObject* const key = object.ptr();
     nb::object forget = nb::cpp_function([this, key](nb::object) { entries_.extract(key); });
     nb::object gone = nb::steal(PyWeakref_NewRef(key, forget.ptr()));
-    if (!gone) return PyErr_Clear();
+    if (!gone) return drop_error();
     const auto before = entries_.extract(key);
     entries_.emplace(key, Entry{std::move(gone), std::move(value)});
   }
@@ -171,7 +172,7 @@ class OwnerHooks {
     if (is_stopped_) return;
     auto known = optimizer_of(optimizer);
     if (!known || known->parameter_count != count_of(optimizer)) {
-      PyErr_Clear();
+      drop_error();
       listener_.attr("learn_optimizer")(optimizer);
       known = optimizer_of(optimizer);
       if (!known) return;
@@ -180,7 +181,7 @@ class OwnerHooks {
       const nb::object gradient = attribute(parameter, names().grad);
       if (gradient && !gradient.is_none())
         note(called(gradient, names().data_ptr), bytes, device, kGradient);
-      PyErr_Clear();  // a missing statement is no reason to break a training
+      drop_error();  // a missing statement is no reason to break a training
     }
     if (known->others.size()) listener_.attr("tell_gradients")(known->others);
   }
@@ -201,7 +202,7 @@ class OwnerHooks {
     // The hook gets no keyword arguments, by which many models take all their inputs.
     if (const nb::object named = nb::steal(variable_of_caller(names().kwargs)))
       tell_inputs(named, 1);
-    PyErr_Clear();
+    drop_error();
     if (models_.find(module)) return;
     models_.set(module, {});
     listener_.attr("tell_model")(module);
@@ -228,12 +229,12 @@ class OwnerHooks {
   void await_model() {
     if (model_hooks_ && !compiles())
       PyObject_SetItem(model_hooks_.ptr(), model_key_.ptr(), model_hook_.ptr());
-    PyErr_Clear();
+    drop_error();
   }
 
   void remove_from(nb::handle hooks) {
     if (hooks) PyObject_DelItem(hooks.ptr(), model_key_.ptr());
-    PyErr_Clear();  // another thread's model was called meanwhile
+    drop_error();  // another thread's model was called meanwhile
   }
 
   // Tell of the tensors in lists, tuples and dicts, however nested up to a depth.
@@ -263,9 +264,9 @@ class OwnerHooks {
       const bool is_made = !is(tensor, names().grad_fn, Py_None);
       const int64_t address = is_made ? 0 : called(tensor, names().data_ptr);
       if (address > 0) note(address, number(attribute(tensor, names().nbytes)), kCpuDevice, kInput);
-      PyErr_Clear();
+      drop_error();
     } else {
-      PyErr_Clear();
+      drop_error();
       listener_.attr("tell_input")(tensor);
     }
   }

@@ -15,6 +15,7 @@
 #include "core/recorder.h"
 #include "json/json_escape.h"
 #include "python/context.h"
+#include "python/interrupts.h"
 #include "python/module.h"
 #include "python/text.h"
 
@@ -55,7 +56,7 @@ const Names& names() {
 }
 
 nb::object quietly(PyObject* result) {
-  if (!result) PyErr_Clear();
+  if (!result) drop_error();
   return nb::steal(result);
 }
 

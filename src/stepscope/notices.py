@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import sys
 import warnings
+from contextlib import suppress
 
 _PACKAGE = __name__.partition(".")[0]
 _shown: set[str] = set()
 
 
 def notify(line: str) -> None:
-    """Print a line to standard error, once per process."""
+    """Print a line to standard error, once per process; nobody listening is no error."""
     if line not in _shown:
         _shown.add(line)
-        print(f"stepscope: {line}", file=sys.stderr, flush=True)
+        with suppress(Exception):  # closed, full, replaced, or busy while a signal came
+            if sys.stderr is not None:
+                print(f"stepscope: {line}", file=sys.stderr, flush=True)
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:

@@ -48,8 +48,8 @@ def trace_on(file: str, *lines: int, **info: Any) -> Trace:
 class Kept(Payload):
     """Keeps the values as they are."""
 
-    def __init__(self, *, with_code: bool = True) -> None:
-        super().__init__(with_code=with_code)
+    def __init__(self, *, with_code: bool = True, code_from: list[Path] | None = None) -> None:
+        super().__init__(with_code=with_code, code_from=code_from)
         self.values: dict[str, Any] = {}
 
     def add_value(self, name: str, value: Any) -> None:
@@ -57,8 +57,10 @@ class Kept(Payload):
         super().add_value(name, value)
 
 
-def values_of(trace: Trace, *, with_code: bool = True) -> dict[str, Any]:
-    payload = Kept(with_code=with_code)
+def values_of(
+    trace: Trace, *, with_code: bool = True, code_from: list[Path] | None = None
+) -> dict[str, Any]:
+    payload = Kept(with_code=with_code, code_from=code_from)
     add_source(trace, payload)
     payload.packed()
     return payload.values
@@ -122,6 +124,24 @@ class TestFiles:
         assert values_of(trace)["source.texts"] == [MODEL]
         elsewhere = trace_on("model.py", 4, code_folders=("/no/such/folder/",))
         assert values_of(elsewhere)["source.texts"] == [None]
+
+    def test_a_trace_does_not_decide_which_files_are_shown(self, tmp_path: Path) -> None:
+        """Neither by a full path, nor by the folders that it names, nor through a link."""
+        mine, shown = tmp_path / "mine", tmp_path / "shown"
+        for each in (mine, shown):
+            each.mkdir()
+            (each / "settings.py").write_text("TOKEN = 1", encoding="utf-8")
+        (shown / "link.py").symlink_to(mine / "settings.py")
+        for trace in (
+            trace_on(str(mine / "settings.py"), 1),
+            trace_on("settings.py", 1, code_folders=(f"{mine}/",)),
+            trace_on(str(shown / ".." / "mine" / "settings.py"), 1),
+            trace_on(str(shown / "link.py"), 1),
+        ):
+            values = values_of(trace, code_from=[shown])
+            assert (values["source.texts"], values["source.withheld"]) == ([None], [True])
+        own = values_of(trace_on(str(shown / "settings.py"), 1), code_from=[shown])
+        assert (own["source.texts"], own["source.withheld"]) == (["TOKEN = 1"], [False])
 
     def test_a_file_changed_after_the_recording_is_told(self, folder: Path) -> None:
         path = folder / "model.py"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from stepscope.cli import verbs
 from stepscope.cli.command import COMMANDS, Command, Parser, ShowVersion, add_verbs
+from stepscope.cli.signals import Terminated, die_by, interrupted_at_exit
+from stepscope.cli.streams import degrade
 from stepscope.cli.terminal import discard_stdout
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "Command", "Parser", "main", "verbs"]
 
 _BAD_INPUT = 2
-_INTERRUPTED = 130  # the shell's exit code for death by SIGINT
-_PIPE_CLOSED = 141  # ... and by SIGPIPE
+_PIPE_CLOSED = 141  # the shell's exit code for death by SIGPIPE
 
 
 def main(argv: Sequence[str] | None = None) -> ExitCode:
@@ -33,13 +35,24 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
     add_verbs(parser, COMMANDS)
     try:
         args = parser.parse_args(argv)
+        if args.verb != "run":  # there, standard output is the program's
+            degrade(sys.stdout)
         code: ExitCode = args.run(args)
+        if args.verb != "run" and sys.stdout is not None:
+            sys.stdout.flush()  # a full disk is told, and not ignored as Python does at exit
     except StepscopeError as error:
         notify(str(error))
         return _BAD_INPUT
+    except Terminated as signal:
+        die_by(signal.number)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return interrupted_at_exit()
     except BrokenPipeError:
         discard_stdout()
         return _PIPE_CLOSED
+    except OSError as error:
+        discard_stdout()  # whatever it still holds cannot be written either
+        what = "the output" if error.filename is None else str(error.filename)
+        notify(f"{what}: {error.strerror or error}")
+        return _BAD_INPUT
     return code

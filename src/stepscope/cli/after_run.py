@@ -6,14 +6,13 @@ import contextlib
 import json
 import shlex
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.answer import answer
-from stepscope.cli.files import check_output, write, write_report
+from stepscope.cli.files import write_report
 from stepscope.cli.program import how_it_ended
 from stepscope.cli.progress import Progress
+from stepscope.cli.saving import place, save_somewhere
 from stepscope.cli.show import (
     answer_facts,
     facts,
@@ -23,8 +22,10 @@ from stepscope.cli.show import (
     show_command,
     show_facts,
 )
+from stepscope.cli.signals import forget_half_imports
+from stepscope.cli.streams import own_stream, say, writing_to
 from stepscope.cli.tables import step_table_text
-from stepscope.cli.terminal import discard_stdout, own_command, size_on_disk
+from stepscope.cli.terminal import own_command, size_on_disk
 from stepscope.cli.verbs.report import report_beside
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
@@ -33,8 +34,10 @@ from stepscope.units import size_text
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
+    from stepscope.cli.signals import Interrupts
     from stepscope.record.session import Session
     from stepscope.trace.model import Trace
 
@@ -45,116 +48,174 @@ _MOST_EVENTS = 1_000_000  # for a report that nobody asked for: a second or two 
 class Report:
     """State captured before the program runs, and the output made from it afterwards."""
 
-    def __init__(self, program_name: str, output: Path, args: argparse.Namespace) -> None:
-        """Remember the current state of this process."""
+    def __init__(
+        self, program_name: str, output: Path, sources: Sequence[Path], args: argparse.Namespace
+    ) -> None:
+        """Remember the current state of this process.
+
+        ``sources`` are the folders of the program's own files.
+        """
         self._program_name = program_name
-        self._shown_output = output
-        self._output = output.absolute()
+        self._output = output
+        self._absolute = output.absolute()
+        self._sources = sources
         self._args = args
         self._json: Path | None = args.json and args.json.absolute()
+        self._replaces_json = args.json is not None and args.json.exists()
         self._command = own_command()
-        self._stdout = sys.stdout
+        self._stream = own_stream()
         self._path = list(sys.path)
 
-    def make(self, session: Session, ended: BaseException | None) -> None:
+    def make(
+        self, session: Session, interrupts: Interrupts, ended: BaseException | None = None
+    ) -> None:
         """Save what was recorded, then show it; the program's own exit is unaffected."""
-        with self._as_before_the_program():
+        with self._beside_the_program():
+            trace: Trace | None = None
+            saved: Path | None = None
             try:
-                trace = self._saved(session)
-                size = size_text(size_on_disk(self._output))
-                self._write_json(trace)
-                if self._args.no_summary:
-                    notify(f"saved {self._shown_output} ({size})")
-                    self._write_report(trace)
-                else:
-                    self._show(trace, ended, size)
-                sys.stdout.flush()
-            except BrokenPipeError:
-                discard_stdout()
+                trace = _built(session)
+                saved = save_somewhere(trace, self._absolute, force=self._args.force)
+                if saved is not None:
+                    self._output = self._shown(saved)
+                    self._absolute = saved
+                interrupts.raises = True
+                if interrupts.came:
+                    raise KeyboardInterrupt
+                self._tell(trace, ended, saved)
             except KeyboardInterrupt:
-                notify("interrupted before the trace was saved and shown")
-            except (StepscopeError, OSError, MemoryError) as error:
-                notify(f"{type(error).__name__}: {error}")
+                self._interrupted(trace, saved)
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                done = "the trace was not saved" if saved is None else f"saved {self._output}, but"
+                notify(f"{done}: {what}")
+            finally:
+                interrupts.raises = False
 
     @contextlib.contextmanager
-    def _as_before_the_program(self) -> Iterator[None]:
-        """Use the stdout and import path of before the program ran."""
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
+    def _beside_the_program(self) -> Iterator[None]:
+        """Use the import path of before the program ran, and a stream of our own."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        forget_half_imports()
         theirs, sys.path = sys.path, self._path
-        out = sys.stderr if self._stdout.closed else self._stdout
+        their_errors, sys.stderr = sys.stderr, self._stream
         try:
-            with contextlib.redirect_stdout(out):
+            with writing_to(self._stream):
                 yield
         finally:
-            sys.path = theirs
+            sys.path, sys.stderr = theirs, their_errors
+            with contextlib.suppress(Exception):
+                self._stream.flush()
 
-    def _saved(self, session: Session) -> Trace:
-        with Progress("building the trace"):
-            session.stop()
-        trace = session.trace
-        assert trace is not None, "a stopped session has a trace"
-        try:
-            write(trace, self._output, force=self._args.force)
-        except StepscopeError as error:
-            self._shown_output = self._output = Path(tempfile.mkdtemp(prefix="stepscope-")) / (
-                self._output.name
-            )
-            notify(f"{error}; saving the trace to {self._output} instead")
-            write(trace, self._output, force=False)
-        return trace
+    def _shown(self, saved: Path) -> Path:
+        """Return a path as the user would write it."""
+        if saved.parent == self._absolute.parent:
+            return self._output.with_name(saved.name)
+        return saved
 
-    def _show(self, trace: Trace, ended: BaseException | None, size: str) -> None:
+    def _interrupted(self, trace: Trace | None, saved: Path | None) -> None:
+        if saved is not None:
+            notify(f"interrupted; the trace is saved: {self._output}")
+        elif trace is None:
+            notify("interrupted twice before the trace was built: it is lost")
+        else:
+            notify("interrupted twice before the trace was saved: it is lost")
+
+    def _tell(self, trace: Trace, ended: BaseException | None, saved: Path | None) -> None:
+        self._write_json(trace)
+        size = "" if saved is None else size_text(size_on_disk(saved))
+        if self._args.quiet:
+            self._write_report(trace, saved)
+        elif self._args.no_summary:
+            if saved is not None:
+                notify(f"saved {self._output} ({size})")
+            self._write_report(trace, saved)
+        else:
+            self._show(trace, ended, saved, size)
+
+    def _show(
+        self, trace: Trace, ended: BaseException | None, saved: Path | None, size: str
+    ) -> None:
         found = answer(trace)
-        print()
+        say()
         print_title(f"{self._program_name}: {found.verdict}")
         about = [*_ending(ended), *answer_facts(found), ("recorded", headline(trace))]
         show_facts([*about, *facts(trace)])
         show_answer(found, _FINDINGS)
-        print()
-        print(step_table_text(trace, found, self._args.sort_by, self._args.row_limit))
-        saved = shlex.quote(str(self._shown_output))
-        commands = [f"{self._command} summary {saved}"]
-        if not self._wants_report(trace) and self._output.suffix != ".html":
-            commands.append(f"{self._command} report {saved}")
-        if self._output.name.endswith(SUFFIX):
-            commands.append(f"{self._command} export {saved} -o trace.json")
-        show_facts([("saved", f"{self._shown_output} ({size})")])
-        self._write_report(trace)
+        say()
+        say(step_table_text(trace, found, self._args.sort_by, self._args.row_limit))
+        if saved is None:
+            return
+        path = shlex.quote(str(self._output))
+        commands = [f"{self._command} summary {path}"]
+        if not self._wants_report(trace) and saved.suffix != ".html":
+            commands.append(f"{self._command} report {path}")
+        if saved.name.endswith(SUFFIX):
+            commands.append(f"{self._command} export {path} -o trace.json")
+        show_facts([("saved", f"{self._output} ({size})")])
+        self._write_report(trace, saved)
         for i, command in enumerate(commands):
             show_command("" if i else "next", command)
 
     def _write_json(self, trace: Trace) -> None:
         if self._json is None:
             return
+        text = json.dumps(answer(trace).to_json(), indent=2) + "\n"
+
+        def make(path: Path) -> None:
+            path.write_text(text, encoding="utf-8")
+
         try:
-            text = json.dumps(answer(trace).to_json(), indent=2)
-            self._json.write_text(text + "\n", encoding="utf-8")
-        except OSError as error:
-            notify(f"the answer was not written: {self._json}: {error.strerror}")
+            # One that was there before the run was meant; one that the program made is its own.
+            force = self._args.force or self._replaces_json
+            path = place(self._json, make, force=force, suffix=self._json.suffix)
+        except (StepscopeError, OSError) as error:
+            notify(f"the answer was not written: {error}")
+            return
+        if path != self._json:
+            notify(f"{self._json} was made meanwhile; the answer is {path}")
 
     def _wants_report(self, trace: Trace) -> bool:
         if self._args.report is not None:
             return bool(self._args.report)
-        quick = len(trace) < _MOST_EVENTS and not self._args.no_summary
-        return quick and self._output.suffix != ".html"
+        quick = len(trace) < _MOST_EVENTS and not (self._args.no_summary or self._args.quiet)
+        return quick and self._absolute.suffix != ".html"
 
-    def _write_report(self, trace: Trace) -> None:
+    def _write_report(self, trace: Trace, saved: Path | None) -> None:
         """Write the report beside the trace; a failure is only reported: the trace is saved."""
-        if not self._wants_report(trace):
+        if saved is None or not self._wants_report(trace):
             return
-        path = report_beside(self._output)
+        told: list[str] = []
+        source = () if self._args.no_source else self._sources
+
+        def make(path: Path) -> None:
+            told.append(write_report(trace, path, title=self._program_name, source=source))
+
         try:
-            check_output(path, force=self._args.force)
-            told = write_report(trace, path, title=self._program_name)
+            path = place(report_beside(saved), make, force=self._args.force)
         except Exception as error:
             notify(f"no report was written: {error or type(error).__name__}")
             return
-        link = f"{path.as_uri()} ({told}, {size_text(size_on_disk(path))})"
+        link = f"{path.as_uri()} ({told[-1]}, {size_text(size_on_disk(path))})"
+        if self._args.quiet:
+            return
         if self._args.no_summary:
             notify(f"the report is {link}")
         else:
             show_command("report", link)
+            if source:
+                note = "it holds the text of the program's own files; --no-source leaves that out"
+                show_facts([("", note)])
+
+
+def _built(session: Session) -> Trace:
+    with Progress("building the trace"):
+        session.stop()
+    trace = session.trace
+    assert trace is not None, "a stopped session has a trace"
+    return trace
 
 
 def _ending(ended: BaseException | None) -> Iterator[tuple[str, str]]:

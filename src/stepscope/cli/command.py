@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
         at = 0
         while at < len(words):
             word = words[at]
-            if not word.startswith("-") or word in {"-", "--"} or word.startswith("-m"):
+            if not word.startswith("-") or word in {"-", "--"} or word.startswith(("-m", "-c")):
                 return at
             at += 2 if word in self._options_with_value else 1
         return len(words)

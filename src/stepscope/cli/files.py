@@ -9,10 +9,12 @@ from stepscope.cli.progress import Progress
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
+from stepscope.trace.placing import staging_folder
 from stepscope.trace.store import SUFFIX, is_stored_trace
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from stepscope.trace.model import Trace
@@ -37,10 +39,24 @@ def check_output(path: Path, *, force: bool) -> None:
         raise StepscopeError(f"{path}: the folder {parent} does not exist; create it")
     if not path.exists():
         return
+    if path.is_file() and path.name.lower().endswith(SUFFIX):
+        raise StepscopeError(f"{path} is a file, but a trace is a folder; choose another name")
     if path.is_dir() and not is_stored_trace(path):
         raise StepscopeError(f"{path} is a folder but not a saved trace; choose another name")
     if not force and (path.is_file() or path.is_dir()):
         raise StepscopeError(f"{path} exists; add --force to replace it, or choose another name")
+
+
+def check_writable(path: Path) -> None:
+    """Say so when a trace will not be written to ``path``: it goes elsewhere then."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        return  # a device or a pipe
+    try:
+        with staging_folder(path.absolute().parent) as folder:
+            (folder / path.name).touch()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        notify(f"{path} cannot be written ({reason}): the trace will go elsewhere")
 
 
 def write(trace: Trace, path: Path, *, force: bool) -> None:
@@ -52,8 +68,11 @@ def write(trace: Trace, path: Path, *, force: bool) -> None:
             export_trace(trace, path, progress)
 
 
-def write_report(trace: Trace, path: Path, *, title: str, source: bool = True) -> str:
-    """Write the report of a trace; return in words how much of the trace it holds."""
+def write_report(trace: Trace, path: Path, *, title: str, source: Sequence[Path]) -> str:
+    """Write the report of a trace; return in words how much of the trace it holds.
+
+    It holds the text of the user's files in the folders ``source``.
+    """
     from stepscope.report.build import export_html
 
     with Progress(f"writing {path}") as progress:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import builtins
+import contextlib
 import importlib.util
 import io
 import os
@@ -10,57 +12,89 @@ import signal
 import sys
 import threading
 from dataclasses import dataclass
+from enum import Enum
 from importlib.abc import InspectLoader
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import BuiltinImporter, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.signals import Terminated, interrupted_at_exit
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import CodeType, TracebackType
 
     from stepscope.cli.command import ExitCode
+    from stepscope.cli.signals import Interrupts
 
-    _Handler = Callable[[int, Any], Any] | int | None
+_OUR_PACKAGE = __name__.partition(".")[0]
 
-_INTERRUPTED = 130  # the shell's exit code for death by SIGINT
-_OUR_MODULES = {__name__, "importlib.util"}
+
+class Kind(Enum):
+    """What Python can be started with."""
+
+    SCRIPT = "a script"
+    MODULE = "a module after -m"
+    CODE = "code after -c"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a program ended."""
+
+    error: BaseException | None = None  # that ended it early
+    abandons_threads: bool = False  # they are not to be waited for any more
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A script or a module, and its arguments."""
+    """A script, a module or code, and its arguments."""
 
     target: str
     args: tuple[str, ...]
-    is_module: bool
+    kind: Kind
 
     @staticmethod
     def of(words: Sequence[str]) -> Program:
-        """Take the words as Python does: ``script.py [args...]`` or ``-m module [args...]``."""
+        """Take the words as Python does: ``script.py``, ``-m module`` or ``-c code``, arguments."""
         words = words[1:] if words[:1] == ["--"] else words
-        is_module = bool(words) and words[0].startswith("-m")
-        if is_module:
-            attached = words[0].removeprefix("-m")
-            words = [attached, *words[1:]] if attached else words[1:]
+        kind = Kind.SCRIPT
+        for flag, meant in (("-m", Kind.MODULE), ("-c", Kind.CODE)):
+            if words and words[0].startswith(flag):
+                kind, attached = meant, words[0].removeprefix(flag)
+                words = [attached, *words[1:]] if attached else words[1:]
+                break
         if not words:
-            what = "a module after -m" if is_module else "a script, or a module with -m"
-            raise StepscopeError(f"there is nothing to run: give {what}")
-        return Program(words[0], tuple(words[1:]), is_module)
+            what = "a script, a module with -m or code with -c"
+            missing = what if kind is Kind.SCRIPT else kind.value
+            raise StepscopeError(f"there is nothing to run: give {missing}")
+        return Program(words[0], tuple(words[1:]), kind)
+
+    @property
+    def stem(self) -> str:
+        """Return what its trace is called."""
+        if self.kind is Kind.CODE:
+            return "code"
+        return self.target if self.kind is Kind.MODULE else Path(self.target).stem
+
+    def folders(self) -> list[Path]:
+        """Return where its own files are."""
+        return [Path(self.target).absolute().parent] if self.kind is Kind.SCRIPT else []
 
     @property
     def name(self) -> str:
         """Return its display name: the script's file name or the module's name."""
-        return self.target if self.is_module else Path(self.target).name
+        if self.kind is Kind.CODE:
+            return "-c"
+        return self.target if self.kind is Kind.MODULE else Path(self.target).name
 
     def check(self) -> None:
         """Raise StepscopeError when a script does not exist or cannot be read."""
         path = Path(self.target)
-        if self.is_module:
+        if self.kind is not Kind.SCRIPT:
             return
         if path.is_dir():
             raise StepscopeError(f"{self.target!r} is a folder: name the script in it")
@@ -71,35 +105,61 @@ class Program:
 
     def prepare(self) -> None:
         """Give it its ``sys.argv`` and ``sys.path``; raise StepscopeError for a missing module."""
-        sys.argv = ["-m" if self.is_module else self.target, *self.args]
+        is_module = self.kind is Kind.MODULE
+        flags = {Kind.MODULE: "-m", Kind.CODE: "-c"}
+        sys.argv = [flags.get(self.kind, self.target), *self.args]
         if not sys.flags.safe_path:
-            folder = Path.cwd() if self.is_module else Path(self.target).resolve().parent
-            sys.path[0] = str(folder)
-        if self.is_module and importlib.util.find_spec(self.target.partition(".")[0]) is None:
+            sys.path[0] = self._folder()
+        if is_module and importlib.util.find_spec(self.target.partition(".")[0]) is None:
             raise StepscopeError(f"there is no module {self.target!r} in this folder or sys.path")
 
-    def run(self) -> BaseException | None:
-        """Run it to its end; return what ended it early, with a traceback of its own frames."""
+    def _folder(self) -> str:
+        if self.kind is Kind.CODE:
+            return ""  # whichever is the current one
+        return str(Path.cwd() if self.kind is Kind.MODULE else Path(self.target).resolve().parent)
+
+    def run(self, interrupts: Interrupts) -> Ending:
+        """Run it to its end; what ended it early has a traceback of its own frames.
+
+        From its last line on, ``interrupts`` have Ctrl-C.
+        """
         ended: BaseException | None = None
+        begun = False
         try:
-            self._execute()
+            code, namespace = self._prepared()
+            begun = True  # from here to the program's first line no signal is handled
+            try:
+                exec(code, namespace)
+            finally:
+                interrupts.take()
         except _NotRunnableError:
             raise
         except BaseException as error:
             ended = error
-        if ended is None or type(ended) is SystemExit:
-            try:
-                _wait_for_threads()
-            except BaseException as error:
-                ended = error
-        return ended and ended.with_traceback(_without_our_frames(ended.__traceback__))
+            interrupts.take()  # a Ctrl-C may have come in the moment in which they were taken
+        if ended is not None:
+            remove_our_frames(ended)
+        if begun and isinstance(ended, KeyboardInterrupt) and ended.__traceback__ is None:
+            interrupts.came += 1  # not one line of the program was running any more
+            ended = ended.__context__  # what had ended it, if anything had
+        abandons = (ended is None or type(ended) is SystemExit) and _abandons_threads(interrupts)
+        return Ending(ended, abandons)
 
-    def _execute(self) -> None:
+    def _prepared(self) -> tuple[CodeType, dict[str, Any]]:
         main = ModuleType("__main__")
         vars(main)["__builtins__"] = builtins
-        code = self._module_code(main) if self.is_module else self._script_code(main)
+        code = self._code(main)
         sys.modules["__main__"] = main  # and it stays there: threads and exit handlers need it
-        exec(code, vars(main))
+        return code, vars(main)
+
+    def _code(self, main: ModuleType) -> CodeType:
+        if self.kind is Kind.MODULE:
+            return self._module_code(main)
+        if self.kind is Kind.CODE:
+            main.__loader__ = BuiltinImporter
+            main.__package__ = None
+            return compile(self.target, "<string>", "exec", dont_inherit=True)
+        return self._script_code(main)
 
     def _script_code(self, main: ModuleType) -> CodeType:
         # As Python makes it absolute: nothing but the folder in front.
@@ -145,46 +205,10 @@ class _NotRunnableError(StepscopeError):
     """There is no such program."""
 
 
-class _Terminated(SystemExit):
-    """Somebody asked the process to end."""
-
-
-class ExitOnTerminate:
-    """Turns SIGTERM into an exit while the block runs, so that the trace can still be saved.
-
-    A program's own SIGTERM handler keeps working.
-    """
-
-    def __enter__(self) -> Self:
-        """Handle SIGTERM unless it already has a handler."""
-        self._handler: _Handler = signal.getsignal(signal.SIGTERM)
-        if self._handler is signal.SIG_DFL:
-            self._set(self._exit)
-            os.register_at_fork(after_in_child=self.__exit__)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Restore the previous handler."""
-        if signal.getsignal(signal.SIGTERM) == self._handler:
-            self._set(signal.SIG_DFL)
-
-    def ignore(self) -> None:
-        """Ignore SIGTERM for the rest of the block."""
-        if signal.getsignal(signal.SIGTERM) == self._handler:
-            self._set(signal.SIG_IGN)
-
-    def _set(self, handler: _Handler) -> None:
-        self._handler = handler
-        signal.signal(signal.SIGTERM, handler)
-
-    def _exit(self, number: int, _frame: object) -> None:
-        raise _Terminated(128 + number)
-
-
 def how_it_ended(ended: BaseException | None) -> str:
     """Say what ended a program early; empty when nothing did."""
-    if isinstance(ended, _Terminated):
-        return "by SIGTERM"
+    if isinstance(ended, Terminated):
+        return f"by {signal.Signals(ended.number).name}"
     if isinstance(ended, KeyboardInterrupt):
         return "by Ctrl-C"
     if isinstance(ended, SystemExit):
@@ -202,22 +226,80 @@ def honoured(ended: BaseException | None) -> ExitCode:
     if isinstance(ended, SystemExit):
         return ended.code
     sys.excepthook(type(ended), ended, ended.__traceback__)
-    return _INTERRUPTED if isinstance(ended, KeyboardInterrupt) else 1
+    return interrupted_at_exit() if isinstance(ended, KeyboardInterrupt) else 1
 
 
-def _wait_for_threads() -> None:
-    """Wait for the threads that Python itself would wait for, so that their work is recorded."""
+def leave_at_once(code: ExitCode) -> None:
+    """Exit without waiting for threads: somebody pressed Ctrl-C while we waited for them."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    if isinstance(code, str):
+        print(code, file=sys.stderr, flush=True)
+    os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
+
+
+def _abandons_threads(interrupts: Interrupts) -> bool:
+    """Wait for threads as Python does; tell whether Ctrl-C ended the waiting."""
+    if interrupts.came:
+        return bool(_awaited_threads())
+    interrupts.raises = True
+    try:
+        for thread in _awaited_threads():
+            thread.join()
+    except KeyboardInterrupt as error:
+        interrupts.raises = False
+        # As Python itself says it in this place.
+        print(f"Exception ignored in: {threading!r}\n{type(error).__name__}: ", file=sys.stderr)
+        return True
+    interrupts.raises = False
+    return False
+
+
+def _awaited_threads() -> list[threading.Thread]:
+    """Return the threads that Python itself would wait for, so that their work is recorded."""
     pools = sys.modules.get("concurrent.futures.thread")
     # Idle pool workers wait for the exit signal, which comes after this.
-    pool_workers = set(getattr(pools, "_threads_queues", ()))
-    for thread in threading.enumerate():
-        if not (thread.daemon or thread is threading.current_thread() or thread in pool_workers):
-            thread.join()
+    spared = {threading.current_thread(), *getattr(pools, "_threads_queues", ())}
+    return [each for each in threading.enumerate() if not each.daemon and each not in spared]
 
 
-def _without_our_frames(traceback: TracebackType | None) -> TracebackType | None:
+def remove_our_frames(error: BaseException) -> None:
+    """Leave only the program's frames in a traceback, and in those of what it came from.
+
+    What was raised by a call of ours that the program itself made keeps the frames of that call.
+    """
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        keeps_last = isinstance(each, Exception)
+        each.__traceback__ = _without_our_frames(each.__traceback__, keeps_last=keeps_last)
+        waiting += [each.__cause__, each.__context__]
+
+
+def _without_our_frames(
+    traceback: TracebackType | None, *, keeps_last: bool
+) -> TracebackType | None:
+    entries: list[TracebackType] = []
     while traceback is not None:
-        if traceback.tb_frame.f_globals.get("__name__") not in _OUR_MODULES:
-            break
+        entries.append(traceback)
         traceback = traceback.tb_next
-    return traceback
+    theirs = [entry for entry in entries if not _is_ours(entry)]
+    if keeps_last and theirs:
+        theirs += entries[entries.index(theirs[-1]) + 1 :]
+    for entry, following in zip(theirs, [*theirs[1:], None], strict=True):
+        entry.tb_next = following
+    return theirs[0] if theirs else None
+
+
+def _is_ours(entry: TracebackType) -> bool:
+    name = str(entry.tb_frame.f_globals.get("__name__", ""))
+    if name == "importlib.util":  # it looks for the module that is to be run
+        back = entry.tb_frame.f_back
+        return back is not None and back.f_globals.get("__name__") == __name__
+    return name == _OUR_PACKAGE or name.startswith(f"{_OUR_PACKAGE}.")

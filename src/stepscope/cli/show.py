@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices
 from stepscope.cli.device import device_facts
+from stepscope.cli.streams import out, say
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.layout import printable
 from stepscope.trace.model import DEVICE_KINDS
@@ -83,7 +83,7 @@ def show_facts(pairs: Iterable[Fact]) -> None:
     with console.capture() as shown:
         console.print(grid)
     for line in shown.get().splitlines():
-        print(line.rstrip())
+        say(line.rstrip())
 
 
 def answer_facts(found: Answer) -> Iterator[Fact]:
@@ -127,8 +127,8 @@ def show_answer(found: Answer, most: int | None, more: str = "") -> None:
     """Print where a step goes, the lines that cost most, and at most ``most`` findings."""
     for text in (where_text(found), lines_text(found)):
         if text:
-            print()
-            print("\n".join(f"  {line}" for line in text.splitlines()))
+            say()
+            say("\n".join(f"  {line}" for line in text.splitlines()))
     show_findings(found, most, more)
 
 
@@ -140,7 +140,7 @@ def show_findings(found: Answer, most: int | None, more: str = "") -> None:
     if most == 0:
         return
     console = _console()
-    print()
+    say()
     if not found.findings:
         show_facts([("findings", "no known problem found")])
     for number, finding in enumerate(found.findings[:most], 1):
@@ -151,9 +151,9 @@ def show_findings(found: Answer, most: int | None, more: str = "") -> None:
             inset = 2 if text == title else 5
             with console.capture() as shown:
                 console.print(Padding(Text(printable(text), style=of), (0, 0, 0, inset)))
-            print("\n".join(line.rstrip() for line in shown.get().splitlines()))
+            say("\n".join(line.rstrip() for line in shown.get().splitlines()))
     if most is not None and len(found.findings) > most:
-        print(f"  {count_text(len(found.findings) - most, 'finding')} more{more}")
+        say(f"  {count_text(len(found.findings) - most, 'finding')} more{more}")
 
 
 def show_command(label: str, command: str) -> None:
@@ -168,7 +168,8 @@ def _console() -> Console:
     from rich.console import Console
 
     # When the output is no terminal, a line stays one line.
-    return Console(width=None if sys.stdout.isatty() else _UNBOUNDED_WIDTH)
+    stream = out()
+    return Console(file=stream, width=None if stream.isatty() else _UNBOUNDED_WIDTH)
 
 
 def _places(trace: Trace) -> str:

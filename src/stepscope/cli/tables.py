@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.errors import StepscopeError
+from stepscope.cli.streams import out
+from stepscope.errors import StepscopeError, UnsupportedError
 from stepscope.frameworks.torch.dialect.events import EventList
 from stepscope.trace.build import empty_trace
 
@@ -54,6 +54,7 @@ def table_text(
 ) -> str:
     """Return the table of operators, as wide as the terminal where there is one."""
     grouping = grouping or Grouping()
+    _check_answerable(trace, grouping)
     averages = EventList(trace, with_flops=grouping.flops).key_averages(
         group_by_input_shape=grouping.by_shape,
         group_by_stack_n=grouping.by_stack,
@@ -63,7 +64,7 @@ def table_text(
         is_csv = save_as.removesuffix(".gz").endswith(".csv")
         (averages.to_csv if is_csv else averages.to_json)(save_as)
     width = _NAME_WIDTH
-    if sys.stdout.isatty():
+    if out().isatty():
         room = shutil.get_terminal_size().columns - _OTHER_COLUMNS_WIDTH
         width = min(max(room, _NARROWEST_NAME), _NAME_WIDTH)
     try:
@@ -72,12 +73,37 @@ def table_text(
         raise StepscopeError(str(error)) from None
 
 
+def _check_answerable(trace: Trace, grouping: Grouping) -> None:
+    """Raise UnsupportedError for a table that would not differ from the plain one."""
+    from stepscope.analysis.flops.count import flops_of
+    from stepscope.analysis.host.stacks import stack_of_slices
+    from stepscope.analysis.tree import distinct_ids
+
+    if not len(trace):
+        return
+    if grouping.by_stack and stack_of_slices(trace) is None:
+        raise UnsupportedError(
+            "the trace holds no stacks to group by: record with with_stack=True, or `run --stacks`"
+        )
+    rest, strings = trace.slices.args.rest, trace.strings
+    if grouping.by_shape and not any("Input Dims" in strings[int(i)] for i in distinct_ids(rest)):
+        raise UnsupportedError(
+            "the trace holds no shapes to group by: record with record_shapes=True, or "
+            "`run --shapes`"
+        )
+    if grouping.flops and not flops_of(trace).any():
+        raise UnsupportedError(
+            "the trace holds no operators whose FLOPs can be counted, or not the shapes of their "
+            "inputs: record with with_flops=True, or `run --shapes`"
+        )
+
+
 def step_table_text(trace: Trace, found: Answer, sort_by: str, row_limit: int) -> str:
     """Return the operators of an average step, as wide as the terminal where there is one."""
     from stepscope.analysis.host.step_operators import step_operators
     from stepscope.text.answer import operators_text
 
-    wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else _PLAIN_WIDTH
+    wide = shutil.get_terminal_size().columns if out().isatty() else _PLAIN_WIDTH
     return operators_text(step_operators(trace), found, sort_by, row_limit, wide)
 
 
@@ -89,8 +115,8 @@ def modules_text(
     from stepscope.text.modules import export_module_table, module_table_text
 
     rows = module_table(trace, depth)
-    if not len(rows):
-        raise StepscopeError(
+    if not any(rows.model):
+        raise UnsupportedError(
             "the trace holds no modules: record with with_modules=True, or `run --modules`"
         )
     if save_as is not None:

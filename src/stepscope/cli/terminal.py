@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -16,8 +17,9 @@ def size_on_disk(path: Path) -> int:
 
 
 def discard_stdout() -> None:
-    """Discard buffered output: the reader of our pipe is gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Discard buffered output: the reader of our pipe is gone, or the disk is full."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # it has no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def own_command() -> str:

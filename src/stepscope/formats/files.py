@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 import zlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from stepscope.errors import StepscopeError
+from stepscope.trace.placing import OWNER_ONLY, unfinished_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,12 +68,12 @@ def gzipped(data: bytes) -> bytes:
 
 
 @contextmanager
-def output_file(path: str | os.PathLike[str]) -> Iterator[Sink]:
+def output_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[Sink]:
     """Open ``path`` for writing, compressed when its name ends in ``.gz``.
 
     The bytes go to a new file beside the target, which is renamed to the target when the block
     succeeds and removed when it fails. Anything but a regular file (``/dev/stdout``) is written
-    directly.
+    directly. A ``private`` file is readable by its owner alone.
     """
     target = Path(os.path.realpath(path))
     compressed = os.fspath(path).lower().endswith(".gz")
@@ -84,9 +84,11 @@ def output_file(path: str | os.PathLike[str]) -> Iterator[Sink]:
             f"{os.fspath(path)}: the folder {target.parent} does not exist; create it"
         )
     in_place = target.exists() and not target.is_file()
-    written = target if in_place else target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    written = target if in_place else target.with_name(unfinished_name())
     try:
         with written.open("wb" if in_place else "xb") as file:
+            if private and not in_place:
+                os.fchmod(file.fileno(), OWNER_ONLY)
             yield from _into(file, compressed)
         if not in_place:
             written.replace(target)
@@ -94,7 +96,8 @@ def output_file(path: str | os.PathLike[str]) -> Iterator[Sink]:
         raise ExportError(f"{os.fspath(path)}: {error.strerror or error}") from error
     finally:
         if not in_place:
-            written.unlink(missing_ok=True)
+            with suppress(OSError):  # what went wrong before is what counts
+                written.unlink(missing_ok=True)
 
 
 def _into(file: BinaryIO, compressed: bool) -> Iterator[Sink]:

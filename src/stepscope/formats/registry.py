@@ -56,6 +56,17 @@ class UnknownSuffixError(StepscopeError, ValueError):
 
 def format_to_write(path: str | os.PathLike[str]) -> Format:
     """Return the format whose suffix ends ``path``; the longest suffix wins."""
+    return _written_as(path)[1]
+
+
+def suffix_of(path: str | os.PathLike[str]) -> str:
+    """Return the end of ``path`` that names the format, as it is written there."""
+    name = Path(path).name
+    return name[len(name) - _written_as(path)[0] :]
+
+
+def _written_as(path: str | os.PathLike[str]) -> tuple[int, Format]:
+    """Return the length of the suffix, and its format."""
     name = Path(path).name.lower()
     writable = [each for each in FORMATS if each.writer is not None]
     matches = [
@@ -65,7 +76,8 @@ def format_to_write(path: str | os.PathLike[str]) -> Format:
         if name.endswith(suffix)
     ]
     if matches:
-        return writable[max(matches)[1]]
+        length, at = max(matches)
+        return length, writable[at]
     known = ", ".join(f"{suffix} ({each.title})" for each in writable for suffix in each.suffixes)
     raise UnknownSuffixError(
         f"{os.fspath(path)}: the suffix does not name a format; use one of {known}"

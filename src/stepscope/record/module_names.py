@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     Entry = tuple[weakref.ref[Any], str, str]
 
 
+_MODELS_AT_FIRST = 16
+
+
 class Anatomy(Protocol):
     """How a framework's models are looked at."""
 
@@ -91,6 +94,7 @@ class Models:
         """Know none."""
         self._anatomy = anatomy
         self._names: dict[int, tuple[weakref.ref[Any], Names]] = {}
+        self._most = _MODELS_AT_FIRST  # to be known before those that are gone are looked for
 
     def forget(self) -> None:
         """Look all names up anew from now on."""
@@ -102,6 +106,14 @@ class Models:
         if known is not None and known[0]() is root and known[1].is_settled:
             known[1].looked_again = False
             return known[1]
-        names, key = Names(root, self._anatomy), id(root)
-        self._names[key] = (weakref.ref(root, lambda _: self._names.pop(key, None)), names)
+        if len(self._names) >= self._most:
+            self._forget_the_dead()
+        names = Names(root, self._anatomy)
+        self._names[id(root)] = (weakref.ref(root), names)
         return names
+
+    def _forget_the_dead(self) -> None:
+        # Not in a callback of the reference: Python drops what is raised there, a Ctrl-C included.
+        living = {key: known for key, known in self._names.items() if known[0]() is not None}
+        self._names = living
+        self._most = max(2 * len(living), _MODELS_AT_FIRST)

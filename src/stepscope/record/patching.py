@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from stepscope._native import shielded
 from stepscope.record.post_import import PostImport
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _MISSING = object()
-_all: weakref.WeakSet[Patches] = weakref.WeakSet()
+# Without callbacks, as a WeakSet has them: Python drops what is raised there, a Ctrl-C included.
+_all: list[weakref.ref[Patches]] = []
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +45,8 @@ class Patches:
         self._users = 0
         self._undo: list[Callable[[], None]] = []
         self._left: dict[tuple[int, str], _Replaced] = {}  # ours that other wrappers still call
-        _all.add(self)
+        _all[:] = [other for other in _all if other() is not None]
+        _all.append(weakref.ref(self))
 
     def acquire(self) -> None:
         """Make the replacements, unless another recording has."""
@@ -177,8 +180,10 @@ def family(base: type) -> Iterator[type]:
 
 
 def _forget_in_fork() -> None:
-    for patches in tuple(_all):
-        patches.forget_in_fork()
+    for reference in tuple(_all):
+        patches = reference()
+        if patches is not None:
+            patches.forget_in_fork()
 
 
-os.register_at_fork(after_in_child=_forget_in_fork)
+os.register_at_fork(after_in_child=shielded(_forget_in_fork))

@@ -7,7 +7,9 @@ import sys
 from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
-from stepscope._native import record_function
+from stepscope._native import importing, record_function
+from stepscope.notices import notify
+from stepscope.record.interrupts import HeldSignals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,33 +43,34 @@ class PostImport(MetaPathFinder):
             return None
         self.remove()
         spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(spec.loader, self._then)
+        if spec is not None and isinstance(spec.loader, _CallingLoader):  # somebody else waits, too
+            spec.loader.then.append(self._then)
+        elif spec is not None and spec.loader is not None:
+            spec.loader = _CallingLoader(fullname, spec.loader, self._then)
         return spec
 
 
 class _CallingLoader(Loader):
-    def __init__(self, loader: Loader, then: Callable[[ModuleType], None]) -> None:
+    """Another loader, and what to do after it.
+
+    What the import system calls is native: the program's tracebacks show no frame of ours.
+    """
+
+    def __init__(self, name: str, loader: Loader, then: Callable[[ModuleType], None]) -> None:
+        self.then = [then]
         self._loader = loader
-        self._then = then
-        self._is_first = True  # of those who wait for the module
-        if isinstance(loader, _CallingLoader):
-            loader._is_first = False
+        scope = record_function(f"import {name}")  # seconds that are not the program's
+        vars(self)["create_module"] = loader.create_module
+        vars(self)["exec_module"] = importing(scope, loader, self._call_back)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader  # the module need not know of us
-        if not self._is_first:
-            return self._execute(module)
-        with record_function(f"import {module.__name__}"):  # seconds that are not the program's
-            return self._execute(module)
-
-    def _execute(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        self._then(module)
+    def _call_back(self, module: ModuleType) -> None:
+        with HeldSignals():  # none of this is left half done
+            for then in self.then:
+                try:
+                    then(module)
+                except Exception as error:  # the program's own import has succeeded
+                    what = f"{type(error).__name__}: {error}"
+                    notify(f"{module.__name__} is not recorded as it should be: {what}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.notices import warn_user
-from stepscope.record.interrupts import HeldInterrupts
+from stepscope.record.interrupts import HeldSignals
 from stepscope.record.recorder import Recorder
 from stepscope.record.schedules import ProfilerAction, always_record, as_action
 
@@ -79,7 +79,7 @@ class Session:
         self._pid = os.getpid()
         self._undelivered = False
         try:
-            with HeldInterrupts():
+            with HeldSignals():
                 self.running = True
                 self.recorder.open()
                 self._go(NONE, self.action)
@@ -100,7 +100,7 @@ class Session:
                 self._step_range.__exit__()
                 self._enter_step()
             return
-        with HeldInterrupts():
+        with HeldSignals():
             self._close_step()
             self.step_num += 1
             self.action = after
@@ -111,7 +111,7 @@ class Session:
 
     def stop(self) -> None:
         """End the run; what was recorded and not yet delivered is delivered."""
-        with HeldInterrupts():
+        with HeldSignals():
             if not self.running:
                 return
             self.running = False

@@ -8,6 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.host.source_files import program_folders
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.shared import shared_analyses
 from stepscope.formats.files import gzipped, output_file
@@ -41,20 +42,22 @@ def export_html(
     progress: Progress | None = None,
     *,
     title: str = "",
-    source: bool = True,
+    source: bool | Sequence[Path] = True,
     most_slices: int = MOST_SLICES,
 ) -> int:
     """Write the report of ``trace`` to ``path``: one file that needs no network.
 
-    With ``source`` the page holds the text of the user's own files in which time was spent. Its
-    timeline holds ``most_slices`` at most, the longest of each moment; returns how many were left
-    out. Sums are those of all slices.
+    With ``source`` the page holds the text of the user's own files in which time was spent: those
+    in the folders of the program that runs now, or in the folders that are given. Then it is
+    readable by its owner alone. Its timeline holds ``most_slices`` at most, the longest of each
+    moment; returns how many were left out. Sums are those of all slices.
     """
     tell = progress or (lambda _done, _all: None)
     title = title or _title(trace)
     trace = with_memory(trace)  # once, for all sections: it is another Trace then
     detail = detail_of(trace, most_slices)
-    payload = Payload(detail, with_code=source)
+    folders = (program_folders() if source else ()) if isinstance(source, bool) else source
+    payload = Payload(detail, with_code=bool(folders), code_from=folders)
     payload.add_value("left_out", detail.left_out)
     pages = tuple(PAGES)
     work: list[tuple[Section, Trace]] = [(add_events, detail.trace)]
@@ -65,7 +68,7 @@ def export_html(
             tell(done, steps)
             section(its_trace, payload)
     tell(len(work), steps)
-    _write(path, title, payload, pages)
+    _write(path, title, payload, pages, private=payload.with_code or trace.info.host in title)
     tell(steps, steps)
     return detail.left_out
 
@@ -79,7 +82,12 @@ def export_memory_html(timeline: MemoryTimeline, path: str | os.PathLike[str]) -
 
 
 def _write(
-    path: str | os.PathLike[str], title: str, payload: Payload, pages: Sequence[Page]
+    path: str | os.PathLike[str],
+    title: str,
+    payload: Payload,
+    pages: Sequence[Page],
+    *,
+    private: bool = False,
 ) -> None:
     """Write a page that needs nothing but itself."""
     payload.add_value("title", title)
@@ -92,7 +100,7 @@ def _write(
         "data": _compressed(payload.packed()),
     }
     template = (STATIC / "report.html").read_text(encoding="utf-8")
-    with output_file(path) as sink:
+    with output_file(path, private=private) as sink:
         at = 0
         for place in _PLACE.finditer(template):
             sink.write(template[at : place.start()].encode())

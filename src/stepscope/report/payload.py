@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from stepscope.report.detail import Detail
@@ -23,9 +26,19 @@ _UNSIGNED = (np.uint8, np.uint16, np.uint32)
 class Payload:
     """Collects columns and values; ``packed`` is what the page decodes."""
 
-    def __init__(self, detail: Detail | None = None, *, with_code: bool = True) -> None:
-        """Begin with nothing; ``with_code`` lets sections add the text of the user's files."""
+    def __init__(
+        self,
+        detail: Detail | None = None,
+        *,
+        with_code: bool = True,
+        code_from: Sequence[Path] | None = None,
+    ) -> None:
+        """Begin with nothing; ``with_code`` lets sections add the text of the user's files.
+
+        With ``code_from`` they are those in these folders only.
+        """
         self.with_code = with_code
+        self.code_from = code_from
         self._detail = detail
         self._header: dict[str, Any] = {"columns": {}, "values": {}}
         self._parts: list[bytes] = []

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError, TraceReadError
+from stepscope.trace.placing import make_private, move_new, staging_folder
 from stepscope.trace.schema import Captured, Losses, TraceInfo
 
 if TYPE_CHECKING:
@@ -59,15 +58,17 @@ def save(
     """
     target = Path(os.path.realpath(path))
     _check_target(target, overwrite)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        beside.mkdir()
-        _write(captured, info, beside, progress)
-        _move(beside, target)
+        with staging_folder(target.parent) as beside:
+            written = beside / "trace"
+            written.mkdir()
+            _write(captured, info, written, progress)
+            make_private(written)  # it names the machine and the files of its user
+            _move(written, target, overwrite)
+    except FileExistsError:
+        raise SaveError(f"{target} exists; pass overwrite=True to replace it") from None
     except OSError as error:
         raise SaveError(f"{os.fspath(path)}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def load(
@@ -113,18 +114,17 @@ def _check_target(target: Path, overwrite: bool) -> None:
         raise SaveError(f"{target} exists; pass overwrite=True to replace it")
 
 
-def _move(written: Path, target: Path) -> None:
-    if not target.exists():
-        written.rename(target)
+def _move(written: Path, target: Path, overwrite: bool) -> None:
+    if not overwrite or not target.exists():
+        move_new(written, target)
         return
-    old = target.with_name(f"{written.name}.old")
+    old = written.with_name("old")  # removed with the folder that it is in
     target.rename(old)
     try:
         written.rename(target)
     except OSError:
         old.rename(target)
         raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress | None) -> None:
@@ -138,7 +138,12 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
     for name, table in tables.items():
         # The oldest level means the plain Arrow layouts, which every other reader knows.
         oldest = pl.CompatLevel.oldest()
-        table.write_ipc(folder / f"{name}.arrow", compression="zstd", compat_level=oldest)
+        # Opened here: the path may hold bytes that are no text.
+        with (folder / f"{name}.arrow").open("wb") as file:
+            try:
+                table.write_ipc(file, compression="zstd", compat_level=oldest)
+            except pl.exceptions.PolarsError as error:
+                raise OSError(f"{file.name}: {error}") from error
         done += table.height
         if progress is not None:
             progress(done, total)

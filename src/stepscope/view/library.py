@@ -173,7 +173,9 @@ class Library:
                 dir=self._reports.name, suffix=".html", delete=False
             ) as file:
                 path = Path(file.name)
-            export_html(trace, path, tell, title=printable(Path(found.name).name))
+            roots = (self.folder.path_of(found).absolute().parent, Path.cwd())
+            title = printable(Path(found.name).name)
+            export_html(trace, path, tell, title=title, source=roots)
             report.file = path
         except Exception as error:
             report.error = self._told(found, error)

@@ -13,7 +13,6 @@ pytest.importorskip("torch")
 
 from recording import run_python, start_python
 from stepscope.frameworks.torch.bridge import build as bridge_build
-from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,9 +143,8 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(compiler: str, tmp_path: P
     )
     assert "bridge" in seen["source"]
     assert len(lines) == 2
-    (folder,) = [path for path in elsewhere.iterdir() if path.name.startswith("stepscope-")]
-    assert len(libraries(folder)) == 1
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert "it cannot be kept" in lines[1]  # a temporary folder is shared with others
+    assert list(elsewhere.glob("stepscope-*")) == []
 
 
 def test_a_cache_below_a_plain_file_is_no_obstacle(compiler: str, tmp_path: Path) -> None:
@@ -161,32 +159,6 @@ def test_a_cache_below_a_plain_file_is_no_obstacle(compiler: str, tmp_path: Path
     )
     assert "bridge" in seen["source"]
     assert len(lines) == 2
-
-
-def test_a_folder_that_others_can_write_is_not_trusted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A library that somebody else put there would run in our process."""
-    shared, private = tmp_path / "shared", tmp_path / "private"
-    shared.mkdir()
-    shared.chmod(0o777)
-    monkeypatch.setenv("STEPSCOPE_CACHE_DIR", str(shared))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(private))
-    assert bridge_build.cache_folder() == private / "stepscope"
-
-
-def test_nowhere_to_keep_it_names_every_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blocked = tmp_path / "file"
-    blocked.touch()
-    monkeypatch.setenv("STEPSCOPE_CACHE_DIR", str(blocked / "a"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked / "b"))
-    monkeypatch.setattr(bridge_build.tempfile, "gettempdir", lambda: str(blocked / "c"))
-    with pytest.raises(BridgeUnavailableError) as caught:
-        bridge_build.cache_folder()
-    for place in "abc":
-        assert str(blocked / place) in str(caught.value)
 
 
 # ---- where it cannot be built

@@ -7,8 +7,8 @@ import math
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from stepscope.analysis.device.peaks import Peaks, peaks_of
-from stepscope.cache import cache_candidates
 from stepscope.errors import StepscopeError
+from stepscope.private_folders import cache_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ _FILE = "device-peaks.json"
 def best_peaks(device_name: str) -> Peaks | None:
     """Return what a device was measured to do, else what its maker says; None when neither is."""
     told = peaks_of(device_name)
-    for folder in cache_candidates():
+    for folder in cache_places():
         measured = _read(folder / _FILE).get(device_name)
         found = _peaks(measured) if isinstance(measured, dict) else None
         if found is not None:
@@ -39,7 +39,7 @@ def keep_measured(
         "when": when,
     }
     failed: OSError | None = None
-    for folder in cache_candidates():
+    for folder in cache_places():
         path = folder / _FILE
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import site
 import sys
 import sysconfig
@@ -13,7 +14,7 @@ from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import is_own_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from stepscope.trace.model import Trace
 
@@ -23,15 +24,14 @@ _MOST_BYTES = 1_000_000  # of one file: nobody wrote a longer one by hand
 class SourceFiles:
     """The files of a program, by the names that a recorder gave them: without the folder."""
 
-    def __init__(self, trace: Trace) -> None:
-        """Find out where to look."""
-        libraries = [
-            *site.getsitepackages(),
-            site.getusersitepackages(),
-            sysconfig.get_path("stdlib"),
-            str(Path(__file__).parents[3]),  # our own, where they are used from a checkout
-        ]
-        self._libraries = [Path(folder).absolute() for folder in libraries]
+    def __init__(self, trace: Trace, roots: Sequence[Path] | None = None) -> None:
+        """Find out where to look.
+
+        With ``roots``, ``text`` returns only files below these folders: a trace may name any file,
+        and must not decide which of them are shown to others.
+        """
+        self._libraries = _library_folders()
+        self._roots = None if roots is None else [Path(os.path.realpath(each)) for each in roots]
         self._code = own_code(trace)
         self._texts: dict[str, str | None] = {}
         # Another machine's trace names no folder: what is imported here may be the same program.
@@ -41,14 +41,14 @@ class SourceFiles:
         self._folders = [
             folder
             for folder in dict.fromkeys(Path(each).absolute() for each in folders)
-            if not self._is_library(folder)
+            if not _is_below(folder, self._libraries)
         ]
 
     def is_own(self, file: str) -> bool:
         """Tell whether a file is the user's: by where it lies, or, if it is not here, its name."""
         found = self.path(file)
         if found is not None:
-            return not self._is_library(found) and is_own_file(str(found))
+            return not _is_below(found, self._libraries) and is_own_file(str(found))
         return self._code.library(file) == OWN and _found_in(self._libraries, file) is None
 
     def path(self, file: str) -> Path | None:
@@ -72,7 +72,11 @@ class SourceFiles:
         path = self.path(file)
         if path is None:
             cell = linecache.cache.get(file)  # looked up, never read: a trace may name any file
-            return "".join(cell[2]) if cell is not None and len(cell) == 4 else None
+            if cell is None or len(cell) != 4 or cell[1] is not None:  # one with a time is a file
+                return None
+            return "".join(cell[2])
+        if self.is_withheld(file):
+            return None
         try:
             if path.stat().st_size > _MOST_BYTES:
                 return None
@@ -80,8 +84,35 @@ class SourceFiles:
         except OSError:  # it cannot be read: its lines' numbers are known nevertheless
             return None
 
-    def _is_library(self, path: Path) -> bool:
-        return any(path.is_relative_to(library) for library in self._libraries)
+    def is_withheld(self, file: str) -> bool:
+        """Tell whether a file is here, and outside of the folders whose files may be shown."""
+        path = self.path(file)
+        if self._roots is None or path is None:
+            return False
+        return not _is_below(Path(os.path.realpath(path)), self._roots)
+
+
+def program_folders() -> list[Path]:
+    """Return the folders of the program that runs now: those of its code, and the current one."""
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    folders = [Path(each or ".").absolute() for each in sys.path]
+    folders += [Path.cwd(), *([Path(main).absolute().parent] if main else [])]
+    libraries = _library_folders()
+    return [folder for folder in dict.fromkeys(folders) if not _is_below(folder, libraries)]
+
+
+def _library_folders() -> list[Path]:
+    folders = [
+        *site.getsitepackages(),
+        site.getusersitepackages(),
+        sysconfig.get_path("stdlib"),
+        str(Path(__file__).parents[3]),  # our own, where they are used from a checkout
+    ]
+    return [Path(folder).absolute() for folder in folders]
+
+
+def _is_below(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _found_in(folders: Iterable[Path], file: str) -> Path | None:

@@ -7,6 +7,7 @@ from stepscope.cli.verbs.info import Info
 from stepscope.cli.verbs.migrate import Migrate
 from stepscope.cli.verbs.report import MakeReport
 from stepscope.cli.verbs.run import Run
+from stepscope.cli.verbs.scrub import Scrub
 from stepscope.cli.verbs.summary import Summary
 from stepscope.cli.verbs.view import View
 
@@ -16,5 +17,6 @@ COMMANDS.register(MakeReport())
 COMMANDS.register(View())
 COMMANDS.register(Export())
 COMMANDS.register(Info())
+COMMANDS.register(Scrub())
 COMMANDS.register(Migrate())
 COMMANDS.register(DevicePeaks())

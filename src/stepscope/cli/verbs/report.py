@@ -38,6 +38,15 @@ class MakeReport:
             action="store_true",
             help="leave your source code out of the page",
         )
+        parser.add_argument(
+            "--source",
+            metavar="FOLDER",
+            type=Path,
+            action="append",
+            default=[],
+            help="where the page may also take the text of source files from; without it, from the "
+            "folder that TRACE is in and the current one",
+        )
         parser.add_argument("--open", action="store_true", help="open it in the browser")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
@@ -52,7 +61,8 @@ class MakeReport:
         check_output(output, force=args.force)
         trace = read(args.trace)
         title = Path(args.trace).absolute().name
-        told = write_report(trace, output, title=title, source=not args.no_source)
+        folders = [Path(args.trace).absolute().parent, Path.cwd(), *args.source]
+        told = write_report(trace, output, title=title, source=[] if args.no_source else folders)
         notify(f"wrote {output}: {told}, {size_text(size_on_disk(output))}")
         if args.open:
             import webbrowser

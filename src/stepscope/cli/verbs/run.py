@@ -15,11 +15,21 @@ from stepscope.cli.options import (
     memory_size,
     record_options,
 )
-from stepscope.cli.program import ExitOnTerminate, Program, honoured
+from stepscope.cli.program import Program, honoured, leave_at_once
+from stepscope.cli.signals import (
+    Interrupts,
+    Phase,
+    Terminated,
+    Termination,
+    let_ctrl_c_kill,
+    let_ctrl_c_raise,
+)
 from stepscope.errors import StepscopeError
+from stepscope.trace.placing import shortened
 
 if TYPE_CHECKING:
     from stepscope.cli.command import ExitCode, Parser
+    from stepscope.cli.program import Ending
     from stepscope.record.session import Session
 
 _ROWS = 10
@@ -30,9 +40,11 @@ class Run:
     """Profile a program and show where its time went.
 
     The program runs unchanged, as Python would run it; all arguments after its name are its own.
-    However it ends, the trace is saved, a summary is printed, and stepscope exits with the
-    program's status. Steps are those that the program marks; without marks, each call of the
-    optimizer's step() ends one.
+    However it ends, the trace is saved, a summary is printed to standard error, and stepscope exits
+    with the program's status; standard output is the program's alone.
+
+    Steps are those that the program marks; without marks, each call of the optimizer's step() ends
+    one.
     """
 
     name = "run"
@@ -41,7 +53,8 @@ class Run:
         """Declare the options."""
         parser.usage = (
             "stepscope run [options] script.py [args...]\n"
-            "       stepscope run [options] -m module [args...]"
+            "       stepscope run [options] -m module [args...]\n"
+            "       stepscope run [options] -c code [args...]"
         )
         options = [
             parser.add_argument(
@@ -86,34 +99,61 @@ class Run:
                 type=Path,
                 help="also write the answer as JSON: verdict, steps, where a step goes, findings",
             ),
+            parser.add_argument(
+                "--no-source",
+                action="store_true",
+                help="leave the text of your source files out of the report",
+            ),
             parser.add_argument("--no-summary", action="store_true", help="only save the trace"),
+            parser.add_argument(
+                "-q",
+                "--quiet",
+                action="store_true",
+                help="save the trace, and say nothing unless something goes wrong",
+            ),
         ]
         parser.leave_the_rest("program", options)
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Run the program, save its trace, show what was recorded, and exit as it did."""
+        let_ctrl_c_kill()
         from stepscope import patch_torch
+        from stepscope.analysis.host.source_files import program_folders
         from stepscope.cli.after_run import Report
-        from stepscope.cli.files import check_output
+        from stepscope.cli.files import check_output, check_writable
         from stepscope.cli.tables import check_sort_by
 
         program = Program.of(args.program)
         program.check()
         check_sort_by(args.sort_by)
         output = args.output or _default_output(program)
-        check_output(output, force=args.force)
+        if args.output is not None:
+            check_output(output, force=args.force)
+        check_writable(output)
         session = _session(args)
+        interrupts = Interrupts()
         # What the output needs is captured before the run: the program may change folder, streams,
         # arguments and import path.
-        report = Report(program.name, output, args)
+        report = Report(program.name, output, [*program.folders(), *program_folders()], args)
+
+        def save(number: int) -> None:
+            with contextlib.suppress(KeyboardInterrupt):
+                interrupts.take()
+            report.make(session, interrupts, Terminated(number))
+
         pid = os.getpid()
-        with ExitOnTerminate() as termination:
+        let_ctrl_c_raise()
+        with Termination(save) as termination:
             with patch_torch() if args.patch_torch else contextlib.nullcontext():
-                ended = _recorded(session, program)
-            termination.ignore()
+                ending = _recorded(session, program, termination, interrupts)
+            termination.phase = Phase.AFTER
             if os.getpid() == pid:  # a child that the program forked leaves through here, too
-                report.make(session, ended)
-        return honoured(ended)
+                report.make(session, interrupts, ending.error)
+            interrupts.give_back()
+        code = honoured(ending.error)
+        if ending.abandons_threads:
+            leave_at_once(code)
+        return code
 
 
 def _session(args: argparse.Namespace) -> Session:
@@ -129,33 +169,36 @@ def _session(args: argparse.Namespace) -> Session:
         raise StepscopeError(str(error)) from None
 
 
-def _recorded(session: Session, program: Program) -> BaseException | None:
+def _recorded(
+    session: Session, program: Program, termination: Termination, interrupts: Interrupts
+) -> Ending:
     """Run the program inside a range of its name; the session still runs at the end."""
     from stepscope import record_function
-    from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 
     program.prepare()
-    session.start()
     try:
-        with record_function(program.name):
-            ended = program.run()
-    except BaseException:
+        session.start()
+    except StepscopeError:
+        raise
+    except Exception as error:
+        raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
+    scope = record_function(program.name)
+    scope.__enter__()
+    termination.phase = Phase.PROGRAM
+    try:
+        ending = program.run(interrupts)
+    except BaseException:  # there is no such program
+        termination.phase = Phase.BEFORE
         session.stop()
         raise
-    if isinstance(ended, BridgeUnavailableError):  # the bridge was asked for, and nothing else
-        session.stop()
-        raise StepscopeError(str(ended))
-    return ended
+    scope.__exit__()
+    return ending
 
 
 def _default_output(program: Program) -> Path:
-    stem = program.name if program.is_module else Path(program.target).stem
+    """Return the first choice; where it is taken when the program ends, the next one is used."""
     rank = os.environ.get("RANK", "")
-    if rank.isdecimal():  # the processes of a distributed job start in the same second
-        stem += f"-rank{rank}"
-    stem += time.strftime("-%Y%m%d-%H%M%S")
-    path, number = Path(f"{stem}.stepscope"), 1
-    while path.exists():
-        number += 1
-        path = Path(f"{stem}-{number}.stepscope")
-    return path
+    # The processes of a distributed job start in the same second.
+    rest = f"-rank{rank}" if rank.isdecimal() else ""
+    rest += time.strftime("-%Y%m%d-%H%M%S.stepscope")
+    return Path(shortened(program.stem, rest) + rest)

@@ -77,7 +77,7 @@ class Collector:
         self.is_lent = False
         """Whether the program records with it now."""
         self._program_wants_memory = False
-        os.register_at_fork(after_in_child=self._forget_in_child)
+        os.register_at_fork(after_in_child=_native.shielded(self._forget_in_child))
 
     @property
     def holds_slot(self) -> bool:

@@ -16,8 +16,14 @@ _OWN_FOLDER = str(Path(__file__).parents[2]) + os.sep
 def set_paths() -> tuple[str, ...]:
     """Have frames named from the folders of modules on; return those of the program's code."""
     prefixes = _path_prefixes()
-    _native.set_paths(prefixes, _OWN_FOLDER, sysconfig.get_path("stdlib") + os.sep)
+    library = sysconfig.get_path("stdlib") + os.sep
+    _native.set_paths([_shown(each) for each in prefixes], _shown(_OWN_FOLDER), _shown(library))
     return tuple(prefix for prefix in prefixes if "site-packages" not in prefix)
+
+
+def _shown(path: str) -> str:
+    """Return a path as frames show it: with a replacement for bytes that are no text."""
+    return path.encode("utf-8", "replace").decode("utf-8")
 
 
 def _path_prefixes() -> list[str]:

@@ -15,15 +15,14 @@ import multiprocessing.process
 import os
 import pickle
 import shutil
-import tempfile
 import threading
 import time
 import weakref
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope._native import shielded
 from stepscope.frameworks.python.child_recorder import (
     Assignment,
     ChildCapture,
@@ -35,6 +34,7 @@ from stepscope.frameworks.python.child_recorder import (
     Saved,
 )
 from stepscope.notices import notify
+from stepscope.private_folders import new_private_folder
 from stepscope.record.options import WORKERS
 from stepscope.record.patching import Patches
 from stepscope.record.source import Source, Stage, make_sources
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
+    from pathlib import Path
 
     from stepscope.frameworks.python.child_recorder import MakeSources
     from stepscope.record.limits import MemoryLimit
@@ -200,7 +201,7 @@ class ChildProcesses(Source):
 
     def _order(self, link: _Link) -> Record:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="stepscope-children-"))
+            self._folder = new_private_folder("children-")  # what is in it is unpickled
         return Record(self._cycle, str(self._folder / f"{self._cycle}-{link.serial}.pickle"))
 
     def _who_recorded(self) -> list[_Link]:
@@ -300,7 +301,11 @@ def _method(around: Callable[..., Any], plain: Callable[..., Any]) -> Callable[[
 def _start(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
     if not _watching or "run" in vars(process):
         return plain(process)
-    assignments = [each.assign(process) for each in _watching]
+    try:
+        assignments = [each.assign(process) for each in _watching]
+    except Exception as error:  # no folder, or no file descriptor: the program's process starts
+        notify(f"a child process is not recorded: {type(error).__name__}: {error}")
+        return plain(process)
     process.run = RecordedRun(assignments)  # type: ignore[method-assign]
     try:
         return plain(process)
@@ -324,4 +329,4 @@ def _forget_in_fork() -> None:
 
 
 _patches = Patches(_patch_multiprocessing)
-os.register_at_fork(after_in_child=_forget_in_fork)
+os.register_at_fork(after_in_child=shielded(_forget_in_fork))

@@ -52,8 +52,9 @@ class TorchOwners:
         self._torch: Any = None
         self._native: OwnerHooks | None = None
         self._hooks: list[Any] = []
-        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._models: weakref.WeakSet[Any] = weakref.WeakSet()
+        # By id, without callbacks, as a WeakSet has them: Python drops what is raised there.
+        self._optimizers: dict[int, weakref.ref[Any]] = {}
+        self._models: dict[int, weakref.ref[Any]] = {}
 
     def start(self) -> None:
         """Begin to watch optimizers and modules."""
@@ -89,10 +90,10 @@ class TorchOwners:
         native.stop()
         for hook in self._hooks:
             hook.remove()
-        for optimizer in list(self._optimizers):
+        for optimizer in _alive(self._optimizers):
             self._tell_parameters(_parameters_of(optimizer))
             self._tell_state(optimizer)
-        for model in list(self._models):
+        for model in _alive(self._models):
             with suppress(Exception):
                 self._tell_parameters(model.parameters())
         self._optimizers.clear()
@@ -120,7 +121,7 @@ class TorchOwners:
     def tell_optimizer(self, optimizer: Any) -> None:
         """State all that it has after its first step."""
         with suppress(Exception):
-            self._optimizers.add(optimizer)
+            self._optimizers[id(optimizer)] = weakref.ref(optimizer)
             self._tell_parameters(_parameters_of(optimizer))
             self._tell_state(optimizer)
 
@@ -134,7 +135,7 @@ class TorchOwners:
     def tell_model(self, model: Any) -> None:
         """State the parameters of a model that is called for the first time."""
         with suppress(Exception):
-            self._models.add(model)
+            self._models[id(model)] = weakref.ref(model)
             self._tell_parameters(model.parameters())
 
     def tell_input(self, value: Any) -> None:
@@ -179,6 +180,10 @@ class TorchOwners:
 def _device_numbers(device: Any) -> tuple[int, int]:
     index = _NO_INDEX if device.index is None else device.index
     return _DEVICE_TYPES.get(device.type, _PRIVATE_USE), index
+
+
+def _alive(references: dict[int, weakref.ref[Any]]) -> list[Any]:
+    return [each for reference in list(references.values()) if (each := reference()) is not None]
 
 
 def _parameters_of(optimizer: Any) -> Iterator[Any]:

@@ -67,11 +67,13 @@ def _source_for(
         if obstacle is not None:
             raise obstacle
         return TorchOps(torch, options)
-    except BridgeUnavailableError as error:
+    except Exception as error:  # whatever is wrong with a bridge, there is a way without
         if collector is TorchCollector.BRIDGE:
             raise
-        notify(f"recording through torch's own collector: {error}. {DIFFERENCES}")
-        return Kineto(torch, options, str(error))
+        is_told = isinstance(error, BridgeUnavailableError)
+        why = str(error) if is_told else f"{type(error).__name__}: {error}"
+        notify(f"recording through torch's own collector: {why}. {DIFFERENCES}")
+        return Kineto(torch, options, why)
 
 
 class WhenImported(Source):
@@ -157,9 +159,14 @@ class WhenImported(Source):
         try:
             make_ready(OPERATORS)
         except BridgeUnavailableError as error:
+            if self._collector is TorchCollector.BRIDGE:
+                raise  # nothing else was asked for; in the program's import it would be too late
             self._obstacle = error
+        except OSError as error:
+            self._obstacle = BridgeUnavailableError(str(error))
         if self._options[MEMORY] and self._options[DEVICE]:
-            with suppress(BridgeUnavailableError):  # it is told of where memory is to be recorded
+            # It is told of where memory is to be recorded.
+            with suppress(BridgeUnavailableError, OSError):
                 make_ready(CUDA_MEMORY)
 
     def _on_import(self, torch: Any) -> None:

@@ -26,10 +26,10 @@ def add_source(trace: Trace, payload: Payload) -> None:
 
     Times are those of samples where there are any: they tell which line ran. Device time, memory
     and operators come from the events. A trace may come from another machine; of files that are
-    not here only the lines' numbers are known. No text is added where the payload is to be without
-    code.
+    not here, or outside of the payload's folders, only the lines' numbers are known. No text is
+    added where the payload is to be without code.
     """
-    finder = SourceFiles(trace)
+    finder = SourceFiles(trace, payload.code_from)
     sampled = sampled_lines(trace, finder.is_own)
     called = source_lines(trace, finder.is_own)
     if sampled is None and called is None:
@@ -46,6 +46,8 @@ def add_source(trace: Trace, payload: Payload) -> None:
     payload.add_value("source.by_function", sampled is None and not bool(trace.slices.stack.any()))
     texts = _texts(finder, lines.hottest()) if payload.with_code else {}
     payload.add_value("source.texts", [texts.get(file) for file in files])
+    withheld = [payload.with_code and finder.is_withheld(file) for file in files]
+    payload.add_value("source.withheld", withheld)
     payload.add_value("source.newer", [file in texts and finder.is_newer(file) for file in files])
 
 

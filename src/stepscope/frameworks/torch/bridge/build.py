@@ -9,21 +9,20 @@ import platform
 import re
 import shlex
 import shutil
-import stat
 import subprocess
-import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cache import cache_candidates
 from stepscope.errors import StepscopeError
+from stepscope.frameworks.torch.bridge.cache import Cache, Library, private_folder
 from stepscope.notices import notify
+from stepscope.private_folders import cache_places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 _SOURCE_DIR = Path(__file__).parent
 # The headers that bridge and core share: in the package where it is installed, else in the
@@ -93,15 +92,53 @@ class TorchBuild:
         return f"torch-{self.version}-{abi}-{platform.machine()}-{digest.hexdigest()[:16]}"
 
 
-def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Path:
-    """Return the bridge that was compiled for this torch, compiling it when there is none."""
-    path = cache_folder() / f"{build.key(bridge)}.so"
-    if _is_whole(path):
-        return path
-    with _exclusive(path.with_suffix(".lock")):
-        if not _is_whole(path):
-            _compile(build, bridge, path)
-    return path
+def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
+    """Return the bridge that was compiled for this torch, compiling it when there is none.
+
+    Raise BridgeUnavailableError when there will be none, whatever the reason.
+    """
+    try:
+        key = build.key(bridge)
+        return _unkept.get(key) or _kept_or_compiled(build, bridge, key)
+    except OSError as error:
+        raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
+
+
+def compiled_anew(build: TorchBuild, bridge: Bridge) -> Library:
+    """Compile the bridge, though there is one: that does not load."""
+    try:
+        return _compile(build, bridge)
+    except OSError as error:
+        raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
+
+
+# Those that were compiled and could not be kept: they stay open for whoever wants one next.
+_unkept: dict[str, Library] = {}
+
+
+def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
+    """Return a bridge that is ready, also from where nothing can be written, or make one."""
+    began, library = time.monotonic(), None
+    for place in cache_places():
+        with contextlib.suppress(OSError), Cache(place, create=True) as cache:
+            ready = cache.library(key)
+            if ready is not None:
+                return ready
+            if not cache.is_writable():
+                continue
+            with cache.only_one(key):
+                ready = cache.library(key)  # another process was faster
+                if ready is not None:
+                    return ready
+                library = library or _compile(build, bridge)
+                kept = cache.kept(key, library)
+            notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {kept.where}")
+            return kept
+    library = library or _compile(build, bridge)
+    took = f"{time.monotonic() - began:.1f} s"
+    notify(f"the bridge was built in {took}, and is for this process only: it cannot be kept")
+    _unkept[key] = library = replace(library, stays_open=True)
+    return library
 
 
 def _found(path: Path, pattern: str) -> str:
@@ -110,47 +147,6 @@ def _found(path: Path, pattern: str) -> str:
     except OSError:
         return ""
     return match[1] if match else ""
-
-
-def _is_whole(path: Path) -> bool:
-    """Tell whether the file is as it was built: loading half a library kills the process."""
-    try:
-        return path.with_suffix(".sha256").read_text() == _digest(path)
-    except OSError:
-        return False
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def cache_folder() -> Path:
-    """Return a folder that we can write and nobody else can."""
-    tried = []
-    for folder in cache_candidates():
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-        except OSError as error:
-            tried.append(f"{folder} ({error.strerror or error})")
-            continue
-        owner = folder.stat()
-        if owner.st_uid == os.getuid() and not owner.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return folder
-        tried.append(f"{folder} (others can write to it)")
-    raise BridgeUnavailableError(f"no folder to cache the bridge in: {', '.join(tried)}")
-
-
-@contextlib.contextmanager
-def _exclusive(lock: Path) -> Iterator[None]:
-    """Let one process compile while the others wait for it."""
-    import fcntl
-
-    with lock.open("w") as file:
-        with contextlib.suppress(OSError):  # a file system without locks: both compile
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _compiler() -> list[str]:
@@ -163,28 +159,22 @@ def _compiler() -> list[str]:
     raise BridgeUnavailableError("no C++ compiler was found (set CXX, or install g++ or clang++)")
 
 
-def _compile(build: TorchBuild, bridge: Bridge, target: Path) -> None:
+def _compile(build: TorchBuild, bridge: Bridge) -> Library:
+    """Compile in a private folder, which is gone when the library is open."""
     compiler = _compiler()
     if error := _run([*compiler, "--version"]):
         raise BridgeUnavailableError(f"`{shlex.join(compiler)}` does not work: {error}")
     to = f"{bridge.what} {build.version}"
     notify(f"building the bridge to {to} (once; this takes a few seconds) ...")
-    began = time.monotonic()
     errors = []
-    for standard in _STANDARDS:
-        # Compiled beside the target and moved into place: nobody loads half a file.
-        handle, made = tempfile.mkstemp(dir=target.parent, suffix=".so.part")
-        os.close(handle)
-        try:
-            error = _run(_command(compiler, standard, build, bridge, made))
+    with private_folder() as folder:
+        made = folder / "bridge.so"
+        for standard in _STANDARDS:
+            error = _run(_command(compiler, standard, build, bridge, str(made)))
             if error is None:
-                target.with_suffix(".sha256").write_text(_digest(Path(made)))
-                Path(made).replace(target)
-                notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {target}")
-                return
+                made.chmod(0o700)
+                return Library.opened(made, made)
             errors.append(error)
-        finally:
-            Path(made).unlink(missing_ok=True)
     raise BridgeUnavailableError(f"`{compiler[0]}` could not compile the bridge: {errors[0]}")
 
 

@@ -13,11 +13,13 @@ from stepscope.frameworks.torch.bridge.build import (
     Bridge,
     BridgeUnavailableError,
     TorchBuild,
-    cache_folder,
     compiled,
+    compiled_anew,
 )
+from stepscope.frameworks.torch.bridge.cache import Cache
 from stepscope.frameworks.torch.bridge.prebuilt import prebuilt_for
 from stepscope.frameworks.torch.bridge.probe import misfit, misfit_in_child
+from stepscope.private_folders import cache_places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,11 +36,11 @@ def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
         refused = _refused(prebuilt, build, bridge)
         if not refused:
             try:
-                return _loaded(prebuilt.path, torch, bridge)
+                return _fitting(_by_path(prebuilt.path), prebuilt.path, torch, bridge)
             except BridgeUnavailableError as error:
                 refused = str(error)
     try:
-        return _loaded(compiled(build, bridge), torch, bridge)
+        return _compiled_and_loaded(build, bridge, torch)
     except BridgeUnavailableError as error:
         if not refused:
             raise
@@ -58,7 +60,7 @@ def make_ready(bridge: Bridge) -> None:
         return
     prebuilt = prebuilt_for(build, bridge)
     if prebuilt is None or _refused(prebuilt, build, bridge):
-        compiled(build, bridge)
+        compiled(build, bridge).close()
 
 
 def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge) -> str:
@@ -72,25 +74,46 @@ def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge) -> str:
 
 def _verdict(path: Path, build: TorchBuild) -> str:
     """Return what does not fit, as a process of its own found, now or at an earlier time."""
-    kept: Path | None = None
-    with contextlib.suppress(OSError, BridgeUnavailableError):
+    try:
         torch = (build.root / "lib" / "libtorch_cpu.so").stat()
         digest = hashlib.sha256(path.read_bytes())
-        digest.update(f"{build.root} {torch.st_size} {torch.st_mtime_ns}".encode())
-        kept = cache_folder() / f"torch-{build.version}-{digest.hexdigest()[:16]}.misfit"
-        return kept.read_text()
+    except OSError:
+        return misfit_in_child(path)
+    digest.update(f"{build.root} {torch.st_size} {torch.st_mtime_ns}".encode())
+    name = f"torch-{build.version}-{digest.hexdigest()[:16]}.misfit"
+    for place in cache_places():
+        with contextlib.suppress(OSError), Cache(place, create=False) as cache:
+            return cache.text(name)
     found = misfit_in_child(path)
-    if kept is not None:
-        with contextlib.suppress(OSError):
-            kept.write_text(found)
+    for place in cache_places():
+        with contextlib.suppress(OSError), Cache(place, create=True) as cache:
+            cache.write(name, found.encode("utf-8", "replace"))
+            break
     return found
 
 
-def _loaded(path: Path, torch: Any, bridge: Bridge) -> ctypes.CDLL:
+def _compiled_and_loaded(build: TorchBuild, bridge: Bridge, torch: Any) -> ctypes.CDLL:
+    library = compiled(build, bridge)
     try:
-        library = ctypes.CDLL(str(path), mode=os.RTLD_NOW)
+        loaded = library.load()
+    except OSError:  # whoever kept it kept something else
+        library = compiled_anew(build, bridge)
+        try:
+            loaded = library.load()
+        except OSError as error:
+            raise BridgeUnavailableError(f"{library.where} does not load: {error}") from error
+    library.close()
+    return _fitting(loaded, library.where, torch, bridge)
+
+
+def _by_path(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path), mode=os.RTLD_NOW)
     except OSError as error:
         raise BridgeUnavailableError(f"{path} does not load: {error}") from error
+
+
+def _fitting(library: ctypes.CDLL, path: Path, torch: Any, bridge: Bridge) -> ctypes.CDLL:
     if bridge is OPERATORS and (wrong := misfit(library, torch)):
         raise BridgeUnavailableError(f"{path} does not fit torch {torch.__version__}: {wrong}")
     return library

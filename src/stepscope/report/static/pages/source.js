@@ -187,6 +187,8 @@ class SourcePage {
     if (newer) return "This file was changed after the recording: its lines may have moved.";
     if (text !== null) return where.trim();
     if (!this.data.value("source.with_code")) return "The report was written without code: only line numbers are known." + where;
+    if (this.data.value("source.withheld")?.[this.file.file])
+      return "The file lies outside of the folders whose text the report may show (--source FOLDER adds one): only line numbers are known." + where;
     return "The file was not found where the report was written, or is too large: only line numbers are known." + where;
   }
 

@@ -1,0 +1,175 @@
+#include "python/interrupts.h"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "python/module.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+// Python runs signal handlers on this thread only.
+bool is_main_thread() { return syscall(SYS_gettid) == getpid(); }
+
+int raise_again(void* kept) {
+  PyObject* const error = static_cast<PyObject*>(kept);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_DECREF(error);
+  return -1;
+}
+
+// Takes the current exception, without its traceback: the frames in it are ours.
+PyObject* taken_error() {
+#if PY_VERSION_HEX >= 0x030C0000
+  PyObject* const value = PyErr_GetRaisedException();
+#else
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+#endif
+  if (value) PyException_SetTraceback(value, Py_None);
+  return value;
+}
+
+bool is_end_of_program() {
+  return PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception) &&
+         !PyErr_ExceptionMatches(PyExc_GeneratorExit);
+}
+
+// Raises an exception at the next instruction of the main thread.
+void raise_later(PyObject* error) {
+  if (Py_AddPendingCall(&raise_again, error) == 0) return;
+  Py_DECREF(error);  // 32 others wait already
+  PyErr_SetInterrupt();
+}
+
+// A function for places where Python drops exceptions, as at-fork handlers: one that a signal
+// interrupts is called once more, to do all of its work, and the interruption is kept.
+nb::object shielded(nb::callable function) {
+  return nb::cpp_function([function](nb::args args) {
+    PyObject* interruption = nullptr;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      PyObject* const result = PyObject_CallObject(function.ptr(), args.ptr());
+      Py_XDECREF(result);
+      if (result) break;
+      if (interruption || !is_end_of_program() || !is_main_thread()) {
+        drop_error();
+        break;
+      }
+      interruption = taken_error();
+    }
+    if (interruption) raise_later(interruption);
+  });
+}
+
+// Makes a loader's exception, which is the current one, or one of `after` go on; that has no
+// traceback, for the frames in it are ours.
+bool executed(PyObject* loader, PyObject* after, PyObject* module) {
+  const nb::object done = nb::steal(PyObject_CallMethod(loader, "exec_module", "O", module));
+  if (!done.is_valid()) return false;
+  const nb::object told = nb::steal(PyObject_CallOneArg(after, module));
+  if (told.is_valid()) return true;
+  PyObject* const error = taken_error();
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  Py_XDECREF(error);
+  return false;
+}
+
+// Has a loader execute a module in a range and then calls `after`, without a Python frame of its
+// own: the program's tracebacks go through here. The module is told of its real loader only.
+nb::object importing(nb::object scope, nb::object loader, nb::callable after) {
+  return nb::cpp_function([scope, loader, after](nb::object module) {
+    const nb::object spec = nb::getattr(module, "__spec__", nb::none());
+    if (!spec.is_none()) nb::setattr(spec, "loader", loader);
+    nb::setattr(module, "__loader__", loader);
+    scope.attr("__enter__")();
+    if (executed(loader.ptr(), after.ptr(), module.ptr())) {
+      scope.attr("__exit__")();
+      return;
+    }
+    nb::python_error failed;  // takes the exception
+    scope.attr("__exit__")();
+    throw failed;
+  });
+}
+
+// ---- signals that end the program, below Python: its own view of them stays what it was
+
+struct Watched {
+  pid_t process = 0;
+  int stand_in = 0;
+  volatile sig_atomic_t received = 0;
+};
+Watched watched;
+
+// Has Python call the handler of the stand-in, at the main thread's next instruction.
+void on_signal(int number) {
+  if (getpid() != watched.process) {  // a child that was forked just now
+    signal(number, SIG_DFL);
+    raise(number);
+    return;
+  }
+  watched.received = number;
+  PyErr_SetInterruptEx(watched.stand_in);
+}
+
+bool is_handled_by(int number, void (*handler)(int)) {
+  struct sigaction now{};
+  return sigaction(number, nullptr, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+         now.sa_handler == handler;
+}
+
+bool watch_signal(int number, int stand_in) {
+  if (!is_handled_by(number, SIG_DFL)) return false;
+  watched.process = getpid();
+  watched.stand_in = stand_in;
+  struct sigaction ours{};
+  ours.sa_handler = &on_signal;
+  ours.sa_flags = SA_ONSTACK;  // and calls that wait are interrupted
+  return sigaction(number, &ours, nullptr) == 0;
+}
+
+void leave_signal(int number) {
+  if (is_handled_by(number, &on_signal)) signal(number, SIG_DFL);
+}
+
+int last_signal = 0;
+pid_t its_process = 0;
+
+void die_of_it() {
+  if (getpid() != its_process) return;
+  signal(last_signal, SIG_DFL);
+  raise(last_signal);
+}
+
+// At the very end of the interpreter, after all exit handlers: as Python itself ends when nobody
+// handles a KeyboardInterrupt.
+void end_by_signal(int number) {
+  const bool is_first = !last_signal;
+  last_signal = number;
+  its_process = getpid();
+  if (is_first) Py_AtExit(&die_of_it);
+}
+
+}  // namespace
+
+void drop_error() {
+  if (!is_end_of_program() || !is_main_thread()) return PyErr_Clear();
+  raise_later(taken_error());
+}
+
+void bind_interrupts(nb::module_& m) {
+  m.def("shielded", &shielded, nb::arg("function"));
+  m.def("importing", &importing, nb::arg("scope"), nb::arg("loader"), nb::arg("after"));
+  m.def("end_by_signal", &end_by_signal, nb::arg("number"));
+  m.def("watch_signal", &watch_signal, nb::arg("number"), nb::arg("stand_in"));
+  m.def("leave_signal", &leave_signal, nb::arg("number"));
+  m.def("received_signal", [] { return static_cast<int>(watched.received); });
+}
+
+}  // namespace stepscope

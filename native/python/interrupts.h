@@ -1,0 +1,12 @@
+// Exceptions of signal handlers, which are the program's: none is dropped in code of ours.
+#pragma once
+
+#include <Python.h>
+
+namespace stepscope {
+
+// Drops the current exception, if there is one. What a signal handler raises to end the program
+// (KeyboardInterrupt, SystemExit) is raised again at the next instruction of the main thread.
+void drop_error();
+
+}  // namespace stepscope

@@ -1,0 +1,63 @@
+"""``stepscope scrub``: a trace that can be sent to others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.notices import notify
+
+if TYPE_CHECKING:
+    import argparse
+
+    from stepscope.cli.command import ExitCode, Parser
+
+
+class Scrub:
+    """Write a trace without the names of hosts, users, files and folders.
+
+    Files of yours become file1.py, file2.py and so on; those of libraries are named from the
+    library on. Metadata is left out. Names of functions, modules and ranges stay: they are what a
+    trace is about. TRACE is any trace that can be read; the suffix of FILE picks the format, as for
+    `stepscope export`.
+    """
+
+    name = "scrub"
+
+    def add_arguments(self, parser: Parser) -> None:
+        """Declare the options."""
+        parser.add_argument("trace", metavar="TRACE")
+        parser.add_argument(
+            "-o",
+            "--output",
+            metavar="FILE",
+            type=Path,
+            help="default: beside TRACE, as NAME-scrubbed.stepscope",
+        )
+        parser.add_argument("--force", action="store_true", help="replace FILE when it exists")
+
+    def run(self, args: argparse.Namespace) -> ExitCode:
+        """Read, scrub, write, and say what is no longer in it."""
+        from stepscope.cli.files import check_output, read, write
+        from stepscope.cli.terminal import size_on_disk
+        from stepscope.formats.scrub import scrub
+        from stepscope.units import count_text, size_text
+
+        output = args.output or _scrubbed_beside(Path(args.trace))
+        check_output(output, force=args.force)
+        done = scrub(read(args.trace))
+        write(done.trace, output, force=args.force)
+        gone = ", ".join(
+            (
+                count_text(done.files, "file"),
+                count_text(done.hosts, "host"),
+                count_text(done.users, "user"),
+            )
+        )
+        notify(f"wrote {output} ({size_text(size_on_disk(output))}), without the names of {gone}")
+        return 0
+
+
+def _scrubbed_beside(trace: Path) -> Path:
+    name = trace.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pb")
+    return trace.with_name(f"{name.removesuffix('.stepscope')}-scrubbed.stepscope")

@@ -1,0 +1,159 @@
+"""A trace that can be sent to others: without the names of hosts, users, files and folders.
+
+What is left is what a trace is about: operators, kernels, functions, modules, ranges and times.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from stepscope.analysis.host.own_code import OWN, own_code
+from stepscope.analysis.host.own_lines import place_of
+from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from stepscope.trace.model import Trace
+    from stepscope.trace.schema import Track
+
+_HOME = re.compile(r"(?:/home|/Users|[A-Za-z]:\\+Users)[/\\]+([^/\\\s\"'():]+)")
+# Where the part of a library's path begins that is the same on every machine.
+_INSTALLED = re.compile(r".*(?:site-packages|dist-packages|lib/python\d[\d.]*)/", re.DOTALL)
+_WHOLE_PATH = re.compile(r"(?:file://)?(?:~?/|[A-Za-z]:[/\\]|\\\\)[^\n\"]*")
+_PATH = re.compile(
+    r"(?<![\w/:.<])(?:file://)?(?:~?/|[A-Za-z]:\\)[^\s\"'():;,<>|]*[^\s\"'():;,<>|.]"
+)
+_PROGRAM = re.compile(r"[\w.@%+/\\-]*\w\.(?:py|ipynb)\b")
+_PLAIN_WORDS = frozenset({"localhost", "host", "user", "root", "runner"})
+_KEPT_METADATA = re.compile(r"schemaVersion|deviceProperties|distributedInfo|\w*[vV]ersion")
+_IDENTITIES = re.compile(r"uuid|serial|host|user|pci", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Scrubbed:
+    """The trace, and how many names are no longer in it."""
+
+    trace: Trace
+    files: int
+    hosts: int
+    users: int
+
+
+def scrub(trace: Trace) -> Scrubbed:
+    """Return a trace without the names of hosts, users, files and folders, and without source."""
+    scrubber = _Scrubber(trace)
+    strings = Strings.of(scrubber.text(each) for each in trace.strings.decode_all())
+    info = trace.info
+    told = replace(
+        info,
+        host="",
+        versions=scrubber.values(info.versions),
+        sources=scrubber.values(info.sources),
+        devices=tuple(scrubber.values(_without_identities(each)) for each in info.devices),
+        code_folders=(),
+        user=scrubber.values(
+            {key: value for key, value in info.user.items() if _KEPT_METADATA.fullmatch(key)}
+        ),
+    )
+    tracks = tuple(scrubber.track(each) for each in trace.tracks)
+    clean = replace(trace, strings=strings, tracks=tracks, info=told)
+    return Scrubbed(clean, len(scrubber.files), len(scrubber.hosts), len(scrubber.users))
+
+
+class _Scrubber:
+    """Gives every file of the user a number, and every host and user the same word."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._code = own_code(trace)
+        texts = [*trace.strings.decode_all(), json.dumps([*trace.info.code_folders])]
+        texts += [json.dumps(trace.info.user, default=str), *map(_words, trace.tracks)]
+        self.users = {name for text in texts for name in _HOME.findall(text)} - _PLAIN_WORDS
+        names = {trace.info.host, str(trace.info.user.get("host_name", ""))}
+        names |= {name.partition(".")[0] for name in names}
+        self.hosts = {name for name in names if name} - _PLAIN_WORDS
+        self.files: dict[str, str] = {}
+        self._words = [
+            (re.compile(rf"(?<!\w){re.escape(name)}(?!\w)"), word)
+            for names, word in ((self.hosts, "host"), (self.users, "user"))
+            for name in sorted(names, key=len, reverse=True)
+        ]
+
+    def text(self, text: str) -> str:
+        """Return a name, a frame or the inside of a JSON object without what is private."""
+        place = place_of(text)
+        if place is not None:
+            return f"{self._file(place.file)}({place.line}): {self._plain(place.function)}"
+        if text.startswith('"'):
+            try:
+                values = json.loads("{" + text + "}", strict=False)
+            except ValueError:
+                return self._plain(text)
+            clean = self._value(values)
+            return text if clean == values else json.dumps(clean)[1:-1]
+        return self._plain(text)
+
+    def values(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all values without what is private."""
+        return {key: self._value(value) for key, value in values.items()}
+
+    def track(self, track: Track) -> Track:
+        """Return a thread under names that tell nothing of the machine."""
+        return replace(
+            track,
+            pid=self._plain(track.pid),
+            tid=self._plain(track.tid),
+            process_name=self._plain(track.process_name),
+            thread_name=self._plain(track.thread_name),
+            process_label=self._plain(track.process_label),
+        )
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value) if place_of(value) else self._plain(value)
+        if isinstance(value, dict):
+            clean = _without_identities(value)
+            return {self._plain(key): self._value(each) for key, each in clean.items()}
+        return [self._value(each) for each in value] if isinstance(value, list | tuple) else value
+
+    def _plain(self, text: str) -> str:
+        if _WHOLE_PATH.fullmatch(text) and _is_deep(text):
+            return self._file(text)
+        text = _PATH.sub(self._found, text)
+        text = _PROGRAM.sub(lambda found: self._file(found[0]), text)
+        for pattern, word in self._words:
+            text = pattern.sub(word, text)
+        return text
+
+    def _found(self, match: re.Match[str]) -> str:
+        return self._file(match[0]) if _is_deep(match[0]) else match[0]
+
+    def _file(self, path: str) -> str:
+        """Return a library's file from the library on, and the user's by a number."""
+        if path.startswith("<") or path in self.files.values():
+            return path  # in no file
+        installed = _INSTALLED.sub("", path)
+        if installed != path or (not path.startswith(("/", "~")) and self._is_library(path)):
+            return installed
+        suffix = path[path.rfind(".") :] if re.search(r"\.\w{1,5}$", path) else ""
+        return self.files.setdefault(path, f"file{len(self.files) + 1}{suffix}")
+
+    def _is_library(self, path: str) -> bool:
+        return self._code.library(path) != OWN
+
+
+def _is_deep(path: str) -> bool:
+    """Tell a path from what begins like one: `/`, `/predict`."""
+    return len(re.findall(r"[/\\]+[^/\\]", path)) > 1
+
+
+def _without_identities(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if not _IDENTITIES.search(key)}
+
+
+def _words(track: Track) -> str:
+    words: Iterable[str] = (track.process_name, track.thread_name, track.process_label)
+    return " ".join(words)

@@ -1,0 +1,82 @@
+"""New files and folders that come into being whole, under a name that nobody else has."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+OWNER_ONLY = 0o600
+_LONGEST_NAME = 255  # bytes
+
+
+def unfinished_name() -> str:
+    """Return a name for what is being written; short, whatever the target is called."""
+    return f".stepscope-{secrets.token_hex(6)}"
+
+
+@contextlib.contextmanager
+def staging_folder(beside: Path) -> Iterator[Path]:
+    """Make a folder of our own in the folder ``beside``, for the time of the block."""
+    folder = beside / unfinished_name()
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def move_new(written: Path, target: Path) -> None:
+    """Give a file or folder its name; FileExistsError when something has that name already.
+
+    However many processes try at the same time, each name goes to one of them.
+    """
+    if written.is_dir():
+        target.mkdir(mode=0o700)  # takes the name; an empty folder is replaced by the next line
+        try:
+            written.rename(target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                target.rmdir()
+            raise
+        return
+    try:
+        os.link(written, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ONLY))
+        written.replace(target)
+    else:
+        written.unlink(missing_ok=True)
+
+
+def make_private(path: Path) -> None:
+    """Leave a file, or a folder and the files in it, readable by its owner alone."""
+    with contextlib.suppress(OSError):  # a file system that has no such thing
+        for each in [path, *(path.iterdir() if path.is_dir() else ())]:
+            mode = stat.S_IMODE(each.stat().st_mode)
+            each.chmod(mode & 0o700)
+
+
+def numbered(path: Path, suffix: str, number: int) -> Path:
+    """Return the path with a number in front of the suffix; the first has none."""
+    if number == 1:
+        return path
+    stem = path.name[: len(path.name) - len(suffix)] if suffix else path.name
+    return path.with_name(f"{shortened(stem, f'-{number}{suffix}')}-{number}{suffix}")
+
+
+def shortened(stem: str, rest: str) -> str:
+    """Return as much of a name as leaves room for ``rest`` in what file systems allow."""
+    room = _LONGEST_NAME - len(os.fsencode(rest))
+    while len(os.fsencode(stem)) > room:
+        stem = stem[:-1]
+    return stem

@@ -411,3 +411,59 @@ def test_an_enum_that_is_text_there_needs_no_import() -> None:
         keys = ["cpu_time_total", "device_time"]
         """,
     )
+
+
+def test_profilers_are_followed_into_objects_and_out_of_functions() -> None:
+    check(
+        """
+        import contextlib
+        import paddle.profiler as pp
+
+        class Callback:
+            def __init__(self, name, prof):
+                self.prof = prof
+
+            def save(self):
+                self.prof.export("in a class")
+
+        def build():
+            return pp.Profiler()
+
+        @contextlib.contextmanager
+        def profiled():
+            with pp.Profiler() as p:
+                yield p
+
+        made = build()
+        callback = Callback("mine", made)
+        callback.prof.export("of an object")
+        with profiled() as given:
+            given.export("yielded")
+        """,
+        "torch",
+        """
+        import contextlib
+        import torch.profiler as pp
+
+        class Callback:
+            def __init__(self, name, prof):
+                self.prof = prof
+
+            def save(self):
+                self.prof.export_chrome_trace("in a class")
+
+        def build():
+            return pp.profile()
+
+        @contextlib.contextmanager
+        def profiled():
+            with pp.profile() as p:
+                yield p
+
+        made = build()
+        callback = Callback("mine", made)
+        callback.prof.export_chrome_trace("of an object")
+        with profiled() as given:
+            given.export_chrome_trace("yielded")
+        """,
+    )

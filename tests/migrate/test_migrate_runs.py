@@ -354,9 +354,19 @@ def test_a_torch_training_program_runs_with_paddle(tmp_path: Path) -> None:
         ("rows = [e.key for e in profile().key_averages()]", "paddle", "key_averages as a value"),
         ("import torch\ntorch.autograd.profiler.profile()", "paddle", "is not converted"),
         (
-            "def make():\n    return profile()\na = make()\nb = make()\na.export_stacks('s', 'x')",
+            "def make():\n    return profile()\na = make()\nb = make()\na.export_chrome_trace('t')",
             "paddle",
-            "the one before must be deleted",
+            "delete a before",
+        ),
+        (
+            "def make():\n    return profile()\na = make()\na.stop()\nb = make()",
+            "paddle",
+            "\na = None  # stepscope migrate: paddle.profiler has one Profiler at a time\nb =",
+        ),
+        (
+            "p = profile()\nholder = Holder(p)\nwith profile() as q: pass",
+            "paddle",
+            "nothing else may hold p",
         ),
     ],
 )

@@ -59,7 +59,7 @@ class Instances:
             if function in self._classes:
                 return self._classes[function]
             if not isinstance(function, cst.Attribute) or function.attr.value not in ENTERING:
-                return self._returned_by(function)
+                return self.returned_by(function)
             return self.origin(node.args[0].value if node.args else function.value)
         if isinstance(node, cst.NamedExpr):
             return self.origin(node.value)
@@ -81,7 +81,8 @@ class Instances:
         )
         return next(found, None)
 
-    def _returned_by(self, function: Node) -> Reference | None:
+    def returned_by(self, function: Node) -> Reference | None:
+        """Return the use of the class whose objects a function of this file returns."""
         for definition in self._definitions(function):
             if definition in self._origins:
                 return self._origins[definition]
@@ -180,12 +181,17 @@ class Instances:
 
     def _parameters(self, function: Node) -> Iterator[list[Any]]:
         """Yield the parameters that a call of a function of this file fills, in order."""
+        is_method = isinstance(function, cst.Attribute)
         for definition in self._definitions(function):
-            if isinstance(definition, (cst.FunctionDef, cst.Lambda)):
-                parameters = [*definition.params.posonly_params, *definition.params.params]
-                is_method = isinstance(function, cst.Attribute)
-                if parameters[is_method:]:
-                    yield parameters[is_method:]
+            if isinstance(definition, cst.ClassDef):
+                made_by, skipped = _methods_of(definition, "__init__"), 1
+            else:
+                made_by, skipped = [definition], int(is_method)
+            for each in made_by:
+                if isinstance(each, (cst.FunctionDef, cst.Lambda)):
+                    parameters = [*each.params.posonly_params, *each.params.params][skipped:]
+                    if parameters:
+                        yield parameters
 
     def _definitions(self, function: Node) -> list[Any]:
         """Return what in this file is called by that expression."""
@@ -200,10 +206,12 @@ class Instances:
         key = self._attribute(function)
         if key is None or key[1].count(".") != 1:
             return []
-        owner: Any = key[0]
-        name = key[1].partition(".")[2]
-        return [
-            statement
-            for statement in owner.body.body
-            if isinstance(statement, cst.FunctionDef) and statement.name.value == name
-        ]
+        return _methods_of(key[0], key[1].partition(".")[2])
+
+
+def _methods_of(owner: Any, name: str) -> list[Any]:
+    return [
+        statement
+        for statement in owner.body.body
+        if isinstance(statement, cst.FunctionDef) and statement.name.value == name
+    ]

@@ -28,7 +28,10 @@ _LOOPS = (cst.For, cst.While, cst.ListComp)
 
 
 class Made:
-    """A place where the program makes a profiler, and what it is called there."""
+    """A place where the program gets a new profiler, and what it is called there.
+
+    It makes one, or calls a function of its own that makes and returns one.
+    """
 
     def __init__(self, conversion: Conversion, reference: Reference, call: Any) -> None:
         """Look around the call."""
@@ -82,14 +85,20 @@ class Limits:
         self._parsed = conversion.parsed
         self._edits = conversion.edits
         self._instances = instances
-        self._made = [
+        made = [
             Made(conversion, reference, call)
             for reference in references
             if reference.name in PROFILERS
             and isinstance(call := conversion.parsed.parent(reference.node), cst.Call)
             and call.func is reference.node
         ]
-        self._made.sort(key=lambda made: made.at)
+        self._constructed = made
+        self._made = [each for each in made if each.function not in instances]
+        for node in self._parsed.nodes:
+            origin = instances.returned_by(node.func) if isinstance(node, cst.Call) else None
+            if origin is not None and origin.name in PROFILERS:
+                self._made.append(Made(conversion, origin, node))
+        self._made.sort(key=lambda each: each.at)
 
     def convert(self) -> None:
         """Do what the target needs."""
@@ -108,17 +117,15 @@ class Limits:
         free = dict.fromkeys(each.name for each in here if each.name not in in_the_way)
         if made.repeats and made.name:
             free[made.name] = None
-        elsewhere = any(
-            each.lasts or each.function in self._instances
-            for each in before
-            if each.function is not made.function
-        )
+        elsewhere = any(each.lasts for each in before if each.function is not made.function)
         if in_the_way:
             self._mark(made, f"{_ONE_AT_A_TIME}: delete {', '.join(sorted(in_the_way))} before")
-        elif elsewhere or self._is_handed_out(made):
+        elif elsewhere:
             self._mark(made, f"{_ONE_AT_A_TIME}: the one before must be deleted")
         if free and not self._clear(made, free):
             self._mark(made, f"{_ONE_AT_A_TIME}: delete {', '.join(free)} before")
+        elif held := [name for name in free if self._is_handed_on(name, made)]:
+            self._mark(made, f"{_ONE_AT_A_TIME}: nothing else may hold {', '.join(held)}")
 
     def _is_read_from(self, name: str, made: Made) -> bool:
         """Tell whether a variable is still used where a profiler is made, and not bound anew."""
@@ -139,22 +146,18 @@ class Limits:
         last = min(rebound, default=len(self._parsed.source))
         return any(self._parsed.start(node) < last for node in later)
 
-    def _is_handed_out(self, made: Made) -> bool:
-        """Tell whether a function that is called several times returns what it makes."""
-        function = made.function
-        if not isinstance(function, cst.FunctionDef) or function not in self._instances:
-            return False
-        calls = [
-            node
+    def _is_handed_on(self, name: str, made: Made) -> bool:
+        """Tell whether something else was given a variable's object before, and may keep it."""
+        scope = self._parsed.scope(made.call)
+        return any(
+            isinstance(self._parsed.parent(node), (cst.Arg, cst.Assign))
             for node in self._parsed.nodes
-            if isinstance(node, cst.Call)
-            and isinstance(node.func, cst.Name)
-            and any(
-                getattr(assignment, "node", None) is function
-                for assignment in self._parsed.assignments(node.func)
-            )
-        ]
-        return len(calls) > 1
+            if isinstance(node, cst.Name)
+            and node.value == name
+            and self._parsed.is_read(node)
+            and self._parsed.start(node) < made.at
+            and self._parsed.scope(node) is scope
+        )
 
     def _clear(self, made: Made, names: dict[str, None]) -> bool:
         """Put a line that drops earlier profilers before a statement."""
@@ -171,12 +174,12 @@ class Limits:
         return True
 
     def _mark(self, made: Made, text: str) -> None:
-        self._edits.remark(self._parsed.end(made.reference.node), text)
+        self._edits.remark(self._parsed.end(made.call.func), text)
 
     # torch's one saving of a trace.
 
     def _mark_second_exports(self) -> None:
-        handled = {made.reference for made in self._made if self._has_handler(made.call)}
+        handled = {made.reference for made in self._constructed if self._has_handler(made.call)}
         seen: set[tuple[Any, Any]] = set()
         for node in self._parsed.nodes:
             if not isinstance(node, cst.Attribute) or node.attr.value != "export":

@@ -59,5 +59,5 @@ def test_python_is_left_as_it_was() -> None:
 
 def test_a_collection_under_way_when_recording_starts_is_not_kept() -> None:
     source = GcPauses(min_pause_ns=1)
-    source.watch("stop", {"generation": 2})
+    source.callback("stop", {"generation": 2})
     assert source.collect() is None

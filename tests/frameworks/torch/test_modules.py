@@ -27,6 +27,7 @@ from module_recording import (
     recorded,
 )
 from recording import chain_of, run_python, thread_of, trace_of
+from stepscope import profile
 from stepscope.frameworks.torch.modules import TorchModules
 
 
@@ -383,3 +384,19 @@ def test_a_torch_that_is_imported_later_is_recorded() -> None:
         """
     )
     assert done.stdout.strip() == "['Sequential', '0']", done.stderr
+
+
+def test_ctrl_c_while_modules_are_named_ends_the_program() -> None:
+    """Naming them is ours, and fails silently; the interruption is the program's."""
+
+    class Interrupted(nn.Module):
+        def named_modules(self, *_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+        def forward(self, x: Any) -> Any:
+            return x
+
+    model = Interrupted()
+    with profile(with_modules=True), pytest.raises(KeyboardInterrupt):
+        for _ in range(100):  # it is raised at the next instruction
+            model(torch.ones(1))

@@ -35,22 +35,23 @@ class GcPauses(Source):
 
     def __init__(self, min_pause_ns: int = MIN_PAUSE_NS) -> None:
         """Touch nothing yet."""
-        self.watch = GcWatch(min_pause_ns)
+        self._watch = GcWatch(min_pause_ns)
+        self.callback = self._watch.callback()
 
     def start(self) -> None:
         """Start to listen."""
-        self.watch.restart()
-        if self.watch not in gc.callbacks:
-            gc.callbacks.append(self.watch)
+        self._watch.restart()
+        if self.callback not in gc.callbacks:
+            gc.callbacks.append(self.callback)
 
     def stop(self) -> None:
         """Stop listening."""
-        if self.watch in gc.callbacks:
-            gc.callbacks.remove(self.watch)
+        if self.callback in gc.callbacks:
+            gc.callbacks.remove(self.callback)
 
     def collect(self) -> Captured | None:
         """Return the pauses, once."""
-        pauses = self.watch.take()
+        pauses = self._watch.take()
         if not pauses:
             return None
         table = SliceTable(_CATEGORY)

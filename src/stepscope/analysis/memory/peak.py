@@ -158,6 +158,8 @@ def _of_timeline(timeline: MemoryTimeline) -> PeakMemory:
     np.add.at(sums, timeline.category[live], blocks.size[live])
     by_bytes = sorted(((int(sums[each]), each) for each in Category), reverse=True)
     reserved, most = _reserved(timeline, peak.time_ns)
+    if most < peak.bytes:  # it does not count all that it hands out, as Paddle's for the CPU
+        reserved = most = 0
     found = PeakMemory(
         device=timeline.device,
         bytes=peak.bytes,

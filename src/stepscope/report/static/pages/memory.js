@@ -150,7 +150,7 @@ class MemoryPage {
       this.sites.module[site] ? ` of ${this.sites.moduleText(site)}` : "",
       this.sites.line[site] ? `, ${this.sites.lineText(site)}` : "",
     ];
-    return h("span", { class: "memory-peak" }, h("strong", null, `Peak ${bytes(size)}`), ` at ${time(at)}${where.join("")}`);
+    return h("span", { class: "memory-peak" }, h("strong", { title: `${number(size)} bytes` }, `Peak ${bytes(size)}`), ` at ${time(at)}${where.join("")}`);
   }
 
   /** What the allocator held at the peak, what would lower it, and what the trace does not tell. */

@@ -269,7 +269,7 @@ function memory(data, app) {
       "tr",
       null,
       h("th", { scope: "row" }, peak.device),
-      h("td", null, app.has("memory") ? h("a", { href: app.link("memory", state) }, size) : size),
+      h("td", { title: `${number(peak.bytes)} bytes` }, app.has("memory") ? h("a", { href: app.link("memory", state) }, size) : size),
       h("td", null, `at ${time(peak.time_ns)}${peak.where ? ` in ${peak.where}` : ""}`),
     );
   });

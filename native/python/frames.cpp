@@ -199,6 +199,24 @@ PyObject* variable_of_caller(PyObject* name) {
   return only_public ? variable_public(name) : variable_internal(name);
 }
 
+PyObject* first_argument_of([[maybe_unused]] const _PyInterpreterFrame* frame) {
+#if STEPSCOPE_INTERNAL_FRAMES
+  const auto* code = reinterpret_cast<const PyCodeObject*>(executable_of(frame));
+  if (code->co_argcount || code->co_flags & CO_VARARGS) return borrowed(frame->localsplus[0]);
+#endif
+  return nullptr;
+}
+
+PyObject* first_argument_of_innermost() {
+#if STEPSCOPE_INTERNAL_FRAMES
+  if (only_public) return nullptr;
+  const _PyInterpreterFrame* const frame = complete(innermost(PyThreadState_Get()));
+  return frame ? first_argument_of(frame) : nullptr;
+#else
+  return nullptr;
+#endif
+}
+
 PyObject* executable_of([[maybe_unused]] const _PyInterpreterFrame* frame) {
 #if !STEPSCOPE_INTERNAL_FRAMES
   return nullptr;

@@ -83,6 +83,11 @@ std::vector<Frame> frames_of(PyThreadState* thread);
 // where there is none by this (interned) name. Needs the GIL.
 PyObject* variable_of_caller(PyObject* name);
 
+// The first argument, or the tuple of all, that a function was called with which is about to begin:
+// of this frame, or of the thread's innermost one. Borrowed; null where that cannot be told.
+PyObject* first_argument_of(const _PyInterpreterFrame* frame);
+PyObject* first_argument_of_innermost();
+
 // What a frame of the interpreter runs, borrowed; only where internal_frames_work().
 PyObject* executable_of(const _PyInterpreterFrame* frame);
 #if PY_VERSION_HEX < 0x030C0000

@@ -24,6 +24,7 @@ def _formulas() -> Mapping[str, Formula]:
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.torch.compile import TorchCompile
+    from stepscope.frameworks.torch.live_objects import TorchObjects
     from stepscope.frameworks.torch.loader import TorchLoaderRanges, TorchLoaderWorkers
     from stepscope.frameworks.torch.modules import TorchModelCalls, TorchModules
     from stepscope.frameworks.torch.phases import TorchPhases
@@ -31,5 +32,5 @@ def _sources() -> Sequence[type[Source]]:
 
     return (
         *(WhenImported, TorchCompile, TorchModules, TorchModelCalls, TorchPhases),
-        *(TorchLoaderRanges, TorchLoaderWorkers),
+        *(TorchLoaderRanges, TorchLoaderWorkers, TorchObjects),
     )

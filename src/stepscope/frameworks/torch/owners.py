@@ -22,8 +22,8 @@ from stepscope.trace.model import MemoryOwner
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
-_PRIVATE_USE = 20  # a backend that gave itself a name
+DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
+PRIVATE_USE = 20  # a backend that gave itself a name
 _NO_INDEX = -1
 _DEEPEST = 4  # how far tensors are looked for in lists of lists
 
@@ -178,7 +178,7 @@ class TorchOwners:
 @cache
 def _device_numbers(device: Any) -> tuple[int, int]:
     index = _NO_INDEX if device.index is None else device.index
-    return _DEVICE_TYPES.get(device.type, _PRIVATE_USE), index
+    return DEVICE_TYPES.get(device.type, PRIVATE_USE), index
 
 
 def _parameters_of(optimizer: Any) -> Iterator[Any]:

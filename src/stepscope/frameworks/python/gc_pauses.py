@@ -32,9 +32,10 @@ class GcPauses(Source):
     name = "gc"
     when = GC_PAUSES
 
-    def __init__(self, min_pause_ns: int = MIN_PAUSE_NS) -> None:
-        """Touch nothing yet."""
+    def __init__(self, min_pause_ns: int = MIN_PAUSE_NS, *, name: str = NAME) -> None:
+        """Touch nothing yet. With no shortest pause, those for the youngest objects count, too."""
         self._min_pause_ns = min_pause_ns
+        self._called = name
         self._start_ns = 0  # of the collection under way; there is never more than one
         self._pauses: list[tuple[int, int, int, int]] = []
 
@@ -57,11 +58,11 @@ class GcPauses(Source):
             return None
         table = SliceTable(_CATEGORY)
         for thread, start_ns, end_ns, generation in pauses:
-            table.add(thread, NAME, start_ns, end_ns, {"Generation": generation})
+            table.add(thread, self._called, start_ns, end_ns, {"Generation": generation})
         return table.captured()
 
     def _collected(self, phase: str, about: dict[str, Any]) -> None:
-        if about["generation"] == _YOUNGEST:
+        if about["generation"] == _YOUNGEST and self._min_pause_ns:
             return
         time_ns = now_ns()
         if phase == "start":

@@ -25,5 +25,6 @@ NB_MODULE(_native, m) {
   stepscope::bind_slices(m);
   stepscope::bind_stacks(m);
   stepscope::bind_tasks(m);
+  stepscope::bind_torch_ranges(m);
   stepscope::bind_watched_frames(m);
 }

@@ -35,8 +35,11 @@ struct Family {
   bool tells_input;    // the type of a tensor may be asked for: no code of the program sees that
   PyObject* names_of;  // who knows the names within a model; null: only its own calls are wanted
   Family* next;
+  bool recorded = false;
+  PyObject* listener = nullptr;  // who is told of a model that is about to be called
 };
 Family* families = nullptr;
+bool someone_listens = false;
 
 Family* family_of(PyTypeObject* type) {
   Family* family = families;
@@ -158,6 +161,16 @@ OpenSlice* begin(Words words, const std::string& modes) {
   const Family* const family = family_of(Py_TYPE(self));
   if (!family) return plain_call(self, args, kwargs);
   here.is_in_call = true;
+  if (family->listener) {
+    const nb::object listener = nb::borrow(family->listener);
+    PyObject* const named = kwargs ? kwargs : Py_None;
+    quietly(PyObject_CallFunctionObjArgs(listener.ptr(), self, args, named, nullptr));
+  }
+  if (!family->recorded) {
+    PyObject* const result = plain_call(self, args, kwargs);
+    here = {};
+    return result;
+  }
   nb::object names;
   if (family->names_of) names = quietly(PyObject_CallOneArg(family->names_of, self));
   OpenSlice* const slice = begin(words_of(names.ptr(), self), told_of(self, args, *family));
@@ -179,7 +192,8 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (here.is_in_call) {
     return here.names ? call_part(self, args, kwargs) : plain_call(self, args, kwargs);
   }
-  return Recorder::recording() ? call_model(self, args, kwargs) : plain_call(self, args, kwargs);
+  const bool is_wanted = Recorder::recording() || someone_listens;
+  return is_wanted ? call_model(self, args, kwargs) : plain_call(self, args, kwargs);
 }
 
 // ---- for Python
@@ -206,6 +220,21 @@ void name_calls(nb::type_object base, nb::object names_of) {
   Py_XDECREF(before);
 }
 
+// Whether calls are recorded, and who is told of each that is made outside of any other: with the
+// model, its arguments, and those by keyword or None. Nobody: None.
+void record_calls(nb::type_object base, bool recorded) {
+  if (Family* const family = family_of(as_type(base))) family->recorded = recorded;
+}
+
+void tell_calls(nb::type_object base, nb::object listener) {
+  Family* const family = family_of(as_type(base));
+  if (!family) return;
+  someone_listens = !listener.is_none();
+  PyObject* const before = family->listener;
+  family->listener = listener.is_none() ? nullptr : listener.release().ptr();
+  Py_XDECREF(before);
+}
+
 // Watch a class, unless its calls are none of Python code; whether it was watched before.
 bool watch_calls(nb::type_object type) {
   ternaryfunc& slot = as_type(type)->tp_call;
@@ -225,6 +254,8 @@ void bind_module_calls(nb::module_& m) {
   m.def("add_call_family", &add_family, nb::arg("base"), nb::arg("is_grad_enabled"),
         nb::arg("tells_input") = false);
   m.def("name_calls", &name_calls, nb::arg("base"), nb::arg("names_of").none());
+  m.def("record_calls", &record_calls, nb::arg("base"), nb::arg("recorded"));
+  m.def("tell_calls", &tell_calls, nb::arg("base"), nb::arg("listener").none());
   m.def("watch_calls", &watch_calls, nb::arg("type"));
   m.def("leave_calls", &leave_calls, nb::arg("type"));
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +120,38 @@ __all__ = [
 ]
 
 
+def _teach_dynamo(_dynamo: object = None) -> None:
+    from stepscope.frameworks.torch.dynamo import teach_dynamo
+
+    teach_dynamo()
+
+
+class _AwaitsDynamo:
+    """Has torch.compile, if the program comes to use it, know the range type above.
+
+    A finder of modules that finds none; it imports nothing before it is needed.
+    """
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+        """Have who comes after us find the module, and be told when it is there."""
+        if name != "torch._dynamo":
+            return None
+        sys.meta_path.remove(cls)
+        from stepscope.record.post_import import PostImport
+
+        return PostImport(name, _teach_dynamo, shown=False).find_spec(name, path, target)
+
+
+if "torch._dynamo" in sys.modules:
+    _teach_dynamo()
+else:
+    sys.meta_path.insert(0, _AwaitsDynamo)
+
+
 def __getattr__(name: str) -> Any:
+    if name == "DeviceType" and (torch := sys.modules.get("torch")) is not None:
+        return torch.autograd.DeviceType  # torch's members equal none but their own
     if name in _MODULES:
         return import_module(f"stepscope.{name}")
     if name == "__version__":

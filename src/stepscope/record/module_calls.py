@@ -37,12 +37,21 @@ class ModuleCalls:
         self._find = find
         self._tells_input = tells_input
         self.models = Models(anatomy)
+        self.seen = Patches(self._see)
+        """While these hold, calls of models are told to who listens (``_native.tell_calls``)."""
         self.watched = Patches(self._watch)
         """While these hold, calls of models are recorded."""
         self.named = Patches(self._name)
         """While these hold, too, those of their parts are."""
 
     def _watch(self, patches: Patches) -> None:
+        patches.on_undo(self.seen.release)
+        self.seen.acquire()
+        if (found := self._find()) is not None:
+            patches.on_undo(lambda: _native.record_calls(found[0], False))
+            _native.record_calls(found[0], True)
+
+    def _see(self, patches: Patches) -> None:
         if (found := self._find()) is None:
             return
         base, is_grad_enabled = found

@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 class PostImport(MetaPathFinder):
     """Watches for one module, and calls back once it has been executed."""
 
-    def __init__(self, module: str, then: Callable[[ModuleType], None]) -> None:
-        """Watch nothing yet."""
+    def __init__(
+        self, module: str, then: Callable[[ModuleType], None], *, shown: bool = True
+    ) -> None:
+        """Watch nothing yet. Recordings show how long the import took, unless it is not shown."""
         self._module = module
         self._then = then
+        self._shown = shown
 
     def install(self) -> None:
         """Begin to watch."""
@@ -42,15 +45,15 @@ class PostImport(MetaPathFinder):
         self.remove()
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(spec.loader, self._then)
+            spec.loader = _CallingLoader(spec.loader, self._then, shown=self._shown)
         return spec
 
 
 class _CallingLoader(Loader):
-    def __init__(self, loader: Loader, then: Callable[[ModuleType], None]) -> None:
+    def __init__(self, loader: Loader, then: Callable[[ModuleType], None], *, shown: bool) -> None:
         self._loader = loader
         self._then = then
-        self._is_first = True  # of those who wait for the module
+        self._is_first = shown  # of those who wait for the module
         if isinstance(loader, _CallingLoader):
             loader._is_first = False
 

@@ -53,10 +53,12 @@ class Session:
         on_prepare: Callable[[], object] | None = None,
         on_trace: Callable[[], object] | None = None,
         dialect: Dialect = TORCH,
+        step_range: Callable[[str], Any] = _native.record_function,
     ) -> None:
         """Take a recorder, or the sources for one.
 
-        ``on_prepare`` is called before each cycle, ``on_trace`` when ``trace`` holds one.
+        ``on_prepare`` is called before each cycle, ``on_trace`` when ``trace`` holds one;
+        ``step_range`` makes the range of a step.
         """
         self.recorder = recorder if isinstance(recorder, Recorder) else Recorder(recorder)
         self.schedule: Callable[[int], Any] = schedule or always_record
@@ -69,7 +71,8 @@ class Session:
         self.running = False
         self._was_started = False
         self.marks_steps = schedule is not None
-        self.step_range: _native.record_function | None = None
+        self.step_range: Any | None = None
+        self._make_range = step_range
         self._undelivered = False
         self._pid = os.getpid()
 
@@ -166,12 +169,12 @@ class Session:
     def _open_step(self) -> None:
         if self.marks_steps and self.recorder.active:
             self.recorder.note_thread_names()
-            self.step_range = _native.record_function(f"{self._dialect.step_name}{self.step_num}")
+            self.step_range = self._make_range(f"{self._dialect.step_name}{self.step_num}")
             self.step_range.__enter__()
 
     def _close_step(self) -> None:
         if self.step_range is not None:
-            self.step_range.__exit__()
+            self.step_range.__exit__(None, None, None)
             self.step_range = None
 
     # The moves of the transition table.

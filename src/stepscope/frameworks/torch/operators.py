@@ -42,6 +42,8 @@ def load_bridge(torch: Any) -> ctypes.CDLL:
         if bridge.stepscope_bridge_init(_native.core_api_address()):
             raise BridgeUnavailableError("the bridge was built for another version of Stepscope")
         os.register_at_fork(after_in_child=bridge.stepscope_bridge_reset)
+        asked = ctypes.cast(bridge.stepscope_bridge_others_listen, ctypes.c_void_p).value
+        _native.set_others_listen(asked or 0)
         _loaded = bridge
     return _loaded
 

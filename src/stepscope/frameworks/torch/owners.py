@@ -1,12 +1,11 @@
 """What torch's blocks of memory hold: parameters, gradients, optimizer state and inputs.
 
-Torch's global hooks report optimizers and modules. Statements about their tensors are made while
-the tensors are there: gradients before each step of an optimizer, inputs when a model is called,
-everything else when it is first seen and at the end.
+Torch's global hooks report optimizers, the slot behind the call operator models. Statements about
+their tensors are made while the tensors are there: gradients before each step of an optimizer,
+inputs when a model is called, everything else when it is first seen and at the end.
 
-A global module hook costs microseconds in every module of a model, so it is there only until the
-next model is called, and again after each step of an optimizer: it sees the first model of every
-iteration. Where torch.compile is in use there is none, and inputs stay unknown.
+Of the models that are called between two steps of optimizers, the first is looked at. A hook of
+modules would show: compilers read it as part of the model.
 """
 
 from __future__ import annotations
@@ -16,7 +15,8 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stepscope._native import OwnerHooks, note_owner
+from stepscope._native import OwnerHooks, note_owner, tell_calls
+from stepscope.record.patching import Patches
 from stepscope.trace.model import MemoryOwner
 
 if TYPE_CHECKING:
@@ -71,15 +71,8 @@ class TorchOwners:
             register_optimizer_step_pre_hook(native.before_step),
             register_optimizer_step_post_hook(native.after_step),
         ]
-        is_compiling, told = torch.compiler.is_compiling, native.before_forward
-
-        def before_forward(module: Any, args: tuple[Any, ...]) -> None:
-            if not is_compiling():  # a compiler reads this function as part of the model
-                told(module, args)
-
-        # Torch's own functions for it take tens of microseconds, and this is done in every step.
-        hooks = torch.nn.modules.module._global_forward_pre_hooks
-        native.watch_models(hooks, torch.utils.hooks.RemovableHandle(hooks).id, before_forward)
+        _TOLD.append(native)
+        _MODELS.acquire()
 
     def stop(self) -> None:
         """State what is there now, and forget all that was seen."""
@@ -87,6 +80,9 @@ class TorchOwners:
         if native is None:
             return
         native.stop()
+        _MODELS.release()
+        if native in _TOLD:
+            _TOLD.remove(native)
         for hook in self._hooks:
             hook.remove()
         for optimizer in list(self._optimizers):
@@ -173,6 +169,31 @@ class TorchOwners:
                 self._note(address, size, *_device_numbers(storage.device), owner)
         except Exception:  # sparse, fake and not yet initialised tensors have no storage
             return
+
+
+_TOLD: list[OwnerHooks] = []  # those of the recordings that run
+
+
+def _see_models(patches: Patches) -> None:
+    """Be told of models where the interpreter dispatches their calls: no hook of torch's shows."""
+    import torch
+
+    from stepscope.frameworks.torch.modules import TORCH_MODULES
+
+    def told(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+        awaiting = [each for each in _TOLD if each.awaits_model()]
+        # To look at a tensor while a model is compiled or traced could become part of that.
+        if awaiting and not torch.compiler.is_compiling() and not torch.jit.is_tracing():
+            for each in awaiting:
+                each.before_forward(model, args, kwargs)
+
+    patches.on_undo(TORCH_MODULES.seen.release)
+    TORCH_MODULES.seen.acquire()
+    patches.on_undo(lambda: tell_calls(torch.nn.Module, None))
+    tell_calls(torch.nn.Module, told)
+
+
+_MODELS = Patches(_see_models)
 
 
 @cache

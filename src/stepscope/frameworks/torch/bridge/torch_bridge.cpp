@@ -126,6 +126,9 @@ template <bool kWithInputs>
   return OpenSlice::of(core.begin(&what));
 }
 
+// Whether the last function that began was numbered for an observer.
+std::atomic<bool> are_numbered{false};
+
 template <bool kWithInputs>
 [[gnu::hot]] std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   Lane* const lane = my_lane;
@@ -153,6 +156,8 @@ template <bool kWithInputs>
   }
   if (fn.handle()) [[unlikely]]
     note_function(fn, *slice);  // some observer has functions numbered
+  if ((fn.handle() != 0) != are_numbered.load(std::memory_order_relaxed)) [[unlikely]]
+    are_numbered.store(fn.handle() != 0, std::memory_order_relaxed);
   return std::unique_ptr<at::ObserverContext>(new (slice->handle()) Context);
 }
 
@@ -223,6 +228,7 @@ void apply_wishes() {
   const bool with_inputs = wanted && users.inputs > 0;
   const bool with_samples = wanted && !with_inputs && users.sampled_inputs > 0;
   if (!wanted || with_inputs != recording_has_inputs) recording.remove();
+  if (!wanted) are_numbered = false;
   if (wanted && !recording.handle) {
     auto callback = with_inputs ? at::RecordFunctionCallback(&on_start<true>, &on_end)
                                 : at::RecordFunctionCallback(&on_start<false>, &on_end);
@@ -308,6 +314,15 @@ EXPORT int64_t stepscope_bridge_tensors(stepscope::TensorNote* notes, int64_t ro
   return count;
 }
 EXPORT void stepscope_bridge_forget_tensors() { stepscope::forget_tensors(); }
+
+// Whether others than us are told of the calling thread's functions: a profiler of torch's own, or
+// an observer that has them numbered.
+EXPORT bool stepscope_bridge_others_listen() {
+  for (const auto& entry : at::get_record_function_tls_().sorted_tls_callbacks_) {
+    if (entry.callback_.start() != &stepscope::on_look) return true;
+  }
+  return are_numbered.load(std::memory_order_relaxed);
+}
 
 // What torch itself charges for any observer: the floor that benchmarks compare with.
 EXPORT void stepscope_bridge_start_empty() {

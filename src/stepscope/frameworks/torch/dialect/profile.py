@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from stepscope._native import record_function
 from stepscope.frameworks.torch.announce import STEP_NAME, step_tracker
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.frameworks.torch.dialect.observer import observer_of_environment
@@ -82,6 +84,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
             schedule=schedule,
             on_prepare=self._new_trace_id,
             on_trace=self._trace_ready,
+            step_range=self._step_range,
         )
         self._started = False
         if (tracker := step_tracker()) is not None:
@@ -173,6 +176,12 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
     def action_map(self) -> dict[Any, list[Any]]:
         """Return what happens between two actions, by both."""
         return {pair: list(moves) for pair, moves in self._session.transitions.items()}
+
+    def _step_range(self, name: str) -> Any:
+        """Return the range of a step: one that an observer of torch's sees where there is one."""
+        if self.execution_trace_observer is not None and "torch" in sys.modules:
+            return sys.modules["torch"].autograd.profiler.record_function(name)
+        return record_function(name)
 
     def _trace_ready(self) -> None:
         if self.on_trace_ready is not None:

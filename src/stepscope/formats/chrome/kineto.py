@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.model import Int64, Trace, TraceInfo, UInt32
+    from stepscope.trace.schema import Captured
 
     AddText = Callable[[str], int]
 
@@ -88,6 +89,44 @@ def _provenance(info: TraceInfo) -> dict[str, Any]:
         "overhead_ns": info.overhead_ns,
         "anomalies": dict(info.anomalies),
     }
+
+
+SPAN_CATEGORY = "Trace"
+SPAN_MARKS = ("Iteration Start: PyTorch Profiler", "Record Window End")
+SPAN_PROCESSES = ("Spans", "Traces", "")
+_SPANS_LAST = 536870912  # where torch's files sort them
+
+
+def span_events(trace: Trace) -> Iterator[dict[str, Any]]:
+    """Yield what torch.profiler's files tell of a recording as a whole: its span, and its ends."""
+    start, end = trace.info.start_ns / 1000, trace.info.end_ns / 1000
+    spans, traces, nobody = SPAN_PROCESSES
+    named = {"name": "PyTorch Profiler (0)", "pid": spans, "tid": "PyTorch Profiler"}
+    of_span = {"ts": start, "dur": end - start, "args": {"Op count": 0}}
+    yield {"ph": "X", "cat": SPAN_CATEGORY, **named, **of_span}
+    order = {"ts": start, "pid": spans, "tid": 0, "args": {"sort_index": _SPANS_LAST}}
+    yield {"ph": "M", "name": "process_sort_index", **order}
+    begins, ends = SPAN_MARKS
+    thread = {"pid": traces, "tid": "Trace PyTorch Profiler"}
+    yield {"ph": "i", "s": "g", "name": begins, **thread, "ts": start}
+    yield {"ph": "i", "s": "g", "name": ends, "pid": nobody, "tid": nobody, "ts": end}
+
+
+def without_span(captured: Captured) -> Captured:
+    """Leave out what ``span_events`` wrote; its tracks are the last."""
+    strings, tracks = captured.strings, captured.tracks
+    count = len(tracks)
+    while count and tracks[count - 1].pid in SPAN_PROCESSES:
+        count -= 1
+    known = strings.ids_of({SPAN_CATEGORY, *SPAN_MARKS})
+    if count == len(tracks) or SPAN_CATEGORY not in known:
+        return captured
+    slices, marks = captured.slices, captured.marks
+    kept = np.flatnonzero(slices.category != known[SPAN_CATEGORY])
+    told = np.flatnonzero(~np.isin(marks.name, [known[m] for m in SPAN_MARKS if m in known]))
+    return replace(
+        captured, slices=slices.take(kept), marks=marks.take(told), tracks=tracks[:count]
+    )
 
 
 def derived_args(trace: Trace, add_text: AddText) -> Args:

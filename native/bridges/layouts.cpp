@@ -18,7 +18,6 @@ struct Everything {
   c10::IValue* value;
   c10::detail::ListImpl* list;
   c10::TensorImpl* tensor;
-  c10::StorageImpl* storage;
   c10::Allocator* allocator;
   c10::DataPtr* data;
   c10::OpRegistrationListener* listener;

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
         kineto_available,
         supported_activities,
     )
+    from stepscope.frameworks.torch.dialect.collectors import (
+        CuspyConfig,
+        PerformanceMetricsConfig,
+        ProfilerActivityConfig,
+    )
     from stepscope.frameworks.torch.dialect.columns import DeviceType
     from stepscope.frameworks.torch.dialect.handlers import tensorboard_trace_handler
     from stepscope.frameworks.torch.dialect.observer import ExecutionTraceObserver
@@ -60,13 +65,16 @@ def _register_others() -> None:
 # Everything but the range type is imported when it is first used: a program that only marks its
 # ranges pays nothing for the rest.
 _HOMES = {
+    "CuspyConfig": "stepscope.frameworks.torch.dialect.collectors",
     "DeviceType": "stepscope.frameworks.torch.dialect.columns",
     "ExecutionTraceObserver": "stepscope.frameworks.torch.dialect.observer",
     "ExperimentalConfig": "stepscope.frameworks.torch.dialect.options",
     "Keep": "stepscope.record.limits",
     "MemoryLimit": "stepscope.record.limits",
+    "PerformanceMetricsConfig": "stepscope.frameworks.torch.dialect.collectors",
     "ProfilerAction": "stepscope.record.schedules",
     "ProfilerActivity": "stepscope.frameworks.torch.dialect.activity",
+    "ProfilerActivityConfig": "stepscope.frameworks.torch.dialect.collectors",
     "Session": "stepscope.record.session",
     "StackMode": "stepscope.record.options",
     "StepscopeError": "stepscope.errors",
@@ -89,13 +97,16 @@ _HOMES = {
 _MODULES = {"itt", "nvtx", "paddle", "torch"}
 
 __all__ = [
+    "CuspyConfig",
     "DeviceType",
     "ExecutionTraceObserver",
     "ExperimentalConfig",
     "Keep",
     "MemoryLimit",
+    "PerformanceMetricsConfig",
     "ProfilerAction",
     "ProfilerActivity",
+    "ProfilerActivityConfig",
     "Session",
     "StackMode",
     "StepscopeError",

@@ -61,11 +61,10 @@ void note_tensor(ThreadNotes& to, TensorNote note, const at::Tensor& tensor) {
   if (!tensor.defined()) return;
   const auto* const impl = tensor.unsafeGetTensorImpl();
   note.impl = reinterpret_cast<uintptr_t>(impl);
-  note.storage = impl->has_storage()
-                     ? reinterpret_cast<uintptr_t>(impl->unsafe_storage().unsafeGetStorageImpl()
-                                                       ? impl->unsafe_storage().data()
-                                                       : nullptr)
-                     : 0;
+  const c10::Storage& storage = impl->unsafe_storage();  // of none that has one: null
+  if (storage.unsafeGetStorageImpl()) {
+    note.storage = reinterpret_cast<uintptr_t>(storage.data());
+  }
   const c10::Device device = impl->device();
   note.device_type = static_cast<uint8_t>(device.type());
   note.device_index = device.index();

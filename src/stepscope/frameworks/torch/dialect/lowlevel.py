@@ -15,6 +15,7 @@ from stepscope.frameworks.torch.dialect.activity import (
     known_activity,
     own_members,
 )
+from stepscope.frameworks.torch.dialect.collectors import check_collectors
 from stepscope.frameworks.torch.dialect.observer import ObserverSource
 from stepscope.frameworks.torch.dialect.options import (
     checked_config,
@@ -68,7 +69,9 @@ class LowLevelProfile(ProfileResults):
         **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded before start()."""
-        chosen, self.activity_filters = chosen_activities(activities, use_cuda)
+        wanted = None if activities is None else list(activities)
+        chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
+        check_collectors(wanted or (), has_cpu=ProfilerActivity.CPU in chosen)
         self.activities: set[Any] = own_members(chosen) if self._in_place_of_torch else chosen
         experimental_config = checked_config(experimental_config, with_stack=bool(with_stack))
         if post_processing_timeout_s is not None and post_processing_timeout_s < 0:

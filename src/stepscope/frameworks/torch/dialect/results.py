@@ -13,6 +13,7 @@ import numpy as np
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
 from stepscope.frameworks.torch.tensor_notes import FUNCTION_ID
+from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
 from stepscope.trace.model import IntColumn
 
@@ -178,13 +179,25 @@ class ProfileResults:
         return module_table(self.trace, depth)
 
     def export_chrome_trace(
-        self, path: str | os.PathLike[str], use_python_export: bool = False
+        self,
+        path: str | os.PathLike[str],
+        use_python_export: bool = False,
+        cuda_graph_annotations: object | None = None,
+        graph_lanes: str = "none",
+        default_stream: int = 7,
     ) -> None:
         """Write the trace for Chrome, Perfetto and others; a path that ends in .gz is compressed.
 
-        May be called again, also with another path. torch's choice of a writer has no meaning here.
+        May be called again, also with another path. torch's choice of a writer has no meaning here,
+        and what it adds to the kernels of CUDA graphs is not written: a warning says so.
         """
-        del use_python_export
+        del use_python_export, default_stream
+        if graph_lanes not in ("none", "all"):
+            raise ValueError(f'graph_lanes is "none" or "all", not {graph_lanes!r}')
+        if graph_lanes == "all" and cuda_graph_annotations is None:
+            raise ValueError('graph_lanes="all" needs cuda_graph_annotations')
+        if cuda_graph_annotations is not None:
+            warn_user("cuda_graph_annotations are not written by Stepscope")
         trace = self._finished_trace("export_chrome_trace")
         from stepscope.formats.chrome.write import export_chrome
 

@@ -149,3 +149,22 @@ def test_ranges_have_their_category(both: Both, exported: Export) -> None:
         return sorted((e["cat"], e["name"]) for e in chosen if e["cat"] != "Trace")
 
     both(program)
+
+
+def test_switches_of_the_process(both: Both, exported: Export) -> None:
+    native = torch._C._profiler
+    x = torch.ones(2, 6, requires_grad=True)
+
+    def program() -> Any:
+        found = []
+        for is_on in (False, True):
+            native._set_fwd_bwd_enabled_val(is_on)
+            native._set_record_concrete_inputs_enabled_val(is_on)
+            with profile(record_shapes=True) as prof:
+                x.view(3, 4).sum().backward()
+            flows = sum(e.get("cat") == "fwdbwd" for e in exported(prof)["traceEvents"])
+            values = [e.concrete_inputs for e in prof.events() if e.name == "aten::view"]
+            found.append((flows, values))
+        return found
+
+    both(program)

@@ -13,6 +13,7 @@ import threading
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from stepscope.frameworks.torch.switches import FOLLOWED
 from stepscope.notices import notify
 from stepscope.record.post_import import PostImport
 
@@ -70,6 +71,8 @@ def unpatch_torch() -> None:
         _depth -= 1
         if _depth == 0:
             _hook.remove()
+            if _originals:
+                FOLLOWED.release()
             while _originals:
                 cls, init = _originals.popitem()
                 cls.__init__ = init  # type: ignore[misc]
@@ -85,6 +88,7 @@ def _apply(_torch: object = None) -> None:
     with _lock:
         if _depth == 0:
             return
+        FOLLOWED.acquire()
         _replace_init(torch.profiler.profiler.profile, profile)
         _replace_init(torch.profiler.profiler._KinetoProfile, lowlevel.LowLevelProfile)
         _replace_init(torch.autograd.profiler.profile, legacy.profile)

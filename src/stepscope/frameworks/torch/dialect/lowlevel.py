@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.python.gc_pauses import GcPauses
@@ -24,6 +25,7 @@ from stepscope.frameworks.torch.dialect.options import (
 )
 from stepscope.frameworks.torch.dialect.results import ProfileResults
 from stepscope.frameworks.torch.source import TorchCollector
+from stepscope.frameworks.torch.switches import SWITCHES
 from stepscope.record.recorder import Recorder
 from stepscope.record.source import make_sources
 
@@ -162,6 +164,7 @@ class LowLevelProfile(ProfileResults):
     def _add_distributed_info(self) -> None:
         """Keep what is known of the process groups with the trace."""
         self.profiling_start_time_ns = time.perf_counter_ns()
+        self._switches = replace(SWITCHES)
         info = self._get_distributed_info()
         if info:
             self._metadata["distributedInfo"] = info

@@ -12,6 +12,7 @@ import numpy as np
 
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
+from stepscope.frameworks.torch.switches import Switches, as_switched
 from stepscope.frameworks.torch.tensor_notes import FUNCTION_ID
 from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
@@ -47,6 +48,7 @@ class ProfileResults:
         self._metadata: dict[str, Any] = {}
         self._presets: dict[str, str] = {}
         self._stats_of_cycle = ProfilerStats()
+        self._switches = Switches()
         self._inner: Inner | None = None
         # Made of the trace that stands beside it.
         self._events: tuple[Trace | None, EventList] | None = None
@@ -66,7 +68,7 @@ class ProfileResults:
         )
         user = {**self._metadata, "trace_id": self._trace_id}
         trace = replace(trace, info=replace(trace.info, user=user))
-        return with_function_ids(trace, self._tensor_notes)
+        return as_switched(with_function_ids(trace, self._tensor_notes), self._switches)
 
     @property
     def _tensor_notes(self) -> TensorNotes | None:

@@ -118,6 +118,11 @@ def named(function: Callable[..., Any]) -> str:
     return place(function, 0, function.__name__)
 
 
+def running(function: Callable[..., Any], line_below: int) -> str:
+    """Return what a call is called that was running already: by the line that it stood at."""
+    return place(function, line_below, function.__name__)
+
+
 def count(trace: Trace, function: Callable[..., Any]) -> int:
     """Return how many calls of the function there are."""
     return list(trace.names()).count(named(function))

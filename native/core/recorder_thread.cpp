@@ -118,8 +118,9 @@ OpenSlice* Recorder::begin(const stepscope_begin& what) {
       state.logical_id = what.thread;
       active.set_logical_id(state.thread, what.thread);
     }
-    if (what.inputs_size && facts.kind == Kind::kOperator) {
+    if (what.inputs_size) {
       facts.detail = state.inputs_of({what.inputs, what.inputs_size});
+      if (facts.kind != Kind::kOperator) facts.flags |= kHasInputs;
     }
     if (state.in_tasks) facts.context = shared_state.context();
     facts.label = state.label_of(what);

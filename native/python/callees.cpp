@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "python/code_names.h"
+#include "python/watched_frames.h"
 
 namespace stepscope {
 namespace {
@@ -22,7 +23,7 @@ const Callee& Callees::learn(PyCodeObject* code) {
   Py_INCREF(code);
   const std::string name = place_name(code, code->co_firstlineno, code->co_name);
   return put({code, reinterpret_cast<PyObject*>(code), Recorder::label(name),
-              is_hidden(code, false), is_hidden(code, true), is_library(code)});
+              is_hidden(code, false), is_hidden(code, true), is_library(code), is_watched(code)});
 }
 
 const Callee& Callees::learn(PyMethodDef* method, PyObject* self) {

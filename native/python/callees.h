@@ -21,6 +21,7 @@ struct alignas(32) Callee {
   bool hidden = false;
   bool hidden_below = true;
   bool in_library = false;  // code that is not the program's own
+  bool is_watched = false;  // its calls may have names of their own
 };
 
 // By address, in open addressing. Each holds a reference, so that the address stays its own.

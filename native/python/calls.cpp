@@ -11,7 +11,10 @@
 #include "core/clock.h"
 #include "core/recorder.h"
 #include "python/callees.h"
+#include "python/code_names.h"
+#include "python/frames.h"
 #include "python/module.h"
+#include "python/watched_frames.h"
 
 namespace nb = nanobind;
 
@@ -53,6 +56,12 @@ void push(CallStack& stack, const Callee& callee, bool of_frame, uint64_t start_
   stack.push_back({callee.key, slice, of_frame, callee.in_library});
 }
 
+// The callee as this very call of it is named.
+[[gnu::noinline]] Callee watched(Callee callee, PyObject* subject) {
+  callee.label = watched_label(static_cast<const PyCodeObject*>(callee.key), subject, callee.label);
+  return callee;
+}
+
 // End what is open from this place on.
 void end_from(CallStack& stack, size_t place) {
   while (stack.size() > place) {
@@ -72,18 +81,28 @@ void pop(CallStack& stack, const void* key) {
 
 // Begin the calls that this thread is in, but for the innermost `besides`, as if at the given time.
 void push_frames(CallStack& stack, size_t besides, uint64_t start_ticks) {
-  std::vector<PyCodeObject*> codes;
+  struct Running {
+    PyCodeObject* code;
+    int line;
+  };
+  std::vector<Running> calls;
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   while (frame) {
     PyCodeObject* const code = PyFrame_GetCode(frame);
     Py_DECREF(code);  // the frame has a reference of its own
-    codes.push_back(code);
+    calls.push_back({code, PyFrame_GetLineNumber(frame)});
     PyFrameObject* const caller = PyFrame_GetBack(frame);
     Py_DECREF(frame);
     frame = caller;
   }
-  for (size_t i = codes.size(); i-- > besides;) {
-    push(stack, state->callees.of(codes[i]), false, start_ticks);
+  for (size_t i = calls.size(); i-- > besides;) {
+    PyCodeObject* const code = calls[i].code;
+    Callee callee = state->callees.of(code);
+    // As in torch's traces: one that was running already stands where it is, not where it begins.
+    if (calls[i].line > 0) {
+      callee.label = Recorder::label(place_name(code, calls[i].line, code->co_name));
+    }
+    push(stack, callee, false, start_ticks);
   }
 }
 
@@ -123,6 +142,7 @@ std::string start_calls(bool all_calls) {
   if (state->users == 0) {
     end_open_calls();
     state->callees.clear();
+    forget_watched_objects();
     state->all_calls = all_calls;
     state->start_ticks = Clock::ticks();
     if (std::string reason = install_call_hook(all_calls); !reason.empty()) return reason;
@@ -147,6 +167,7 @@ void clear_calls() {
   if (state->users > 0) return;
   end_open_calls();
   state->callees.clear();
+  forget_watched_objects();
 }
 
 void forget_calls_after_fork() {
@@ -158,7 +179,10 @@ void forget_calls_after_fork() {
 
 void on_call(PyCodeObject* code) noexcept {
   CallStack& stack = stack_before_event(1);
-  push(stack, state->callees.of(code), false);
+  const Callee& callee = state->callees.of(code);
+  if (callee.is_watched) [[unlikely]]
+    return push(stack, watched(callee, first_argument_of_innermost()), false);
+  push(stack, callee, false);
 }
 
 void on_return(PyCodeObject* code) noexcept { pop(stack_before_event(0), code); }
@@ -176,10 +200,14 @@ void on_c_return(PyMethodDef* method) noexcept {
   pop(stack, method);
 }
 
-FrameCall begin_frame(PyCodeObject* code) noexcept {
+FrameCall begin_frame(PyCodeObject* code, const _PyInterpreterFrame* frame) noexcept {
   CallStack& stack = stack_before_event(0);
   const auto depth = static_cast<uint32_t>(stack.size());
-  push(stack, state->callees.of(code), true);
+  const Callee& callee = state->callees.of(code);
+  if (callee.is_watched) [[unlikely]]
+    push(stack, watched(callee, first_argument_of(frame)), true);
+  else
+    push(stack, callee, true);
   const OpenCall& call = stack.back();
   return {code, call.slice, my_run, depth, call.in_library};
 }

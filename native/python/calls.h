@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+struct _PyInterpreterFrame;
+
 namespace stepscope {
 
 struct OpenSlice;
@@ -31,7 +33,7 @@ struct FrameCall {
   uint32_t depth;   // its place among what is open on the thread
   bool in_library;  // code that is not the program's own
 };
-FrameCall begin_frame(PyCodeObject* code) noexcept;
+FrameCall begin_frame(PyCodeObject* code, const _PyInterpreterFrame* frame) noexcept;
 void end_frame(const FrameCall& call) noexcept;
 
 // Whether this thread's innermost open call is the code's and was begun by begin_frame().

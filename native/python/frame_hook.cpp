@@ -81,7 +81,8 @@ bool nobody_else_traces(const PyThreadState* thread) {
     use_profile_function_only();
     return pass_on(thread, frame, throwing);
   }
-  const FrameCall call = begin_frame(reinterpret_cast<PyCodeObject*>(executable_of(frame)));
+  auto* const code = reinterpret_cast<PyCodeObject*>(executable_of(frame));
+  const FrameCall call = begin_frame(code, frame);
   const uint8_t before = thread->cframe->use_tracing;
   if (nobody_else_traces(thread)) thread->cframe->use_tracing = call.in_library ? kAsleep : kAwake;
   PyObject* const result = _PyEval_EvalFrameDefault(thread, frame, throwing);

@@ -71,18 +71,6 @@ std::vector<Frame> frames_public(PyThreadState* thread) {
   return found;
 }
 
-PyObject* variable_public(PyObject* name) {
-  PyFrameObject* const frame = PyThreadState_GetFrame(PyThreadState_Get());
-  PyFrameObject* const caller = frame ? PyFrame_GetBack(frame) : nullptr;
-  PyObject* const locals = caller ? PyFrame_GetLocals(caller) : nullptr;
-  PyObject* const value = locals ? PyObject_GetItem(locals, name) : nullptr;
-  drop_error();
-  Py_XDECREF(locals);
-  Py_XDECREF(caller);
-  Py_XDECREF(frame);
-  return value;
-}
-
 // ---- through the interpreter's structures
 
 #if STEPSCOPE_INTERNAL_FRAMES
@@ -137,25 +125,10 @@ const _PyInterpreterFrame* complete(const _PyInterpreterFrame* frame) {
   return frame;
 }
 
-PyObject* variable_internal(PyObject* name) {
-  const _PyInterpreterFrame* frame = complete(innermost(PyThreadState_Get()));
-  frame = frame ? complete(frame->previous) : nullptr;
-  if (!frame) return nullptr;
-  const auto* code = reinterpret_cast<const PyCodeObject*>(executable_of(frame));
-  for (int i = 0; i < code->co_nlocalsplus; ++i) {
-    if (PyTuple_GET_ITEM(code->co_localsplusnames, i) != name) continue;
-    PyObject* value = borrowed(frame->localsplus[i]);
-    if (value && PyCell_Check(value)) value = PyCell_GET(value);  // one shared with inner functions
-    return Py_XNewRef(value);
-  }
-  return nullptr;
-}
-
 #else
 
 void walk_internal(const PyThreadState*, Sites&) {}
 std::vector<Frame> frames_internal(PyThreadState*) { return {}; }
-PyObject* variable_internal(PyObject*) { return nullptr; }
 
 #endif
 
@@ -196,8 +169,22 @@ std::vector<Frame> frames_of(PyThreadState* thread) {
   return only_public ? frames_public(thread) : frames_internal(thread);
 }
 
-PyObject* variable_of_caller(PyObject* name) {
-  return only_public ? variable_public(name) : variable_internal(name);
+PyObject* first_argument_of([[maybe_unused]] const _PyInterpreterFrame* frame) {
+#if STEPSCOPE_INTERNAL_FRAMES
+  const auto* code = reinterpret_cast<const PyCodeObject*>(executable_of(frame));
+  if (code->co_argcount || code->co_flags & CO_VARARGS) return borrowed(frame->localsplus[0]);
+#endif
+  return nullptr;
+}
+
+PyObject* first_argument_of_innermost() {
+#if STEPSCOPE_INTERNAL_FRAMES
+  if (only_public) return nullptr;
+  const _PyInterpreterFrame* const frame = complete(innermost(PyThreadState_Get()));
+  return frame ? first_argument_of(frame) : nullptr;
+#else
+  return nullptr;
+#endif
 }
 
 PyObject* executable_of([[maybe_unused]] const _PyInterpreterFrame* frame) {

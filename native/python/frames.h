@@ -79,9 +79,10 @@ void walk(PyThreadState* thread, Sites& sites);
 // The same frames in full. Needs the GIL.
 std::vector<Frame> frames_of(PyThreadState* thread);
 
-// A new reference to a variable of the function that called the innermost one in Python, or null
-// where there is none by this (interned) name. Needs the GIL.
-PyObject* variable_of_caller(PyObject* name);
+// The first argument, or the tuple of all, that a function was called with which is about to begin:
+// of this frame, or of the thread's innermost one. Borrowed; null where that cannot be told.
+PyObject* first_argument_of(const _PyInterpreterFrame* frame);
+PyObject* first_argument_of_innermost();
 
 // What a frame of the interpreter runs, borrowed; only where internal_frames_work().
 PyObject* executable_of(const _PyInterpreterFrame* frame);

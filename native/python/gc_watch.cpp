@@ -35,7 +35,7 @@ class GcWatch {
     PyObject* const number = PyDict_Check(about) ? PyDict_GetItemWithError(about, key) : nullptr;
     const long generation = number ? PyLong_AsLong(number) : kYoungest;
     if (PyErr_Occurred()) return PyErr_Clear();
-    if (generation == kYoungest) return;
+    if (generation == kYoungest && min_pause_ns_ > 0) return;
     const int64_t time_ns = Clock::now_ns();
     if (PyUnicode_Check(phase) && PyUnicode_CompareWithASCIIString(phase, "start") == 0) {
       start_ns_ = time_ns;

@@ -28,4 +28,6 @@ NB_MODULE(_native, m) {
   stepscope::bind_slices(m);
   stepscope::bind_stacks(m);
   stepscope::bind_tasks(m);
+  stepscope::bind_torch_ranges(m);
+  stepscope::bind_watched_frames(m);
 }

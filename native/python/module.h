@@ -25,5 +25,7 @@ void bind_sampler(nanobind::module_& m);
 void bind_slices(nanobind::module_& m);
 void bind_stacks(nanobind::module_& m);
 void bind_tasks(nanobind::module_& m);
+void bind_torch_ranges(nanobind::module_& m);
+void bind_watched_frames(nanobind::module_& m);
 
 }  // namespace stepscope

@@ -37,13 +37,15 @@ struct Family {
   PyObject* is_grad_enabled;
   bool tells_input;  // the type of a tensor may be asked for: no code of the program sees that
   Family* next;
-  bool wants_models = false;
+  bool recorded = false;
   PyObject* names_of = nullptr;   // who knows the names within a model; null: only models' calls
   PyObject* phase = nullptr;      // what makes a range of the phase; null: no ranges are wanted
   PyObject* is_marked = nullptr;  // tells whether somebody else marks the phase now
+  PyObject* listener = nullptr;   // who is told of a model that is about to be called
 };
 Family* families = nullptr;
 bool has_phases = false;  // some family wants ranges
+bool someone_listens = false;
 
 Family* family_of(PyTypeObject* type) {
   Family* family = families;
@@ -185,8 +187,18 @@ PyObject* call_within(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 [[gnu::noinline]] PyObject* call_model(PyObject* self, PyObject* args, PyObject* kwargs) {
   const Family* const family = family_of(Py_TYPE(self));
-  if (!family || !family->wants_models) return call_within(self, args, kwargs);
+  if (!family || !(family->recorded || family->listener)) return call_within(self, args, kwargs);
   here.is_in_call = true;
+  if (family->listener) {
+    const nb::object listener = nb::borrow(family->listener);
+    PyObject* const named = kwargs ? kwargs : Py_None;
+    quietly(PyObject_CallFunctionObjArgs(listener.ptr(), self, args, named, nullptr));
+  }
+  if (!family->recorded) {
+    PyObject* const result = call_within(self, args, kwargs);
+    here = {};
+    return result;
+  }
   nb::object names;
   if (family->names_of) names = quietly(PyObject_CallOneArg(family->names_of, self));
   OpenSlice* const slice = begin(words_of(names.ptr(), self), told_of(self, args, *family));
@@ -208,7 +220,8 @@ PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (here.is_in_call) {
     return here.names ? call_part(self, args, kwargs) : call_within(self, args, kwargs);
   }
-  return Recorder::recording() ? call_model(self, args, kwargs) : plain_call(self, args, kwargs);
+  const bool is_wanted = Recorder::recording() || someone_listens;
+  return is_wanted ? call_model(self, args, kwargs) : plain_call(self, args, kwargs);
 }
 
 // ---- for Python
@@ -224,11 +237,6 @@ void add_family(nb::type_object base, nb::object is_grad_enabled, bool tells_inp
   }
   families =
       new Family{as_type(base.release()), is_grad_enabled.release().ptr(), tells_input, families};
-}
-
-// Record calls of models, or no longer.
-void record_models(nb::type_object base, bool wanted) {
-  if (Family* const family = family_of(as_type(base))) family->wants_models = wanted;
 }
 
 void set(PyObject*& place, const nb::object& value) {
@@ -254,6 +262,21 @@ void name_calls(nb::type_object base, nb::object names_of) {
   set(family->names_of, names_of);
 }
 
+// Whether calls are recorded, and who is told of each that is made outside of any other: with the
+// model, its arguments, and those by keyword or None. Nobody: None.
+void record_calls(nb::type_object base, bool recorded) {
+  if (Family* const family = family_of(as_type(base))) family->recorded = recorded;
+}
+
+void tell_calls(nb::type_object base, nb::object listener) {
+  Family* const family = family_of(as_type(base));
+  if (!family) return;
+  someone_listens = !listener.is_none();
+  PyObject* const before = family->listener;
+  family->listener = listener.is_none() ? nullptr : listener.release().ptr();
+  Py_XDECREF(before);
+}
+
 // Watch a class, unless its calls are none of Python code; whether it was watched before.
 bool watch_calls(nb::type_object type) {
   ternaryfunc& slot = as_type(type)->tp_call;
@@ -272,10 +295,11 @@ void leave_calls(nb::type_object type) {
 void bind_module_calls(nb::module_& m) {
   m.def("add_call_family", &add_family, nb::arg("base"), nb::arg("is_grad_enabled"),
         nb::arg("tells_input") = false);
-  m.def("record_models", &record_models, nb::arg("base"), nb::arg("wanted"));
   m.def("mark_calls", &mark_calls, nb::arg("base"), nb::arg("phase").none(),
         nb::arg("is_marked").none());
   m.def("name_calls", &name_calls, nb::arg("base"), nb::arg("names_of").none());
+  m.def("record_calls", &record_calls, nb::arg("base"), nb::arg("recorded"));
+  m.def("tell_calls", &tell_calls, nb::arg("base"), nb::arg("listener").none());
   m.def("watch_calls", &watch_calls, nb::arg("type"));
   m.def("leave_calls", &leave_calls, nb::arg("type"));
 }

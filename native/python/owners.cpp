@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "core/recorder.h"
-#include "python/frames.h"
 #include "python/interrupts.h"
 #include "python/module.h"
 
@@ -26,13 +25,10 @@ constexpr uint8_t kInput = 4;
 constexpr int kDeepest = 4;  // how far tensors are looked for in lists of lists
 
 struct Names {
-  PyObject* cached_backends = PyUnicode_InternFromString("cached_backends");
   PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
-  PyObject* dynamo = PyUnicode_InternFromString("torch._dynamo.eval_frame");
   PyObject* grad = PyUnicode_InternFromString("grad");
   PyObject* grad_fn = PyUnicode_InternFromString("grad_fn");
   PyObject* is_cpu = PyUnicode_InternFromString("is_cpu");
-  PyObject* kwargs = PyUnicode_InternFromString("kwargs");
   PyObject* nbytes = PyUnicode_InternFromString("nbytes");
   PyObject* param_groups = PyUnicode_InternFromString("param_groups");
   PyObject* params = PyUnicode_InternFromString("params");
@@ -73,13 +69,6 @@ int64_t count_of(nb::handle optimizer) {
     count += PyList_GET_SIZE(params);
   }
   return count;
-}
-
-// Torch's dict of the backends that torch.compile was used with; none before it is imported.
-nb::object compile_backends() {
-  PyObject* const dynamo = PyDict_GetItem(PyImport_GetModuleDict(), names().dynamo);
-  nb::object backends = dynamo ? attribute(dynamo, names().cached_backends) : nb::object();
-  return backends && PyDict_Check(backends.ptr()) ? backends : nb::object();
 }
 
 // ---- what was seen
@@ -135,20 +124,9 @@ class OwnerHooks {
   OwnerHooks(nb::object listener, nb::object plain, nb::object note)
       : listener_(std::move(listener)), plain_(std::move(plain)), note_(std::move(note)) {}
 
-  // Put a hook among torch's whenever a model is awaited.
-  void watch_models(nb::object hooks, nb::object key, nb::object hook) {
-    model_hooks_ = std::move(hooks);
-    model_key_ = std::move(key);
-    model_hook_ = std::move(hook);
-    await_model();
-  }
-
   // Forget all that was seen; what is called from now on does nothing.
   void stop() {
-    const nb::object hooks = std::move(model_hooks_);
-    remove_from(hooks);
     is_stopped_ = true;
-    const nb::object hook = std::move(model_hook_);  // it may refer to this in turn
     optimizers_.clear();
     models_.clear();
   }
@@ -188,20 +166,21 @@ class OwnerHooks {
 
   void after_step(nb::handle optimizer, nb::handle, nb::handle) {
     if (is_stopped_) return;
-    await_model();
+    awaits_model_ = true;
     const auto known = optimizer_of(optimizer);
     if (known && known->has_stepped) return;
     if (known) known->has_stepped = true;
     listener_.attr("tell_optimizer")(optimizer);
   }
 
-  void before_forward(nb::handle module, nb::handle args) {
-    if (is_stopped_) return;
-    remove_from(model_hooks_);
+  bool awaits_model() const { return awaits_model_ && !is_stopped_; }
+
+  // Of all models that are called between two steps of optimizers, only the first is looked at.
+  void before_forward(nb::handle module, nb::handle args, nb::handle kwargs) {
+    if (!awaits_model()) return;
+    awaits_model_ = false;
     tell_inputs(args, 1);
-    // The hook gets no keyword arguments, by which many models take all their inputs.
-    if (const nb::object named = nb::steal(variable_of_caller(names().kwargs)))
-      tell_inputs(named, 1);
+    if (!kwargs.is_none()) tell_inputs(kwargs, 1);
     drop_error();
     if (models_.find(module)) return;
     models_.set(module, {});
@@ -212,29 +191,6 @@ class OwnerHooks {
   std::shared_ptr<Optimizer> optimizer_of(nb::handle optimizer) {
     const auto* known = optimizers_.find(optimizer);
     return known ? *known : nullptr;
-  }
-
-  // Whether torch.compile was used. A compiled module warns of global module hooks when it is
-  // called, and one that is compiled while they are there is compiled again when they are gone: too
-  // much for knowing the inputs.
-  bool compiles() {
-    if (!backends_) backends_ = compile_backends();
-    Py_ssize_t position = 0;
-    PyObject* backend = nullptr;
-    while (backends_ && PyDict_Next(backends_.ptr(), &position, nullptr, &backend))
-      if (PyCallable_Check(backend)) return true;
-    return false;
-  }
-
-  void await_model() {
-    if (model_hooks_ && !compiles())
-      PyObject_SetItem(model_hooks_.ptr(), model_key_.ptr(), model_hook_.ptr());
-    drop_error();
-  }
-
-  void remove_from(nb::handle hooks) {
-    if (hooks) PyObject_DelItem(hooks.ptr(), model_key_.ptr());
-    drop_error();  // another thread's model was called meanwhile
   }
 
   // Tell of the tensors in lists, tuples and dicts, however nested up to a depth.
@@ -282,12 +238,9 @@ class OwnerHooks {
   }
 
   nb::object listener_;
-  nb::object plain_;     // the type of plain tensors
-  nb::object note_;      // who is told instead of the recorder, or None
-  nb::object backends_;  // of torch.compile, once there are
-  nb::object model_hooks_;
-  nb::object model_key_;
-  nb::object model_hook_;
+  nb::object plain_;  // the type of plain tensors
+  nb::object note_;   // who is told instead of the recorder, or None
+  bool awaits_model_ = true;
   bool is_stopped_ = false;
   WeakMap<std::shared_ptr<Optimizer>> optimizers_;
   WeakMap<Model> models_;
@@ -298,11 +251,11 @@ class OwnerHooks {
 void bind_owners(nb::module_& m) {
   nb::class_<OwnerHooks>(m, "OwnerHooks")
       .def(nb::init<nb::object, nb::object, nb::object>(), nb::arg(), nb::arg(), nb::arg().none())
-      .def("watch_models", &OwnerHooks::watch_models)
       .def("know_optimizer", &OwnerHooks::know_optimizer)
       .def("before_step", &OwnerHooks::before_step)
       .def("after_step", &OwnerHooks::after_step)
-      .def("before_forward", &OwnerHooks::before_forward)
+      .def("awaits_model", &OwnerHooks::awaits_model)
+      .def("before_forward", &OwnerHooks::before_forward, nb::arg(), nb::arg(), nb::arg().none())
       .def("stop", &OwnerHooks::stop);
 }
 

@@ -9,6 +9,7 @@
 #include "python/context.h"
 #include "python/module.h"
 #include "python/text.h"
+#include "python/torch_ranges.h"
 
 namespace stepscope {
 namespace {
@@ -96,6 +97,7 @@ PyObject* make(PyTypeObject* type, PyObject* name, PyObject* args) {
   self->open = nullptr;
   self->also_open = nullptr;
   self->unrecorded = 0;
+  self->as_torchs = nullptr;
   return reinterpret_cast<PyObject*>(self);
 }
 
@@ -172,7 +174,9 @@ PyObject* hasten(PyObject*, PyObject* type) {
 void range_dealloc(PyObject* object) {
   auto* self = reinterpret_cast<Range*>(object);
   self->unrecorded = 0;
-  while (self->open) leave(self);  // dropped inside the block: it ends here
+  while (self->open || (self->as_torchs && !self->as_torchs->empty()))
+    leave(self);  // dropped inside the block: it ends here
+  if (self->as_torchs) delete self->as_torchs;
   if (self->also_open) delete self->also_open;
   Py_XDECREF(self->name);
   Py_XDECREF(self->args);
@@ -238,6 +242,13 @@ PyType_Spec range_spec = {"stepscope.record_function", sizeof(Range), 0,
 }  // namespace
 
 bool enter(Range* self) {
+  if (torch_listens()) [[unlikely]] {
+    if (PyObject* const range = begin_torch_range(self->name, self->args)) {
+      if (!self->as_torchs) self->as_torchs = new std::vector<PyObject*>;
+      self->as_torchs->push_back(range);
+      return true;
+    }
+  }
   if (!Recorder::recording()) {
     ++self->unrecorded;
     return true;
@@ -258,6 +269,11 @@ bool enter(Range* self) {
 }
 
 void leave(Range* self) {
+  if (self->as_torchs && !self->as_torchs->empty()) [[unlikely]] {
+    PyObject* const range = self->as_torchs->back();
+    self->as_torchs->pop_back();
+    return end_torch_range(range);
+  }
   OpenSlice* slice = self->open;
   if (!slice) {
     if (self->unrecorded) --self->unrecorded;

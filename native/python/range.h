@@ -20,6 +20,7 @@ struct Range {
   OpenSlice* open;                     // the latest entry that has not left
   std::vector<OpenSlice*>* also_open;  // earlier ones, when it is entered again before it left
   uint32_t unrecorded;                 // entries made while nothing recorded, not yet left
+  std::vector<PyObject*>* as_torchs;   // entries that are ranges of torch's, not yet left
 };
 
 // False with an exception set.

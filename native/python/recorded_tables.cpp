@@ -89,13 +89,15 @@ RecordTable slices_of(const Snapshot& snapshot, StringTable& strings) {
   const Categories categories(strings);
   const TickMap& map = snapshot.tick_map;
   const auto is_operator = [](const Record& r) { return r.kind == Kind::kOperator; };
+  const auto has_inputs = [&](const Record& r) { return is_operator(r) || r.flags & kHasInputs; };
   RecordTable table(snapshot.records);
   table.column<int64_t>("start_ns", [&](const Record& r) { return map.ns(r.start_ticks); });
   table.column<int64_t>("duration_ns", [&](const Record& r) {
     return map.ns(r.slice.end_ticks) - map.ns(r.start_ticks);
   });
   table.column<uint32_t>("track", [](const Record& r) { return r.thread; });
-  table.column<uint8_t>("flags", [](const Record& r) { return r.flags; });
+  table.column<uint8_t>(
+      "flags", [](const Record& r) { return static_cast<uint8_t>(r.flags & ~kHasInputs); });
   table.column<int64_t>("sequence", [](const Record& r) { return r.slice.sequence; });
   table.column<int64_t>("forward_thread", [](const Record& r) {
     return r.slice.forward_thread ? int64_t{r.slice.forward_thread} : int64_t{-1};
@@ -110,9 +112,9 @@ RecordTable slices_of(const Snapshot& snapshot, StringTable& strings) {
   table.column_if_any<uint32_t>("context", [](const Record& r) { return r.slice.context; });
   table.column_if_any<uint32_t>("stack", [](const Record& r) { return r.slice.stack; });
   table.column_if_any<uint32_t>(
-      "inputs", [&](const Record& r) { return is_operator(r) ? r.slice.detail : 0; });
+      "inputs", [&](const Record& r) { return has_inputs(r) ? r.slice.detail : 0; });
   table.column_if_any<uint32_t>(
-      "detail", [&](const Record& r) { return is_operator(r) ? 0 : labels.whole[r.slice.detail]; });
+      "detail", [&](const Record& r) { return has_inputs(r) ? 0 : labels.whole[r.slice.detail]; });
   return table;
 }
 

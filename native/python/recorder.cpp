@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/clock.h"
+#include "python/columns.h"
 #include "python/module.h"
 #include "python/recorded_tables.h"
 
@@ -49,6 +50,15 @@ double overhead_ns(uint32_t rounds) {
 
 void bind_recorder(nb::module_& m) {
   m.def("now_ns", &Clock::now_ns);
+  m.def(
+      "ns_of_ticks",
+      [](ColumnView<uint64_t> ticks) {
+        const TickMap map = TickMap().closed();
+        std::vector<int64_t> ns;
+        for (size_t i = 0; i < ticks.shape(0); ++i) ns.push_back(map.ns(ticks.data()[i]));
+        return to_column(std::move(ns));
+      },
+      nb::arg("ticks"));
   m.def("wall_offset_ns", &Clock::wall_offset_ns);
   m.def("use_manual_clock", &Clock::use_manual, nb::arg("start_ns"), nb::arg("tick_ns"));
   m.def("advance_clock", &Clock::advance_manual, nb::arg("by_ns"));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
         ProfilerActivity,
         kineto_available,
         supported_activities,
+    )
+    from stepscope.frameworks.torch.dialect.collectors import (
+        CuspyConfig,
+        PerformanceMetricsConfig,
+        ProfilerActivityConfig,
     )
     from stepscope.frameworks.torch.dialect.columns import DeviceType
     from stepscope.frameworks.torch.dialect.handlers import tensorboard_trace_handler
@@ -67,13 +73,16 @@ if os.path.exists("/dev/nvidiactl"):  # noqa: PTH110 - pathlib is not needed oth
 # Everything but the range type is imported when it is first used: a program that only marks its
 # ranges pays nothing for the rest.
 _HOMES = {
+    "CuspyConfig": "stepscope.frameworks.torch.dialect.collectors",
     "DeviceType": "stepscope.frameworks.torch.dialect.columns",
     "ExecutionTraceObserver": "stepscope.frameworks.torch.dialect.observer",
     "ExperimentalConfig": "stepscope.frameworks.torch.dialect.options",
     "Keep": "stepscope.record.limits",
     "MemoryLimit": "stepscope.record.limits",
+    "PerformanceMetricsConfig": "stepscope.frameworks.torch.dialect.collectors",
     "ProfilerAction": "stepscope.record.schedules",
     "ProfilerActivity": "stepscope.frameworks.torch.dialect.activity",
+    "ProfilerActivityConfig": "stepscope.frameworks.torch.dialect.collectors",
     "Session": "stepscope.record.session",
     "StackMode": "stepscope.record.options",
     "StepscopeError": "stepscope.errors",
@@ -96,13 +105,16 @@ _HOMES = {
 _MODULES = {"itt", "nvtx", "paddle", "torch"}
 
 __all__ = [
+    "CuspyConfig",
     "DeviceType",
     "ExecutionTraceObserver",
     "ExperimentalConfig",
     "Keep",
     "MemoryLimit",
+    "PerformanceMetricsConfig",
     "ProfilerAction",
     "ProfilerActivity",
+    "ProfilerActivityConfig",
     "Session",
     "StackMode",
     "StepscopeError",
@@ -127,7 +139,38 @@ __all__ = [
 ]
 
 
+def _teach_dynamo(_dynamo: object = None) -> None:
+    from stepscope.frameworks.torch.dynamo import teach_dynamo
+
+    teach_dynamo()
+
+
+class _AwaitsDynamo:
+    """Has torch.compile, if the program comes to use it, know the range type above.
+
+    A finder of modules that finds none; it imports nothing before it is needed.
+    """
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
+        """Have who comes after us find the module, and be told when it is there."""
+        if name != "torch._dynamo":
+            return None
+        sys.meta_path.remove(cls)
+        from stepscope.record.post_import import PostImport
+
+        return PostImport(name, _teach_dynamo, shown=False).find_spec(name, path, target)
+
+
+if "torch._dynamo" in sys.modules:
+    _teach_dynamo()
+else:
+    sys.meta_path.insert(0, _AwaitsDynamo)
+
+
 def __getattr__(name: str) -> Any:
+    if name == "DeviceType" and (torch := sys.modules.get("torch")) is not None:
+        return torch.autograd.DeviceType  # torch's members equal none but their own
     if name in _MODULES:
         return import_module(f"stepscope.{name}")
     if name == "__version__":

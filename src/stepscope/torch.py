@@ -6,6 +6,11 @@ from stepscope.frameworks.torch.dialect.activity import (
     kineto_available,
     supported_activities,
 )
+from stepscope.frameworks.torch.dialect.collectors import (
+    CuspyConfig,
+    PerformanceMetricsConfig,
+    ProfilerActivityConfig,
+)
 from stepscope.frameworks.torch.dialect.columns import DeviceType
 from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
@@ -23,6 +28,7 @@ _ExperimentalConfig = ExperimentalConfig
 
 __all__ = [
     "AverageList",
+    "CuspyConfig",
     "DeviceType",
     "EventList",
     "ExecutionTraceObserver",
@@ -32,8 +38,10 @@ __all__ = [
     "Interval",
     "Kernel",
     "LowLevelProfile",
+    "PerformanceMetricsConfig",
     "ProfilerAction",
     "ProfilerActivity",
+    "ProfilerActivityConfig",
     "kineto_available",
     "profile",
     "record_function",

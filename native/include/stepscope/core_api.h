@@ -8,7 +8,7 @@
 
 #include "stepscope/record.h"
 
-#define STEPSCOPE_CORE_API_VERSION 6
+#define STEPSCOPE_CORE_API_VERSION 7
 
 /* Whether the text at a name's address is always the same. */
 enum stepscope_name_kind {
@@ -29,7 +29,9 @@ enum stepscope_input {
   STEPSCOPE_INPUT_INT_LIST = 6,    /* count, values */
   STEPSCOPE_INPUT_DOUBLE_LIST = 7,
   STEPSCOPE_INPUT_BOOL_LIST = 8,
-  STEPSCOPE_INPUT_SIZED = 9, /* a tensor without strides (a sparse one): type, rank, sizes */
+  STEPSCOPE_INPUT_SIZED = 9,    /* a tensor without strides (a sparse one): type, rank, sizes */
+  STEPSCOPE_INPUT_KEYWORD = 10, /* the name of the value that follows: a text */
+  STEPSCOPE_INPUT_TEXT = 11,    /* of a keyword: count, bytes */
 };
 
 /* A slice that has begun. The first word is the bridge's own, to build its context object in; the

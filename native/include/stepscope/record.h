@@ -27,6 +27,9 @@ enum class Kind : uint8_t {
 // As in stepscope.trace.model.SliceFlags.
 enum Flag : uint8_t { kUnfinished = 1, kAsync = 2, kBackward = 4 };
 
+// Not for Python: the detail of a slice that is no operator is encoded inputs, too.
+inline constexpr uint8_t kHasInputs = 128;
+
 struct Device {
   uint8_t type;  // as the framework numbers it; 0 is the CPU
   int8_t index;  // -1: the only one of its type
@@ -46,8 +49,8 @@ struct SliceFacts {
   uint32_t label = 0;           // interned name and overload
   uint32_t context = 0;         // the asyncio context, 0 outside of any
   uint32_t forward_thread = 0;  // the framework's number of it, 0: none
-  uint32_t detail = 0;          // an operator's encoded inputs, else a text; 0: none
-  uint32_t stack = 0;           // as the stack source numbers it, 0: none
+  uint32_t detail = 0;  // an operator's encoded inputs, else a text (but see kHasInputs); 0: none
+  uint32_t stack = 0;   // as the stack source numbers it, 0: none
   Kind kind = Kind::kOther;
   uint8_t flags = 0;
 };

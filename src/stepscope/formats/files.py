@@ -73,7 +73,8 @@ def output_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
 
     The bytes go to a new file beside the target, which is renamed to the target when the block
     succeeds and removed when it fails. Anything but a regular file (``/dev/stdout``) is written
-    directly. A ``private`` file is readable by its owner alone.
+    directly, and so is an empty file: somebody may hold it open to read what comes. A ``private``
+    file is readable by its owner alone.
     """
     target = Path(os.path.realpath(path))
     compressed = os.fspath(path).lower().endswith(".gz")
@@ -83,7 +84,7 @@ def output_file(path: str | os.PathLike[str], *, private: bool = False) -> Itera
         raise ExportError(
             f"{os.fspath(path)}: the folder {target.parent} does not exist; create it"
         )
-    in_place = target.exists() and not target.is_file()
+    in_place = target.exists() and (not target.is_file() or not target.stat().st_size)
     written = target if in_place else target.with_name(unfinished_name())
     try:
         with written.open("wb" if in_place else "xb") as file:

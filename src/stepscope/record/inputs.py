@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import struct
 from dataclasses import replace
@@ -27,13 +28,28 @@ if TYPE_CHECKING:
     _DOUBLE_LIST,
     _BOOL_LIST,
     _SIZED,
-) = range(10)
+    _KEYWORD,
+    _TEXT,
+) = range(12)
 
 SAMPLED_DIMS = "Sampled dims"
 SAMPLED_TYPES = "Sampled types"
 
 _Value = tuple[object, object, str, str]  # dims, strides, type, concrete value
 _NOTHING: _Value = ([], [], "", "")
+
+_KEYS = ("Concrete Inputs", "Input type", "Input Strides", "Input Dims")
+# What else a slice's arguments may have beside those that the program gave by keyword.
+_NO_KEYWORDS = frozenset(
+    (*_KEYS, "External id", "Call stack", "args", "Record function id", "Ev Idx", "correlation")
+)
+
+
+def keywords_of(args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword inputs among the arguments of a slice."""
+    if "Input type" not in args:
+        return {}
+    return {key: value for key, value in args.items() if key not in _NO_KEYWORDS}
 
 
 def with_inputs(
@@ -62,14 +78,15 @@ def spelled_inputs(
 
 def fragment(encoded: bytes, type_names: Sequence[str]) -> str:
     """Return the inputs of one call under the keys of torch's traces."""
-    values = list(_Decoder(encoded, type_names))
+    decoder = _Decoder(encoded, type_names)
+    values = list(decoder)
     columns = {
         "Concrete Inputs": [concrete for _, _, _, concrete in values],
         "Input type": [kind for _, _, kind, _ in values],
         "Input Strides": [strides for _, strides, _, _ in values],
         "Input Dims": [dims for dims, _, _, _ in values],
     }
-    return json.dumps(columns)[1:-1]
+    return json.dumps(decoder.keywords | columns)[1:-1]
 
 
 def sampled_fragment(encoded: bytes, type_names: Sequence[str]) -> str:
@@ -92,6 +109,7 @@ class _Decoder:
         self._bytes = encoded
         self._type_names = type_names
         self._at = 0
+        self.keywords: dict[str, object] = {}  # those met so far
 
     def __iter__(self) -> _Decoder:
         return self
@@ -100,6 +118,10 @@ class _Decoder:
         if self._at == len(self._bytes):
             raise StopIteration
         mark = self._take("B")[0]
+        if mark == _KEYWORD:
+            name = self._text()
+            self._keep_keyword(name)
+            return next(self)
         if mark in (_TENSOR, _SIZED):
             return self._tensor(with_strides=mark == _TENSOR)
         if mark == _TENSOR_LIST:
@@ -115,6 +137,22 @@ class _Decoder:
             return [], [], "ScalarList", f"[{', '.join(map(spelled, values))}]"
         return _NOTHING
 
+    def _text(self) -> str:
+        (size,) = self._take("I")
+        text = self._bytes[self._at : self._at + size].decode("utf-8", "replace")
+        self._at += size
+        return text
+
+    def _keep_keyword(self, name: str) -> None:
+        """Read a value that has a name; tensors and what else has no spelling are left out."""
+        if self._bytes[self._at] == _TEXT:
+            self._at += 1
+            self.keywords[name] = self._text()
+            return
+        _, _, kind, spelled = next(self)
+        if kind in ("Scalar", "ScalarList"):
+            self.keywords[name] = _json_value(spelled)
+
     def _tensor(self, *, with_strides: bool) -> _Value:
         kind, rank = self._take("BB")
         dims = list(self._take("q" * rank))
@@ -126,6 +164,14 @@ class _Decoder:
         values = layout.unpack_from(self._bytes, self._at)
         self._at += layout.size
         return values
+
+
+def _json_value(spelled: str) -> object:
+    """Return the value of a spelled scalar or list; what JSON lacks stays a text."""
+    try:
+        return ast.literal_eval(spelled)
+    except (ValueError, SyntaxError):
+        return spelled
 
 
 def _double_text(value: float) -> str:

@@ -38,7 +38,10 @@ class ModuleCalls:
         self._tells_input = tells_input
         self.models = Models(anatomy)
         self.watched = Patches(self._watch)
-        """While these hold, calls are seen; what is recorded of them is up to those below."""
+        """While these hold, calls are seen, and told to who listens (``_native.tell_calls``).
+
+        What is recorded of them is up to those below.
+        """
         self.recorded = Patches(self._record_models)
         """While these hold, calls of models are recorded."""
         self.named = Patches(self._name)
@@ -82,8 +85,8 @@ class ModuleCalls:
 
     def _record_models(self, patches: Patches) -> None:
         if (found := self._find()) is not None:
-            patches.on_undo(lambda: _native.record_models(found[0], False))
-            _native.record_models(found[0], True)
+            patches.on_undo(lambda: _native.record_calls(found[0], False))
+            _native.record_calls(found[0], True)
 
     def _name(self, patches: Patches) -> None:
         if (found := self._find()) is not None:

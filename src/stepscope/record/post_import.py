@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from contextlib import nullcontext
 from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
 class PostImport(MetaPathFinder):
     """Watches for one module, and calls back once it has been executed."""
 
-    def __init__(self, module: str, then: Callable[[ModuleType], None]) -> None:
-        """Watch nothing yet."""
+    def __init__(
+        self, module: str, then: Callable[[ModuleType], None], *, shown: bool = True
+    ) -> None:
+        """Watch nothing yet. Recordings show how long the import took, unless it is not shown."""
         self._module = module
         self._then = then
+        self._shown = shown
 
     def install(self) -> None:
         """Begin to watch."""
@@ -44,9 +48,9 @@ class PostImport(MetaPathFinder):
         self.remove()
         spec = importlib.util.find_spec(fullname)
         if spec is not None and isinstance(spec.loader, _CallingLoader):  # somebody else waits, too
-            spec.loader.then.append(self._then)
+            spec.loader.also(self._then, shown=self._shown)
         elif spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(fullname, spec.loader, self._then)
+            spec.loader = _CallingLoader(fullname, spec.loader, self._then, shown=self._shown)
         return spec
 
 
@@ -56,19 +60,29 @@ class _CallingLoader(Loader):
     What the import system calls is native: the program's tracebacks show no frame of ours.
     """
 
-    def __init__(self, name: str, loader: Loader, then: Callable[[ModuleType], None]) -> None:
-        self.then = [then]
+    def __init__(
+        self, name: str, loader: Loader, then: Callable[[ModuleType], None], *, shown: bool
+    ) -> None:
+        self._name = name
         self._loader = loader
-        scope = record_function(f"import {name}")  # seconds that are not the program's
+        self._then: list[Callable[[ModuleType], None]] = []
         vars(self)["create_module"] = loader.create_module
-        vars(self)["exec_module"] = importing(scope, loader, self._call_back)
+        vars(self)["exec_module"] = importing(nullcontext(), loader, self._call_back)
+        self.also(then, shown=shown)
+
+    def also(self, then: Callable[[ModuleType], None], *, shown: bool) -> None:
+        """Call somebody else back, too."""
+        self._then.append(then)
+        if shown:
+            scope = record_function(f"import {self._name}")  # seconds that are not the program's
+            vars(self)["exec_module"] = importing(scope, self._loader, self._call_back)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
     def _call_back(self, module: ModuleType) -> None:
         with HeldSignals():  # none of this is left half done
-            for then in self.then:
+            for then in self._then:
                 try:
                     then(module)
                 except Exception as error:  # the program's own import has succeeded

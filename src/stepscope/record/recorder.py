@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from stepscope import _native
 from stepscope.record.window import Window, range_overhead_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from stepscope.record import MemoryLimit
     from stepscope.record.capture import Recorded
@@ -42,6 +42,12 @@ class Recorder:
         self._paused_ns: int | None = None
         self._pauses_ns: list[tuple[int, int]] = []
         self._pid = os.getpid()
+        self.spent_ns = {"prepare": 0, "start": 0, "stop": 0}  # by this recorder itself, last time
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Return what records."""
+        return self._sources
 
     @property
     def trace(self) -> Trace | None:
@@ -69,8 +75,9 @@ class Recorder:
 
     def prepare(self) -> None:
         """Do all slow work, so that ``start`` is quick."""
-        for source in self._sources:
-            source.prepare()
+        with self._timed("prepare"):
+            for source in self._sources:
+                source.prepare()
 
     def start(self) -> None:
         """Begin a cycle; when a source cannot start, all others are stopped."""
@@ -81,7 +88,8 @@ class Recorder:
         self._window = Window(self._limit)
         self._parts, self._pauses_ns, self._paused_ns = [], [], None
         try:
-            self._start_sources()
+            with self._timed("start"):
+                self._start_sources()
         except BaseException:
             self.abandon()
             raise
@@ -93,13 +101,14 @@ class Recorder:
         self._window = None
         if window is None:
             return None
-        try:
-            self._stop_sources()
-        finally:
-            recorded = window.close()
-        self._end_pause(recorded.end_ns)
-        self._collect()
-        trace = self._built(recorded)
+        with self._timed("stop"):
+            try:
+                self._stop_sources()
+            finally:
+                recorded = window.close()
+            self._end_pause(recorded.end_ns)
+            self._collect()
+            trace = self._built(recorded)
         self._cycles = [*self._cycles, trace] if self._keep_cycles else [trace]
         return trace
 
@@ -129,6 +138,14 @@ class Recorder:
         """Remember the names of the threads that run now."""
         if self._window is not None:
             self._window.note_thread_names()
+
+    @contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        before = _native.now_ns()
+        try:
+            yield
+        finally:
+            self.spent_ns[part] = _native.now_ns() - before
 
     def _start_sources(self) -> None:
         for source in self._sources:

@@ -20,6 +20,7 @@ class ProfilerAction(NamedAlike):
     WARMUP = 1
     RECORD = 2
     RECORD_AND_SAVE = 3
+    DEVICE_STOPPED = 4  # torch's, for itself; no schedule may return it
 
 
 Schedule = Callable[[int], ProfilerAction]
@@ -30,6 +31,11 @@ def as_action(state: Any, step: int, states: type[Enum] = ProfilerAction) -> Pro
 
     ``states`` is the dialect's enum of the actions; the values are the same.
     """
+    if getattr(state, "name", "") == "DEVICE_STOPPED":
+        raise ValueError(
+            "ProfilerAction.DEVICE_STOPPED is set internally by the profiler and must not be "
+            f"returned by a user-provided schedule: it was, for step {step}"
+        )
     if isinstance(state, ProfilerAction):
         return state
     if isinstance(state, Enum) and is_alike(state, states):

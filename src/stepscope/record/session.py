@@ -53,22 +53,26 @@ class Session:
         on_prepare: Callable[[], object] | None = None,
         on_trace: Callable[[], object] | None = None,
         dialect: Dialect = TORCH,
+        step_range: Callable[[str], Any] = _native.record_function,
     ) -> None:
         """Take a recorder, or the sources for one.
 
-        ``on_prepare`` is called before each cycle, ``on_trace`` when ``trace`` holds one.
+        ``on_prepare`` is called before each cycle, ``on_trace`` when ``trace`` holds one;
+        ``step_range`` makes the range of a step.
         """
         self.recorder = recorder if isinstance(recorder, Recorder) else Recorder(recorder)
         self.schedule: Callable[[int], Any] = schedule or always_record
         self.on_prepare = on_prepare
         self.on_trace = on_trace
         self._dialect = dialect
-        self._transitions = _DELIVERING_TRANSITIONS if dialect.delivers_cut_cycles else _TRANSITIONS
+        self.transitions = _DELIVERING_TRANSITIONS if dialect.delivers_cut_cycles else _TRANSITIONS
         self.step_num = 0
         self.action = self._action_at(0)
         self.running = False
-        self._mark_steps = schedule is not None
-        self._step_range: _native.record_function | None = None
+        self._was_started = False
+        self.marks_steps = schedule is not None
+        self.step_range: Any | None = None
+        self._make_range = step_range
         self._undelivered = False
         self._pid = os.getpid()
 
@@ -76,17 +80,20 @@ class Session:
         """Begin the first step."""
         if self.running and self._alive():
             raise RuntimeError("this profiler is already started: stop() it before start()")
-        self._pid = os.getpid()
-        self._undelivered = False
         try:
             with HeldSignals():
-                self.running = True
-                self.recorder.open()
+                self._begin()
                 self._go(NONE, self.action)
                 self._open_step()
         except BaseException:
             self._give_up()
             raise
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._undelivered = False
+        self.running = self._was_started = True
+        self.recorder.open()
 
     def step(self) -> None:
         """End this step and begin the next."""
@@ -96,14 +103,16 @@ class Session:
         if self.running and after is before and after is not RECORD_AND_SAVE:
             # Most steps are like the one before: there is nothing to leave half done.
             self.step_num += 1
-            if self._step_range is not None:
-                self._step_range.__exit__()
+            if self.step_range is not None:
+                self.step_range.__exit__(None, None, None)
                 self._enter_step()
             return
         with HeldSignals():
             self._close_step()
             self.step_num += 1
             self.action = after
+            if not self.running and not self._was_started and before is NONE is not after:
+                self._begin()  # a program that steps before it starts records all the same
             if self.running:
                 self._go(before, self.action)
             if self.running:
@@ -144,7 +153,7 @@ class Session:
         # A failing callback does not end the run: the moves after it are made, then it raises.
         # Any other failure ends the run, with everything turned off.
         failure: BaseException | None = None
-        for move in self._transitions[before, after]:
+        for move in self.transitions[before, after]:
             try:
                 move(self)
             except BaseException as error:
@@ -164,18 +173,18 @@ class Session:
         self.recorder.close()
 
     def _open_step(self) -> None:
-        if self._mark_steps and self.recorder.active:
+        if self.marks_steps and self.recorder.active:
             self.recorder.note_thread_names()
             self._enter_step()
 
     def _enter_step(self) -> None:
-        self._step_range = _native.record_function(f"{self._dialect.step_name}{self.step_num}")
-        self._step_range.__enter__()
+        self.step_range = self._make_range(f"{self._dialect.step_name}{self.step_num}")
+        self.step_range.__enter__()
 
     def _close_step(self) -> None:
-        if self._step_range is not None:
-            self._step_range.__exit__()
-            self._step_range = None
+        if self.step_range is not None:
+            self.step_range.__exit__(None, None, None)
+            self.step_range = None
 
     # The moves of the transition table.
 

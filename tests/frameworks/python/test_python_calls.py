@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from python_frames import calls_below, calls_recorded, frames_of, named, no_calls_left_on, place
+from python_frames import (
+    calls_below,
+    calls_recorded,
+    frames_of,
+    named,
+    no_calls_left_on,
+    place,
+    running,
+)
 from recording import (
     chain_of,
     manual_clock,
@@ -221,7 +229,7 @@ def test_what_the_profiler_itself_does_is_not_shown() -> None:
     work()
     session.stop()
     trace = trace_of(session)
-    here = named(test_what_the_profiler_itself_does_is_not_shown)
+    here = running(test_what_the_profiler_itself_does_is_not_shown, 4)
     assert [name for name, parent in parents(trace) if parent == here] == [named(work)]
     assert not any("stepscope/" in name for name in trace.names())
 
@@ -242,14 +250,8 @@ def test_calls_in_progress_begin_with_the_window_and_end_with_it() -> None:
     stops(context)
     trace = trace_of(session)
     slices = trace.slices
-    this, began, ended = (
-        row_of(trace, named(f))
-        for f in (
-            test_calls_in_progress_begin_with_the_window_and_end_with_it,
-            starts,
-            stops,
-        )
-    )
+    here = running(test_calls_in_progress_begin_with_the_window_and_end_with_it, 9)
+    this, began, ended = (row_of(trace, name) for name in (here, running(starts, 2), named(stops)))
     assert slices.start_ns[this] == slices.start_ns[began] == trace.info.start_ns
     assert not slices.flags[began]
     assert slices.end_ns[this] == slices.end_ns[ended] == trace.info.end_ns
@@ -270,7 +272,7 @@ def test_windows_within_each_other_see_what_is_theirs() -> None:
         trace = trace_of(session)
         names = list(trace.names())
         assert (names.count(named(one)), names.count(named(two))) == (count, 1)
-        this = row_of(trace, named(test_windows_within_each_other_see_what_is_theirs))
+        this = row_of(trace, running(test_windows_within_each_other_see_what_is_theirs, 4))
         assert trace.slices.flags[this] == SliceFlags.UNFINISHED
         assert session is outermost or trace.slices.start_ns[this] == trace.info.start_ns
 

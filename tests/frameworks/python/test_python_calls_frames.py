@@ -22,6 +22,7 @@ from python_frames import (
     in_library,
     named,
     no_calls_left_on,
+    running,
 )
 from recording import chain_of, row_of, run_python, trace_of
 from stepscope.frameworks.python.calls import PythonCalls
@@ -149,17 +150,21 @@ def test_recording_anew_inside_of_calls() -> None:
     work()
     first, second = map(trace_of, sessions)
     name = "/opt/site-packages/library.py(1): library"
-    expected = (named(switch), name, named(through), name, named(work))
+    expected = (named(switch), name, named(through), name, running(work, 1))
     assert chain_of(first, row_of(first, named(switch)))[:5] == expected
-    assert chain_of(second, row_of(second, named(switch)))[:5] == expected
+    # All of these were running when the second began.
+    switched, passed, worked = running(switch, 2), running(through, 1), running(work, 2)
+    inside = "/opt/site-packages/library.py(2): library"
+    expected = (switched, inside, passed, inside, worked)
+    assert chain_of(second, row_of(second, switched))[:5] == expected
     assert count(first, after) == 0
     in_through, in_work = (r for r, each in enumerate(second.names()) if each == named(after))
     assert chain_of(second, in_through)[:4] == (named(after), *expected[2:])
-    assert chain_of(second, in_work)[:2] == (named(after), named(work))
-    assert [parent for each, parent in calls_below(second, named(work)) if each == LEN] == [
+    assert chain_of(second, in_work)[:2] == (named(after), worked)
+    assert [parent for each, parent in calls_below(second, worked) if each == LEN] == [
         named(after)
     ] * 2
-    assert not second.slices.flags[row_of(second, named(through))]
+    assert not second.slices.flags[row_of(second, passed)]
 
 
 def test_stopping_deep_inside_leaves_nothing_on() -> None:

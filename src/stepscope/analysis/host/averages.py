@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -212,6 +212,28 @@ def single_events(
         if stack_frames > 0
         else None,
     )
+
+
+def added(one: Averages, other: Averages) -> Averages:
+    """Return rows with the sums of two tables of as many rows; all else is the first's."""
+
+    def total(name: str) -> Any:
+        mine, theirs = getattr(one, name), getattr(other, name)
+        return mine if theirs is None else theirs if mine is None else mine + theirs
+
+    return replace(one, **{name: total(name) for name in ("count", *_SUMS)})
+
+
+def rows_of(rows: Averages, chosen: NDArray[Any]) -> Averages:
+    """Return some of the rows, in the order in which they are chosen."""
+    columns = {each.name: getattr(rows, each.name) for each in fields(rows)}
+
+    def taken(column: Any) -> Any:
+        if column is None:
+            return None
+        return column.take(chosen) if isinstance(column, Labels) else column[chosen]
+
+    return Averages(**{name: taken(column) for name, column in columns.items()})
 
 
 def polars_frame(columns: Columns) -> polars.DataFrame:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.host.python_ids import module_number, python_ids
 from stepscope.formats.chrome.device import external_ids
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES
 from stepscope.trace.model import (
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int64, Slices, Trace, TraceInfo, UInt32
+    from stepscope.trace.model import Int64, Trace, TraceInfo, UInt32
+    from stepscope.trace.schema import Captured
 
     AddText = Callable[[str], int]
 
+_TOLD_ABOVE = ("trace_id", "distributedInfo")
 _DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
 
 
@@ -45,12 +48,14 @@ def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
     """Return the top-level keys of a recording: what we know, then the user's own.
 
     A key of the user's that would replace one of ours is kept under ``user.<key>``; only the
-    trace's id is theirs to choose.
+    trace's id and what is known of process groups is theirs to choose.
     """
     info = trace.info
     header: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": list(info.devices)}
     if info.rank is not None:
         header["distributedInfo"] = {"rank": info.rank, "world_size": info.world_size}
+    if isinstance(told := info.user.get("distributedInfo"), dict):  # torch's own description
+        header["distributedInfo"] = told
     header |= {
         "trace_id": str(info.user.get("trace_id", _trace_id(info))),
         "host_name": info.host,
@@ -62,7 +67,7 @@ def recording_header(trace: Trace, trace_name: str) -> dict[str, Any]:
         header["traceName"] = trace_name
     reserved = {*header, "traceEvents", FRAMES, SAMPLES}
     for key, value in info.user.items():
-        if key != "trace_id":
+        if key not in _TOLD_ABOVE:
             header[f"user.{key}" if key in reserved else key] = value
     return header
 
@@ -84,6 +89,44 @@ def _provenance(info: TraceInfo) -> dict[str, Any]:
         "overhead_ns": info.overhead_ns,
         "anomalies": dict(info.anomalies),
     }
+
+
+SPAN_CATEGORY = "Trace"
+SPAN_MARKS = ("Iteration Start: PyTorch Profiler", "Record Window End")
+SPAN_PROCESSES = ("Spans", "Traces", "")
+_SPANS_LAST = 536870912  # where torch's files sort them
+
+
+def span_events(trace: Trace) -> Iterator[dict[str, Any]]:
+    """Yield what torch.profiler's files tell of a recording as a whole: its span, and its ends."""
+    start, end = trace.info.start_ns / 1000, trace.info.end_ns / 1000
+    spans, traces, nobody = SPAN_PROCESSES
+    named = {"name": "PyTorch Profiler (0)", "pid": spans, "tid": "PyTorch Profiler"}
+    of_span = {"ts": start, "dur": end - start, "args": {"Op count": 0}}
+    yield {"ph": "X", "cat": SPAN_CATEGORY, **named, **of_span}
+    order = {"ts": start, "pid": spans, "tid": 0, "args": {"sort_index": _SPANS_LAST}}
+    yield {"ph": "M", "name": "process_sort_index", **order}
+    begins, ends = SPAN_MARKS
+    thread = {"pid": traces, "tid": "Trace PyTorch Profiler"}
+    yield {"ph": "i", "s": "g", "name": begins, **thread, "ts": start}
+    yield {"ph": "i", "s": "g", "name": ends, "pid": nobody, "tid": nobody, "ts": end}
+
+
+def without_span(captured: Captured) -> Captured:
+    """Leave out what ``span_events`` wrote; its tracks are the last."""
+    strings, tracks = captured.strings, captured.tracks
+    count = len(tracks)
+    while count and tracks[count - 1].pid in SPAN_PROCESSES:
+        count -= 1
+    known = strings.ids_of({SPAN_CATEGORY, *SPAN_MARKS})
+    if count == len(tracks) or SPAN_CATEGORY not in known:
+        return captured
+    slices, marks = captured.slices, captured.marks
+    kept = np.flatnonzero(slices.category != known[SPAN_CATEGORY])
+    told = np.flatnonzero(~np.isin(marks.name, [known[m] for m in SPAN_MARKS if m in known]))
+    return replace(
+        captured, slices=slices.take(kept), marks=marks.take(told), tracks=tracks[:count]
+    )
 
 
 def derived_args(trace: Trace, add_text: AddText) -> Args:
@@ -160,24 +203,21 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     yield "Ev Idx", IntColumn(on_host, index[on_host])
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
     if len(calls):
-        number = np.zeros(len(slices), np.int64)
-        number[calls] = np.arange(1, len(calls) + 1)
-        yield "Python id", IntColumn(calls.astype(np.uint32), number[calls])
-        yield "Python parent id", IntColumn(calls.astype(np.uint32), _callers(slices, number))
+        ids = python_ids(trace)
+        yield "Python id", IntColumn(calls.astype(np.uint32), ids.numbers[calls])
+        yield "Python parent id", IntColumn(calls.astype(np.uint32), ids.callers[calls])
+        yield "Python module id", _module_numbers(trace, calls)
     unfinished = np.flatnonzero(slices.flags & SliceFlags.UNFINISHED)
     yield "Unfinished", IntColumn(unfinished.astype(np.uint32), np.ones(len(unfinished), np.int64))
 
 
-def _callers(slices: Slices, number: Int64) -> Int64:
-    """Return for each numbered slice the number of the nearest one around it, 0 without one."""
-    rows = np.flatnonzero(number)
-    at = slices.parent[rows]
-    climbing = np.flatnonzero((at >= 0) & (number[at] == 0))
-    while len(climbing):
-        at[climbing] = slices.parent[at[climbing]]
-        climbing = climbing[(at[climbing] >= 0) & (number[at[climbing]] == 0)]
-    callers: Int64 = np.where(at >= 0, number[at], 0)
-    return callers
+def _module_numbers(trace: Trace, calls: Int64) -> IntColumn:
+    """Return which calls are those of modules, with the module's number among its class."""
+    names, which = np.unique(trace.slices.name[calls], return_inverse=True)
+    numbers = np.array([module_number(trace.strings[int(name)]) for name in names], np.int64)
+    of_call = numbers[which]
+    chosen = np.flatnonzero(of_call >= 0)
+    return IntColumn(calls[chosen].astype(np.uint32), of_call[chosen])
 
 
 def _where(chosen: NDArray[np.bool_], values: Int64) -> IntColumn:

@@ -13,6 +13,7 @@ import numpy as np
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.chrome import DIALECTS
+from stepscope.formats.chrome.kineto import without_span
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES, read_sections
 from stepscope.formats.gzip import text_chunks
 from stepscope.trace.build import build
@@ -135,6 +136,8 @@ def _trace(columns: Columns) -> Trace:
     captured = Captured(raw, tuple(tracks), Strings(*columns["strings"]), marks=marks)
     info = _info(columns, raw, marks)
     if _OUR_KEY in info.user:
+        captured = without_span(captured)
+        info = _info(columns, captured.slices, captured.marks)
         captured, info = _with_samples(captured, info)
     return build(captured, info)
 

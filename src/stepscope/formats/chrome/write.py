@@ -23,6 +23,7 @@ from stepscope.formats.chrome.kineto import (
     is_recording,
     memory_marks,
     recording_header,
+    span_events,
 )
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES, sample_sections
 from stepscope.formats.files import output_file
@@ -62,6 +63,9 @@ def write_chrome(
         sink.write(chunk.data)
         if progress is not None:
             progress(done, total)
+    if is_recording(trace) and "torch" in trace.info.versions:
+        before = ",\n" if total or tracks else ""
+        sink.write((before + ",\n".join(map(json.dumps, span_events(trace)))).encode())
     sink.write(b"\n]")
     for text in sample_sections(trace, _track_ids):
         sink.write(text.encode())

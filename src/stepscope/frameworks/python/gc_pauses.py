@@ -33,8 +33,9 @@ class GcPauses(Source):
     name = "gc"
     when = GC_PAUSES
 
-    def __init__(self, min_pause_ns: int = MIN_PAUSE_NS) -> None:
-        """Touch nothing yet."""
+    def __init__(self, min_pause_ns: int = MIN_PAUSE_NS, *, name: str = NAME) -> None:
+        """Touch nothing yet. With no shortest pause, those for the youngest objects count, too."""
+        self._called = name
         self._watch = GcWatch(min_pause_ns)
         self.callback = self._watch.callback()
 
@@ -56,5 +57,5 @@ class GcPauses(Source):
             return None
         table = SliceTable(_CATEGORY)
         for thread, start_ns, end_ns, generation in pauses:
-            table.add(thread, NAME, start_ns, end_ns, {"Generation": generation})
+            table.add(thread, self._called, start_ns, end_ns, {"Generation": generation})
         return table.captured()

@@ -25,19 +25,13 @@ def _formulas() -> Mapping[str, Formula]:
 def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.torch.compile import TorchCompile
     from stepscope.frameworks.torch.generated import TorchGeneratedCode
+    from stepscope.frameworks.torch.live_objects import TorchObjects
     from stepscope.frameworks.torch.loader import TorchLoaderRanges, TorchLoaderWorkers
     from stepscope.frameworks.torch.modules import TorchModelCalls, TorchModules
     from stepscope.frameworks.torch.phases import TorchPhases
     from stepscope.frameworks.torch.source import WhenImported
 
     return (
-        *(
-            WhenImported,
-            TorchCompile,
-            TorchGeneratedCode,
-            TorchModules,
-            TorchModelCalls,
-            TorchPhases,
-        ),
-        *(TorchLoaderRanges, TorchLoaderWorkers),
+        *(WhenImported, TorchCompile, TorchGeneratedCode, TorchModules, TorchModelCalls),
+        *(TorchPhases, TorchLoaderRanges, TorchLoaderWorkers, TorchObjects),
     )

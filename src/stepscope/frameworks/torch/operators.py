@@ -15,11 +15,13 @@ from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 from stepscope.frameworks.torch.bridge.load import load_library
 from stepscope.frameworks.torch.cuda_memory import CudaMemory
 from stepscope.frameworks.torch.owners import TorchOwners
+from stepscope.frameworks.torch.tensor_notes import noted_tensors
 from stepscope.record.held_memory import HeldMemory
 from stepscope.record.options import DEVICE, HELD_MEMORY, MEMORY, SAMPLED_INPUTS, SHAPES
 from stepscope.record.source import Source
 
 if TYPE_CHECKING:
+    from stepscope.frameworks.torch.tensor_notes import TensorNotes
     from stepscope.record.options import Option, RecordOptions
     from stepscope.trace.schema import Captured
 
@@ -35,9 +37,13 @@ def load_bridge(torch: Any) -> ctypes.CDLL:
         bridge = load_library(torch)
         bridge.stepscope_bridge_init.argtypes = [ctypes.c_void_p]
         bridge.stepscope_bridge_overhead_ns.restype = ctypes.c_double
+        bridge.stepscope_bridge_tensors.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+        bridge.stepscope_bridge_tensors.restype = ctypes.c_int64
         if bridge.stepscope_bridge_init(_native.core_api_address()):
             raise BridgeUnavailableError("the bridge was built for another version of Stepscope")
         os.register_at_fork(after_in_child=bridge.stepscope_bridge_reset)
+        asked = ctypes.cast(bridge.stepscope_bridge_others_listen, ctypes.c_void_p).value
+        _native.set_others_listen(asked or 0)
         _loaded = bridge
     return _loaded
 
@@ -60,6 +66,7 @@ class _Wish(IntFlag):
     MEMORY = 2
     SAMPLED_INPUTS = 4
     SAMPLED_MEMORY = 8
+    TENSORS = 16
 
 
 _WISHES: tuple[tuple[Option[bool], _Wish], ...] = (
@@ -71,7 +78,12 @@ _WISHES: tuple[tuple[Option[bool], _Wish], ...] = (
 
 
 def _wishes_of(options: RecordOptions) -> _Wish:
-    return reduce(or_, (wish for option, wish in _WISHES if options[option]), _Wish(0))
+    wishes = reduce(or_, (wish for option, wish in _WISHES if options[option]), _Wish(0))
+    # What tools for memory need; a note for each tensor costs too much to make them for nobody.
+    return wishes | _Wish.TENSORS if options[SHAPES] and options[MEMORY] else wishes
+
+
+_noting = 0  # recordings that run: the bridge's notes are theirs
 
 
 class TorchOps(Source):
@@ -88,6 +100,7 @@ class TorchOps(Source):
         self._held = HeldMemory() if options[HELD_MEMORY] else None
         self._owners = TorchOwners() if memory else None
         self._cuda_memory = CudaMemory(torch) if memory and options[DEVICE] else None
+        self.tensor_notes: TensorNotes | None = None  # of the last recording
 
     def prepare(self) -> None:
         """Build what the CUDA allocator needs; the bridge itself is loaded."""
@@ -96,6 +109,8 @@ class TorchOps(Source):
 
     def start(self) -> None:
         """Register the callbacks."""
+        global _noting  # noqa: PLW0603 - one bridge a process
+        _noting += 1
         if self._held is not None:
             self._held.start()
         self._bridge.stepscope_bridge_start(self._wishes)
@@ -113,6 +128,14 @@ class TorchOps(Source):
         self._bridge.stepscope_bridge_stop(self._wishes)
         if self._held is not None:
             self._held.stop()
+        self._keep_notes()
+
+    def _keep_notes(self) -> None:
+        global _noting  # noqa: PLW0603
+        _noting = max(_noting - 1, 0)
+        self.tensor_notes = noted_tensors(self._bridge)
+        if not _noting:
+            self._bridge.stepscope_bridge_forget_tensors()
 
     def collect(self) -> Captured | None:
         """Return the memory that was held; the recorder has all else."""

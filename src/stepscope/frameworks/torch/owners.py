@@ -1,12 +1,11 @@
 """What torch's blocks of memory hold: parameters, gradients, optimizer state and inputs.
 
-Torch's global hooks report optimizers and modules. Statements about their tensors are made while
-the tensors are there: gradients before each step of an optimizer, inputs when a model is called,
-everything else when it is first seen and at the end.
+Torch's global hooks report optimizers, the slot behind the call operator models. Statements about
+their tensors are made while the tensors are there: gradients before each step of an optimizer,
+inputs when a model is called, everything else when it is first seen and at the end.
 
-A global module hook costs microseconds in every module of a model, so it is there only until the
-next model is called, and again after each step of an optimizer: it sees the first model of every
-iteration. Where torch.compile is in use there is none, and inputs stay unknown.
+Of the models that are called between two steps of optimizers, the first is looked at. A hook of
+modules would show: compilers read it as part of the model.
 """
 
 from __future__ import annotations
@@ -16,14 +15,15 @@ from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stepscope._native import OwnerHooks, note_owner
+from stepscope._native import OwnerHooks, note_owner, tell_calls
+from stepscope.record.patching import Patches
 from stepscope.trace.model import MemoryOwner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
-_PRIVATE_USE = 20  # a backend that gave itself a name
+DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
+PRIVATE_USE = 20  # a backend that gave itself a name
 _NO_INDEX = -1
 _DEEPEST = 4  # how far tensors are looked for in lists of lists
 
@@ -72,15 +72,8 @@ class TorchOwners:
             register_optimizer_step_pre_hook(native.before_step),
             register_optimizer_step_post_hook(native.after_step),
         ]
-        is_compiling, told = torch.compiler.is_compiling, native.before_forward
-
-        def before_forward(module: Any, args: tuple[Any, ...]) -> None:
-            if not is_compiling():  # a compiler reads this function as part of the model
-                told(module, args)
-
-        # Torch's own functions for it take tens of microseconds, and this is done in every step.
-        hooks = torch.nn.modules.module._global_forward_pre_hooks
-        native.watch_models(hooks, torch.utils.hooks.RemovableHandle(hooks).id, before_forward)
+        _TOLD.append(native)
+        _MODELS.acquire()
 
     def stop(self) -> None:
         """State what is there now, and forget all that was seen."""
@@ -88,6 +81,9 @@ class TorchOwners:
         if native is None:
             return
         native.stop()
+        _MODELS.release()
+        if native in _TOLD:
+            _TOLD.remove(native)
         for hook in self._hooks:
             hook.remove()
         for optimizer in _alive(self._optimizers):
@@ -176,10 +172,35 @@ class TorchOwners:
             return
 
 
+_TOLD: list[OwnerHooks] = []  # those of the recordings that run
+
+
+def _see_models(patches: Patches) -> None:
+    """Be told of models where the interpreter dispatches their calls: no hook of torch's shows."""
+    import torch
+
+    from stepscope.frameworks.torch.modules import TORCH_MODULES
+
+    def told(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+        awaiting = [each for each in _TOLD if each.awaits_model()]
+        # To look at a tensor while a model is compiled or traced could become part of that.
+        if awaiting and not torch.compiler.is_compiling() and not torch.jit.is_tracing():
+            for each in awaiting:
+                each.before_forward(model, args, kwargs)
+
+    patches.on_undo(TORCH_MODULES.watched.release)
+    TORCH_MODULES.watched.acquire()
+    patches.on_undo(lambda: tell_calls(torch.nn.Module, None))
+    tell_calls(torch.nn.Module, told)
+
+
+_MODELS = Patches(_see_models)
+
+
 @cache
 def _device_numbers(device: Any) -> tuple[int, int]:
     index = _NO_INDEX if device.index is None else device.index
-    return _DEVICE_TYPES.get(device.type, _PRIVATE_USE), index
+    return DEVICE_TYPES.get(device.type, PRIVATE_USE), index
 
 
 def _alive(references: dict[int, weakref.ref[Any]]) -> list[Any]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
+from stepscope.frameworks.torch.switches import FOLLOWED
 from stepscope.notices import notify
 from stepscope.record.post_import import PostImport
 
@@ -69,6 +71,8 @@ def unpatch_torch() -> None:
         _depth -= 1
         if _depth == 0:
             _hook.remove()
+            if _originals:
+                FOLLOWED.release()
             while _originals:
                 cls, init = _originals.popitem()
                 cls.__init__ = init  # type: ignore[misc]
@@ -84,6 +88,7 @@ def _apply(_torch: object = None) -> None:
     with _lock:
         if _depth == 0:
             return
+        FOLLOWED.acquire()
         _replace_init(torch.profiler.profiler.profile, profile)
         _replace_init(torch.profiler.profiler._KinetoProfile, lowlevel.LowLevelProfile)
         _replace_init(torch.autograd.profiler.profile, legacy.profile)
@@ -119,10 +124,36 @@ def _is_part_of_a_real_one(caller: str | None) -> bool:
 
 
 @functools.cache
-def _recording_class(cls: type, theirs: type, ours: type) -> type:
+def _recording_class(cls: type, theirs: Any, ours: type) -> type:
     """Return ``cls`` with our methods in front of torch's, and behind those of a subclass."""
     if issubclass(cls, ours):
         return cls
     bases = (ours, theirs) if cls is theirs else (cls, _recording_class(theirs, theirs, ours))
-    told = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    told: dict[str, Any] = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
+        "_in_place_of_torch": True,
+    }
+    original: Any = theirs
+    known = signature(original.key_averages).parameters
+    if cls is theirs and "include_python_functions" not in known:
+        told["key_averages"] = _with_python_functions(ours)
     return type(cls.__name__, bases, told)
+
+
+def _with_python_functions(ours: Any) -> Callable[..., Any]:
+    """Return key_averages() as torch has it up to 2.14: calls of Python functions count."""
+
+    @functools.wraps(ours.key_averages)
+    def key_averages(
+        self: Any,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        include_python_functions: bool = True,
+    ) -> Any:
+        grouping = (group_by_input_shape, group_by_stack_n, group_by_overload_name)
+        return ours.key_averages(self, *grouping, include_python_functions)
+
+    return key_averages

@@ -17,6 +17,7 @@ from stepscope.record.source import Source, Stage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stepscope.frameworks.torch.tensor_notes import TensorNotes
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
     from stepscope.trace.schema import Captured
@@ -128,6 +129,11 @@ class WhenImported(Source):
     def collect(self) -> Captured | None:
         """Return what the chosen source kept."""
         return None if self._source is None else self._source.collect()
+
+    @property
+    def tensor_notes(self) -> TensorNotes | None:
+        """Return which tensors the operators of the last recording had; None where unknown."""
+        return getattr(self._source, "tensor_notes", None)
 
     def describe(self) -> str:
         """Say what is used."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CPU = ProfilerActivity.CPU
-NONE, WARMUP, RECORD, SAVE = ProfilerAction
+NONE, WARMUP, RECORD, SAVE, _ = ProfilerAction
 one = torch.ones(1)
 
 

@@ -40,7 +40,10 @@ struct InputsOwner {
 // Null when the thread is shutting down.
 const Inputs* encoded_inputs(const at::RecordFunction& fn) {
   if (!my_inputs) make_inputs();
-  if (my_inputs) my_inputs->encode(fn.inputs());
+  if (my_inputs) {
+    my_inputs->encode(fn.inputs());
+    if (!fn.kwinputs().empty()) my_inputs->encode_keywords(fn.kwinputs());
+  }
   return my_inputs;
 }
 

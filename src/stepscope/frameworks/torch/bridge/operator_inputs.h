@@ -3,7 +3,9 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,19 @@ class Inputs {
   void encode(c10::ArrayRef<const c10::IValue> values) {
     at_ = 0;
     for (const c10::IValue& value : values) put_value(value);
+  }
+  // Behind the others: values that have names, in the order of those.
+  template <typename Keywords>
+  void encode_keywords(const Keywords& keywords) {
+    std::vector<const typename Keywords::value_type*> pairs;
+    for (const auto& pair : keywords) pairs.push_back(&pair);
+    std::sort(pairs.begin(), pairs.end(),
+              [](const auto* a, const auto* b) { return a->first < b->first; });
+    for (const auto* const pair : pairs) {
+      put_text(STEPSCOPE_INPUT_KEYWORD, pair->first);
+      const c10::IValue& value = pair->second;
+      value.isString() ? put_text(STEPSCOPE_INPUT_TEXT, value.toStringRef()) : put_value(value);
+    }
   }
   const char* data() const { return bytes_.data(); }
   size_t size() const { return at_; }
@@ -47,6 +62,12 @@ class Inputs {
   template <typename T>
   void put(stepscope_input kind, T value) {
     write(write_mark(room(1 + sizeof(T)), kind), value);
+  }
+
+  void put_text(stepscope_input kind, const std::string& text) {
+    char* to = room(1 + sizeof(uint32_t) + text.size());
+    to = write(write_mark(to, kind), static_cast<uint32_t>(text.size()));
+    std::memcpy(to, text.data(), text.size());
   }
 
   void put_tensor(const at::Tensor& tensor) {

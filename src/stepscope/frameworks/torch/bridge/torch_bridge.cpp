@@ -20,6 +20,7 @@
 #include "operator_inputs.h"
 #include "stepscope/core_api.h"
 #include "stepscope/lane.h"
+#include "tensor_notes.h"
 
 namespace {
 
@@ -33,6 +34,8 @@ using stepscope::Kind;
 using stepscope::Lane;
 using stepscope::LastingName;
 using stepscope::my_lane;
+using stepscope::note_function;
+using stepscope::note_tensors;
 using stepscope::OpenSlice;
 using stepscope::SliceFacts;
 
@@ -104,6 +107,7 @@ Kind kind_of(const at::RecordFunction& fn) {
   facts.forward_thread = facts.sequence < 0 ? 0 : static_cast<uint32_t>(fn.forwardThreadId());
   facts.kind = kind_of(fn);
   facts.flags = fn.scope() == at::RecordScope::BACKWARD_FUNCTION ? stepscope::kBackward : 0;
+  if (fn.isAsync()) facts.flags |= stepscope::kAsync;  // a collective, which others end
 }
 
 template <bool kWithInputs>
@@ -122,6 +126,9 @@ template <bool kWithInputs>
   return OpenSlice::of(core.begin(&what));
 }
 
+// Whether the last function that began was numbered for an observer.
+std::atomic<bool> are_numbered{false};
+
 template <bool kWithInputs>
 [[gnu::hot]] std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
   Lane* const lane = my_lane;
@@ -135,15 +142,22 @@ template <bool kWithInputs>
       const LastingName& lasting = lane->name_at(name);
       facts.label = lasting.address == name ? lasting.label : ask_for_label(*lane, fn);
       facts.stack = stack;
-      if (inputs && inputs->size() && kind_of(fn) == Kind::kOperator) {
+      if (inputs && inputs->size())
         facts.detail = core.inputs(lane, inputs->data(), inputs->size());
-      }
       describe(fn, facts);  // after the calls: the compiler need not keep it across them
+      if (facts.detail && facts.kind != Kind::kOperator) facts.flags |= stepscope::kHasInputs;
       return facts.label != stepscope::kIgnoredLabel;
     });
   }
   if (!slice) slice = begin_slow<kWithInputs>(fn);
   if (!slice) return nullptr;
+  if constexpr (kWithInputs) {
+    if (stepscope::notes_tensors.load(std::memory_order_relaxed)) note_tensors(fn, *slice);
+  }
+  if (fn.handle()) [[unlikely]]
+    note_function(fn, *slice);  // some observer has functions numbered
+  if ((fn.handle() != 0) != are_numbered.load(std::memory_order_relaxed)) [[unlikely]]
+    are_numbered.store(fn.handle() != 0, std::memory_order_relaxed);
   return std::unique_ptr<at::ObserverContext>(new (slice->handle()) Context);
 }
 
@@ -177,7 +191,13 @@ void name_types() {
 }
 
 // What a session wants to know beyond names and times; as in frameworks/torch/operators.py.
-enum Wish : int { kInputs = 1, kMemory = 2, kSampledInputs = 4, kSampledMemory = 8 };
+enum Wish : int {
+  kInputs = 1,
+  kMemory = 2,
+  kSampledInputs = 4,
+  kSampledMemory = 8,
+  kTensors = 16,
+};
 
 // Several sessions may record at once, each with its own wishes: torch is asked for what any wants.
 std::mutex mutex;
@@ -187,6 +207,7 @@ struct {
   int memory = 0;
   int sampled_inputs = 0;
   int sampled_memory = 0;
+  int tensors = 0;
 } users;
 
 // A callback of torch's, there while it is wanted.
@@ -207,6 +228,7 @@ void apply_wishes() {
   const bool with_inputs = wanted && users.inputs > 0;
   const bool with_samples = wanted && !with_inputs && users.sampled_inputs > 0;
   if (!wanted || with_inputs != recording_has_inputs) recording.remove();
+  if (!wanted) are_numbered = false;
   if (wanted && !recording.handle) {
     auto callback = with_inputs ? at::RecordFunctionCallback(&on_start<true>, &on_end)
                                 : at::RecordFunctionCallback(&on_start<false>, &on_end);
@@ -214,6 +236,7 @@ void apply_wishes() {
     recording_has_inputs = with_inputs;
   }
   stepscope::samples_inputs = with_samples;
+  stepscope::notes_tensors = with_inputs && users.tensors > 0;
   if (!with_samples) drawing.remove();
   if (with_samples && !drawing.handle) {
     stepscope::drawn = 0;
@@ -238,6 +261,7 @@ void change_wishes(int by, int wishes) {
   if (wishes & kMemory) users.memory += by;
   if (wishes & kSampledInputs) users.sampled_inputs += by;
   if (wishes & kSampledMemory) users.sampled_memory += by;
+  if (wishes & kTensors) users.tensors += by;
   apply_wishes();
 }
 
@@ -274,9 +298,30 @@ EXPORT void stepscope_bridge_stop(int wishes) { change_wishes(-1, wishes); }
 // does nothing while nothing records, and is used again or removed when the child itself records.
 EXPORT void stepscope_bridge_reset() {
   new (&mutex) std::mutex;  // it may have been held by such a thread, too
+  new (&stepscope::notes_mutex) std::mutex;
   users = {};
   stepscope::samples_inputs = false;
+  stepscope::notes_tensors = false;
   cpu_allocator().use(0);
+}
+
+// How many tensors were noted, and the notes themselves where there is room for all. They are kept
+// until somebody has them forgotten.
+EXPORT int64_t stepscope_bridge_tensors(stepscope::TensorNote* notes, int64_t room) {
+  const std::vector<stepscope::TensorNote> found = stepscope::tensor_notes();
+  const auto count = static_cast<int64_t>(found.size());
+  if (count && count <= room) std::memcpy(notes, found.data(), found.size() * sizeof(found[0]));
+  return count;
+}
+EXPORT void stepscope_bridge_forget_tensors() { stepscope::forget_tensors(); }
+
+// Whether others than us are told of the calling thread's functions: a profiler of torch's own, or
+// an observer that has them numbered.
+EXPORT bool stepscope_bridge_others_listen() {
+  for (const auto& entry : at::get_record_function_tls_().sorted_tls_callbacks_) {
+    if (entry.callback_.start() != &stepscope::on_look) return true;
+  }
+  return are_numbered.load(std::memory_order_relaxed);
 }
 
 // What torch itself charges for any observer: the floor that benchmarks compare with.

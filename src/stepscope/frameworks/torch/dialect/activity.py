@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,12 @@ class ProfilerActivity(Enum):
         """Return the value's, as torch's members do."""
         return hash(self.value)
 
+    def __int__(self) -> int:
+        """Return the value."""
+        return int(self.value)
+
+    __index__ = __int__
+
 
 def supported_activities() -> set[ProfilerActivity]:
     """Return what can be recorded on this machine."""
@@ -52,9 +59,13 @@ def kineto_available() -> bool:
 
 def chosen_activities(
     wanted: Iterable[Any] | None, use_cuda: bool | None = None
-) -> set[ProfilerActivity]:
-    """Return what to record of what was asked for, with torch's warnings and errors."""
-    activities = list(supported_activities()) if wanted is None else _listed(wanted)
+) -> tuple[set[ProfilerActivity], dict[ProfilerActivity, set[str]]]:
+    """Return what to record of what was asked for, with torch's warnings and errors.
+
+    The second is which kinds of events of a group, where not all of them.
+    """
+    filters: dict[ProfilerActivity, set[str]] = {}
+    activities = list(supported_activities()) if wanted is None else _listed(wanted, filters)
     if use_cuda is not None:
         warn_user("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
         if use_cuda and ProfilerActivity.CUDA not in activities:
@@ -63,7 +74,9 @@ def chosen_activities(
             activities.remove(ProfilerActivity.CUDA)
     for activity in activities:
         if activities.count(activity) > 1:
-            raise ValueError(f"activities holds {activity.name} more than once: {activities}")
+            raise ValueError(
+                f"Activity {activity.name} specified more than once: activities holds {activities}"
+            )
     supported = supported_activities()
     left = supported.intersection(activities)
     for activity in activities:
@@ -72,7 +85,7 @@ def chosen_activities(
     if not left:
         named = ", ".join(_missing(activity) for activity in activities)
         raise AssertionError(f"No valid profiler activities found: {named or 'the list is empty'}")
-    return left
+    return left, filters
 
 
 def known_activity(activity: Any) -> ProfilerActivity:
@@ -83,18 +96,37 @@ def known_activity(activity: Any) -> ProfilerActivity:
     if isinstance(name, str) and name in ProfilerActivity.__members__:
         return ProfilerActivity[name]
     choices = ", ".join(ProfilerActivity.__members__)
-    raise TypeError(f"{activity!r} is not a ProfilerActivity; use one of {choices}")
+    raise UnknownActivityError(f"{activity!r} is not a ProfilerActivity; use one of {choices}")
 
 
-def _listed(wanted: Iterable[Any]) -> list[ProfilerActivity]:
+class UnknownActivityError(TypeError, AssertionError):
+    """No activity; torch raises one of the two, by its release."""
+
+
+def own_members(activities: Iterable[ProfilerActivity]) -> set[Any]:
+    """Return torch's own members, which compare equal to none but themselves; needs torch."""
+    theirs = sys.modules["torch"].autograd.ProfilerActivity
+    return {getattr(theirs, activity.name) for activity in activities}
+
+
+def _listed(
+    wanted: Iterable[Any], filters: dict[ProfilerActivity, set[str]]
+) -> list[ProfilerActivity]:
     """Return the activities, also those of torch's ``{activity: [kinds of events]}``."""
     activities = []
     for each in wanted:
-        if isinstance(each, Mapping):
-            activities += [known_activity(key) for key in each]
-            warn_user(f"selecting kinds of events is not supported, all are recorded: {dict(each)}")
-        else:
+        if not isinstance(each, Mapping):
             activities.append(known_activity(each))
+            continue
+        for key, kinds in each.items():
+            activity = known_activity(key)
+            activities.append(activity)
+            named = getattr(kinds, "activity_types", kinds)  # a ProfilerActivityConfig
+            if named is not None:
+                filters[activity] = set(named)
+    if any(filters.values()):
+        chosen = {key.name: sorted(kinds) for key, kinds in filters.items() if kinds}
+        warn_user(f"selecting kinds of events is not supported, all are recorded: {chosen}")
     return activities
 
 

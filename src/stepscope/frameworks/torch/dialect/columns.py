@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.analysis.device.launches import device_name, launches
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.backward import backward_functions
+from stepscope.analysis.host.python_ids import python_ids
 from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import overload_labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.device.launches import Launches
     from stepscope.analysis.host.averages import Averages
+    from stepscope.analysis.host.python_ids import PythonIds
     from stepscope.analysis.host.stacks import KnownStacks
     from stepscope.analysis.labels import Labels
     from stepscope.analysis.tree import CallTree
@@ -31,27 +33,66 @@ if TYPE_CHECKING:
 
 
 class DeviceType(IntEnum):
-    """torch.autograd.DeviceType for programs without torch: the same names and values."""
+    """torch.autograd.DeviceType: the same names and values, and equal to torch's own members."""
 
     CPU = 0
     CUDA = 1
+    MKLDNN = 2
+    OPENGL = 3
+    OPENCL = 4
+    IDEEP = 5
+    HIP = 6
+    FPGA = 7
+    MAIA = 8
+    XLA = 9
+    Vulkan = 10
+    Metal = 11
     XPU = 12
+    MPS = 13
+    Meta = 14
+    HPU = 15
+    VE = 16
+    Lazy = 17
+    IPU = 18
     MTIA = 19
     PrivateUse1 = 20
+
+    def __eq__(self, other: object) -> bool:
+        """Compare with ours, with torch's by name, and with numbers."""
+        if type(other).__name__ == "DeviceType":
+            return getattr(other, "name", None) == self.name
+        return int.__eq__(self, other) if isinstance(other, int) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Return the value's, as torch's members do."""
+        return hash(self.value)
 
 
 class EventColumns:
     """The columns behind all events of one trace, derived on first use."""
 
-    def __init__(self, trace: Trace, *, with_flops: bool = False, modules: bool = False) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        *,
+        with_flops: bool = False,
+        modules: bool = False,
+        overloads: bool = True,
+    ) -> None:
         """Derive nothing yet. Flops and the calls of modules are there only when asked for."""
         self.trace = trace
         self._with_flops = with_flops
         self._modules = modules
+        self.overloads = overloads
 
     def __reduce__(self) -> tuple[Callable[[Trace], EventColumns], tuple[Trace]]:
         """Pickle the trace; the rest can be derived again."""
-        make = partial(EventColumns, with_flops=self._with_flops, modules=self._modules)
+        make = partial(
+            EventColumns,
+            with_flops=self._with_flops,
+            modules=self._modules,
+            overloads=self.overloads,
+        )
         return make, (self.trace,)
 
     @cached_property
@@ -73,7 +114,7 @@ class EventColumns:
         return replace(
             self.each,
             input_shapes=shape_labels(self.tree) if shapes else None,
-            overload_name=overload_labels(self.tree) if overloads else None,
+            overload_name=overload_labels(self.tree) if overloads and self.overloads else None,
             stack=self._stack_labels(stack_frames) if by_stack else None,
         )
 
@@ -86,6 +127,11 @@ class EventColumns:
     def is_backward(self) -> NDArray[np.bool_]:
         """Which slices of the tree's trace are functions of the backward pass."""
         return backward_functions(self.tree.trace)
+
+    @cached_property
+    def python_ids(self) -> PythonIds:
+        """The numbers of the Python calls among the slices of the tree's trace."""
+        return python_ids(self.tree.trace)
 
     @cached_property
     def launches(self) -> Launches | None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from stepscope.analysis.host.averages import ANNOTATION_KINDS
+import numpy as np
+
+from stepscope.analysis.host.averages import ANNOTATION_KINDS, added, rows_of
+from stepscope.analysis.host.python_ids import module_number
 from stepscope.analysis.labels import flat_dims
 from stepscope.frameworks.torch.dialect.values import Interval, Kernel, number, scalar_value
+from stepscope.record.inputs import keywords_of
 from stepscope.text.averages import time_text
 from stepscope.trace.model import NO_PARENT, NO_THREAD, SliceKind
 
@@ -89,6 +95,23 @@ class _Measures:
     def __hash__(self) -> int:
         """Agree with equality."""
         return hash((id(self._rows), self._index))
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Return torch's class of that name where it is in use: its own code asks for it."""
+        util = sys.modules.get("torch.autograd.profiler_util")
+        found: type = getattr(util, type(self).__name__, type(self))
+        return found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it is a view of."""
+        return type(self)._of, (self._columns, self._rows, self._index)
+
+    @classmethod
+    def _of(cls, columns: EventColumns, rows: Averages, index: int) -> _Measures:
+        made = cls.__new__(cls)
+        _Measures.__init__(made, columns, rows, index)
+        return made
 
     @property
     def key(self) -> str:
@@ -231,7 +254,7 @@ class FunctionEvent(_Measures):
     @property
     def overload_name(self) -> str:
         """Return the operator's overload, empty where it has none."""
-        return self._text("overload")
+        return self._text("overload") if self._columns.overloads else ""
 
     @property
     def activity_type(self) -> str:
@@ -308,8 +331,59 @@ class FunctionEvent(_Measures):
 
     @property
     def kwinputs(self) -> dict[str, Any]:
-        """Return the keyword inputs; none are recorded yet."""
-        return {}
+        """Return the keyword inputs, by name; empty if not recorded."""
+        return keywords_of(self._args)
+
+    @property
+    def linked_correlation_id(self) -> int:
+        """Return the ``external_id`` of the event that launched this work, 0 for all else."""
+        known = self._columns.launches
+        if known is None or not self._rows.is_device[self._index]:
+            return 0
+        found = np.flatnonzero(known.work == self._index)
+        return (
+            FunctionEvent(self._columns, int(known.host[found[0]])).external_id if len(found) else 0
+        )
+
+    @property
+    def python_id(self) -> int:
+        """Return the number of a Python call among all of them, from 1; -1 for all else."""
+        return self._columns.python_ids.number(self._row)
+
+    @property
+    def python_parent_id(self) -> int:
+        """Return the number of the Python call around a Python call; -1 for all else."""
+        return self._columns.python_ids.caller(self._row)
+
+    @property
+    def python_module_id(self) -> int:
+        """Return the number of a module among those of its class; -1 for all else."""
+        return module_number(self.trace_name) if self.is_python_function else -1
+
+    @property
+    def metadata(self) -> dict[str, Any] | None:
+        """Return all fields of the event; None where it has none."""
+        return self._args or None
+
+    @property
+    def metadata_json(self) -> str:
+        """Return all fields of the event as the inside of a JSON object."""
+        return json.dumps(self._args)[1:-1]
+
+    def append_kernel(self, name: str, device: int, duration: float) -> None:
+        """Refuse: events show what was recorded."""
+        raise TypeError(f"{self!r} shows what was recorded: {name} cannot be added to it")
+
+    def append_cpu_child(self, child: object) -> None:
+        """Refuse: events show what was recorded."""
+        raise TypeError(f"{self!r} shows what was recorded: {child!r} cannot be added to it")
+
+    set_cpu_parent = append_cpu_child
+
+    event_metadata = None  # torch's own form of a few of these
+    flow_id = flow_type = 0
+    flow_start = False
+    self_cpu_percent = total_cpu_percent = total_device_percent = -1
 
     @property
     def stack(self) -> list[str]:
@@ -346,6 +420,13 @@ class FunctionEvent(_Measures):
         return trace.strings[int(getattr(trace.slices, column)[self._row])]
 
 
+def row_behind(element: object) -> tuple[Averages, int] | None:
+    """Return the table and the row that a view shows; None for anything else."""
+    if type(element) in (FunctionEvent, FunctionEventAvg):
+        return element._rows, element._index  # type: ignore[attr-defined]
+    return None
+
+
 class FunctionEventAvg(_Measures):
     """All events of one name, summed."""
 
@@ -361,6 +442,17 @@ class FunctionEventAvg(_Measures):
             f" cpu_memory_usage={self.cpu_memory_usage}"
             f" {device}_memory_usage={self.device_memory_usage}>"
         )
+
+    def add(self, other: _Measures) -> Self:
+        """Add the sums of another group of the same name to these."""
+        if other.key != self.key:
+            raise AssertionError(f"Expected keys to match, but got {other.key} vs {self.key}")
+        mine = rows_of(self._rows, np.array([self._index]))
+        self._rows = added(mine, rows_of(other._rows, np.array([other._index])))
+        self._index = 0
+        return self
+
+    __iadd__ = add
 
     @property
     def input_shapes(self) -> list[Any] | str:

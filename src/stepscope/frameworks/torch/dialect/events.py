@@ -5,56 +5,69 @@ An element becomes a Python object when it is indexed, and not before.
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from stepscope.analysis.host.averages import grouped, polars_frame, total_of
+import numpy as np
+
+from stepscope.analysis.host.averages import grouped, polars_frame, rows_of, total_of
 from stepscope.frameworks.torch.dialect.columns import EventColumns
 from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
+from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
 from stepscope.text.averages import Layout, table
+from stepscope.trace.build import empty_trace
+from stepscope.trace.model import SliceKind, Trace
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable, Iterable
 
     import pandas
     import polars
 
     from stepscope.analysis.host.averages import Averages, Columns
-    from stepscope.trace.model import Trace
 
 _Item = TypeVar("_Item", FunctionEvent, FunctionEventAvg)
+_List = TypeVar("_List", bound="_Results[Any]")
 
 
-class _Results(Sequence[_Item]):
+class _Results(MadeWhenTouched[_Item]):
     """What a list of events and a list of averages have in common."""
 
-    def __init__(self, columns: EventColumns) -> None:
+    _tree_built = True  # torch's lists nest their events when told to
+
+    def __init__(self, columns: EventColumns, elements: Iterable[Any] | None = None) -> None:
+        super().__init__(elements)
         self._columns = columns
 
     @property
     @abstractmethod
-    def _rows(self) -> Averages: ...
+    def _all_rows(self) -> Averages:
+        """The rows of what can be made."""
 
-    @abstractmethod
-    def _item(self, index: int) -> _Item: ...
+    def _size(self) -> int:
+        return len(self._all_rows)
 
-    def __len__(self) -> int:
-        """Return the number of elements."""
-        return len(self._rows)
+    @property
+    def _rows(self) -> Averages:
+        """The rows of the elements, in their order."""
+        if not self._made:
+            return self._all_rows
+        of_elements = _rows_behind(list(self))
+        if of_elements is None:
+            raise TypeError("the list holds events that Stepscope did not record")
+        return of_elements
 
-    @overload
-    def __getitem__(self, index: int) -> _Item: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[_Item]: ...
-    def __getitem__(self, index: int | slice) -> _Item | list[_Item]:
-        """Make one element, or a list of them."""
-        if isinstance(index, slice):
-            return [self._item(i) for i in range(len(self))[index]]
-        try:
-            return self._item(range(len(self))[index])
-        except IndexError:
-            raise IndexError(f"event {index} of {len(self)}") from None
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Return torch's class of lists where that is in use: these pass for one."""
+        return _torch_class("EventList", type(self))
+
+    def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
+        """Pickle the columns, and the elements only where the list has become its own."""
+        elements = list(self) if self._made else None
+        return _restored, (type(self), self.__dict__, elements)
 
     def __str__(self) -> str:
         """Return the table."""
@@ -63,11 +76,30 @@ class _Results(Sequence[_Item]):
     @property
     def self_cpu_time_total(self) -> float:
         """Return the time on the host in µs, no moment of one thread counted twice."""
+        if self._is_foreign:
+            return sum(event.self_cpu_time_total for event in self)
         return self._rows.total_self_cpu_ns / 1000
 
     def total_average(self) -> FunctionEventAvg:
         """Return the sum of all elements."""
+        if self._is_foreign:
+            return self._as_torchs("total_average")()  # type: ignore[no-any-return]
         return FunctionEventAvg(self._columns, total_of(self._rows), 0)
+
+    @property
+    def _is_foreign(self) -> bool:
+        """Tell whether the list holds events of torch's, or of several recordings."""
+        return self._made and len(self) > 0 and _rows_behind(list(self)) is None
+
+    def _as_torchs(self, method: str) -> Callable[..., Any]:
+        from torch.autograd.profiler_util import EventList as TorchList
+
+        theirs = TorchList(list(self), use_device=self._columns.use_device)
+        theirs._tree_built = True
+        return getattr(theirs, method)  # type: ignore[no-any-return]
+
+    def _build_tree(self) -> None:
+        """Do nothing: the events are nested."""
 
     def table(  # noqa: PLR0917 - torch's signature
         self,
@@ -85,6 +117,9 @@ class _Results(Sequence[_Item]):
         ``row_limit=-1`` shows all rows. ``time_unit`` is s, ms or us; by default each time has the
         unit that suits it. ``max_src_column_width`` is for the frames of stacks.
         """
+        if self._is_foreign:
+            arguments = {k: v for k, v in locals().items() if k != "self"}
+            return self._as_torchs("table")(**arguments)  # type: ignore[no-any-return]
         layout = Layout(
             sort_by=sort_by,
             row_limit=row_limit,
@@ -154,13 +189,35 @@ class _Results(Sequence[_Item]):
 class EventList(_Results[FunctionEvent]):
     """Every event of a trace, by start, the longer first."""
 
-    def __init__(self, trace: Trace, *, with_flops: bool = False, modules: bool = False) -> None:
-        """Look at the events of a trace.
+    def __init__(
+        self,
+        events: Trace | Iterable[Any] = (),
+        *,
+        use_device: str | None = None,
+        profile_memory: bool = False,
+        with_flops: bool = False,
+        modules: bool = False,
+        overloads: bool = True,
+    ) -> None:
+        """Look at the events of a trace, or hold those that are given.
 
         ``with_flops`` counts the arithmetic of the operators whose shapes were recorded;
-        ``modules`` makes the calls of modules events, too.
+        ``modules`` makes the calls of modules events, too; ``overloads=False`` leaves out the
+        overloads of operators. The others are torch's, for lists of
+        events that are given.
         """
-        super().__init__(EventColumns(trace, with_flops=with_flops, modules=modules))
+        self._use_device = use_device
+        self._profile_memory = profile_memory
+        self._with_flops = with_flops
+        if isinstance(events, Trace):
+            super().__init__(
+                EventColumns(events, with_flops=with_flops, modules=modules, overloads=overloads)
+            )
+            self._use_device = self._columns.use_device
+        else:
+            elements = list(events)
+            columns = next((e._columns for e in elements if isinstance(e, FunctionEvent)), None)
+            super().__init__(columns or EventColumns(empty_trace()), elements)
 
     def __repr__(self) -> str:
         """Return how many there are; ``str`` shows them."""
@@ -171,35 +228,54 @@ class EventList(_Results[FunctionEvent]):
         group_by_input_shapes: bool = False,
         group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
+        include_python_functions: bool = False,
         *,
         group_by_input_shape: bool = False,
     ) -> AverageList:
         """Sum the events by name, and by shapes, overload or the innermost frames where asked.
 
-        ``group_by_stack_n`` is how many frames of the Python stack tell events apart.
+        ``group_by_stack_n`` is how many frames of the Python stack tell events apart. Calls of
+        Python functions count where they are asked for.
         """
+        if self._is_foreign:
+            theirs = self._as_torchs("key_averages")
+            shapes = group_by_input_shapes or group_by_input_shape
+            return theirs(shapes, group_by_stack_n, group_by_overload_name)  # type: ignore[no-any-return]
         each = self._columns.told_apart(
             shapes=group_by_input_shapes or group_by_input_shape,
             overloads=group_by_overload_name,
             stack_frames=group_by_stack_n,
         )
+        if self._made:
+            each = rows_of(each, self._rows.first)
+        if not include_python_functions:
+            tree = self._columns.tree
+            is_call = tree.of(tree.trace.slices.kind)[each.first] == SliceKind.PYTHON
+            if is_call.any():
+                each = rows_of(each, np.flatnonzero(~is_call))
         return AverageList(self._columns, grouped(each))
 
+    def supported_export_stacks_metrics(self) -> list[str]:
+        """Return the metrics that export_stacks() knows."""
+        return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total"]
+
     @property
-    def _rows(self) -> Averages:
+    def _all_rows(self) -> Averages:
         return self._columns.each
 
     def _table_rows(self) -> Averages:
-        return self._columns.told_apart(shapes=True, overloads=True, stack_frames=None)
+        rows = self._columns.told_apart(shapes=True, overloads=True, stack_frames=None)
+        return rows_of(rows, self._rows.first) if self._made else rows
 
     def _data(self) -> Columns:
         tree = self._columns.tree
-        tracks = tree.of(tree.trace.slices.track)
+        first = self._rows.first
+        tracks = tree.of(tree.trace.slices.track)[first]
         rows = self._table_rows().to_columns()
         key = rows.pop("key")
-        return {"name": key, "start_ns": tree.start_ns, "track": tracks, **rows}
+        return {"name": key, "start_ns": tree.start_ns[first], "track": tracks, **rows}
 
-    def _item(self, index: int) -> FunctionEvent:
+    def _make(self, index: int) -> FunctionEvent:
         return FunctionEvent(self._columns, index)
 
 
@@ -216,8 +292,34 @@ class AverageList(_Results[FunctionEventAvg]):
         return f"<AverageList of {len(self):,} names>"
 
     @property
-    def _rows(self) -> Averages:
+    def _all_rows(self) -> Averages:
         return self._groups
 
-    def _item(self, index: int) -> FunctionEventAvg:
+    def _make(self, index: int) -> FunctionEventAvg:
         return FunctionEventAvg(self._columns, self._groups, index)
+
+
+def _rows_behind(elements: list[Any]) -> Averages | None:
+    """Return the rows that views of one table show; None where they do not come from one."""
+    from stepscope.frameworks.torch.dialect.event import row_behind
+
+    found = [row_behind(element) for element in elements]
+    tables = {id(row[0]): row[0] for row in found if row is not None}
+    if len(tables) != 1 or None in found:
+        return None
+    (table_of_all,) = tables.values()
+    return rows_of(table_of_all, np.array([row[1] for row in found if row], np.int64))
+
+
+def _restored(cls: type[_List], state: dict[str, Any], elements: list[Any] | None) -> _List:
+    made = cls.__new__(cls)
+    if elements is not None:
+        list.extend(made, elements)
+    made.__dict__.update(state)
+    return made
+
+
+def _torch_class(name: str, otherwise: type) -> type:
+    """Return torch's class of results, where a program has it."""
+    found: type = getattr(sys.modules.get("torch.autograd.profiler_util"), name, otherwise)
+    return found

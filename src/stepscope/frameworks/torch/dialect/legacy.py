@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
+from stepscope.frameworks.torch.dialect.inner import torch_config
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
+from stepscope.notices import warn_user
+
+_DEVICES = tuple(each for each in ProfilerActivity if each is not ProfilerActivity.CPU)
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
     from stepscope.frameworks.torch.dialect.events import EventList
+    from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
 
 
 class profile(LowLevelProfile):  # noqa: N801 - torch's name
@@ -33,10 +38,24 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         **more: Any,
     ) -> None:
         """Take torch's arguments; those of LowLevelProfile are understood, too."""
-        del use_kineto
+        self.enabled = enabled
+        if not enabled:
+            return
+        if not use_cpu and not use_kineto:
+            raise AssertionError("Device-only events supported only with Kineto (use_kineto=True)")
         wanted = [ProfilerActivity.CPU] if use_cpu else []
+        if use_cuda:
+            warn_user(
+                "The attribute `use_cuda` will be deprecated soon, please use "
+                "``use_device = 'cuda'`` instead.",
+                FutureWarning,
+            )
+        self.use_cuda = use_cuda
         device = "cuda" if use_cuda else use_device
-        wanted += [each for each in ProfilerActivity if each.name.lower() == device]
+        found = [each for each in _DEVICES if each.name.lower() == device]
+        if device is not None and not found:
+            warn_user(f"The {device} is not a valid device option.")
+        wanted += found
         more.pop("activity_filters", None)
         super().__init__(
             activities=wanted,
@@ -47,7 +66,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
             with_modules=with_modules,
             **more,
         )
-        self.enabled = enabled
+        self.use_cpu = use_cpu
         self.entered = False
 
     def __enter__(self) -> Self | None:
@@ -85,6 +104,25 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
     def total_average(self) -> FunctionEventAvg:
         """Return the sum of all events."""
         return self.function_events.total_average()
+
+    @property
+    def trace_id(self) -> str:
+        """Return the id of the trace."""
+        return self.get_trace_id() or ""
+
+    @property
+    def kineto_results(self) -> KinetoResults | None:
+        """Return the events as torch's own tools read them; None before the end."""
+        return self._kineto_results()
+
+    @property
+    def kineto_activities(self) -> set[Any]:
+        """Return what is recorded."""
+        return self.activities
+
+    def config(self, create_trace_id: bool = False) -> Any:
+        """Return torch's own form of the options; needs torch."""
+        return torch_config(self, create_trace_id)
 
     def table(self, *args: Any, **kwargs: Any) -> str:
         """Return the events as a table."""

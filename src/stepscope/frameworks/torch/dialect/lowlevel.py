@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from stepscope.frameworks.python.gc_pauses import GcPauses
+from stepscope.frameworks.torch.announce import Announcement
 from stepscope.frameworks.torch.dialect.activity import (
     ProfilerActivity,
     chosen_activities,
     known_activity,
+    own_members,
 )
+from stepscope.frameworks.torch.dialect.collectors import check_collectors
 from stepscope.frameworks.torch.dialect.observer import ObserverSource
-from stepscope.frameworks.torch.dialect.options import record_options, warn_of_ignored
+from stepscope.frameworks.torch.dialect.options import (
+    checked_config,
+    record_options,
+    settings_of,
+)
 from stepscope.frameworks.torch.dialect.results import ProfileResults
 from stepscope.frameworks.torch.source import TorchCollector
+from stepscope.frameworks.torch.switches import SWITCHES
 from stepscope.record.recorder import Recorder
 from stepscope.record.source import make_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.observer import TraceObserver
     from stepscope.record import MemoryLimit
     from stepscope.record.options import StackMode
@@ -57,8 +71,17 @@ class LowLevelProfile(ProfileResults):
         **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded before start()."""
-        self.activities: set[ProfilerActivity] = chosen_activities(activities, use_cuda)
-        warn_of_ignored(experimental_config)
+        wanted = None if activities is None else list(activities)
+        chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
+        check_collectors(wanted or (), has_cpu=ProfilerActivity.CPU in chosen)
+        self.activities: set[Any] = own_members(chosen) if self._in_place_of_torch else chosen
+        experimental_config = checked_config(experimental_config, with_stack=bool(with_stack))
+        if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
+            raise ValueError("post_processing_timeout_s must be non-negative")
+        settings = settings_of(experimental_config)
+        self._trace_only = bool(settings.get("trace_only"))
+        if self._in_place_of_torch:
+            self._shows_overloads = bool(settings.get("capture_overload_names"))
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack
@@ -68,7 +91,10 @@ class LowLevelProfile(ProfileResults):
         self.acc_events = acc_events
         # Kept for who reads it: results are ready at once, there is nothing to time out.
         self.post_processing_timeout_s = post_processing_timeout_s
-        self.use_device: str | None = None
+        self.use_device: str | None = "cuda" if ProfilerActivity.CUDA in chosen else None
+        self.has_cudagraphs = False
+        self.profiling_start_time_ns = self.profiling_end_time_ns = 0
+        self.mem_tl: object | None = None
         options = record_options(
             record_shapes=record_shapes,
             profile_memory=profile_memory,
@@ -77,14 +103,26 @@ class LowLevelProfile(ProfileResults):
             with_modules=with_modules,
             record_annotations=record_annotations,
             record_workers=record_workers,
-            activities=self.activities,
+            # An empty list of kinds of events: none of the group.
+            activities={each for each in chosen if self.activity_filters.get(each, True)},
         ).but(torch_collector=torch_collector, **source_options)
         sources = make_sources(options, memory_limit)
+        if settings.get("record_python_gc_info"):
+            sources.append(GcPauses(0, name="Python GC"))
+        sources.append(
+            Announcement(
+                in_place_of_torch=self._in_place_of_torch,
+                shapes=bool(record_shapes or with_flops),
+                on_start=self._add_distributed_info,
+            )
+        )
         if execution_trace_observer is not None:
             sources.insert(0, ObserverSource(execution_trace_observer))
         recorder = Recorder(sources, memory_limit, keep_cycles=acc_events)
         super().__init__(recorder, custom_trace_id_callback, with_flops=with_flops)
         self._metadata |= {name: 1 for name in _TOLD_IN_FILES if getattr(self, name)}
+
+    _in_place_of_torch = False  # whether it was made by a name of torch's: see patch_torch()
 
     def start(self) -> None:
         """Begin to record."""
@@ -110,6 +148,45 @@ class LowLevelProfile(ProfileResults):
         assert self._trace_id is not None, "the profiler must be started before it is stopped"
         self._recorder.stop()
 
+    def _stats(self) -> ProfilerStats | None:
+        """Return how long the parts of the last cycle took; None before the first."""
+        if self._trace_id is None:
+            return None
+        stats, spent_ns = self._stats_of_cycle, self._recorder.spent_ns
+        stats.profiler_prepare_call_duration_us = _us(spent_ns["prepare"])
+        stats.profiler_enable_call_duration_us = _us(spent_ns["start"])
+        stats.profiler_disable_call_duration_us = _us(spent_ns["stop"])
+        if (trace := self._recorder.trace) is not None:
+            window_ns = trace.info.end_ns - trace.info.start_ns
+            stats.profiling_window_duration_sec = window_ns / 1e9
+        return stats
+
+    def _add_distributed_info(self) -> None:
+        """Keep what is known of the process groups with the trace."""
+        self.profiling_start_time_ns = time.perf_counter_ns()
+        self._switches = replace(SWITCHES)
+        info = self._get_distributed_info()
+        if info:
+            self._metadata["distributedInfo"] = info
+
+    def _get_distributed_info(self) -> dict[str, Any] | None:
+        """Return torch's description of the process groups; None where there are none."""
+        dist: Any = sys.modules.get("torch.distributed")
+        if dist is None or not dist.is_available() or not dist.is_initialized():
+            return None
+        info = {
+            "backend": dist.get_backend(),
+            "rank": dist.get_rank(),
+            "world_size": dist.get_world_size(),
+        }
+        with suppress(Exception):  # of torch's newer releases
+            info["pg_count"] = dist.get_pg_count()
+            info["pg_config"] = dist.distributed_c10d._get_all_pg_configs()
+        if info["backend"] == "nccl":
+            version = sys.modules["torch"].cuda.nccl.version()
+            info["nccl_version"] = ".".join(map(str, version))
+        return info
+
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
         """Turn recording of activities off and on again, at any point.
 
@@ -122,3 +199,8 @@ class LowLevelProfile(ProfileResults):
                 self._recorder.resume()
             else:
                 self._recorder.pause()
+
+
+def _us(ns: int) -> int:
+    """Return whole µs; what took any time took one at least."""
+    return max(ns // 1000, 1) if ns else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, Protocol
 
 from stepscope.errors import UnsupportedError
@@ -24,8 +25,27 @@ class TraceObserver(Protocol):
         """Finish the output; the profiler's block has ended."""
 
 
-def ExecutionTraceObserver() -> Any:  # noqa: N802 - torch's name
-    """Return torch's own observer, which needs nothing of torch's profiler."""
+class _ObserverType(type):
+    """Makes torch's own observers, and knows them for its instances."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _torch_observer()(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        kind = getattr(sys.modules.get("torch.profiler"), "ExecutionTraceObserver", None)
+        return kind is not None and isinstance(instance, kind)
+
+
+class ExecutionTraceObserver(metaclass=_ObserverType):
+    """torch's own observer, which needs nothing of torch's profiler; made by its name here."""
+
+    @staticmethod
+    def build_execution_trace_obs_from_env() -> TraceObserver | None:
+        """Return the observer that torch's environment variable asks for; None without it."""
+        return observer_of_environment()
+
+
+def _torch_observer() -> Any:
     try:
         from torch.profiler import ExecutionTraceObserver as Observer
     except ImportError:
@@ -33,7 +53,7 @@ def ExecutionTraceObserver() -> Any:  # noqa: N802 - torch's name
             "ExecutionTraceObserver() writes PyTorch's own graph of operators and needs torch "
             "installed; prof.trace.save(path) keeps what Stepscope records without it"
         ) from None
-    return Observer()
+    return Observer
 
 
 def observer_of_environment() -> TraceObserver | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
@@ -56,26 +57,26 @@ class ExperimentalConfig:
     verbose: bool = False
     capture_overload_names: bool = False
     profile_all_threads: bool = False
-    adjust_profiler_step: bool = False
     adjust_timestamps: bool = False
     disable_external_correlation: bool = False
     trace_only: bool = False
+    record_python_gc_info: bool = False
+    expose_kineto_event_metadata: bool = False
 
+    adjust_profiler_step: bool = False
     profiler_metrics: Sequence[str] = ()
     profiler_measure_per_kernel: bool = False
     performance_events: Sequence[str] = ()
     enable_cuda_sync_events: bool = False
-    record_python_gc_info: bool = False
-    expose_kineto_event_metadata: bool = False
     custom_profiler_config: str = ""
 
 
-_HARMLESS = {each.name for each in fields(ExperimentalConfig)[:7]}
+_HARMLESS = {each.name for each in fields(ExperimentalConfig)[:8]}
 
 
 def warn_of_ignored(config: object) -> None:
     """Name in one warning all fields of an experimental config that have no effect here."""
-    ignored = [key for key, value in _settings(config).items() if value and key not in _HARMLESS]
+    ignored = [key for key, value in settings_of(config).items() if value and key not in _HARMLESS]
     if ignored:
         warn_user(
             f"experimental_config: {', '.join(sorted(ignored))} has no effect in Stepscope; "
@@ -83,7 +84,23 @@ def warn_of_ignored(config: object) -> None:
         )
 
 
-def _settings(config: Any) -> Mapping[str, Any]:
+def checked_config(config: Any, *, with_stack: bool) -> Any:
+    """Return the config with what cannot be had together turned off, and warn of that."""
+    warn_of_ignored(config)
+    if not with_stack or not settings_of(config).get("trace_only"):
+        return config
+    warn_user(
+        "trace_only=True is incompatible with with_stack=True (stack traces require event "
+        "post-processing). Disabling trace_only."
+    )
+    if isinstance(config, ExperimentalConfig):
+        return replace(config, trace_only=False)
+    config = copy.copy(config)
+    config.trace_only = False
+    return config
+
+
+def settings_of(config: Any) -> Mapping[str, Any]:
     """Return the fields of torch's config, of ours, of a mapping, or of any object."""
     if config is None:
         return {}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from stepscope._native import record_function
+from stepscope.frameworks.torch.announce import STEP_NAME, step_tracker
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.frameworks.torch.dialect.observer import observer_of_environment
 from stepscope.frameworks.torch.source import TorchCollector
@@ -80,8 +84,11 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
             schedule=schedule,
             on_prepare=self._new_trace_id,
             on_trace=self._trace_ready,
+            step_range=self._step_range,
         )
         self._started = False
+        if (tracker := step_tracker()) is not None:
+            tracker.init_step_count(STEP_NAME)
 
     def start(self) -> None:
         """Begin the first step."""
@@ -91,6 +98,9 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
     def step(self) -> None:
         """End a step of the program and begin the next."""
         self._session.step()
+        self._started = self._started or self._session.running
+        if os.environ.get("KINETO_USE_DAEMON") and (tracker := step_tracker()) is not None:
+            tracker.increment_step(STEP_NAME)
 
     def stop(self) -> None:
         """End the run. A second stop() is harmless; one before start() is an error."""
@@ -112,6 +122,8 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         try:
             self.stop()
         finally:
+            if (tracker := step_tracker()) is not None:
+                tracker.erase_step_count(STEP_NAME)
             if self.execution_trace_observer is not None:
                 self.execution_trace_observer.cleanup()
 
@@ -149,6 +161,27 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
     def current_action(self) -> ProfilerAction:
         """Return what the schedule says of the current step."""
         return self._session.action
+
+    @property
+    def record_steps(self) -> bool:
+        """Tell whether steps are marked: a schedule was given."""
+        return self._session.marks_steps
+
+    @property
+    def step_rec_fn(self) -> object | None:
+        """Return the range of the current step; None between recordings."""
+        return self._session.step_range
+
+    @property
+    def action_map(self) -> dict[Any, list[Any]]:
+        """Return what happens between two actions, by both."""
+        return {pair: list(moves) for pair, moves in self._session.transitions.items()}
+
+    def _step_range(self, name: str) -> Any:
+        """Return the range of a step: one that an observer of torch's sees where there is one."""
+        if self.execution_trace_observer is not None and "torch" in sys.modules:
+            return sys.modules["torch"].autograd.profiler.record_function(name)
+        return record_function(name)
 
     def _trace_ready(self) -> None:
         if self.on_trace_ready is not None:

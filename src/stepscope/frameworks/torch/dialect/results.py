@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
+from stepscope.frameworks.torch.switches import Switches, as_switched
+from stepscope.frameworks.torch.tensor_notes import FUNCTION_ID
+from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
+from stepscope.trace.model import IntColumn
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
     from stepscope.analysis.host.modules import ModuleTable
-    from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
+    from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
+    from stepscope.frameworks.torch.live_objects import LiveObjects
+    from stepscope.frameworks.torch.tensor_notes import TensorNotes
     from stepscope.record.recorder import Recorder
     from stepscope.trace.model import Trace
 
@@ -36,6 +46,13 @@ class ProfileResults:
         self._recorder = recorder
         self._trace_id: str | None = None  # as long as nothing was prepared
         self._metadata: dict[str, Any] = {}
+        self._presets: dict[str, str] = {}
+        self._stats_of_cycle = ProfilerStats()
+        self._switches = Switches()
+        self._inner: Inner | None = None
+        # Made of the trace that stands beside it.
+        self._events: tuple[Trace | None, EventList] | None = None
+        self._kineto: tuple[Trace | None, KinetoResults] | None = None
 
     @property
     def trace(self) -> Trace:
@@ -50,7 +67,43 @@ class ProfileResults:
             "the profiler has no results: nothing was recorded between start() and stop()"
         )
         user = {**self._metadata, "trace_id": self._trace_id}
-        return replace(trace, info=replace(trace.info, user=user))
+        trace = replace(trace, info=replace(trace.info, user=user))
+        return as_switched(with_function_ids(trace, self._tensor_notes), self._switches)
+
+    @property
+    def _tensor_notes(self) -> TensorNotes | None:
+        """What the bridge noted of the last cycle."""
+        found = (getattr(source, "tensor_notes", None) for source in self._recorder.sources)
+        return next((notes for notes in found if notes is not None), None)
+
+    @property
+    def _live_objects(self) -> LiveObjects | None:
+        found = (getattr(source, "objects", None) for source in self._recorder.sources)
+        return next((objects for objects in found if objects is not None), None)
+
+    def _kineto_results(self) -> KinetoResults | None:
+        """Return the last cycle as torch's own tools read it; None before its end."""
+        from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
+
+        if self._recorder.active or self._recorder.trace is None:
+            return None
+        if self._kineto is None or self._kineto[0] is not self._recorder.trace:
+            beside = (self._tensor_notes, self._live_objects)
+            results = KinetoResults(self.trace, *beside, with_flops=self.with_flops)
+            self._kineto = self._recorder.trace, results
+        return self._kineto[1]
+
+    def _memory_profile(self) -> Any:
+        """Return torch's own analysis of memory; needs torch, shapes, memory and stacks."""
+        from torch.profiler._memory_profiler import MemoryProfile
+
+        required = ("record_shapes", "profile_memory", "with_stack")
+        missing = [f"{name}=True" for name in required if not getattr(self, name)]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} required for memory profiling.")
+        results: Any = self._kineto_results()
+        assert results is not None, "the profiler has no results yet"
+        return MemoryProfile(results)
 
     def _finished_trace(self, what: str) -> Trace:
         assert self._trace_id is not None, f"the profiler must be start()ed before {what}()"
@@ -69,25 +122,53 @@ class ProfileResults:
     def _new_trace_id(self) -> None:
         make_id = self.custom_trace_id_callback
         self._trace_id = make_id() if make_id else uuid.uuid4().hex.upper()
+        for key, value in self._presets.items():
+            self.add_metadata_json(key, value)
 
     @property
-    def profiler(self) -> Results | None:
+    def profiler(self) -> Inner | None:
         """Return the results under the names that older code looks for; None before start()."""
-        return None if self._trace_id is None else Results(self)
+        if self._inner is None and self._trace_id is not None:
+            self._inner = Inner(self)
+        return self._inner
 
     def events(self) -> EventList:
         """Return the events of the last cycle; none while it is being recorded."""
-        return EventList(self.trace, with_flops=self.with_flops)
+        assert self._trace_id is not None or self._recorder.trace is not None, (
+            "the profiler must be start()ed before events()"
+        )
+        if self._trace_only:
+            raise RuntimeError(
+                "events() is not available when trace_only=True in ExperimentalConfig. "
+                "Use export_chrome_trace() instead."
+            )
+        if self._recorder.active:
+            return EventList(self.trace, with_flops=self.with_flops)
+        if self._events is None or self._events[0] is not self._recorder.trace:
+            before = time.perf_counter_ns()
+            made = EventList(
+                self.trace, with_flops=self.with_flops, overloads=self._shows_overloads
+            )
+            self._stats_of_cycle.number_of_events = len(made)
+            spent_us = max((time.perf_counter_ns() - before) // 1000, 1)
+            self._stats_of_cycle.parse_kineto_call_duration_us = spent_us
+            self._stats_of_cycle.function_events_build_tree_call_duration_us = spent_us
+            self._events = self._recorder.trace, made
+        return self._events[1]
+
+    _trace_only = False
+    _shows_overloads = True
 
     def key_averages(
         self,
         group_by_input_shape: bool = False,
         group_by_stack_n: int = 0,
         group_by_overload_name: bool = False,
+        include_python_functions: bool = False,
     ) -> AverageList:
         """Return the events of the last cycle, summed by name."""
         return self.events().key_averages(
-            group_by_input_shape, group_by_stack_n, group_by_overload_name
+            group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
         )
 
     def module_table(self, depth: int | None = None) -> ModuleTable:
@@ -100,13 +181,25 @@ class ProfileResults:
         return module_table(self.trace, depth)
 
     def export_chrome_trace(
-        self, path: str | os.PathLike[str], use_python_export: bool = False
+        self,
+        path: str | os.PathLike[str],
+        use_python_export: bool = False,
+        cuda_graph_annotations: object | None = None,
+        graph_lanes: str = "none",
+        default_stream: int = 7,
     ) -> None:
         """Write the trace for Chrome, Perfetto and others; a path that ends in .gz is compressed.
 
-        May be called again, also with another path. torch's choice of a writer has no meaning here.
+        May be called again, also with another path. torch's choice of a writer has no meaning here,
+        and what it adds to the kernels of CUDA graphs is not written: a warning says so.
         """
-        del use_python_export
+        del use_python_export, default_stream
+        if graph_lanes not in ("none", "all"):
+            raise ValueError(f'graph_lanes is "none" or "all", not {graph_lanes!r}')
+        if graph_lanes == "all" and cuda_graph_annotations is None:
+            raise ValueError('graph_lanes="all" needs cuda_graph_annotations')
+        if cuda_graph_annotations is not None:
+            warn_user("cuda_graph_annotations are not written by Stepscope")
         trace = self._finished_trace("export_chrome_trace")
         from stepscope.formats.chrome.write import export_chrome
 
@@ -162,43 +255,36 @@ class ProfileResults:
     def preset_metadata_json(self, key: str, value: str) -> None:
         """Keep a JSON value with every trace of this profiler."""
         self.add_metadata_json(key, value)
-
-
-class Results:
-    """What ``prof.profiler`` is in torch: the events of the last cycle."""
-
-    def __init__(self, profile: ProfileResults) -> None:
-        """Look at a profiler's results as they are now."""
-        self._profile = profile
-        self.function_events = profile.events()
-        self.trace_id = profile.get_trace_id()
+        self._presets[key] = value
 
     @property
-    def self_cpu_time_total(self) -> float:
-        """Return the host's time in µs, no moment of a thread counted twice."""
-        return self.function_events.self_cpu_time_total
+    def preset_metadata(self) -> dict[str, str]:
+        """Return what preset_metadata_json() was given, or may be given here."""
+        return self._presets
 
-    def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all events."""
-        return self.function_events.total_average()
+    def wait_for_exports(self) -> None:
+        """Return at once: files are complete when the methods that write them return."""
 
-    def key_averages(self, *args: Any, **kwargs: Any) -> AverageList:
-        """Return the events summed by name."""
-        return self.function_events.key_averages(*args, **kwargs)
+    def take_pending_cuspy_export(self) -> None:
+        """Return None: Stepscope has its own collector, and nothing that is pending."""
 
-    def table(self, *args: Any, **kwargs: Any) -> str:
-        """Return the events as a table."""
-        return self.function_events.table(*args, **kwargs)
 
-    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace for Chrome, Perfetto and others."""
-        self._profile.export_chrome_trace(path)
-
-    def export_stacks(
-        self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
-    ) -> None:
-        """Write the stacks for a flame graph."""
-        self._profile.export_stacks(path, metric)
+def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
+    """Add the numbers by which an ExecutionTraceObserver knows the operators, where one ran."""
+    if notes is None or not len(notes):
+        return trace
+    chosen = np.flatnonzero(notes.notes["position"] == FUNCTION_ID)
+    if not len(chosen):
+        return trace
+    rows = notes.rows_in(trace)[chosen]
+    known = rows >= 0
+    rows, numbers = rows[known], notes.notes["impl"][chosen][known]
+    order = np.argsort(rows, kind="stable")
+    column = IntColumn(rows[order].astype(np.uint32), numbers[order].astype(np.int64))
+    args = replace(
+        trace.slices.args, integers={**trace.slices.args.integers, "Record function id": column}
+    )
+    return replace(trace, slices=replace(trace.slices, args=args))
 
 
 def _refuse_constant(word: str) -> None:

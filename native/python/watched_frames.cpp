@@ -1,0 +1,120 @@
+#include "python/watched_frames.h"
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "python/module.h"
+#include "python/text.h"
+
+namespace nb = nanobind;
+
+namespace stepscope {
+namespace {
+
+struct Watched {
+  PyCodeObject* code;
+  PyObject* tell;  // a function of the object: its name, or None
+  std::unordered_map<const PyObject*, Recorder::Label> known;
+};
+
+std::vector<Watched>& all_watched() {
+  static auto* const all = new std::vector<Watched>;
+  return *all;
+}
+
+Watched* watched_by(const PyCodeObject* code) {
+  auto& all = all_watched();
+  const auto found = std::find_if(all.begin(), all.end(), [&](auto& w) { return w.code == code; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+// While this lives, the thread's calls are not told to anybody.
+class Unseen {
+ public:
+  Unseen() : thread_(PyThreadState_Get()) {
+#if PY_VERSION_HEX < 0x030C0000
+    before_ = thread_->cframe->use_tracing;
+#endif
+    PyThreadState_EnterTracing(thread_);
+  }
+  ~Unseen() {
+    PyThreadState_LeaveTracing(thread_);
+#if PY_VERSION_HEX < 0x030C0000
+    thread_->cframe->use_tracing = before_;
+#endif
+  }
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+
+ private:
+  PyThreadState* const thread_;
+#if PY_VERSION_HEX < 0x030C0000
+  uint8_t before_ = 0;
+#endif
+};
+
+// What is said of an object; without a label where it has no name.
+Recorder::Label told(PyObject* tell, PyObject* subject) {
+  const nb::error_scope keep_error;
+  const Unseen unseen;
+  PyObject* name = PyObject_CallOneArg(tell, subject);
+  Recorder::Label label;
+  std::string_view utf8;
+  if (name && PyUnicode_Check(name) && utf8_of(&name, &utf8)) label = Recorder::label(utf8);
+  PyErr_Clear();
+  Py_XDECREF(name);
+  return label;
+}
+
+void watch_frames(nb::object code, nb::object tell) {
+  if (watched_by(reinterpret_cast<PyCodeObject*>(code.ptr()))) return;
+  auto* const its_code = reinterpret_cast<PyCodeObject*>(code.release().ptr());
+  all_watched().push_back({its_code, tell.release().ptr(), {}});
+}
+
+void leave_frames(nb::handle code) {
+  Watched* const watched = watched_by(reinterpret_cast<PyCodeObject*>(code.ptr()));
+  if (!watched) return;
+  const nb::object gone_code = nb::steal(reinterpret_cast<PyObject*>(watched->code));
+  const nb::object gone_tell = nb::steal(watched->tell);
+  all_watched().erase(all_watched().begin() + (watched - all_watched().data()));
+}
+
+}  // namespace
+
+bool is_watched(const PyCodeObject* code) { return watched_by(code) != nullptr; }
+
+Recorder::Label watched_label(const PyCodeObject* code, PyObject* subject, Recorder::Label plain) {
+  if (subject && PyTuple_CheckExact(subject)) {  // of a function that takes *args
+    subject = PyTuple_GET_SIZE(subject) ? PyTuple_GET_ITEM(subject, 0) : nullptr;
+  }
+  Watched* watched = watched_by(code);
+  if (!watched || !subject) return plain;
+  const auto found = watched->known.find(subject);
+  Recorder::Label label;
+  if (found != watched->known.end()) {
+    label = found->second;
+  } else {
+    const nb::object keep = nb::borrow(subject);
+    const nb::object tell = nb::borrow(watched->tell);
+    label = told(tell.ptr(), subject);
+    watched = watched_by(code);  // whoever was asked may have changed what is watched
+    if (watched) watched->known.emplace(subject, label);
+  }
+  return label.generation ? label : plain;
+}
+
+void forget_watched_objects() {
+  for (Watched& watched : all_watched()) watched.known.clear();
+}
+
+void bind_watched_frames(nb::module_& m) {
+  m.def("watch_frames", &watch_frames, nb::arg("code"), nb::arg("tell"));
+  m.def("leave_frames", &leave_frames, nb::arg("code"));
+}
+
+}  // namespace stepscope

@@ -1,0 +1,69 @@
+"""torch 2.15's settings of its collectors, accepted whatever torch is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from stepscope.notices import warn_user
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+@dataclass(frozen=True)
+class CuspyConfig:
+    """torch's settings of its newer collector of device work.
+
+    Stepscope has a collector of its own, for which synchronisations are always recorded; what else
+    is switched on here is named in a warning.
+    """
+
+    enable_cuda_sync_events: bool = False
+    enable_environment_counters: bool = False
+    enable_graph_dependencies: bool = False
+    enable_event_node_ids: bool = False
+
+
+@dataclass(frozen=True)
+class PerformanceMetricsConfig:
+    """torch's settings of hardware counters, which Stepscope does not record."""
+
+    metric_names: Sequence[str] = ()
+    sampling_interval_ms: float | None = None
+    lookback_window_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class ProfilerActivityConfig:
+    """Which kinds of events of a group are recorded, and how; None: all of them."""
+
+    activity_types: Iterable[str] | None = None
+    profiler_configs: Sequence[Any] = field(default_factory=list)
+
+
+_DONE = ("enable_cuda_sync_events",)
+
+
+def check_collectors(activities: Iterable[Any], *, has_cpu: bool) -> None:
+    """Name in one warning what the settings of collectors ask for that is not recorded."""
+    missing: list[str] = []
+    for each in activities:
+        if not isinstance(each, Mapping):
+            continue
+        for value in each.values():
+            for config in getattr(value, "profiler_configs", ()):
+                kind = type(config).__name__
+                if kind == "CuspyConfig" and not has_cpu:
+                    raise ValueError("CuspyConfig requires ProfilerActivity.CPU among activities")
+                if kind == "PerformanceMetricsConfig":
+                    missing.append("the metrics of PerformanceMetricsConfig")
+                elif kind == "CuspyConfig":
+                    missing += [name for name in _switched_on(config) if name not in _DONE]
+    if missing:
+        warn_user(f"not recorded by Stepscope: {', '.join(sorted(set(missing)))}")
+
+
+def _switched_on(config: Any) -> list[str]:
+    return [each.name for each in fields(config) if getattr(config, each.name)]

@@ -1,0 +1,103 @@
+"""A list whose elements are made when they are touched, and a plain list from then on."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_Item = TypeVar("_Item")
+
+
+class MadeWhenTouched(list[_Item]):
+    """A list for whoever asks ``isinstance``, without an object an element.
+
+    Looking at elements makes those; sorting, adding, comparing and whatever else a list does makes
+    all of them, and the list is its own from then on.
+    """
+
+    def __init__(self, elements: Iterable[_Item] | None = None) -> None:
+        """Hold these elements; without any, those that ``_make`` makes."""
+        super().__init__(() if elements is None else elements)
+        self._made = elements is not None
+
+    @abstractmethod
+    def _size(self) -> int:
+        """Return how many elements can be made."""
+
+    @abstractmethod
+    def _make(self, index: int) -> _Item:
+        """Make one element."""
+
+    def _own(self) -> None:
+        if not self._made:
+            self._made = True
+            list.extend(self, [self._make(i) for i in range(self._size())])
+
+    def __len__(self) -> int:
+        """Return the number of elements."""
+        return list.__len__(self) if self._made else self._size()
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any."""
+        return len(self) > 0
+
+    def __iter__(self) -> Iterator[_Item]:
+        """Make one element after the other."""
+        if self._made:
+            return list.__iter__(self)
+        return (self._make(i) for i in range(self._size()))
+
+    def __reversed__(self) -> Iterator[_Item]:
+        """Make one element after the other, the last first."""
+        if self._made:
+            return list.__reversed__(self)
+        return (self._make(i) for i in reversed(range(self._size())))
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> _Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[_Item]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> _Item | list[_Item]:
+        """Make one element, or a list of them."""
+        if isinstance(index, slice):
+            if self._made:
+                return list.__getitem__(self, index)
+            return [self._make(i) for i in range(len(self))[index]]
+        try:
+            if self._made:
+                return list.__getitem__(self, index)
+            return self._make(range(len(self))[index])
+        except IndexError:
+            raise IndexError(f"event {index} of {len(self)}") from None
+
+    def __radd__(self, other: list[Any]) -> list[Any]:
+        """Return the elements of both, those of a plain list first."""
+        return [*other, *self]
+
+    __hash__ = None  # as of every list
+
+
+def _on_own_elements(name: str) -> Callable[..., Any]:
+    plain = getattr(list, name)
+
+    def method(self: MadeWhenTouched[Any], *args: Any, **kwargs: Any) -> Any:
+        for each in (self, *args):
+            if isinstance(each, MadeWhenTouched):
+                each._own()
+        return plain(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = plain.__doc__
+    return method
+
+
+for _name in (
+    *("__add__", "__iadd__", "__mul__", "__rmul__", "__imul__", "__contains__"),
+    *("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__setitem__", "__delitem__"),
+    *("append", "clear", "copy", "count", "extend", "index", "insert", "pop", "remove"),
+    *("reverse", "sort"),
+):
+    setattr(MadeWhenTouched, _name, _on_own_elements(_name))

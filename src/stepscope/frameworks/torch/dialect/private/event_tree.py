@@ -1,0 +1,173 @@
+"""How operators, Python calls and allocations nest, and what was noted of them beside the trace."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.host.backward import backward_functions
+from stepscope.frameworks.torch.dialect.private.tensor_ids import Numbers, TensorIds
+from stepscope.frameworks.torch.live_objects import LiveObjects, optimizer_call
+from stepscope.frameworks.torch.owners import DEVICE_TYPES, PRIVATE_USE
+from stepscope.frameworks.torch.tensor_notes import tensors_of
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.frameworks.torch.live_objects import LiveOptimizer, LiveTensor
+    from stepscope.frameworks.torch.tensor_notes import TensorNotes
+    from stepscope.trace.model import Trace
+
+_SHOWN = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP, SliceKind.PYTHON, *DEVICE_KINDS)
+
+
+class EventTree:
+    """The slices and allocations of a recording as nodes, by number: slices first."""
+
+    def __init__(
+        self, trace: Trace, notes: TensorNotes | None = None, objects: LiveObjects | None = None
+    ) -> None:
+        """Look at a trace; what was noted of tensors and modules beside it may be missing."""
+        self.trace = trace
+        self._notes = notes
+        self.objects = objects or LiveObjects()
+        self.nodes: dict[int, Any] = {}  # those that were made, by number
+        self.slices = len(trace.slices)
+
+    @cached_property
+    def _shown(self) -> Any:
+        return np.isin(self.trace.slices.kind, _SHOWN)
+
+    @cached_property
+    def parents(self) -> list[int]:
+        """The node around each node, NO_PARENT at the top."""
+        slices, memory = self.trace.slices, self.trace.memory
+        parent = np.concatenate(
+            (slices.parent, np.where(memory.slice == NO_SLICE, -1, memory.slice))
+        )
+        if not self.slices:
+            return [NO_PARENT] * len(memory)
+        hidden = np.flatnonzero((parent >= 0) & ~self._shown[parent.clip(0)])
+        while len(hidden):
+            parent[hidden] = slices.parent[parent[hidden]]
+            hidden = hidden[(parent[hidden] >= 0) & ~self._shown[parent[hidden].clip(0)]]
+        found: list[int] = parent.tolist()
+        return found
+
+    @cached_property
+    def start_ns(self) -> list[int]:
+        """When each node began, on the trace's clock."""
+        times = (self.trace.slices.start_ns, self.trace.memory.time_ns)
+        found: list[int] = np.concatenate(times).tolist()
+        return found
+
+    @cached_property
+    def children(self) -> dict[int, list[int]]:
+        """The nodes directly inside each, in the order of time; the top ones under NO_PARENT."""
+        inside: dict[int, list[int]] = defaultdict(list)
+        for number in self.in_order:
+            inside[self.parents[number]].append(number)
+        return inside
+
+    @cached_property
+    def in_order(self) -> list[int]:
+        """All nodes in the order of time, an allocation behind what it is in."""
+        shown = np.flatnonzero(self._shown).tolist()
+        numbers = [*shown, *range(self.slices, self.slices + len(self.trace.memory))]
+        return sorted(numbers, key=lambda number: (self.start_ns[number], number))
+
+    @cached_property
+    def is_backward(self) -> Any:
+        """Which slices are functions of the backward pass."""
+        return backward_functions(self.trace)
+
+    # ---- what nodes have beyond the trace
+
+    @cached_property
+    def notes_of(self) -> dict[int, list[Any]]:
+        """The tensors that operators were called with, by slice."""
+        return {} if self._notes is None else self._notes.by_row(self.trace)
+
+    @cached_property
+    def optimizer_of(self) -> dict[int, LiveOptimizer]:
+        """Which optimizer a Python call is the step of."""
+        known = self.objects.optimizers
+        if not known:
+            return {}
+        slices, strings = self.trace.slices, self.trace.strings
+        end = optimizer_call()
+        rows = [
+            int(row)
+            for row in np.flatnonzero(slices.kind == SliceKind.PYTHON)
+            if strings[int(slices.name[row])].endswith(end)
+        ]
+        if len(known) == 1:
+            return dict.fromkeys(rows, known[0])
+        starts = [int(slices.start_ns[row]) for row in rows]
+        found = {}
+        for optimizer in known:  # noted right before its first call begins
+            at = bisect_left(starts, optimizer.time_ns)
+            if at < len(rows):
+                found[rows[at]] = optimizer
+        return found
+
+    @cached_property
+    def ids(self) -> dict[Any, Numbers]:
+        """The numbers of tensors and blocks.
+
+        By node for allocations, by node, position and place for operators' tensors, by the live
+        tensor's own address for those of modules and optimizers.
+        """
+        ids = TensorIds()
+        memory, strings = self.trace.memory, self.trace.strings
+        device_words = {int(i): _device_word(strings[int(i)]) for i in np.unique(memory.device)}
+        found: dict[Any, Numbers] = {}
+        seen: set[int] = set()
+        for number in self.in_order:
+            if number >= self.slices:
+                row = number - self.slices
+                address, size = int(memory.address[row]), int(memory.size[row])
+                device = device_words[int(memory.device[row])]
+                found[number] = ids.block(address, device, is_freed=size < 0)
+            elif self.trace.slices.kind[number] == SliceKind.PYTHON:
+                self._number_live(number, ids, seen, found)
+            else:
+                name = self.trace.name_of(number)
+                for position, place, note in tensors_of(self.notes_of.get(number, [])):
+                    device = f"{note['device_type']}:{note['device_index']}"
+                    tensor = int(note["impl"]), int(note["storage"]), device
+                    first = name if position == 0 else ""
+                    found[number, position, place] = ids.tensor(*tensor, first)
+        ids.finish()
+        return found
+
+    def _number_live(
+        self, number: int, ids: TensorIds, seen: set[int], found: dict[Any, Numbers]
+    ) -> None:
+        module = self.objects.modules.get(self.trace.name_of(number))
+        held = module or self.optimizer_of.get(number)
+        if held is None or held.address in seen:
+            return
+        seen.add(held.address)
+        for tensor in _live_tensors(held):
+            device = _device_word(str(tensor.device))
+            found[id(tensor)] = ids.tensor(tensor.impl, tensor.storage, device)
+
+
+def _live_tensors(held: Any) -> Iterator[LiveTensor]:
+    for entry in held.parameters:
+        *_, tensor, gradient = entry if isinstance(entry[0], str) else entry[:2]
+        yield from (each for each in (tensor, gradient) if each is not None)
+        if not isinstance(entry[0], str):
+            yield from (each for _, each in entry[2])
+
+
+def _device_word(name: str) -> str:
+    """Return ``cuda:0`` in the words of the notes about tensors: its kind and its own number."""
+    kind, _, index = name.partition(":")
+    return f"{DEVICE_TYPES.get(kind, PRIVATE_USE)}:{index or -1}"

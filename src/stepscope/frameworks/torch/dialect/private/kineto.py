@@ -1,0 +1,237 @@
+"""``kineto_results``: the events that torch's own code and tools read, as views."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from stepscope.frameworks.torch.dialect.columns import EventColumns
+from stepscope.frameworks.torch.dialect.event import FunctionEvent
+from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
+from stepscope.frameworks.torch.dialect.private.event_tree import EventTree
+from stepscope.frameworks.torch.dialect.private.nodes import roots_of
+from stepscope.trace.model import NO_THREAD
+
+if TYPE_CHECKING:
+    import os
+
+    from stepscope.frameworks.torch.dialect.private.nodes import Node
+    from stepscope.frameworks.torch.live_objects import LiveObjects
+    from stepscope.frameworks.torch.tensor_notes import TensorNotes
+    from stepscope.trace.model import Trace
+
+
+class KinetoResults:
+    """torch's ``_ProfilerResult`` of one recording."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        notes: TensorNotes | None,
+        objects: LiveObjects | None,
+        *,
+        with_flops: bool,
+    ) -> None:
+        """Take a trace and what was noted beside it."""
+        self._trace = trace
+        self._tree = EventTree(trace, notes, objects)
+        self._columns = EventColumns(trace, with_flops=with_flops)
+
+    def trace_start_ns(self) -> int:
+        """Return when the recording began, in ns of Unix time."""
+        return self._trace.info.start_ns + self._trace.info.wall_offset_ns
+
+    def events(self) -> list[Any]:
+        """Return all events, those of memory behind the others."""
+        return self._events
+
+    @cached_property
+    def _events(self) -> KinetoEvents:
+        return KinetoEvents(self._columns)
+
+    def experimental_event_tree(self) -> list[Node]:
+        """Return the events at the top; the others are inside of them."""
+        return roots_of(self._tree)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace for Chrome, Perfetto and others."""
+        from stepscope.formats.chrome.write import export_chrome
+
+        export_chrome(self._trace, path)
+
+
+class KinetoEvents(MadeWhenTouched[Any]):
+    """All events of a trace, and its allocations."""
+
+    def __init__(self, columns: EventColumns) -> None:
+        """Make nothing yet."""
+        super().__init__()
+        self._columns = columns
+
+    def _size(self) -> int:
+        return len(self._columns.tree) + len(self._columns.trace.memory)
+
+    def _make(self, index: int) -> Any:
+        events = len(self._columns.tree)
+        if index < events:
+            return KinetoEvent(FunctionEvent(self._columns, index))
+        return MemoryEvent(self._columns, index - events)
+
+
+class KinetoEvent:
+    """torch's ``_KinetoEvent``: the same facts as a FunctionEvent's, as methods."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self, event: FunctionEvent) -> None:
+        """Look at an event."""
+        self._event = event
+
+    def name(self) -> str:
+        """Return the name as recorded."""
+        return self._event.trace_name
+
+    def start_ns(self) -> int:
+        """Return when it began, in ns of Unix time."""
+        trace = self._event._trace
+        return int(trace.slices.start_ns[self._event._row]) + trace.info.wall_offset_ns
+
+    def duration_ns(self) -> int:
+        """Return how long it took."""
+        return int(self._event._trace.slices.duration_ns[self._event._row])
+
+    def end_ns(self) -> int:
+        """Return when it ended, in ns of Unix time."""
+        return self.start_ns() + self.duration_ns()
+
+    def start_thread_id(self) -> int:
+        """Return the number of the thread."""
+        return self._event.thread
+
+    def end_thread_id(self) -> int:
+        """Return the number of the thread; an asynchronous event ends on another."""
+        return self._event.thread
+
+    def shapes(self) -> list[Any]:
+        """Return the shapes of the inputs."""
+        return self._event.input_shapes
+
+    def dtypes(self) -> list[str]:
+        """Return the types of the inputs."""
+        return self._event.input_dtypes
+
+    def correlation_id(self) -> int:
+        """Return the number by which device work refers to this event."""
+        return self._event.external_id
+
+    def fwd_thread_id(self) -> int:
+        """Return the number of the thread that ran the forward pass, 0 where there is none."""
+        return self._event.fwd_thread
+
+    def has_stack(self) -> bool:
+        """Tell whether Python frames are known."""
+        return bool(self._event.stack)
+
+    def has_module_hierarchy(self) -> bool:
+        """Tell whether modules are known; see ``module_table()``."""
+        return False
+
+    def module_hierarchy(self) -> list[str]:
+        """Return no modules; see ``module_table()``."""
+        return []
+
+    def nbytes(self) -> int:
+        """Return 0: only memory has bytes."""
+        return 0
+
+    def extra_meta(self) -> dict[str, str]:
+        """Return no further fields."""
+        return {}
+
+    def is_hidden_event(self) -> bool:
+        """Return False: what is hidden is not in the list."""
+        return False
+
+    def cuda_elapsed_us(self) -> int:
+        """Return -1: device work has events of its own."""
+        return -1
+
+    privateuse1_elapsed_us = cuda_elapsed_us
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the event has of that name, as a method."""
+        value = getattr(self._event, name)
+        return lambda: value
+
+
+class MemoryEvent:
+    """Memory that was handed out or given back, among torch's events."""
+
+    __slots__ = ("_columns", "_row")
+
+    def __init__(self, columns: EventColumns, row: int) -> None:
+        """Look at one row of a trace's memory."""
+        self._columns = columns
+        self._row = row
+
+    def name(self) -> str:
+        """Return what torch calls these."""
+        return "[memory]"
+
+    def start_ns(self) -> int:
+        """Return when it was, in ns of Unix time."""
+        trace = self._columns.trace
+        return int(trace.memory.time_ns[self._row]) + trace.info.wall_offset_ns
+
+    end_ns = start_ns
+
+    def nbytes(self) -> int:
+        """Return the bytes, negative where they were given back."""
+        return int(self._columns.trace.memory.size[self._row])
+
+    def device_type(self) -> Any:
+        """Return the kind of device whose memory it is."""
+        return self._columns.device_type(not self._device().startswith("cpu"))
+
+    def device_index(self) -> int:
+        """Return the number of the device."""
+        return int(self._device().partition(":")[2] or -1)
+
+    def start_thread_id(self) -> int:
+        """Return the number of the thread."""
+        trace = self._columns.trace
+        track = trace.tracks[int(trace.memory.track[self._row])]
+        return track.logical_id if track.logical_id != NO_THREAD else int(track.tid)
+
+    end_thread_id = start_thread_id
+
+    def _device(self) -> str:
+        trace = self._columns.trace
+        return trace.strings[int(trace.memory.device[self._row])]
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what an event without any further facts has."""
+        if name.startswith("_") or name not in _OF_NOTHING:
+            raise AttributeError(f"an event of memory has no {name}")
+        value = _OF_NOTHING[name]
+        return lambda: list(value) if isinstance(value, tuple) else value
+
+
+_OF_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(
+        ("duration_ns", "correlation_id", "linked_correlation_id", "scope", "flops"), 0
+    ),
+    **dict.fromkeys(("fwd_thread_id", "flow_id", "flow_type", "external_id"), 0),
+    **dict.fromkeys(("shapes", "dtypes", "concrete_inputs", "stack", "module_hierarchy"), ()),
+    **dict.fromkeys(("structured_input_shapes", "structured_input_strides"), ()),
+    **dict.fromkeys(("is_async", "is_user_annotation", "is_python_function", "flow_start"), False),
+    **dict.fromkeys(("has_stack", "has_module_hierarchy"), False),
+    **dict.fromkeys(("sequence_nr", "cuda_elapsed_us", "privateuse1_elapsed_us"), -1),
+    **dict.fromkeys(("python_id", "python_parent_id", "python_module_id"), -1),
+    **dict.fromkeys(("overload_name", "metadata_json"), ""),
+    "activity_type": "cpu_instant_event",
+    "is_hidden_event": True,
+    "device_resource_id": 0,
+    "kwinputs": {},
+    "extra_meta": {},
+}

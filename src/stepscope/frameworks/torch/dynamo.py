@@ -1,0 +1,55 @@
+"""Lets torch.compile take Stepscope's ranges for torch's own: captured or left out as those are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepscope._native import record_function
+
+
+def teach_dynamo() -> None:
+    """Have Dynamo treat ``stepscope.record_function`` as ``torch.profiler.record_function``.
+
+    Dynamo knows its context managers by their classes. Where a release of torch keeps them
+    elsewhere, our ranges break graphs there, as those of any unknown class do.
+    """
+    try:
+        import torch.autograd.profiler
+        from torch._dynamo.variables import builder, ctx_manager
+        from torch._dynamo.variables import torch as variables
+
+        classes = variables.supported_ctx_manager_classes
+        manager = variables.TorchCtxManagerClassVariable
+        if record_function in classes:
+            return
+        _teach_calls(manager, torch.autograd.profiler.record_function)
+        classes[record_function] = None
+        if hasattr(ctx_manager, "RecordFunctionVariable"):
+            _teach_objects(builder, ctx_manager.RecordFunctionVariable)
+    except (ImportError, AttributeError):
+        return
+
+
+def _teach_calls(manager: Any, theirs: type) -> None:
+    """Make a range in compiled code: ``with record_function("name"):``."""
+    call_function = manager.call_function
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.value is record_function:
+            return call_function(manager(theirs), *args, **kwargs)
+        return call_function(self, *args, **kwargs)
+
+    manager.call_function = call
+
+
+def _teach_objects(builder: Any, variable: Any) -> None:
+    """Use a range in compiled code that was made outside of it, a decorator's for one."""
+    wrap = builder.VariableBuilder._wrap
+
+    def _wrap(self: Any, value: Any) -> Any:
+        if type(value) is record_function:
+            self.install_guards(builder.GuardBuilder.ID_MATCH)
+            return variable(value)
+        return wrap(self, value)
+
+    builder.VariableBuilder._wrap = _wrap

@@ -1,0 +1,172 @@
+"""Modules and optimizers as they are first called: their names in a trace, and their tensors.
+
+torch.profiler calls the first ``nn.Module: Linear_0`` in its timeline of Python calls, and its
+tools for memory find parameters, gradients and the state of optimizers through both.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stepscope import _native
+from stepscope.frameworks.python.calls import STACKS
+from stepscope.record.options import MEMORY
+from stepscope.record.patching import Patches, PatchesWhenImported
+from stepscope.record.source import Source, Stage
+
+if TYPE_CHECKING:
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.options import RecordOptions
+
+
+class LiveTensor(NamedTuple):
+    """What is known of a tensor that Python holds, without holding it."""
+
+    impl: int
+    storage: int
+    device: Any
+    dtype: Any
+    layout: Any
+    sizes: list[int]
+    strides: list[int]
+
+
+@dataclass(slots=True)
+class LiveModule:
+    """A module as it was when it was first called."""
+
+    address: int
+    cls: type
+    parameters: list[tuple[str, LiveTensor, LiveTensor | None]]
+
+
+@dataclass(slots=True)
+class LiveOptimizer:
+    """An optimizer as it was when its step was first called."""
+
+    address: int
+    time_ns: int
+    parameters: list[tuple[LiveTensor, LiveTensor | None, list[tuple[str, LiveTensor]]]]
+
+
+@dataclass(slots=True)
+class LiveObjects:
+    """What was called in a recording."""
+
+    modules: dict[str, LiveModule] = field(default_factory=dict)  # by their names in the trace
+    optimizers: list[LiveOptimizer] = field(default_factory=list)
+    _numbers: dict[type, int] = field(default_factory=dict)
+    with_tensors: bool = False
+
+    def name_module(self, module: Any) -> str:
+        """Return what calls of this module are called."""
+        cls = type(module)
+        number = self._numbers.get(cls, 0)
+        self._numbers[cls] = number + 1
+        name = f"nn.Module: {cls.__name__}_{number}"
+        parameters = []
+        if self.with_tensors:
+            with suppress(Exception):
+                for key, value in vars(module)["_parameters"].items():
+                    if (known := _live(value)) is not None:
+                        parameters.append((key, known, _live(value.grad)))
+        self.modules[name] = LiveModule(id(module), cls, parameters)
+        return name
+
+    def note_optimizer(self, optimizer: Any) -> None:
+        """Keep what an optimizer works on; its calls have the name of any function's."""
+        parameters = []
+        if self.with_tensors:
+            with suppress(Exception):
+                for group in optimizer.param_groups:
+                    for value in group["params"]:
+                        if (known := _live(value)) is not None:
+                            state = dict(optimizer.state.get(value, {}))
+                            kept = [(key, _live(each)) for key, each in state.items()]
+                            of_value = [(key, each) for key, each in kept if each is not None]
+                            parameters.append((known, _live(value.grad), of_value))
+        self.optimizers.append(LiveOptimizer(id(optimizer), _native.now_ns(), parameters))
+
+
+class TorchObjects(Source):
+    """Names the calls of modules while Python calls are recorded."""
+
+    name = "torch objects"
+    stage = Stage.PYTHON
+    when = STACKS
+
+    def __init__(self, *, with_tensors: bool = False) -> None:
+        """Look at tensors where memory is recorded."""
+        self._with_tensors = with_tensors
+        self._patches = PatchesWhenImported("torch", _WATCHED)
+        self.objects = LiveObjects()
+
+    @classmethod
+    def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
+        """Make one that keeps tensors only where they are asked for."""
+        return cls(with_tensors=options[MEMORY])
+
+    def start(self) -> None:
+        """Begin to name modules, or as soon as torch is imported."""
+        self.objects = LiveObjects(with_tensors=self._with_tensors)
+        _current.append(self.objects)
+        self._patches.start()
+
+    def stop(self) -> None:
+        """End it; what is known stays."""
+        self._patches.stop()
+        if self.objects in _current:
+            _current.remove(self.objects)
+
+
+_current: list[LiveObjects] = []  # of the recordings that run, the oldest first
+
+
+def _name_module(module: Any) -> str | None:
+    names = [each.name_module(module) for each in _current]
+    return names[0] if names else None
+
+
+def _note_optimizer(optimizer: Any) -> None:
+    for each in _current:
+        each.note_optimizer(optimizer)
+
+
+def _watch(patches: Patches) -> None:
+    torch: Any = sys.modules["torch"]
+    if not hasattr(torch, "nn"):  # a module of the program's own that is called so
+        return
+    call = torch.nn.Module.__call__.__code__
+    _native.watch_frames(call, _name_module)
+    patches.on_undo(lambda: _native.leave_frames(call))
+    step = torch.optim.Optimizer._optimizer_step_code.__code__  # called in every step, for this
+    _native.watch_frames(step, _note_optimizer)
+    patches.on_undo(lambda: _native.leave_frames(step))
+
+
+_WATCHED = Patches(_watch)
+
+
+def optimizer_call() -> str:
+    """Return how the calls of optimizers are named in a trace, the end of it."""
+    torch: Any = sys.modules["torch"]
+    code = torch.optim.Optimizer._optimizer_step_code.__code__
+    return f"torch/optim/optimizer.py({code.co_firstlineno}): {code.co_name}"
+
+
+def _live(tensor: Any) -> LiveTensor | None:
+    try:
+        return LiveTensor(
+            tensor._cdata,
+            tensor.untyped_storage().data_ptr(),
+            tensor.device,
+            tensor.dtype,
+            tensor.layout,
+            list(tensor.shape),
+            list(tensor.stride()),
+        )
+    except Exception:  # None, a number, a sparse or fake tensor
+        return None

@@ -1,0 +1,102 @@
+"""Which tensors operators were called with, as the bridge noted them, and what a recording has."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Trace
+
+# As in ``bridge/tensor_notes.h``.
+_NOTE = np.dtype(
+    [
+        ("start_ticks", np.uint64),
+        ("impl", np.uint64),
+        ("storage", np.uint64),
+        ("thread", np.uint32),
+        ("position", np.uint16),
+        ("place", np.uint16),
+        ("device_type", np.uint8),
+        ("device_index", np.int8),
+        ("type", np.uint8),
+        ("layout", np.uint8),
+    ],
+    align=True,
+)
+_NO_LIST = 0xFFFF
+FUNCTION_ID = 0xFFFF  # the position of a note that is no tensor: ``impl`` is the function's number
+_MOST_APART_NS = 2_000  # the clock that the notes' times are read with is not quite the recording's
+
+
+@dataclass(frozen=True, slots=True)
+class TensorNotes:
+    """All notes of a recording, those of one operator beside each other."""
+
+    notes: NDArray[Any]  # of _NOTE
+    start_ns: NDArray[np.int64]  # of the operator
+
+    def __len__(self) -> int:
+        """Return the number of notes."""
+        return len(self.notes)
+
+    def rows_in(self, trace: Trace) -> NDArray[np.int64]:
+        """Return the slice that each note is of, -1 where it is not of this trace."""
+        slices = trace.slices
+        rows = np.full(len(self), -1, np.int64)
+        for number, track in enumerate(trace.tracks):
+            mine = np.flatnonzero(self.notes["thread"] == track.logical_id)
+            of_track = np.flatnonzero(slices.track == number)
+            if len(mine) and len(of_track):
+                rows[mine] = of_track[_nearest(self.start_ns[mine], slices.start_ns[of_track])]
+        known = np.flatnonzero(rows >= 0)
+        apart = np.abs(slices.start_ns[rows[known]] - self.start_ns[known])
+        rows[known[apart > _MOST_APART_NS]] = -1
+        return rows
+
+    def by_row(self, trace: Trace) -> dict[int, list[Any]]:
+        """Return the notes of each slice that has some."""
+        found: dict[int, list[Any]] = {}
+        for row, note in zip(self.rows_in(trace).tolist(), self.notes, strict=True):
+            if row >= 0:
+                found.setdefault(row, []).append(note)
+        return found
+
+
+def noted_tensors(bridge: ctypes.CDLL) -> TensorNotes:
+    """Return all that the bridge has noted so far."""
+    count = bridge.stepscope_bridge_tensors(None, 0)
+    notes = np.zeros(count, _NOTE)
+    room = ctypes.c_void_p(notes.ctypes.data)
+    while (found := bridge.stepscope_bridge_tensors(room, len(notes))) > len(notes):
+        notes = np.zeros(found, _NOTE)
+        room = ctypes.c_void_p(notes.ctypes.data)
+    return TensorNotes(notes, _native.ns_of_ticks(notes["start_ticks"].copy()))
+
+
+def tensors_of(notes: list[Any]) -> Iterator[tuple[int, int | None, Any]]:
+    """Yield each tensor of an operator: its position, its place in a list of tensors, the note."""
+    for note in notes:
+        if note["position"] != FUNCTION_ID:
+            place = int(note["place"])
+            yield int(note["position"]), None if place == _NO_LIST else place, note
+
+
+def _nearest(times: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each time the index of the nearest of others, which ascend."""
+    after = np.clip(np.searchsorted(among, times), 1, max(len(among) - 1, 1))
+    if len(among) == 1:
+        return np.zeros(len(times), np.int64)
+    before = after - 1
+    is_before = np.abs(among[before] - times) <= np.abs(among[after] - times)
+    nearest: NDArray[np.int64] = np.where(is_before, before, after)
+    return nearest

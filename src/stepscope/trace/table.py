@@ -54,6 +54,9 @@ class Column:
     words: type[Enum] | None = None  # what its numbers are called
     letters: bool = False  # its numbers are character codes
     links: tuple[str, ...] = ()  # of key-value pairs: the integers that are LINKs
+    least: int | None = None  # no value is below it
+    ascending: bool = False  # no row has less than the one before it
+    earlier: bool = False  # it refers to a row of its own table that stands before
     in_frame: bool = True  # whether data frames show it
     page: str = ""  # its name in the report's page, where it has one
     page_less: str = ""  # the page holds how much less than this column it is

@@ -6,6 +6,12 @@ NB_MODULE(_native, m) {
   throw nanobind::import_error(
       "Stepscope does not work with free-threaded builds of Python yet: use the default build");
 #endif
+  // The recorder and its hooks belong to the process: a second interpreter would share them without
+  // sharing the objects that they hold.
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    throw nanobind::import_error(
+        "Stepscope works in the main interpreter only: import it there, not in a subinterpreter");
+  }
   // What a program still records with as it exits is not a leak to report to its user.
   nanobind::set_leak_warnings(false);
   stepscope::bind_call_notes(m);

@@ -100,7 +100,11 @@ def read_trace(path: str | os.PathLike[str], progress: Progress | None = None) -
     head = b"" if place.is_dir() else inflated_head(place)
     found = format_of(place, head)
     if found is not None and found.reader is not None:
-        return found.reader()(place, progress)
+        try:
+            return found.reader()(place, progress)
+        except MemoryError:  # a limit that no look at the free memory shows
+            reason = "needs more memory than this process can have"
+            raise TraceReadError(place, reason, "read it on a machine with more") from None
     known = ", ".join(each.title for each in FORMATS if each.reader)
     what = "is empty" if not head else "is not a trace that Stepscope can read"
     raise TraceReadError(place, what, f"known formats: {known}")

@@ -7,7 +7,6 @@ must know the columns (building, joining, storing, data frames, the report's pag
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from itertools import accumulate
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -128,7 +129,7 @@ class Args:
             if at < len(column.rows) and column.rows[at] == row:
                 pairs[key] = int(column.values[at])
         if len(self.rest) and self.rest[row]:
-            pairs.update(json.loads("{" + strings[int(self.rest[row])] + "}", strict=False))
+            pairs.update(pairs_of(strings[int(self.rest[row])]))
         return pairs
 
     def take(self, rows: NDArray[np.integer], length: int) -> Args:

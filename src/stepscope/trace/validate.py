@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope import _native
 from stepscope.trace.schema import NO_PARENT, TABLES, Slices
 from stepscope.trace.table import Args, IntColumn, Role
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.schema import Captured
+    from stepscope.trace.strings import Strings
     from stepscope.trace.table import Column, Table
 
     Block = slice
@@ -56,6 +58,7 @@ def check(captured: Captured) -> None:
             values = getattr(table, column)
             if isinstance(values, Args):
                 _check_integers(name, column, values, len(table))
+                _check_fragments(name, column, values, captured.strings)
             elif not known.transient and len(values):
                 _check_bounds(_Place(name, column, values), known, ends)
         for column, bad, reason in _rules(table):
@@ -167,6 +170,19 @@ def _wrong_depth(slices: Slices) -> Bad:
         return depth[at] != around + 1
 
     return bad
+
+
+def _check_fragments(table: str, column: str, args: Args, strings: Strings) -> None:
+    """Other arguments are pairs of JSON, which exports write as they stand."""
+    used = np.zeros(len(strings), bool)
+    used[args.rest] = True
+    ids = np.flatnonzero(used).astype(np.uint32)
+    bad = _native.first_bad_fragment(strings.blob, strings.offsets, ids)
+    if bad >= 0:
+        row = int((args.rest == bad).argmax())
+        raise Damage(
+            table, column, row, f"{strings[bad][:40]!r} is not the inside of a JSON object"
+        )
 
 
 def _check_integers(table: str, column: str, args: Args, rows: int) -> None:

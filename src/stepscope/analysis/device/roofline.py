@@ -20,9 +20,9 @@ from stepscope.analysis.device.peaks import FLOAT8, FLOAT16, FLOAT32, FLOAT64, T
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.flops.count import flops_of
-from stepscope.analysis.host.operator_inputs import pairs_of
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.table import Table
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
 _OUR_KEY = "stepscope"  # see kineto.recording_header
+# An event, or what stands beside the events: even the samples of an hour are less.
+_LONGEST_VALUE_BYTES = 256 << 20
 _NOT_A_TRACE = "is the file a trace that torch.profiler or Chrome wrote?"
 
 
@@ -69,6 +71,10 @@ def _columns(place: Path, progress: Progress | None) -> tuple[Columns, str]:
         size = place.stat().st_size
         for chunk in chunks:
             reader.feed(chunk.text)
+            if reader.pending_bytes > _LONGEST_VALUE_BYTES:
+                limit = _LONGEST_VALUE_BYTES >> 20
+                reason = f"holds one value of more than {limit} MiB, the limit"
+                raise TraceReadError(place, f"{reason} (after {reader.event_count} events)")
             damage = chunk.damage
             if progress is not None:
                 progress(chunk.file_bytes, size)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.arguments import shown
 from stepscope.errors import StepscopeError, TraceReadError
 from stepscope.trace.regular_file import free_memory_bytes, read_regular
 from stepscope.trace.schema import TABLES, Captured, TraceInfo
@@ -90,11 +91,13 @@ def load(
     folder = Path(path)
     meta = _read_meta(folder)
     if meta["format"] != FORMAT:
-        raise TraceReadError(folder, f"is not a saved trace: {_META} says {meta['format']!r}")
-    if meta.get("version") != VERSION:
+        said = shown(meta["format"])
+        raise TraceReadError(folder, f"is not a saved trace: {_META} says {said}")
+    version = meta.get("version")
+    if version != VERSION:
         raise TraceReadError(
             folder,
-            f"has format version {meta.get('version')}, but this Stepscope reads version {VERSION}",
+            f"has format version {shown(version)}, but this Stepscope reads version {VERSION}",
             "use the Stepscope that wrote it",
         )
     rows = _rows(folder, meta)

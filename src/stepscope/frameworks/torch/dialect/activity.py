@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from stepscope.arguments import several, shown
 from stepscope.notices import warn_user
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def chosen_activities(
     wanted: Iterable[Any] | None, use_cuda: bool | None = None
 ) -> set[ProfilerActivity]:
     """Return what to record of what was asked for, with torch's warnings and errors."""
+    several("activities", wanted, is_activity, "ProfilerActivity.CPU")
     activities = list(supported_activities()) if wanted is None else _listed(wanted)
     if use_cuda is not None:
         warn_user("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
@@ -83,7 +85,12 @@ def known_activity(activity: Any) -> ProfilerActivity:
     if isinstance(name, str) and name in ProfilerActivity.__members__:
         return ProfilerActivity[name]
     choices = ", ".join(ProfilerActivity.__members__)
-    raise TypeError(f"{activity!r} is not a ProfilerActivity; use one of {choices}")
+    raise TypeError(f"{shown(activity)} is not a ProfilerActivity; use one of {choices}")
+
+
+def is_activity(value: object) -> bool:
+    """Tell whether a value is a member of ours or of torch's."""
+    return getattr(value, "name", None) in ProfilerActivity.__members__
 
 
 def _listed(wanted: Iterable[Any]) -> list[ProfilerActivity]:

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from stepscope.analysis.host.averages import grouped, polars_frame, total_of
+from stepscope.arguments import flag, whole
 from stepscope.frameworks.torch.dialect.columns import EventColumns
 from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
+from stepscope.notices import warn_user
 from stepscope.text.averages import Layout, table
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.host.averages import Averages, Columns
     from stepscope.trace.model import Trace
+
+_ROWS_IN_A_NOTEBOOK = 50
 
 _Item = TypeVar("_Item", FunctionEvent, FunctionEventAvg)
 
@@ -52,7 +56,7 @@ class _Results(Sequence[_Item]):
         if isinstance(index, slice):
             return [self._item(i) for i in range(len(self))[index]]
         try:
-            return self._item(range(len(self))[index])
+            return self._item(range(len(self))[whole("index", index, "or a slice")])
         except IndexError:
             raise IndexError(f"event {index} of {len(self)}") from None
 
@@ -178,11 +182,24 @@ class EventList(_Results[FunctionEvent]):
 
         ``group_by_stack_n`` is how many frames of the Python stack tell events apart.
         """
+        frames = whole("group_by_stack_n", group_by_stack_n, "0 for none")
+        shapes = flag("group_by_input_shape", group_by_input_shapes or group_by_input_shape)
         each = self._columns.told_apart(
-            shapes=group_by_input_shapes or group_by_input_shape,
-            overloads=group_by_overload_name,
-            stack_frames=group_by_stack_n,
+            shapes=shapes,
+            overloads=flag("group_by_overload_name", group_by_overload_name),
+            stack_frames=frames,
         )
+        texts = each.input_shapes.texts if each.input_shapes is not None else ("[1]",)
+        if shapes and len(self) and not set(texts) - {"", "[]"}:
+            warn_user(
+                "key_averages(group_by_input_shape=True): no event has shapes, so that none is "
+                "told apart by them; record with record_shapes=True"
+            )
+        if frames > 0 and self._columns.stacks is None and len(self):
+            warn_user(
+                f"key_averages(group_by_stack_n={frames}): no event has a stack, so that none is "
+                "told apart by it; record with with_stack=True"
+            )
         return AverageList(self._columns, grouped(each))
 
     @property
@@ -210,6 +227,17 @@ class AverageList(_Results[FunctionEventAvg]):
         """Look at the groups of a trace's events."""
         super().__init__(columns)
         self._groups = groups
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, those that took longest first."""
+        from stepscope.report.notebook import table_html
+        from stepscope.text.averages import table_cells
+
+        layout = Layout(sort_by="self_cpu_time_total", row_limit=_ROWS_IN_A_NOTEBOOK)
+        headings, cells = table_cells(self._rows, layout, device=self._columns.use_device)
+        left = len(self) - len(cells)
+        note = f"and {left:,} more: table(row_limit=-1) or to_pandas() has all" if left else ""
+        return table_html(headings, cells, note)
 
     def __repr__(self) -> str:
         """Return how many there are; ``str`` shows them."""

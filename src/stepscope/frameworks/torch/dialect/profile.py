@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from stepscope.arguments import function
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.frameworks.torch.dialect.observer import observer_of_environment
 from stepscope.frameworks.torch.source import TorchCollector
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from stepscope.record.schedules import ProfilerAction, Schedule
 
     _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+_A_HANDLER = "a function of the profiler, such as tensorboard_trace_handler(folder)"
+_HANDLER_MAKERS = ("tensorboard_trace_handler", "html_handler", "export_chrome_tracing")
 
 
 class profile(LowLevelProfile):  # noqa: N801 - torch's name
@@ -55,6 +60,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded before start()."""
+        function("on_trace_ready", on_trace_ready, _A_HANDLER, makers=_HANDLER_MAKERS)
         super().__init__(
             activities=activities,
             record_shapes=record_shapes,
@@ -149,6 +155,11 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
     def current_action(self) -> ProfilerAction:
         """Return what the schedule says of the current step."""
         return self._session.action
+
+    def _why_nothing(self) -> str:
+        if not self._started:
+            return "start() it, or use it in a with statement, and stop() it first"
+        return self._session.why_nothing()
 
     def _trace_ready(self) -> None:
         if self.on_trace_ready is not None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from stepscope.arguments import file_path, function, shown, text_or_none, whole
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
 
 if TYPE_CHECKING:
@@ -32,10 +35,11 @@ class ProfileResults:
     ) -> None:
         """Look at a recorder that has not recorded yet."""
         self.with_flops = with_flops
-        self.custom_trace_id_callback = custom_trace_id_callback
+        self.set_custom_trace_id_callback(custom_trace_id_callback)
         self._recorder = recorder
         self._trace_id: str | None = None  # as long as nothing was prepared
         self._metadata: dict[str, Any] = {}
+        self._report: Path | None = None  # where export_html wrote last
 
     @property
     def trace(self) -> Trace:
@@ -46,14 +50,17 @@ class ProfileResults:
         if self._recorder.active:
             return empty_trace()
         trace = self._recorder.trace
-        assert trace is not None, (
-            "the profiler has no results: nothing was recorded between start() and stop()"
-        )
+        assert trace is not None, f"the profiler has no results: {self._why_nothing()}"
         user = {**self._metadata, "trace_id": self._trace_id}
         return replace(trace, info=replace(trace.info, user=user))
 
+    def _why_nothing(self) -> str:
+        return "nothing was recorded between start() and stop()"
+
     def _finished_trace(self, what: str) -> Trace:
-        assert self._trace_id is not None, f"the profiler must be start()ed before {what}()"
+        assert self._trace_id is not None, (
+            f"the profiler has no results for {what}(): {self._why_nothing()}"
+        )
         if self._recorder.active:
             raise RuntimeError(f"{what}() while the profiler is recording: call stop() first")
         return self.trace
@@ -64,6 +71,7 @@ class ProfileResults:
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str] | None) -> None:
         """Set the function that names the traces from the next cycle on."""
+        function("custom_trace_id_callback", callback, "a function that returns a str, or None")
         self.custom_trace_id_callback = callback
 
     def _new_trace_id(self) -> None:
@@ -77,7 +85,15 @@ class ProfileResults:
 
     def events(self) -> EventList:
         """Return the events of the last cycle; none while it is being recorded."""
+        self._warn_of_nothing("events")
+        return self._events()
+
+    def _events(self) -> EventList:
         return EventList(self.trace, with_flops=self.with_flops)
+
+    def _warn_of_nothing(self, what: str) -> None:
+        if self._recorder.active:
+            warn_user(f"{what}() is empty while the profiler is recording: call stop() first")
 
     def key_averages(
         self,
@@ -86,7 +102,8 @@ class ProfileResults:
         group_by_overload_name: bool = False,
     ) -> AverageList:
         """Return the events of the last cycle, summed by name."""
-        return self.events().key_averages(
+        self._warn_of_nothing("key_averages")
+        return self._events().key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name
         )
 
@@ -97,7 +114,13 @@ class ProfileResults:
         """
         from stepscope.analysis.host.modules import module_table
 
-        return module_table(self.trace, depth)
+        self._warn_of_nothing("module_table")
+        found = module_table(self.trace, None if depth is None else whole("depth", depth))
+        if not any(found.model) and len(self.trace):
+            warn_user(
+                "module_table(): no call of a module was recorded; record with with_modules=True"
+            )
+        return found
 
     def export_chrome_trace(
         self, path: str | os.PathLike[str], use_python_export: bool = False
@@ -107,6 +130,7 @@ class ProfileResults:
         May be called again, also with another path. torch's choice of a writer has no meaning here.
         """
         del use_python_export
+        file_path("path", path)
         trace = self._finished_trace("export_chrome_trace")
         from stepscope.formats.chrome.write import export_chrome
 
@@ -116,13 +140,16 @@ class ProfileResults:
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
         """Write the stacks with their times for a flame graph: FlameGraph's and speedscope's."""
+        file_path("path", path)
         self._finished_trace("export_stacks")
-        self.events().export_stacks(path, metric)
+        self._events().export_stacks(path, metric)
 
     def export_memory_timeline(
         self, path: str | os.PathLike[str], device: str | None = None
     ) -> None:
         """Write the use of memory over time: .html, .json, .json.gz or .raw.json.gz."""
+        file_path("path", path)
+        text_or_none("device", device)
         trace = self._finished_trace("export_memory_timeline")
         from stepscope.formats.memory_timeline import export_memory_timeline
 
@@ -130,10 +157,19 @@ class ProfileResults:
 
     def export_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report: one HTML file that opens offline, in any browser."""
+        file_path("path", path)
         trace = self._finished_trace("export_html")
         from stepscope.report.build import export_html
 
         export_html(trace, path)
+        self._report = Path(path).absolute()
+
+    def __reduce__(self) -> NoReturn:
+        """Say what to pickle instead."""
+        raise TypeError(
+            "a profiler cannot be copied or pickled: it records this process; pickle prof.trace or "
+            "prof.key_averages(), or prof.trace.save(path)"
+        )
 
     def _repr_html_(self) -> str:
         """Return the overview of the last cycle for a notebook."""
@@ -141,16 +177,29 @@ class ProfileResults:
 
         if self._trace_id is None or self._recorder.active or self._recorder.trace is None:
             return nothing_html("The profiler has no results yet.")
-        return self.trace._repr_html_()
+        from stepscope.report.notebook import report_link_html
+
+        return self.trace._repr_html_() + report_link_html(self._report)
 
     # Metadata: kept whenever it is given, and written with every export from then on.
 
     def add_metadata(self, key: str, value: str) -> None:
         """Keep a text with the trace."""
+        _check_key("add_metadata", key)
+        if not isinstance(value, str):
+            raise TypeError(
+                f"add_metadata({key!r}, {shown(value)}): give a str; add_metadata_json(key, "
+                "json.dumps(value)) keeps other values"
+            )
         self._metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
         """Keep a JSON value, given as text, with the trace."""
+        _check_key("add_metadata_json", key)
+        if not isinstance(value, str):
+            raise TypeError(
+                f"add_metadata_json({key!r}, {shown(value)}): give JSON as a str, json.dumps(value)"
+            )
         try:
             self._metadata[key] = json.loads(value, parse_constant=_refuse_constant)
         except ValueError as error:
@@ -170,7 +219,7 @@ class Results:
     def __init__(self, profile: ProfileResults) -> None:
         """Look at a profiler's results as they are now."""
         self._profile = profile
-        self.function_events = profile.events()
+        self.function_events = profile._events()
         self.trace_id = profile.get_trace_id()
 
     @property
@@ -199,6 +248,11 @@ class Results:
     ) -> None:
         """Write the stacks for a flame graph."""
         self._profile.export_stacks(path, metric)
+
+
+def _check_key(function: str, key: Any) -> None:
+    if not isinstance(key, str):
+        raise TypeError(f"{function}({shown(key)}, ...): give a str as the key")
 
 
 def _refuse_constant(word: str) -> None:

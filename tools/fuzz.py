@@ -69,12 +69,36 @@ def _arguments() -> argparse.Namespace:
 def _one_worker(span: range, deadline: float, failed: list[str], counts: Counter[str]) -> int:
     """Run cases in a process of their own; return the case with which to go on."""
     words = [*sys.argv[1:], "--worker", str(span.start), str(span.stop)]
-    process = subprocess.Popen(
-        [sys.executable, __file__, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", __file__, *words],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as process,
+    ):
+        at, what = _listened(process, span, deadline, failed, counts)
+        if process.returncode == 0 or what is None:
+            return at
+        code = process.returncode
+        cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        failed.append(cause)
+        print(f"case {at}: {what}: the process ended with {cause}", flush=True)
+        errors.seek(0)
+        print(errors.read()[-3000:], flush=True)
+    return at + 1
+
+
+def _listened(
+    process: subprocess.Popen[bytes],
+    span: range,
+    deadline: float,
+    failed: list[str],
+    counts: Counter[str],
+) -> tuple[int, str | None]:
+    """Follow a worker to its end; return the case to go on with, or the one that it died of."""
     assert process.stdout is not None
-    at = span.start
-    what = "before the first case"
+    at, what = span.start, "before the first case"
     for line in process.stdout:
         told = json.loads(line)
         if told["said"] == "start":
@@ -82,19 +106,13 @@ def _one_worker(span: range, deadline: float, failed: list[str], counts: Counter
             if time.monotonic() > deadline:
                 process.kill()
                 process.wait()
-                return at
+                return at, None
             continue
         counts[told["said"]] += 1
         if told["said"] == "failed":
             failed.append(told["what"])
             print(f"case {told['case']}: {told['what']}", flush=True)
-    code = process.wait()
-    if code == 0:
-        return span.stop
-    cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-    failed.append(cause)
-    print(f"case {at}: {what}: the process ended with {cause}", flush=True)
-    return at + 1
+    return (span.stop, what) if process.wait() == 0 else (at, what)
 
 
 def _work(args: argparse.Namespace, first: int, end: int, *, raising: bool = False) -> None:

@@ -146,7 +146,8 @@ void bind_chrome_reader(nb::module_& m) {
       .def("feed", &feed, nb::arg("chunk"))
       .def("finish", &finish)
       .def_prop_ro("event_count", &ChromeReader::event_count)
-      .def_prop_ro("pending_bytes", &ChromeReader::pending_bytes);
+      .def_prop_ro("pending_bytes", &ChromeReader::pending_bytes)
+      .def_prop_ro("in_events", &ChromeReader::in_events);
   m.def("first_bad_fragment", &first_bad_fragment, nb::arg("blob"), nb::arg("offsets"),
         nb::arg("ids"));
 }

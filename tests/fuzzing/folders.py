@@ -104,7 +104,7 @@ def _mutate_frame(frame: pl.DataFrame, rng: random.Random) -> tuple[pl.DataFrame
         return frame.with_columns(
             pl.Series(column, values, dtype=series.dtype)
         ), f"{column}[{row}] = {values[row]!r:.60}"
-    except (pl.exceptions.PolarsError, OverflowError, TypeError):
+    except (pl.exceptions.PolarsError, OverflowError, TypeError, UnicodeEncodeError):
         return frame, "nothing"
 
 
@@ -150,7 +150,7 @@ def _other_columns(
                 return frame.with_columns(
                     pl.lit(value).alias(column)
                 ), f"{column} is all {value!r:.40}"
-            except (pl.exceptions.PolarsError, OverflowError, TypeError):
+            except (pl.exceptions.PolarsError, OverflowError, TypeError, UnicodeEncodeError):
                 return frame.select(reversed(frame.columns)), "columns reversed"
 
 

@@ -94,6 +94,8 @@ def null(column: str, row: int) -> Change:
         ("slices", cast("kind", pl.String), ""),
         ("slices", lambda f: f.with_columns(name=f["track"]), "column 'name': it has the type"),
         ("slices", lambda f: f.with_columns(kind=f["name"]), "column 'kind', row 0: 'outer' is no"),
+        ("slices", put("kind", 1, "step"), "column 'kind', row 1: it is a step, but its name"),
+        ("slices", put("args", 1, '"Input Dims": ['), "column 'args', row 1: '\"Input Dims"),
         ("slices", lambda f: f.drop("start_ns"), "column 'start_ns': it is missing"),
         ("slices", lambda f: f.drop("name"), "column 'name': it is missing"),
         ("slices", lambda f: f.head(2), "slices.arrow has 2 rows, not 3"),

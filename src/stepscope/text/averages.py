@@ -315,7 +315,7 @@ def _average(rows: Averages, ns: Int64, row: int, unit: str | None) -> str:
 
 
 def _share(ns: int, total_ns: int) -> str:
-    return f"{ns * 100 / total_ns:.2f}%" if total_ns else "NaN"
+    return f"{int(ns) * 100 / total_ns:.2f}%" if total_ns else "NaN"
 
 
 def _title(layout: Layout, width: int) -> list[str]:

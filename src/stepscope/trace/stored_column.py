@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stepscope.trace.table import Column, UInt8
 
 # A name of this length is no name: texts are held, shown and searched as a whole.
-LONGEST_TEXT_BYTES = 64 << 20
+LONGEST_TEXT_BYTES = 16 << 20
 
 
 class StoredColumn:

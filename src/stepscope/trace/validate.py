@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope import _native
+from stepscope.arguments import shown
+from stepscope.trace.kinds import SliceKind, step_number
 from stepscope.trace.schema import NO_PARENT, TABLES, Slices
 from stepscope.trace.table import Args, IntColumn, Role
 
@@ -63,6 +65,7 @@ def check(captured: Captured) -> None:
                 _check_bounds(_Place(name, column, values), known, ends)
         for column, bad, reason in _rules(table):
             _Place(name, column, getattr(table, column)).refuse(bad, reason)
+    _check_step_names(captured)
 
 
 class _Place:
@@ -172,6 +175,17 @@ def _wrong_depth(slices: Slices) -> Bad:
     return bad
 
 
+def _check_step_names(captured: Captured) -> None:
+    """A step has a number, and its name tells it."""
+    rows = np.flatnonzero(captured.slices.kind == SliceKind.STEP)
+    names = captured.slices.name[rows]
+    for name in np.unique(names).tolist():
+        if step_number(captured.strings[name]) is None:
+            row = int(rows[(names == name).argmax()])
+            reason = f"it is a step, but its name {shown(captured.strings[name])} has no number"
+            raise Damage("slices", "kind", row, reason)
+
+
 def _check_fragments(table: str, column: str, args: Args, strings: Strings) -> None:
     """Other arguments are pairs of JSON, which exports write as they stand."""
     used = np.zeros(len(strings), bool)
@@ -181,7 +195,7 @@ def _check_fragments(table: str, column: str, args: Args, strings: Strings) -> N
     if bad >= 0:
         row = int((args.rest == bad).argmax())
         raise Damage(
-            table, column, row, f"{strings[bad][:40]!r} is not the inside of a JSON object"
+            table, column, row, f"{shown(strings[bad])} is not the inside of a JSON object"
         )
 
 

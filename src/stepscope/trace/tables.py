@@ -59,7 +59,7 @@ def captured_of(tables: Mapping[str, pl.DataFrame]) -> Captured:
     }
     tracks = _track_rows(tables["tracks"])
     captured = Captured(**found, tracks=tracks, strings=texts.strings())
-    check(captured)
+    check(captured, texts.fragments)
     return captured
 
 
@@ -88,7 +88,7 @@ def _columns(
     def values(name: str, known: Column) -> Any:
         series = StoredColumn(table, name, frame)
         if known.dtype is None:
-            rest = texts.ids(series)
+            rest = texts.ids(series, fragments_of=(table, name))
             return Args(integers.get(f"{table}.{name}", {}), rest if rest.any() else rest[:0])
         if known.role is Role.TEXT:
             return texts.ids(series)
@@ -153,9 +153,10 @@ class _Texts:
 
     def __init__(self) -> None:
         self._ids = {"": 0}
+        self.fragments: dict[tuple[str, str], list[int]] = {}  # the ids of each column of them
 
-    def ids(self, stored: StoredColumn) -> UInt32:
-        """Return the column's string ids."""
+    def ids(self, stored: StoredColumn, fragments_of: tuple[str, str] | None = None) -> UInt32:
+        """Return the column's string ids; those of key-value pairs are kept, to be checked."""
         column, distinct = stored.text(), stored.distinct_text()
         if not len(distinct):
             return np.zeros(0, np.uint32)
@@ -163,7 +164,10 @@ class _Texts:
         codes = distinct.to_physical().to_numpy()
         lowest = codes.min()
         id_of_code = np.zeros(int(codes.max() - lowest) + 1, np.uint32)
-        id_of_code[codes - lowest] = [self._ids.setdefault(t, len(self._ids)) for t in texts]
+        known = [self._ids.setdefault(t, len(self._ids)) for t in texts]
+        if fragments_of is not None:
+            self.fragments[fragments_of] = known
+        id_of_code[codes - lowest] = known
         ids: UInt32 = id_of_code[column.to_physical().to_numpy() - lowest]
         return ids
 

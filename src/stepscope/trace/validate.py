@@ -18,7 +18,7 @@ from stepscope.trace.schema import NO_PARENT, TABLES, Slices
 from stepscope.trace.table import Args, IntColumn, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,8 +45,11 @@ class Damage(Exception):  # noqa: N818 - what it is; the store makes an error of
         super().__init__(f"{table}.arrow, column {column!r}{place}: {reason}")
 
 
-def check(captured: Captured) -> None:
-    """Raise ``Damage`` for the first rule of the schema that a table breaks."""
+def check(captured: Captured, fragments: Mapping[tuple[str, str], Sequence[int]]) -> None:
+    """Raise ``Damage`` for the first rule of the schema that a table breaks.
+
+    ``fragments`` has the string ids of each column of key-value pairs, by table and column.
+    """
     ends = {
         Role.TRACK: (len(captured.tracks), "tracks"),
         Role.STACK: (len(captured.stacks), "stacks"),
@@ -60,7 +63,8 @@ def check(captured: Captured) -> None:
             values = getattr(table, column)
             if isinstance(values, Args):
                 _check_integers(name, column, values, len(table))
-                _check_fragments(name, column, values, captured.strings)
+                ids = fragments.get((name, column), ())
+                _check_fragments(name, column, values, ids, captured.strings)
             elif not known.transient and len(values):
                 _check_bounds(_Place(name, column, values), known, ends)
         for column, bad, reason in _rules(table):
@@ -186,12 +190,12 @@ def _check_step_names(captured: Captured) -> None:
             raise Damage("slices", "kind", row, reason)
 
 
-def _check_fragments(table: str, column: str, args: Args, strings: Strings) -> None:
+def _check_fragments(
+    table: str, column: str, args: Args, ids: Sequence[int], strings: Strings
+) -> None:
     """Other arguments are pairs of JSON, which exports write as they stand."""
-    used = np.zeros(len(strings), bool)
-    used[args.rest] = True
-    ids = np.flatnonzero(used).astype(np.uint32)
-    bad = _native.first_bad_fragment(strings.blob, strings.offsets, ids)
+    distinct = np.array(ids, np.uint32)
+    bad = _native.first_bad_fragment(strings.blob, strings.offsets, distinct)
     if bad >= 0:
         row = int((args.rest == bad).argmax())
         raise Damage(

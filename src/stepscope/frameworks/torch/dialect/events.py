@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from stepscope.analysis.host.averages import grouped, polars_frame, total_of
+from stepscope.analysis.labels import shape_labels
 from stepscope.arguments import flag, whole
 from stepscope.frameworks.torch.dialect.columns import EventColumns
 from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
@@ -189,18 +190,22 @@ class EventList(_Results[FunctionEvent]):
             overloads=flag("group_by_overload_name", group_by_overload_name),
             stack_frames=frames,
         )
-        texts = each.input_shapes.texts if each.input_shapes is not None else ("[1]",)
-        if shapes and len(self) and not set(texts) - {"", "[]"}:
+        return AverageList(self._columns, grouped(each))
+
+    def warn_of_missing(self, *, shapes: bool, frames: int) -> None:
+        """Say that events cannot be told apart by what was not recorded."""
+        if not len(self):
+            return
+        if shapes and not set(shape_labels(self._columns.tree).texts) - {"", "[]"}:
             warn_user(
                 "key_averages(group_by_input_shape=True): no event has shapes, so that none is "
                 "told apart by them; record with record_shapes=True"
             )
-        if frames > 0 and self._columns.stacks is None and len(self):
+        if frames > 0 and self._columns.stacks is None:
             warn_user(
                 f"key_averages(group_by_stack_n={frames}): no event has a stack, so that none is "
                 "told apart by it; record with with_stack=True"
             )
-        return AverageList(self._columns, grouped(each))
 
     @property
     def _rows(self) -> Averages:

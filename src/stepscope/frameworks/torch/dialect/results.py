@@ -103,9 +103,10 @@ class ProfileResults:
     ) -> AverageList:
         """Return the events of the last cycle, summed by name."""
         self._warn_of_nothing("key_averages")
-        return self._events().key_averages(
-            group_by_input_shape, group_by_stack_n, group_by_overload_name
-        )
+        events = self._events()
+        found = events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+        events.warn_of_missing(shapes=group_by_input_shape, frames=group_by_stack_n)
+        return found
 
     def module_table(self, depth: int | None = None) -> ModuleTable:
         """Return the last cycle summed up by module, needs ``with_modules=True``.

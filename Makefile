@@ -13,6 +13,8 @@
 #                whether the bridges in the wheel suit each release of torch that they serve
 #   make test-gpu, bench-gpu
 #                where there is an NVIDIA GPU, with the python3 that is on the path
+#   make fuzz    damage traces in every way for FUZZ_SECONDS each (60), and make every file operation
+#                fail once
 #   make lint    style and types only
 #   make format  bring the code into shape
 #   make bench   side by side with torch.profiler; bench-paddle with paddle.profiler; bench-report
@@ -59,7 +61,7 @@ WHEEL := build/wheel
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-default bench-sampler \
 	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
-	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts
+	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts fuzz
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -296,6 +298,17 @@ test-sanitized: build-sanitized $(DONE)/torch $(DONE)/package
 		UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH="$(CURDIR)/$(SANITIZED)/package" \
 		$(BIN)/python $(PYTEST) --capture=sys \
 		-k 'not grow_the_process and not kept_exactly' $(SANITIZED_TESTS)
+
+# --- make fuzz
+
+FUZZ_SECONDS ?= 60
+FUZZ_SEED ?= $(shell date +%j)
+
+# Another seed every day; a case that fails is named, and runs again with --seed and --case.
+fuzz: $(DONE)/test $(DONE)/package
+	$(BIN)/python tools/fuzz.py --folders --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
+	$(BIN)/python tools/fuzz.py --files --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
+	$(BIN)/python tools/fail_files.py
 
 # --- make wheels
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "torch": (
         *("op_cost", "options", "ranges", "results", "export_chrome", "read_trace"),
+        "open_trace",
         "equal_times",
     ),
     "paddle": ("paddle_op_cost", "paddle_step_cost", "paddle_summary", "paddle_files"),

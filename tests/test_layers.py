@@ -24,7 +24,10 @@ MODULES = {
 }
 
 # What everybody may import, and what imports nothing of ours but another of these.
-LEAVES = {"errors", "notices", "private_folders", "registry", "enums", "units", "_native"}
+LEAVES = {
+    *("arguments", "errors", "notices", "private_folders", "registry", "enums", "units"),
+    "_native",
+}
 # A part of the package, and the parts it may import besides the leaves. The order is the flow.
 NEUTRAL: dict[str, set[str]] = {
     **{leaf: set() for leaf in LEAVES},

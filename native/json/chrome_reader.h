@@ -41,6 +41,9 @@ class ChromeReader {
   void feed(std::string_view chunk);
   ChromeColumns finish();
   uint64_t event_count() const { return parser_.events; }
+  // How much text is held of a value that has not ended yet.
+  size_t pending_bytes() const { return size_; }
+  bool in_events() const { return state_ == State::kEvents; }
 
  private:
   enum class State : uint8_t {

@@ -294,6 +294,17 @@ const char* scan_value(const char* p, const char* end, Value& out) {
   return scan_scalar(p, out);
 }
 
+bool is_fragment(std::string_view text, std::string& room) {
+  room.assign(1, '{');
+  room += text;
+  room += '}';
+  const size_t size = room.size();
+  room.append(kPadding, '"');
+  const char* end = room.data() + size;
+  Value value;
+  return scan_value(room.data(), end, value) == end && value.verbatim;
+}
+
 void append_value(std::string& out, const Value& value) {
   if (value.verbatim) {
     out += value.text;

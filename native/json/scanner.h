@@ -119,6 +119,10 @@ inline const char* scan_key(const char* p, const char* end, Value& out) {
 // Any value; p is at its first character. When malformed, out.text is what was understood.
 const char* scan_value(const char* p, const char* end, Value& out);
 
+// Whether text is pairs of a JSON object without its braces, as they may stand in any file.
+// ``room`` is memory that is used again.
+bool is_fragment(std::string_view text, std::string& room);
+
 // Appends JSON that every parser takes but for NaN and Infinity: no raw control characters, no
 // unknown escapes or words, no line breaks between tokens.
 void append_value(std::string& out, const Value& value);

@@ -3,6 +3,8 @@
 
 #include <nanobind/stl/string_view.h>
 
+#include <span>
+#include <string>
 #include <utility>
 
 #include "python/columns.h"
@@ -120,6 +122,22 @@ nb::dict finish(ChromeReader& reader) {
   return to_dict(std::move(columns));
 }
 
+// The first of some strings that is no fragment of JSON; -1 when all are.
+int64_t first_bad_fragment(const nb::bytes& blob, const ColumnView<int64_t>& offsets,
+                           const ColumnView<uint32_t>& ids) {
+  const std::string_view texts(blob.c_str(), blob.size());
+  const std::span<const int64_t> starts = as_span(offsets);
+  const std::span<const uint32_t> wanted = as_span(ids);
+  nb::gil_scoped_release release;
+  std::string room;
+  for (const uint32_t id : wanted) {
+    const auto start = static_cast<size_t>(starts[id]);
+    const auto size = static_cast<size_t>(starts[id + 1]) - start;
+    if (!json::is_fragment(texts.substr(start, size), room)) return id;
+  }
+  return -1;
+}
+
 }  // namespace
 
 void bind_chrome_reader(nb::module_& m) {
@@ -127,7 +145,11 @@ void bind_chrome_reader(nb::module_& m) {
       .def(nb::init<>())
       .def("feed", &feed, nb::arg("chunk"))
       .def("finish", &finish)
-      .def_prop_ro("event_count", &ChromeReader::event_count);
+      .def_prop_ro("event_count", &ChromeReader::event_count)
+      .def_prop_ro("pending_bytes", &ChromeReader::pending_bytes)
+      .def_prop_ro("in_events", &ChromeReader::in_events);
+  m.def("first_bad_fragment", &first_bad_fragment, nb::arg("blob"), nb::arg("offsets"),
+        nb::arg("ids"));
 }
 
 }  // namespace stepscope

@@ -1,5 +1,9 @@
 #include "python/module.h"
 
+// The macro below defines this one's name. What it defines must not even begin in a second
+// interpreter: nanobind would then use that one's types in the first.
+#define PyInit__native init_in_main_interpreter
+
 NB_MODULE(_native, m) {
 #if defined(Py_GIL_DISABLED)
   // Python's lock guards much of what follows.
@@ -30,4 +34,18 @@ NB_MODULE(_native, m) {
   stepscope::bind_tasks(m);
   stepscope::bind_torch_ranges(m);
   stepscope::bind_watched_frames(m);
+}
+
+#undef PyInit__native
+
+// The recorder and its hooks belong to the process: a second interpreter would share them without
+// sharing the objects that they hold.
+extern "C" NB_EXPORT PyObject* PyInit__native() {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError,
+                    "Stepscope works in the main interpreter only: import it there, not in a "
+                    "subinterpreter");
+    return nullptr;
+  }
+  return init_in_main_interpreter();
 }

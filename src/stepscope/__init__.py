@@ -179,7 +179,11 @@ def __getattr__(name: str) -> Any:
         return own_version()
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'stepscope' has no attribute {name!r}")
+        from difflib import get_close_matches
+
+        meant = get_close_matches(name, [*_HOMES, *_MODULES, "record_function"], 1)
+        hint = f"; did you mean {meant[0]!r}?" if meant and not name.startswith("_") else ""
+        raise AttributeError(f"module 'stepscope' has no attribute {name!r}{hint}")
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 
 from stepscope.analysis.tree import distinct_ids
+from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,11 +91,7 @@ def shown_name(name: str) -> str:
 
 def input_dims(rest: str) -> list[Any]:
     """Return the shapes in a JSON fragment of arguments, empty when it has none."""
-    try:
-        dims = json.loads("{" + rest + "}", strict=False).get("Input Dims", [])
-    except ValueError:  # a foreign file's arguments need not be well-formed
-        return []
-    return flat_dims(dims)
+    return flat_dims(pairs_of(rest).get("Input Dims", []))
 
 
 def flat_dims(dims: object) -> list[Any]:

@@ -9,6 +9,7 @@ from queue import Full, Queue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.errors import TraceReadError
+from stepscope.trace.regular_file import free_memory_bytes, open_regular, own_memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -20,6 +21,9 @@ MAGIC = b"\x1f\x8b"
 _READ_BYTES = 64 << 10  # of gzip; traces inflate to twenty times that
 _CHUNK_BYTES = 1 << 20  # of text: what a processor keeps close
 _GZIP_WINDOW = 31
+_CHUNKS_A_LOOK = 16  # at the memory that was taken
+# Of the free memory, for what is being read: about as much again is needed to nest and order it.
+_MEMORY_SHARE = 0.5
 
 
 class Chunk(NamedTuple):
@@ -41,13 +45,35 @@ def inflated_head(path: Path) -> bytes:
 
 @contextmanager
 def text_chunks(path: Path) -> Generator[Iterator[Chunk]]:
-    """Yield the text of a file; the next chunks are prepared while one is being used."""
+    """Yield the text of a file; the next chunks are prepared while one is being used.
+
+    A few MB of gzip can hold more than any memory does: where the process has taken most of what
+    was free at the start, TraceReadError is raised.
+    """
     with _opened(path) as file, closing(_chunks(file)) as chunks:
         ahead = _Ahead(chunks)
         try:
-            yield iter(ahead)
+            yield _while_memory_lasts(path, iter(ahead))
         finally:
             ahead.stop()
+
+
+def _while_memory_lasts(path: Path, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    free, before = free_memory_bytes(), own_memory_bytes()
+    text_bytes = 0
+    for number, chunk in enumerate(chunks):
+        yield chunk
+        text_bytes += len(chunk.text)
+        if number % _CHUNKS_A_LOOK:
+            continue
+        taken = own_memory_bytes() - before
+        if taken > free * _MEMORY_SHARE:
+            raise TraceReadError(
+                path,
+                f"needs more memory than is free here: {taken / 1e9:.1f} of {free / 1e9:.1f} GB "
+                f"were taken for its first {text_bytes / 1e9:.1f} GB of text",
+                "read it on a machine with more, or record fewer steps",
+            )
 
 
 @contextmanager
@@ -55,7 +81,7 @@ def _opened(path: Path) -> Generator[BinaryIO]:
     if path.is_dir():
         raise TraceReadError(path, "is a folder", "name the trace file inside of it")
     try:
-        file = path.open("rb")
+        file = open_regular(path)
     except FileNotFoundError:
         raise TraceReadError(path, "does not exist", "check the name") from None
     except OSError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from stepscope.arguments import file_path, shown
 from stepscope.errors import StepscopeError, TraceReadError
 from stepscope.registry import Registry
 
@@ -94,6 +95,10 @@ def export_trace(
     trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
 ) -> None:
     """Write ``trace`` in the format that the suffix of ``path`` names."""
+    file_path("path", path)
+    if not hasattr(trace, "slices"):
+        way_out = "its .trace" if hasattr(type(trace), "trace") else "a Trace"
+        raise TypeError(f"export_trace({shown(trace)}, ...): give {way_out}")
     writer = format_to_write(path).writer
     assert writer is not None
     writer()(trace, path, progress)
@@ -108,11 +113,16 @@ def read_trace(path: str | os.PathLike[str], progress: Progress | None = None) -
     """
     from stepscope.formats.gzip import inflated_head
 
+    file_path("path", path)
     place = Path(path)
     head = b"" if place.is_dir() else inflated_head(place)
     found = format_of(place, head)
     if found is not None and found.reader is not None:
-        return found.reader()(place, progress)
+        try:
+            return found.reader()(place, progress)
+        except MemoryError:  # a limit that no look at the free memory shows
+            reason = "needs more memory than this process can have"
+            raise TraceReadError(place, reason, "read it on a machine with more") from None
     known = ", ".join(each.title for each in FORMATS if each.reader)
     what = "is empty" if not head else "is not a trace that Stepscope can read"
     raise TraceReadError(place, what, f"known formats: {known}")

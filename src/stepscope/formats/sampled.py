@@ -80,6 +80,8 @@ def thread_titles(trace: Trace) -> list[str]:
 
 def rows_by_track(track: UInt32) -> dict[int, UInt32]:
     """Return the rows of each track that has any, in their order."""
+    if not len(track):
+        return {}
     order = np.argsort(track, kind="stable").astype(np.uint32)
     numbers, begins = np.unique(track[order], return_index=True)
     parts = np.split(order, begins[1:])

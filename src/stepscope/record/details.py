@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.trace.event_types import TracerEventType, event_type_fragment
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import Args, IntColumn
 from stepscope.trace.strings import Strings
 
@@ -48,7 +49,7 @@ def args_of(strings: Strings, category: UInt32, detail: UInt32) -> tuple[Strings
     rest[is_range] = fragment_of[ranges[is_range]]
 
     others = np.where(is_range, 0, detail)
-    pairs = {int(i): _loads(texts[i]) for i in _distinct(others)}
+    pairs = {int(i): pairs_of(texts[i]) for i in _distinct(others)}
     if pairs:
         fragment_of = np.zeros(len(fragment_of), np.uint32)
         for text_id, each in pairs.items():
@@ -74,11 +75,6 @@ def _is_valid(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _loads(fragment: str) -> dict[str, Any]:
-    pairs: dict[str, Any] = json.loads("{" + fragment + "}", strict=False)
-    return pairs
 
 
 def _is_integer(value: object) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from stepscope.arguments import shown, whole
+
 _SMALLEST_BYTES = 64 * 1024
 
 
@@ -23,7 +25,10 @@ class MemoryLimit:
     keep: Keep = Keep.OLDEST
 
     def __post_init__(self) -> None:
-        """Reject a bound that is too small to hold anything."""
+        """Reject a bound that is no number, or too small to hold anything."""
+        whole("bytes", self.bytes, "such as 512 << 20 for 512 MiB")
+        if not isinstance(self.keep, Keep):
+            raise TypeError(f"keep={shown(self.keep)}: give Keep.OLDEST or Keep.NEWEST")
         if self.bytes < _SMALLEST_BYTES:
             raise ValueError(
                 f"a memory limit of {self.bytes} bytes is too small: "

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from stepscope.arguments import whole
 from stepscope.enums import NamedAlike, is_alike
 
 __all__ = ["ProfilerAction", "Schedule", "always_record", "as_action", "cycles", "schedule"]
@@ -24,6 +25,7 @@ class ProfilerAction(NamedAlike):
 
 
 Schedule = Callable[[int], ProfilerAction]
+FIRST_RECORDED = "first_recorded"  # the attribute by which a schedule of ours tells
 
 
 def as_action(state: Any, step: int, states: type[Enum] = ProfilerAction) -> ProfilerAction:
@@ -72,6 +74,9 @@ def schedule(
     ``repeat`` limits the number of cycles (0: none), ``skip_first`` steps pass before the first,
     and a ``skip_first_wait`` other than 0 leaves out the first cycle's wait.
     """
+    wait, warmup, active = steps("wait", wait), steps("warmup", warmup), steps("active", active)
+    repeat, skip_first = steps("repeat", repeat), steps("skip_first", skip_first)
+    skip_first_wait = steps("skip_first_wait", skip_first_wait)
     counts = {
         "wait": wait,
         "warmup": warmup,
@@ -100,6 +105,17 @@ def schedule(
         skip_first=skip_first,
         skip_first_wait=bool(skip_first_wait),
     )
+
+
+def steps(name: str, count: Any) -> int:
+    """Return a number of steps; what is not a whole number raises TypeError."""
+    return whole(name, count, "how many steps it takes")
+
+
+def first_recorded(action_at: object) -> int | None:
+    """Return the first step that a schedule of ours records; None for anybody else's."""
+    step = getattr(action_at, FIRST_RECORDED, None)
+    return step if isinstance(step, int) else None
 
 
 def cycles(
@@ -133,4 +149,5 @@ def cycles(
             return ProfilerAction.RECORD
         return ProfilerAction.RECORD_AND_SAVE
 
+    setattr(action_at, FIRST_RECORDED, skip_first + warmup + (0 if skip_first_wait else wait))
     return action_at

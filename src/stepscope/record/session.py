@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
+from stepscope.arguments import function, takes
 from stepscope.notices import warn_user
 from stepscope.record.interrupts import HeldSignals
 from stepscope.record.recorder import Recorder
-from stepscope.record.schedules import ProfilerAction, always_record, as_action
+from stepscope.record.schedules import (
+    ProfilerAction,
+    always_record,
+    as_action,
+    first_recorded,
+)
+from stepscope.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +68,8 @@ class Session:
         ``step_range`` makes the range of a step.
         """
         self.recorder = recorder if isinstance(recorder, Recorder) else Recorder(recorder)
+        if schedule is not None:
+            _check_schedule(schedule)
         self.schedule: Callable[[int], Any] = schedule or always_record
         self.on_prepare = on_prepare
         self.on_trace = on_trace
@@ -74,6 +83,7 @@ class Session:
         self.step_range: Any | None = None
         self._make_range = step_range
         self._undelivered = False
+        self._warned = False  # of a cycle that was cut short
         self._pid = os.getpid()
 
     def start(self) -> None:
@@ -127,10 +137,13 @@ class Session:
             if not self._alive():
                 return
             self._close_step()
+            is_first = self.recorder.trace is None
             try:
                 self._go(self.action, None)
             finally:
                 self.recorder.close()
+            if is_first and self._ends_unrecorded():
+                warn_user(self.why_nothing())
 
     @property
     def trace(self) -> Trace | None:
@@ -141,6 +154,25 @@ class Session:
     def recording(self) -> bool:
         """Tell whether events are being recorded now."""
         return self.recorder.active
+
+    def why_nothing(self) -> str:
+        """Say why there is no trace, in steps that came and steps that the schedule needs."""
+        if not self.marks_steps:
+            return "nothing was recorded between start() and stop()"
+        came = count_text(self.step_num, "time")
+        first = first_recorded(self.schedule)
+        if first is None:
+            steps = f"none of the steps 0 to {self.step_num}"
+            return f"the schedule recorded {steps} (step() was called {came})"
+        return (
+            f"nothing was recorded: step() was called {came}, and the schedule needs "
+            f"{count_text(first, 'call')} before it records; call step() at the end of each step, "
+            "or shorten wait and warm-up"
+        )
+
+    def _ends_unrecorded(self) -> bool:
+        """Tell whether the run ends where nothing is recorded, and nobody has said so."""
+        return self.marks_steps and not self._warned and self.action in (NONE, WARMUP)
 
     def _alive(self) -> bool:
         """Tell whether this is the process that started; a forked child is clean."""
@@ -214,6 +246,7 @@ class Session:
         self._warn(RECORD, "this cycle's trace is still passed to on_trace_ready")
 
     def _warn(self, before: ProfilerAction, consequence: str) -> None:
+        self._warned = True
         after = self.action if self.running else NONE
         begin = self._dialect.cut_cycle.format(self._word(before), self._word(after))
         warn_user(
@@ -223,6 +256,15 @@ class Session:
 
     def _word(self, action: ProfilerAction) -> str:
         return self._dialect.states(action.value).name
+
+
+_A_SCHEDULE = "a function of the step number, such as schedule(wait=1, warmup=1, active=3)"
+
+
+def _check_schedule(schedule: Any) -> None:
+    makers = ("schedule", "make_scheduler")
+    function("schedule", schedule, _A_SCHEDULE, makers=makers)
+    takes("schedule", schedule, 1, _A_SCHEDULE)
 
 
 # The moves under the names that the tables use.

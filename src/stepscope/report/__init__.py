@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.host.modules import NOTEBOOK as MODULES_NOTEBOOK
 from stepscope.formats.memory_timeline import TIMELINE_FORMATS
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.trace.model import NOTEBOOK
@@ -11,6 +12,7 @@ from stepscope.trace.model import NOTEBOOK
 if TYPE_CHECKING:
     import os
 
+    from stepscope.analysis.host.modules import ModuleTable
     from stepscope.analysis.memory.timeline import MemoryTimeline
     from stepscope.formats.registry import Writer
     from stepscope.trace.model import Trace
@@ -27,6 +29,14 @@ def _notebook(trace: Trace) -> str:
     from stepscope.report.notebook import overview_html
 
     return overview_html(trace)
+
+
+@MODULES_NOTEBOOK.register
+def _modules(table: ModuleTable) -> str:
+    from stepscope.report.notebook import table_html
+    from stepscope.text.modules import module_cells
+
+    return table_html(*module_cells(table))
 
 
 def _write_memory(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:

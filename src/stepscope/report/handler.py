@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from stepscope.arguments import folder_path, text_or_none
 from stepscope.formats.file_names import worker_path
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ def html_handler(
     The files are called WORKER.TIME.html. A worker is named HOST_PID unless ``worker_name`` says
     otherwise; whatever it says, the file is in the folder.
     """
+    folder_path("dir_name", dir_name)
+    text_or_none("worker_name", worker_name)
 
     def write(profiler: WritesReports) -> None:
         profiler.export_html(worker_path(dir_name, worker_name, "html"))

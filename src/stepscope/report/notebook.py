@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from stepscope.analysis.answer import answer
 from stepscope.analysis.shared import shared_analyses
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 _LONGEST_NAME = 80
+_FINDINGS = 5
 _LEFT = "text-align:left"
 
 
@@ -27,12 +30,33 @@ def overview_html(trace: Trace) -> str:
     with shared_analyses():
         found = answer(trace)
     tables = [_table("", _facts(trace, told, found))]
+    if found.findings:
+        tables.append(_findings(found))
     if told.operators:
         whose = "of the run" if found.unit == "run" else f"of a {found.unit}"
         tables.append(_top(f"top operators {whose}", told.operators, found.unit_ns))
     if told.kernels:
         tables.append(_top("top kernels", told.kernels, told.total_device_ns))
     return f"<div>{''.join(tables)}</div>"
+
+
+def report_link_html(report: Path | None) -> str:
+    """Return a link to the report of a profiler, or how to have one."""
+    if report is None:
+        return f"<div>{_escaped('export_html(path) writes the whole report.')}</div>"
+    if not report.exists():
+        return ""
+    # A notebook's page is served from its folder: what lies below it has a relative address.
+    below = report.is_relative_to(Path.cwd())
+    address = quote(str(report.relative_to(Path.cwd()))) if below else report.as_uri()
+    name = _escaped(str(report))
+    return f'<div>report: <a href="{_escaped(address)}" target="_blank">{name}</a></div>'
+
+
+def table_html(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], note: str = "") -> str:
+    """Return a table for a notebook, as the other ones there."""
+    tail = f"<div>{_escaped(note)}</div>" if note else ""
+    return f"<div>{_table('', rows, headings)}{tail}</div>"
 
 
 def nothing_html(why: str) -> str:
@@ -55,6 +79,15 @@ def _facts(trace: Trace, told: Overview, found: Answer) -> Iterator[tuple[str, s
         yield f"peak memory, {peak.device}", size_text(peak.bytes)
     if told.overhead_ns:
         yield "profiling overhead", f"about {duration_text(told.overhead_ns)}"
+
+
+def _findings(found: Answer) -> str:
+    rows = [
+        (each.title, f"{each.share:.0%}", each.fix, f"{place.file}:{place.line}" if place else "")
+        for each in found.findings[:_FINDINGS]
+        for place in [each.places[0] if each.places else None]
+    ]
+    return _table("findings", rows, ("", "share", "what to do", "where"))
 
 
 def _steps(found: Answer) -> Iterator[tuple[str, str]]:
@@ -87,7 +120,11 @@ def _table(title: str, rows: Iterable[tuple[str, ...]], headings: tuple[str, ...
 
 
 def _cell(text: str) -> str:
-    return f'<td style="{_LEFT}" title="{_escaped(text)}">{_escaped(_short(text))}</td>'
+    short = _short(text)
+    indent = "&nbsp;" * (len(short) - len(short.lstrip(" ")))  # a browser drops spaces
+    return (
+        f'<td style="{_LEFT}" title="{_escaped(text)}">{indent}{_escaped(short.lstrip(" "))}</td>'
+    )
 
 
 def _short(text: str) -> str:

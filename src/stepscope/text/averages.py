@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope import units
+from stepscope.arguments import text_or_none, whole
 from stepscope.text import layout as text_layout
 from stepscope.text.layout import printable
 from stepscope.trace.model import Losses
@@ -45,7 +46,17 @@ class Layout:
     time_unit: str | None = None  # None: each time in the unit that suits it
 
     def __post_init__(self) -> None:
-        """Reject an unknown unit."""
+        """Reject what cannot be shown."""
+        whole("row_limit", self.row_limit, "-1 for all rows")
+        for name, width in (
+            ("max_src_column_width", self.max_source_width),
+            ("max_name_column_width", self.max_name_width),
+            ("max_shapes_column_width", self.max_shapes_width),
+        ):
+            if width is not None and whole(name, width, "or None for any width") < 1:
+                raise ValueError(f"{name}={width}: give 1 or more, or None for any width")
+        text_or_none("header", self.header)
+        text_or_none("sort_by", self.sort_by)
         if self.time_unit is not None and self.time_unit not in _US_PER_UNIT:
             units = ", ".join(_US_PER_UNIT)
             raise ValueError(
@@ -76,7 +87,7 @@ def table(
     if layout.top_level_only:
         order = order[rows.is_top_level[order]]
     if layout.row_limit >= 0:
-        order = order[: layout.row_limit]
+        order = order[: int(layout.row_limit)]
     columns = _columns(rows, layout, device)
     lines_of = text_layout.Layout(
         tuple(column.width for column in columns), tuple(column.is_source for column in columns)
@@ -94,6 +105,16 @@ def table(
         "",
     ]
     return "\n".join(lines)
+
+
+def table_cells(
+    rows: Averages, layout: Layout, *, device: str | None = None
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the headings and cells of the table, for those who lay it out themselves."""
+    order = sorted_rows(rows, layout.sort_by)[: layout.row_limit if layout.row_limit >= 0 else None]
+    columns = _columns(rows, layout, device) if len(rows) else []
+    cells = [tuple(column.cell(row) for column in columns) for row in order.tolist()]
+    return tuple(column.header for column in columns), cells
 
 
 def time_text(us: float, unit: str | None = None) -> str:
@@ -294,7 +315,7 @@ def _average(rows: Averages, ns: Int64, row: int, unit: str | None) -> str:
 
 
 def _share(ns: int, total_ns: int) -> str:
-    return f"{ns * 100 / total_ns:.2f}%" if total_ns else "NaN"
+    return f"{int(ns) * 100 / total_ns:.2f}%" if total_ns else "NaN"
 
 
 def _title(layout: Layout, width: int) -> list[str]:

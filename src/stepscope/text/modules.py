@@ -46,6 +46,13 @@ def module_table_text(
     return "\n".join(text) + "\n"
 
 
+def module_cells(rows: ModuleTable) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the headings and cells of the tree, for those who lay it out themselves."""
+    columns = _columns(rows, list(range(len(rows))), None, as_tree=True)
+    headings = tuple(column.header for column in columns)
+    return headings, list(zip(*(column.cells for column in columns), strict=True))
+
+
 def export_module_table(rows: ModuleTable, path: str | os.PathLike[str]) -> None:
     """Write the table in the format of the suffix: ``.csv``, ``.json``, ``.txt``, also ``.gz``."""
     stem = os.fspath(path).lower().removesuffix(".gz")

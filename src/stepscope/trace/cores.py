@@ -29,7 +29,7 @@ def parallelism_of_process() -> dict[str, float]:
 def _quota() -> float | None:
     """Return how many cores the process's control groups leave it; None for no limit."""
     limits = []
-    for folder in _own_groups():
+    for folder in own_groups():
         of_version_2, of_version_1 = _read(folder / "cpu.max"), _read(folder / "cpu.cfs_quota_us")
         period = _read(folder / "cpu.cfs_period_us")
         for words in (of_version_2.split(), f"{of_version_1} {period}".split()):
@@ -38,14 +38,14 @@ def _quota() -> float | None:
     return min(limits, default=None)
 
 
-def _own_groups() -> list[Path]:
+def own_groups(controller: str = "cpu") -> list[Path]:
     """Return the folders of the process's groups and of those around them, of both versions."""
-    folders = [_CGROUPS, _CGROUPS / "cpu"]
+    folders = [_CGROUPS, _CGROUPS / controller]
     for line in _read(_OWN_CGROUPS).splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        root = _CGROUPS / "cpu" if controllers else _CGROUPS
+        root = _CGROUPS / controller if controllers else _CGROUPS
         group = Path(path.lstrip("/"))
         folders += [root / each for each in (group, *group.parents)]
     return folders

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from enum import IntEnum, IntFlag
 
-_STEP_NAME = re.compile(r"Profiler?Step#(\d+)$")
+_STEP_NAME = re.compile(r"Profiler?Step#(\d{1,10})$")
+_LAST_STEP = 2**31 - 1  # the column has 32 bits
 
 
 class SliceKind(IntEnum):
@@ -125,4 +126,5 @@ def kind_of_category(category: str) -> SliceKind:
 def step_number(name: str) -> int | None:
     """Return n for ``ProfilerStep#n`` and ``ProfileStep#n``, else None."""
     match = _STEP_NAME.match(name)
-    return int(match[1]) if match else None
+    number = int(match[1]) if match else None
+    return None if number is None or number > _LAST_STEP else number

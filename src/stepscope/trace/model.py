@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from stepscope.arguments import file_path
 from stepscope.registry import Registry
 from stepscope.trace.devices import Device, devices_of
 from stepscope.trace.kinds import (
@@ -41,6 +42,7 @@ from stepscope.trace.schema import (
     Track,
 )
 from stepscope.trace.table import Args, Int32, Int64, IntColumn, UInt8, UInt32
+from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -87,7 +89,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trace(Captured):
     """A recording, or a file that was read: immutable columns and their meaning."""
 
@@ -96,6 +98,22 @@ class Trace(Captured):
     def __len__(self) -> int:
         """Return the number of slices."""
         return len(self.slices)
+
+    def __repr__(self) -> str:
+        """Say in a few words what it holds; ``to_polars()`` shows the events."""
+        info, steps = self.info, int((self.slices.kind == SliceKind.STEP).sum())
+        window_ns = max(info.end_ns - info.start_ns, 0)
+        others = (
+            (steps, "step"),
+            (len(self.tracks), "track"),
+            (len(self.samples), "sample"),
+            (len(self.memory), "memory event"),
+            (len(self.marks), "mark"),
+        )
+        held = [count_text(number, word) for number, word in others if number]
+        told = ", ".join([f"{count_text(len(self), 'event')} in {duration_text(window_ns)}", *held])
+        lost = f"; {info.losses.events:,} events were lost" if info.losses.events else ""
+        return f"<Trace of {told}; from {info.producer or 'an unknown tool'}{lost}>"
 
     def name_of(self, row: int) -> str:
         """Return the name of one slice."""
@@ -135,6 +153,7 @@ class Trace(Captured):
         """Write the trace as a folder of Arrow files."""
         from stepscope.trace.store import save
 
+        file_path("path", path)
         save(self, self.info, path, progress, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
@@ -148,6 +167,7 @@ class Trace(Captured):
         """Read a folder that ``save`` wrote."""
         from stepscope.trace.store import load
 
+        file_path("path", path)
         captured, info = load(path, progress)
         return with_info(captured, info)
 

@@ -51,23 +51,29 @@ class Slices(Table):
     overload: UInt32 = column(
         "the operator's overload, empty for everything else", np.uint32, Role.TEXT
     )
-    start_ns: Int64 = column("when it started", np.int64, Role.TIME, unit="ns", page="start")
-    duration_ns: Int64 = column(
-        "how long it took, with all that it enclosed", np.int64, unit="ns", page="duration"
+    start_ns: Int64 = column(
+        "when it started", np.int64, Role.TIME, unit="ns", ascending=True, page="start"
     )
+    duration_ns: Int64 = column(
+        "how long it took, with all that it enclosed", np.int64, unit="ns", least=0,
+        page="duration",
+    )  # fmt: skip
     self_ns: Int64 = column(
         "its duration less that of the slices directly inside it, on the same track", np.int64,
-        unit="ns", derived=True, page="self", page_less="duration_ns",
+        unit="ns", derived=True, least=0, page="self", page_less="duration_ns",
     )  # fmt: skip
     track: UInt32 = column("the thread or stream it ran on", np.uint32, Role.TRACK, page="track")
     step: Int32 = column(
-        "the number of the step it started in", np.int32, absent=NO_STEP, derived=True, page="step"
-    )
+        "the number of the step it started in", np.int32, absent=NO_STEP, derived=True,
+        least=NO_STEP, page="step",
+    )  # fmt: skip
     parent: Int32 = column(
         "the innermost slice around it on its track", np.int32, Role.SLICE, absent=NO_PARENT,
-        derived=True, page="up",
+        derived=True, earlier=True, page="up",
     )  # fmt: skip
-    depth: Int32 = column("how many slices are around it", np.int32, derived=True, page="depth")
+    depth: Int32 = column(
+        "how many slices are around it", np.int32, derived=True, least=0, page="depth"
+    )
     sequence: Int64 = column(
         "ties a backward function to its forward operator", np.int64, Role.LINK, absent=NO_SEQUENCE
     )
@@ -119,7 +125,7 @@ class Stacks(Table):
     Row 0 is the empty stack, and its own parent.
     """
 
-    parent: UInt32 = column("the callers, always a lower row", np.uint32, Role.STACK)
+    parent: UInt32 = column("the callers, always a lower row", np.uint32, Role.STACK, earlier=True)
     frame: UInt32 = column(
         "`model.py(12): forward`, the line that was being executed", np.uint32, Role.TEXT
     )
@@ -143,7 +149,7 @@ class Stacks(Table):
 class Memory(Table):
     """Every allocation and release of memory, in the order of time."""
 
-    time_ns: Int64 = column("when it was", np.int64, Role.TIME, unit="ns")
+    time_ns: Int64 = column("when it was", np.int64, Role.TIME, unit="ns", ascending=True)
     address: Int64 = column("the 64 bits of the pointer", np.int64)
     size: Int64 = column("negative when it is given back", np.int64, unit="bytes")
     device: UInt32 = column("`cpu`, `cuda:0`", np.uint32, Role.TEXT)
@@ -179,8 +185,8 @@ class Samples(Table):
     in between is one row, however long that was.
     """
 
-    time_ns: Int64 = column("when it was taken", np.int64, Role.TIME, unit="ns")
-    duration_ns: Int64 = column("how much time it stands for", np.int64, unit="ns")
+    time_ns: Int64 = column("when it was taken", np.int64, Role.TIME, unit="ns", ascending=True)
+    duration_ns: Int64 = column("how much time it stands for", np.int64, unit="ns", least=0)
     track: UInt32 = column("the thread", np.uint32, Role.TRACK)
     stack: UInt32 = column(
         "the Python frames; a function written in C that runs is the innermost one", np.uint32,
@@ -207,8 +213,8 @@ class Held(Table):
     About one for each MiB that was allocated; what was given back within 0.25 s is left out.
     """
 
-    time_ns: Int64 = column("when it was allocated", np.int64, Role.TIME, unit="ns")
-    duration_ns: Int64 = column("how long it was held, or recorded", np.int64, unit="ns")
+    time_ns: Int64 = column("when it was allocated", np.int64, Role.TIME, unit="ns", ascending=True)
+    duration_ns: Int64 = column("how long it was held, or recorded", np.int64, unit="ns", least=0)
     size: Int64 = column("how many bytes it stands for", np.int64, unit="bytes")
     device: UInt32 = column("`cpu`, `cuda:0`", np.uint32, Role.TEXT)
     track: UInt32 = column("the thread that asked", np.uint32, Role.TRACK)

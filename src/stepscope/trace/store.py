@@ -13,9 +13,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from stepscope.arguments import shown
 from stepscope.errors import StepscopeError, TraceReadError
 from stepscope.trace.placing import make_private, move_new, staging_folder
-from stepscope.trace.schema import Captured, Losses, TraceInfo
+from stepscope.trace.regular_file import free_memory_bytes, read_regular
+from stepscope.trace.schema import TABLES, Captured, TraceInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +32,9 @@ SUFFIX = ".stepscope"
 FORMAT = "stepscope trace"
 VERSION = 1
 _META = "meta.json"
+_META_LIMIT_BYTES = 64 << 20
+_OTHER_ROW_BYTES = 32  # of integers.arrow, about, and of tracks.arrow
+_COPIES = 2  # of a table, while it is read: Polars' and ours
 _YOUNGER = ("samples", "held")  # tables that files of this version may lack: they are then empty
 
 
@@ -78,29 +85,35 @@ def load(
 
     ``progress`` is called with the tables read so far and the tables in all.
     """
+    from stepscope.trace.stored_info import InfoDamage, info_of
     from stepscope.trace.tables import FILES, captured_of
+    from stepscope.trace.validate import Damage
 
     folder = Path(path)
     meta = _read_meta(folder)
     if meta["format"] != FORMAT:
-        raise TraceReadError(folder, f"is not a saved trace: {_META} says {meta['format']!r}")
-    if meta.get("version") != VERSION:
+        said = shown(meta["format"])
+        raise TraceReadError(folder, f"is not a saved trace: {_META} says {said}")
+    version = meta.get("version")
+    if version != VERSION:
         raise TraceReadError(
             folder,
-            f"has format version {meta.get('version')}, but this Stepscope reads version {VERSION}",
+            f"has format version {shown(version)}, but this Stepscope reads version {VERSION}",
             "use the Stepscope that wrote it",
         )
+    rows = _rows(folder, meta)
     tables = {}
     for name in FILES:
-        if name not in _YOUNGER or name in meta.get("rows", {}):
-            tables[name] = _read_table(folder, name, meta)
+        if name not in _YOUNGER or name in rows:
+            tables[name] = _read_table(folder, name, rows.get(name))
         if progress is not None:
             progress(FILES.index(name) + 1, len(FILES))
     try:
-        return captured_of(tables), _info(meta["info"])
-    except Exception as error:
-        # Whatever a file of the right shape and size but the wrong contents breaks.
-        raise TraceReadError(folder, f"is damaged: {_one_line(error)}") from error
+        return captured_of(tables), info_of(meta.get("info"))
+    except Damage as damage:
+        raise TraceReadError(folder, f"is damaged: {damage}") from None
+    except InfoDamage as damage:
+        raise TraceReadError(folder, f"is damaged: {_META}: {damage}") from None
 
 
 def _check_target(target: Path, overwrite: bool) -> None:
@@ -161,41 +174,67 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     if not folder.exists():
         raise TraceReadError(folder, "does not exist")
     try:
-        meta = json.loads((folder / _META).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TraceReadError(folder, f"is not a saved trace: no readable {_META} in it") from error
+        meta = json.loads(read_regular(folder / _META, _META_LIMIT_BYTES))
+    except OSError as error:
+        cause = f"{_META} cannot be read: {error.strerror}"
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            cause = f"no readable {_META} in it"
+        raise TraceReadError(folder, f"is not a saved trace: {cause}") from None
+    except (ValueError, RecursionError):
+        # JSON of other words, of other bytes, with numbers or nesting beyond any use.
+        raise TraceReadError(folder, f"is not a saved trace: no readable {_META} in it") from None
     if not isinstance(meta, dict) or "format" not in meta:
         raise TraceReadError(folder, f"is not a saved trace: {_META} names no format")
     return meta
 
 
-def _read_table(folder: Path, name: str, meta: dict[str, Any]) -> pl.DataFrame:
+def _rows(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
+    """Return how many rows each table is said to have."""
+    rows = meta.get("rows")
+    if not isinstance(rows, dict) or not all(type(n) is int and n >= 0 for n in rows.values()):
+        raise TraceReadError(folder, f"is damaged: {_META}: 'rows' has no numbers of rows")
+    return rows
+
+
+def _read_table(folder: Path, name: str, rows: int | None) -> pl.DataFrame:
     import polars as pl
 
     file = folder / f"{name}.arrow"
-    if not file.is_file():
-        raise TraceReadError(folder, f"is not whole: {file.name} is missing")
     try:
-        table = pl.read_ipc(file.read_bytes())
+        data = read_regular(file, free_memory_bytes())
+    except FileNotFoundError:
+        raise TraceReadError(folder, f"is not whole: {file.name} is missing") from None
+    except OSError as error:
+        raise TraceReadError(folder, f"{file.name} cannot be read: {error.strerror}") from None
+    try:
+        stored = int(pl.scan_ipc(data).select(pl.len()).collect().item())
+        if stored == rows:
+            _check_memory(folder, file.name, stored * _row_bytes(name))
+        table = pl.read_ipc(data)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = f"is not whole: {file.name} is truncated or damaged"
         raise TraceReadError(folder, reason) from error
-    rows = meta.get("rows", {}).get(name)
     if table.height != rows:
         reason = f"is damaged: {file.name} has {table.height} rows, not {rows}"
         raise TraceReadError(folder, reason)
     return table
 
 
-def _info(stored: dict[str, Any]) -> TraceInfo:
-    known = {f.name for f in fields(TraceInfo)}
-    pairs = {key: value for key, value in stored.items() if key in known}
-    pairs["losses"] = Losses(**pairs["losses"])
-    for name in ("devices", "code_folders", "libraries"):  # JSON has lists only
-        pairs[name] = tuple(pairs.get(name, ()))
-    return TraceInfo(**pairs)
+def _row_bytes(name: str) -> int:
+    """Return what a row takes in memory; words and texts are numbers there."""
+    if name not in TABLES:
+        return _OTHER_ROW_BYTES
+    columns = TABLES[name].columns().values()
+    return sum(np.dtype(each.dtype or np.uint32).itemsize for each in columns)
 
 
-def _one_line(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+def _check_memory(folder: Path, file: str, needed_bytes: int) -> None:
+    """Refuse what a few bytes of zstd can ask for, before the kernel ends the process."""
+    free = free_memory_bytes()
+    if needed_bytes * _COPIES > free:
+        raise TraceReadError(
+            folder,
+            f"needs about {needed_bytes * _COPIES / 1e9:.1f} GB of memory for {file}, "
+            f"but {free / 1e9:.1f} GB are free",
+            "read it on a machine with more",
+        )

@@ -7,7 +7,6 @@ must know the columns (building, joining, storing, data frames, the report's pag
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from itertools import accumulate
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +55,9 @@ class Column:
     words: type[Enum] | None = None  # what its numbers are called
     letters: bool = False  # its numbers are character codes
     links: tuple[str, ...] = ()  # of key-value pairs: the integers that are LINKs
+    least: int | None = None  # no value is below it
+    ascending: bool = False  # no row has less than the one before it
+    earlier: bool = False  # it refers to a row of its own table that stands before
     in_frame: bool = True  # whether data frames show it
     page: str = ""  # its name in the report's page, where it has one
     page_less: str = ""  # the page holds how much less than this column it is
@@ -125,7 +129,7 @@ class Args:
             if at < len(column.rows) and column.rows[at] == row:
                 pairs[key] = int(column.values[at])
         if len(self.rest) and self.rest[row]:
-            pairs.update(json.loads("{" + strings[int(self.rest[row])] + "}", strict=False))
+            pairs.update(pairs_of(strings[int(self.rest[row])]))
         return pairs
 
     def take(self, rows: NDArray[np.integer], length: int) -> Args:

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import polars as pl
 
-from stepscope.trace.frames import stored_series, valid_text, words_series
+from stepscope.trace.frames import stored_series, valid_text
 from stepscope.trace.schema import TABLES, Captured, Track
+from stepscope.trace.stored_column import StoredColumn
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args, Column, IntColumn, Role, Table
+from stepscope.trace.validate import Damage, check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
-    from stepscope.trace.table import UInt8, UInt32
+    from stepscope.trace.table import UInt32
 
 _Integer = TypeVar("_Integer", np.uint32, np.int64)
 
@@ -31,6 +33,7 @@ FILES = (*TABLES, "tracks", "integers")
 
 _TEXT = Column("", np.uint32, Role.TEXT)
 _TRACK_NUMBERS = ("process_sort", "thread_sort", "logical_id")
+_INTEGERS = ("table", "key", "row_step", "value_step")
 
 
 def tables_of(captured: Captured) -> dict[str, pl.DataFrame]:
@@ -43,7 +46,10 @@ def tables_of(captured: Captured) -> dict[str, pl.DataFrame]:
 
 
 def captured_of(tables: Mapping[str, pl.DataFrame]) -> Captured:
-    """Undo ``tables_of``; a table or column that the files do not have is absent."""
+    """Undo ``tables_of``; a table or column that the files do not have is absent.
+
+    ``Damage`` says which column and row is not what the schema states.
+    """
     texts = _Texts()
     integers = _integer_columns(tables["integers"])
     found = {
@@ -51,8 +57,10 @@ def captured_of(tables: Mapping[str, pl.DataFrame]) -> Captured:
         for name, kind in TABLES.items()
         if name in tables
     }
-    tracks = tuple(Track(**row) for row in tables["tracks"].iter_rows(named=True))
-    return Captured(**found, tracks=tracks, strings=texts.strings())
+    tracks = _track_rows(tables["tracks"])
+    captured = Captured(**found, tracks=tracks, strings=texts.strings())
+    check(captured, texts.fragments)
+    return captured
 
 
 def _stored(kind: type[Table]) -> Iterator[tuple[str, Column]]:
@@ -78,21 +86,21 @@ def _columns(
     integers: Mapping[str, dict[str, IntColumn]],
 ) -> Any:
     def values(name: str, known: Column) -> Any:
-        series = frame[name]
+        series = StoredColumn(table, name, frame)
         if known.dtype is None:
-            rest = texts.ids(series)
+            rest = texts.ids(series, fragments_of=(table, name))
             return Args(integers.get(f"{table}.{name}", {}), rest if rest.any() else rest[:0])
         if known.role is Role.TEXT:
             return texts.ids(series)
         if known.letters:
-            return _letters(series)
-        if known.words is not None and not series.dtype.is_numeric():
-            order = words_series(known).dtype
-            return series.cast(order).to_physical().cast(pl.UInt8).to_numpy()
-        return series.to_numpy()
+            return series.letters()
+        return series.words(known) if known.words is not None else series.numbers(known.dtype)
 
-    given = {name: values(name, known) for name, known in _stored(kind) if name in frame.columns}
-    return kind.of(**given).solid()
+    present = set(frame.columns)
+    for name, known in _stored(kind):
+        if name not in present and known.dtype is not None and not known.may_be_absent:
+            raise Damage(table, name, None, "it is missing")
+    return kind.of(**{n: values(n, known) for n, known in _stored(kind) if n in present}).solid()
 
 
 def _integers_table(captured: Captured) -> pl.DataFrame:
@@ -145,17 +153,21 @@ class _Texts:
 
     def __init__(self) -> None:
         self._ids = {"": 0}
+        self.fragments: dict[tuple[str, str], list[int]] = {}  # the ids of each column of them
 
-    def ids(self, column: pl.Series) -> UInt32:
-        """Return the column's string ids."""
-        distinct = column.unique()
+    def ids(self, stored: StoredColumn, fragments_of: tuple[str, str] | None = None) -> UInt32:
+        """Return the column's string ids; those of key-value pairs are kept, to be checked."""
+        column, distinct = stored.text(), stored.distinct_text()
         if not len(distinct):
             return np.zeros(0, np.uint32)
         texts = distinct.cast(pl.String).to_list()
         codes = distinct.to_physical().to_numpy()
         lowest = codes.min()
         id_of_code = np.zeros(int(codes.max() - lowest) + 1, np.uint32)
-        id_of_code[codes - lowest] = [self._ids.setdefault(t, len(self._ids)) for t in texts]
+        known = [self._ids.setdefault(t, len(self._ids)) for t in texts]
+        if fragments_of is not None:
+            self.fragments[fragments_of] = known
+        id_of_code[codes - lowest] = known
         ids: UInt32 = id_of_code[column.to_physical().to_numpy() - lowest]
         return ids
 
@@ -164,19 +176,29 @@ class _Texts:
         return Strings.of(self._ids)
 
 
-def _letters(column: pl.Series) -> UInt8:
-    letters = _Texts()
-    ids = letters.ids(column)
-    codes = np.array([ord(text) if text else 0 for text in letters.strings()], np.uint8)
-    found: UInt8 = codes[ids]
-    return found
-
-
 def _integer_columns(frame: pl.DataFrame) -> dict[str, dict[str, IntColumn]]:
+    stored = {name: StoredColumn("integers", name, frame) for name in _INTEGERS}
+    words = {name: stored[name].text() for name in ("table", "key")}
+    row_step, value_step = (
+        stored["row_step"].numbers(np.uint32),
+        stored["value_step"].numbers(np.int64),
+    )
     columns: dict[str, dict[str, IntColumn]] = {}
-    for part in frame.partition_by("table", "key", maintain_order=True):
+    parts = pl.DataFrame({**words, "row_step": row_step, "value_step": value_step})
+    for part in parts.partition_by("table", "key", maintain_order=True):
         table, key = str(part["table"][0]), str(part["key"][0])
         rows = np.cumsum(part["row_step"].to_numpy(), dtype=np.uint32)
         values = np.cumsum(part["value_step"].to_numpy(), dtype=np.int64)
         columns.setdefault(table, {})[key] = IntColumn(rows, values)
     return columns
+
+
+def _track_rows(frame: pl.DataFrame) -> tuple[Track, ...]:
+    columns = []
+    for each in fields(Track):
+        stored = StoredColumn("tracks", each.name, frame)
+        if each.name in _TRACK_NUMBERS:
+            columns.append(stored.integers_or_none(may_be_null=each.default is None))
+        else:
+            columns.append(stored.text().cast(pl.String).to_list())
+    return tuple(Track(*row) for row in zip(*columns, strict=True))

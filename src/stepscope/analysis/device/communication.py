@@ -7,16 +7,16 @@ are recognised. A communicating kernel that waits for a straggler looks busy.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.work import COLLECTIVE_KEY, WorkKind, device_work
 from stepscope.analysis.flops.count import flops_per_second as per_second
 from stepscope.analysis.table import Table
+from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,9 +146,7 @@ def _group_numbers(
 
 def _told(trace: Trace, name: int, fragment: int) -> tuple[str, str]:
     """Return the collective and the type of its elements."""
-    pairs: dict[str, Any] = {}
-    if fragment:
-        pairs = json.loads("{" + trace.strings[fragment] + "}", strict=False)
+    pairs = pairs_of(trace.strings[fragment])
     kernel = trace.strings[name]
     collective = pairs.get(COLLECTIVE_KEY)
     if not isinstance(collective, str):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.shared import shared
 from stepscope.analysis.table import Table, summed
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _shape(trace: Trace, row: int) -> tuple[str, str]:
     rest = trace.slices.args.rest
     if not len(rest) or not rest[row]:
         return "", ""
-    pairs = json.loads("{" + trace.strings[int(rest[row])] + "}", strict=False)
+    pairs = pairs_of(trace.strings[int(rest[row])])
     return _numbers(pairs.get("grid")), _numbers(pairs.get("block"))
 
 

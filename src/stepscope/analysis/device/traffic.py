@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from stepscope.analysis.device.peaks import BFLOAT16, FLOAT8, FLOAT16, FLOAT32, FLOAT64
-from stepscope.analysis.host.operator_inputs import pairs_of
+from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

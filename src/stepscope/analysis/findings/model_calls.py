@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.host.operator_inputs import pairs_of
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.steps import outermost
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:

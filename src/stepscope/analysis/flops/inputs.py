@@ -6,10 +6,11 @@ values that are missing or invalid. A formula needs no check of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from stepscope.trace.fragments import pairs_of
 
 Shape = tuple[int, ...]
 
@@ -50,10 +51,7 @@ class Inputs:
     @staticmethod
     def parse(fragment: str) -> Inputs:
         """Read the JSON fragment that an operator's slice carries."""
-        try:
-            pairs = json.loads("{" + fragment + "}", strict=False)
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
+        pairs = pairs_of(fragment)
         columns = (pairs.get(key, []) for key in _KEYS)
         return Inputs(*(column if isinstance(column, list) else [] for column in columns))
 

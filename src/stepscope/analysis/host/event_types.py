@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_PARENT, SliceKind
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _with_told(trace: Trace, types: UInt8) -> UInt8:
     if not len(rest):
         return types
     for fragment in ids_where(rest, trace.strings, lambda text: f'"{EVENT_TYPE_KEY}"' in text):
-        word = json.loads("{" + trace.strings[int(fragment)] + "}", strict=False)[EVENT_TYPE_KEY]
-        if word in TracerEventType.__members__:
+        word = pairs_of(trace.strings[int(fragment)]).get(EVENT_TYPE_KEY)
+        if isinstance(word, str) and word in TracerEventType.__members__:
             types[rest == fragment] = TracerEventType[word]
     return types

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.host.module_calls import TORCH_PREFIX
+from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,10 +144,7 @@ class ModuleGroups:
         if self.module_calls.are_frames:
             return _frame_name(trace.name_of(row)).rpartition("_")[0]
         rest = trace.slices.args.rest
-        try:
-            pairs = json.loads("{" + trace.strings[int(rest[row])] + "}", strict=False)
-        except (ValueError, IndexError):  # a foreign file's arguments may be anything, or missing
-            return ""
+        pairs = pairs_of(trace.strings[int(rest[row])]) if len(rest) else {}
         # A JSON escape may hold half a character, which no table can.
         return str(pairs.get("Class", "")).encode("utf-8", "replace").decode()
 

@@ -14,16 +14,19 @@ from stepscope.analysis.host.module_calls import module_calls, module_of_slices
 from stepscope.analysis.host.module_groups import ModuleGroups
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.tree import call_tree, span_mask
+from stepscope.registry import Registry
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas
     import polars
 
     from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Int64, Trace
 
-__all__ = ["ModuleTable", "module_of_slices", "module_table"]
+__all__ = ["NOTEBOOK", "ModuleTable", "module_of_slices", "module_table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,10 @@ class ModuleTable:
     def self_ns(self) -> Int64:
         """Return the time of both passes, without the modules called in it."""
         return self.self_forward_ns + self.self_backward_ns
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook."""
+        return "".join(show(self) for show in NOTEBOOK)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return one dictionary a row, of texts and integers."""
@@ -181,3 +188,7 @@ def _device_ns(trace: Trace) -> Int64:
 
 def _without_last(table: ModuleTable) -> ModuleTable:
     return ModuleTable(*(getattr(table, field.name)[:-1] for field in fields(table)))
+
+
+# Functions that render the table for a notebook; the report adds one.
+NOTEBOOK: Registry[Callable[[ModuleTable], str]] = Registry()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.shared import shared
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -73,15 +73,6 @@ def _tensors_in(fragment: str) -> tuple[list[tuple[int, str]], bool] | None:
             tensors = list(_sized(pairs.get(dims_key), pairs.get(types_key)))
             return (tensors, number == 1) if tensors else None
     return None
-
-
-def pairs_of(fragment: str) -> dict[str, Any]:
-    """Return the pairs of a JSON fragment; none where it is not well formed."""
-    try:
-        pairs: dict[str, Any] = json.loads("{" + fragment + "}", strict=False)
-    except (ValueError, RecursionError):  # anybody's file
-        return {}
-    return pairs
 
 
 def _sized(dims: Any, types: Any) -> Iterator[tuple[int, str]]:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
 _OUR_KEY = "stepscope"  # see kineto.recording_header
+_LONGEST_EVENT_BYTES = 16 << 20
+_LONGEST_VALUE_BYTES = 256 << 20  # beside the events: even the samples of an hour are less
 _NOT_A_TRACE = "is the file a trace that torch.profiler or Chrome wrote?"
 
 
@@ -70,10 +72,21 @@ def _columns(place: Path, progress: Progress | None) -> tuple[Columns, str]:
         size = place.stat().st_size
         for chunk in chunks:
             reader.feed(chunk.text)
+            _check_length(place, reader)
             damage = chunk.damage
             if progress is not None:
                 progress(chunk.file_bytes, size)
     return reader.finish(), damage
+
+
+def _check_length(place: Path, reader: _native.ChromeReader) -> None:
+    """Refuse a value that would be held, searched and shown as a whole."""
+    limit, what = _LONGEST_VALUE_BYTES, "value"
+    if reader.in_events:
+        limit, what = _LONGEST_EVENT_BYTES, "event"
+    if reader.pending_bytes > limit:
+        reason = f"holds one {what} of more than {limit >> 20} MiB, the limit"
+        raise TraceReadError(place, f"{reason} (after {reader.event_count} events)")
 
 
 def _check(path: Path, columns: Columns, damage: str) -> None:

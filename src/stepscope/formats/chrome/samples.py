@@ -13,6 +13,7 @@ import numpy as np
 
 from stepscope.trace.kinds import ThreadState, WaitReason
 from stepscope.trace.schema import NO_STACK, Samples, Stacks
+from stepscope.trace.validate import LATEST_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,9 +101,11 @@ def read_sections(
             state, wait = _STATES[each["name"]]
             track = track_of[str(each["pid"]), str(each["tid"])]
             time_ns, duration_ns = round(each["ts"] * 1e3), round(each["weight"] * 1e3)
-            rows.append((time_ns, duration_ns, track, row_of[each["sf"]], state, wait))
-        except (KeyError, TypeError):
+            row = (time_ns, duration_ns, track, row_of[each["sf"]], state, wait)
+        except (KeyError, TypeError, ValueError, OverflowError):
             continue
+        if duration_ns >= 0 and -LATEST_NS <= time_ns <= LATEST_NS - duration_ns:
+            rows.append(row)
     columns = np.array(rows, np.int64).reshape(-1, 6).T
     names = ("time_ns", "duration_ns", "track", "stack", "state", "wait")
     known = Samples.columns()

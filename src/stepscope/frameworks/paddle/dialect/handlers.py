@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from stepscope.arguments import folder_path, text_or_none
 from stepscope.formats.file_names import file_word
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ def export_protobuf(dir_name: str | os.PathLike[str], worker_name: str | None = 
 def _exporter(
     dir_name: str | os.PathLike[str], worker_name: str | None, suffix: Literal["json", "pb"]
 ) -> Handler:
+    folder_path("dir_name", dir_name)
+    text_or_none("worker_name", worker_name)
     folder = Path(dir_name)
 
     def write(profiler: Exporting) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 
 from stepscope.frameworks.paddle.dialect.event_types import as_paddles
 from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_device
-from stepscope.frameworks.paddle.views.arguments import input_lists, parsed
+from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.trace.event_types import TracerEventType
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_CORRELATION
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class _Node:
         trace = self._forest.trace
         rest = trace.slices.args.rest
         fragment = int(rest[self.row]) if len(rest) and self.row >= 0 else 0
-        return parsed(trace.strings[fragment]) if fragment else {}
+        return pairs_of(trace.strings[fragment]) if fragment else {}
 
 
 class _Event(_Node):

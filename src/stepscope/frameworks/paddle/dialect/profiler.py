@@ -6,8 +6,18 @@ import itertools
 import os
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
+from stepscope.arguments import (
+    file_path,
+    flag,
+    function,
+    number,
+    several,
+    text_or_none,
+    whole,
+)
 from stepscope.enums import member_of
 from stepscope.frameworks.paddle.dialect.handlers import export_chrome_tracing
 from stepscope.frameworks.paddle.dialect.loader_waits import LoaderWaits
@@ -25,6 +35,7 @@ from stepscope.record.session import Dialect, Session
 from stepscope.record.source import make_sources
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
@@ -42,6 +53,11 @@ _DIALECT = Dialect(
     delivers_cut_cycles=True,
 )
 _FORMATS = ("json", "pb")
+_A_HANDLER = "a function of the profiler, such as export_chrome_tracing(folder)"
+_HANDLER_MAKERS = (
+    *("export_chrome_tracing", "export_protobuf"),
+    *("tensorboard_trace_handler", "html_handler"),
+)
 _NO_RESULT = "nothing was recorded yet: there is a result after a recorded cycle, or after stop()"
 
 
@@ -90,19 +106,19 @@ class Profiler:
         **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded, and no folder made, before start()."""
+        several("targets", targets, _is_target, "ProfilerTarget.CPU")
         self.targets: set[ProfilerTarget] = chosen_targets(targets)
         if custom_device_types:
             warn_user(f"custom_device_types={custom_device_types!r}: such devices are not recorded")
         if on_trace_ready is None:
             on_trace_ready = export_chrome_tracing("./profiler_log/")
-        if not callable(on_trace_ready):
-            raise TypeError(f"on_trace_ready={on_trace_ready!r} is not a function")
+        function("on_trace_ready", on_trace_ready, _A_HANDLER, makers=_HANDLER_MAKERS)
         self.on_trace_ready: Callable[[Any], object] = on_trace_ready
-        self.record_shapes = record_shapes
-        self.profile_memory = profile_memory
-        self.timer_only = timer_only
-        self.emit_nvtx = emit_nvtx
-        self.with_flops = with_flops
+        self.record_shapes = flag("record_shapes", record_shapes)
+        self.profile_memory = flag("profile_memory", profile_memory)
+        self.timer_only = flag("timer_only", timer_only)
+        self.emit_nvtx = flag("emit_nvtx", emit_nvtx)
+        self.with_flops = flag("with_flops", with_flops)
         self._previous_action = ProfilerAction.NONE
         self.timer = BenchmarkTimer()
         self._cycle = _Cycle()
@@ -122,6 +138,8 @@ class Profiler:
         self._loader_waits = LoaderWaits()
         self._nvtx = NvtxRanges()
         self._result: tuple[Trace, ProfilerResult] | None = None
+        self._has_run = False
+        self._report: Path | None = None  # where export_html wrote last
 
     def start(self) -> None:
         """Begin step 0."""
@@ -132,6 +150,7 @@ class Profiler:
                 self._nvtx.start()
             self._loader_waits.start()
             if not self.timer_only:
+                self._has_run = True
                 self._session.start()
                 self._nvtx.begin_step(f"{_STEP}{self.step_num}")
         except BaseException:
@@ -143,6 +162,8 @@ class Profiler:
 
     def step(self, num_samples: int | None = None) -> None:
         """End a step, which processed that many samples, and begin the next."""
+        if num_samples is not None:
+            number("num_samples", num_samples, "the number of samples of the step, or None")
         start_ns = self.timer.step(num_samples)
         if self.timer_only:
             return
@@ -169,6 +190,7 @@ class Profiler:
 
     def step_info(self, unit: str | None = None) -> str:
         """Return the average costs of the steps since the last call; ``unit`` names a sample."""
+        text_or_none("unit", unit)
         return self.timer.step_info("samples" if unit is None else unit)
 
     def __enter__(self) -> Self:
@@ -184,6 +206,13 @@ class Profiler:
     ) -> None:
         """Stop; an exception goes on after the trace was delivered."""
         self.stop()
+
+    def __reduce__(self) -> NoReturn:
+        """Say what to pickle instead."""
+        raise TypeError(
+            "a profiler cannot be copied or pickled: it records this process; pickle its .trace, "
+            "or .trace.save(path)"
+        )
 
     def _let_go(self) -> None:
         _started.discard(self)
@@ -231,8 +260,15 @@ class Profiler:
         """Return the last finished cycle."""
         trace = self._session.trace
         if trace is None:
-            raise RuntimeError(_NO_RESULT)
+            raise RuntimeError(self._why_nothing())
         return replace(trace, info=replace(trace.info, user={**trace.info.user, **self._extra()}))
+
+    def _why_nothing(self) -> str:
+        return (
+            _NO_RESULT
+            if self._session.running or not self._has_run
+            else self._session.why_nothing()
+        )
 
     def _extra(self) -> dict[str, str]:
         use = {
@@ -251,8 +287,9 @@ class Profiler:
         """
         if format not in _FORMATS:
             raise ValueError(f"export(format={format!r}): use one of {', '.join(_FORMATS)}")
-        if not os.fspath(path):
+        if path == "":  # Paddle's default
             raise ValueError(f"export(path={path!r}): pass a file name")
+        file_path("path", path)
         trace = self.trace
         if format == "json":
             from stepscope.frameworks.paddle.files.write_json import export_paddle_json
@@ -267,15 +304,17 @@ class Profiler:
         """Write the report of the last finished cycle: one HTML file that opens offline."""
         from stepscope.report.build import export_html
 
+        file_path("path", path)
         export_html(self.trace, path)
+        self._report = Path(path).absolute()
 
     def _repr_html_(self) -> str:
         """Return the overview of the last finished cycle for a notebook."""
-        from stepscope.report.notebook import nothing_html
+        from stepscope.report.notebook import nothing_html, report_link_html
 
         if self._session.trace is None:
-            return nothing_html(f"There is nothing to show: {_NO_RESULT}.")
-        return self.trace._repr_html_()
+            return nothing_html(f"There is nothing to show: {self._why_nothing()}.")
+        return self.trace._repr_html_() + report_link_html(self._report)
 
     def summary(
         self,
@@ -294,10 +333,12 @@ class Profiler:
         operators without those that they call.
         """
         if self._session.trace is None:
-            warn_user(f"summary() has nothing to show: {_NO_RESULT}")
+            warn_user(f"summary() has nothing to show: {self._why_nothing()}")
             return
         from stepscope.frameworks.paddle.views.summary import summary_text
 
+        if row_limit is not None:
+            whole("row_limit", row_limit, "or None for all rows")
         text = summary_text(
             self.trace,
             sorted_by=member_of(SortedKeys, sorted_by, "sorted_by"),
@@ -326,6 +367,10 @@ class Profiler:
         from stepscope.frameworks.paddle.views.views import summary_tables
 
         return summary_tables(self.trace).to_polars()
+
+
+def _is_target(value: object) -> bool:
+    return getattr(value, "name", None) in ProfilerTarget.__members__
 
 
 def _known_views(views: Any) -> list[SummaryView] | None:

@@ -6,9 +6,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from stepscope.arguments import function, shown
 from stepscope.enums import NamedAlike
 from stepscope.notices import warn_user
-from stepscope.record.schedules import cycles
+from stepscope.record.schedules import FIRST_RECORDED, cycles, first_recorded
+from stepscope.record.schedules import steps as steps_of
 
 
 class ProfilerState(NamedAlike):
@@ -20,6 +22,8 @@ class ProfilerState(NamedAlike):
     RECORD_AND_RETURN = 3
 
 
+_A_SCHEDULER = "a function of the step number, such as make_scheduler(closed=1, ready=1, record=3)"
+
 Scheduler = Callable[[int], ProfilerState]
 
 
@@ -30,6 +34,12 @@ def make_scheduler(
 
     ``repeat`` limits the number of cycles (0: none); ``skip_first`` steps pass before the first.
     """
+    closed, ready, record = (
+        steps_of("closed", closed),
+        steps_of("ready", ready),
+        steps_of("record", record),
+    )
+    repeat, skip_first = steps_of("repeat", repeat), steps_of("skip_first", skip_first)
     counts = {"closed": closed, "ready": ready, "repeat": repeat, "skip_first": skip_first}
     wrong = [f"{name}={count} is negative" for name, count in counts.items() if count < 0]
     if record <= 0:
@@ -48,6 +58,7 @@ def make_scheduler(
     def state_at(step: int) -> ProfilerState:
         return ProfilerState(action_at(step).value)
 
+    setattr(state_at, FIRST_RECORDED, first_recorded(action_at))
     return state_at
 
 
@@ -56,11 +67,12 @@ def as_scheduler(scheduler: Any) -> Scheduler:
     if scheduler is None:
         return _always_record
     if callable(scheduler):
+        function("scheduler", scheduler, _A_SCHEDULER, makers=("make_scheduler", "schedule"))
         return scheduler  # type: ignore[no-any-return]  # what it returns is looked at each time
     if isinstance(scheduler, Sequence) and not isinstance(scheduler, str):
         return _recording(scheduler)
     raise TypeError(
-        f"scheduler={scheduler!r}: pass a function from step number to ProfilerState, "
+        f"scheduler={shown(scheduler)}: pass a function from step number to ProfilerState, "
         "a pair of steps (first, end), or None"
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stepscope.frameworks.paddle.views.arguments import input_lists, parsed
+from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.trace.event_types import TracerEventType
+from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +19,7 @@ _OCCUPANCY = ("theoretical achieved occupancy %", "est. achieved occupancy %")
 
 def supplement(fragment: str) -> Fields:
     """Return what a slice's arguments say of an operator as fields of a supplement event."""
-    pairs = parsed(fragment)
+    pairs = pairs_of(fragment)
     shapes, dtypes = input_lists(pairs)
     sizes = {name: [[(1, n) for n in shape] for shape in each] for name, each in shapes.items()}
     said: Fields = [(5, _keyed(sizes)), (6, _keyed(dtypes))]
@@ -33,7 +34,7 @@ def _keyed(lists: Mapping[str, list[Any]]) -> Fields:
 
 def device_info(event_type: int, fragment: str) -> Fields:
     """Return what a device slice's fragment says, as fields of the details of its type."""
-    pairs = parsed(fragment)
+    pairs = pairs_of(fragment)
     if event_type == TracerEventType.Kernel:
         return _kernel_info(pairs)
     if event_type == TracerEventType.Memcpy:

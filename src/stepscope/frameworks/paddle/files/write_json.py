@@ -15,9 +15,10 @@ from stepscope.formats.chrome.write import json_text, text_chunks_of
 from stepscope.formats.files import output_file
 from stepscope.frameworks.paddle.files.write_pb import VERSION, Texts, extra_info
 from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_device
-from stepscope.frameworks.paddle.views.arguments import input_lists, parsed
+from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
 from stepscope.trace.event_types import TracerEventType
+from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_CORRELATION, IntColumn
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _details(forest: Forest, texts: Texts) -> UInt32 | None:
     new = np.zeros(len(rest), np.uint32)
     new[forest.is_device] = rest[forest.is_device]
     for fragment in np.unique(rest[forest.is_host]):
-        pairs = parsed(trace.strings[int(fragment)]) if fragment else {}
+        pairs = pairs_of(trace.strings[int(fragment)]) if fragment else {}
         rows = forest.is_host & (rest == fragment)
         if "Input Dims" not in pairs and "Input type" not in pairs:
             rows &= is_operator

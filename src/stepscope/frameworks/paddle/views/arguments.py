@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-def parsed(fragment: str) -> dict[str, Any]:
-    """Return the pairs of a JSON fragment; none when it makes no sense."""
-    try:
-        pairs: dict[str, Any] = json.loads("{" + fragment + "}", strict=False)
-    except ValueError:
-        return {}
-    return pairs
 
 
 def input_lists(pairs: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:

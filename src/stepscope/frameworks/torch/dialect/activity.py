@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from stepscope.arguments import several, shown
 from stepscope.notices import warn_user
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def chosen_activities(
 
     The second is which kinds of events of a group, where not all of them.
     """
+    several("activities", wanted, is_activity, "ProfilerActivity.CPU")
     filters: dict[ProfilerActivity, set[str]] = {}
     activities = list(supported_activities()) if wanted is None else _listed(wanted, filters)
     if use_cuda is not None:
@@ -96,7 +98,12 @@ def known_activity(activity: Any) -> ProfilerActivity:
     if isinstance(name, str) and name in ProfilerActivity.__members__:
         return ProfilerActivity[name]
     choices = ", ".join(ProfilerActivity.__members__)
-    raise UnknownActivityError(f"{activity!r} is not a ProfilerActivity; use one of {choices}")
+    raise UnknownActivityError(f"{shown(activity)} is not a ProfilerActivity; use one of {choices}")
+
+
+def is_activity(value: object) -> bool:
+    """Tell whether a value is a member of ours or of torch's."""
+    return getattr(value, "name", None) in ProfilerActivity.__members__
 
 
 class UnknownActivityError(TypeError, AssertionError):

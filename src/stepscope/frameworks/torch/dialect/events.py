@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from stepscope.analysis.host.averages import grouped, polars_frame, rows_of, total_of
+from stepscope.analysis.labels import shape_labels
+from stepscope.arguments import flag, whole
 from stepscope.frameworks.torch.dialect.columns import EventColumns
 from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
 from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
+from stepscope.notices import warn_user
 from stepscope.text.averages import Layout, table
 from stepscope.trace.build import empty_trace
 from stepscope.trace.model import SliceKind, Trace
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     import polars
 
     from stepscope.analysis.host.averages import Averages, Columns
+
+_ROWS_IN_A_NOTEBOOK = 50
 
 _Item = TypeVar("_Item", FunctionEvent, FunctionEventAvg)
 _List = TypeVar("_List", bound="_Results[Any]")
@@ -237,14 +242,15 @@ class EventList(_Results[FunctionEvent]):
         ``group_by_stack_n`` is how many frames of the Python stack tell events apart. Calls of
         Python functions count where they are asked for.
         """
+        frames = whole("group_by_stack_n", group_by_stack_n, "0 for none")
+        shapes = flag("group_by_input_shape", group_by_input_shapes or group_by_input_shape)
         if self._is_foreign:
             theirs = self._as_torchs("key_averages")
-            shapes = group_by_input_shapes or group_by_input_shape
-            return theirs(shapes, group_by_stack_n, group_by_overload_name)  # type: ignore[no-any-return]
+            return theirs(shapes, frames, group_by_overload_name)  # type: ignore[no-any-return]
         each = self._columns.told_apart(
-            shapes=group_by_input_shapes or group_by_input_shape,
-            overloads=group_by_overload_name,
-            stack_frames=group_by_stack_n,
+            shapes=shapes,
+            overloads=flag("group_by_overload_name", group_by_overload_name),
+            stack_frames=frames,
         )
         if self._made:
             each = rows_of(each, self._rows.first)
@@ -258,6 +264,21 @@ class EventList(_Results[FunctionEvent]):
     def supported_export_stacks_metrics(self) -> list[str]:
         """Return the metrics that export_stacks() knows."""
         return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total"]
+
+    def warn_of_missing(self, *, shapes: bool, frames: int) -> None:
+        """Say that events cannot be told apart by what was not recorded."""
+        if not len(self):
+            return
+        if shapes and not set(shape_labels(self._columns.tree).texts) - {"", "[]"}:
+            warn_user(
+                "key_averages(group_by_input_shape=True): no event has shapes, so that none is "
+                "told apart by them; record with record_shapes=True"
+            )
+        if frames > 0 and self._columns.stacks is None:
+            warn_user(
+                f"key_averages(group_by_stack_n={frames}): no event has a stack, so that none is "
+                "told apart by it; record with with_stack=True"
+            )
 
     @property
     def _all_rows(self) -> Averages:
@@ -286,6 +307,17 @@ class AverageList(_Results[FunctionEventAvg]):
         """Look at the groups of a trace's events."""
         super().__init__(columns)
         self._groups = groups
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, those that took longest first."""
+        from stepscope.report.notebook import table_html
+        from stepscope.text.averages import table_cells
+
+        layout = Layout(sort_by="self_cpu_time_total", row_limit=_ROWS_IN_A_NOTEBOOK)
+        headings, cells = table_cells(self._rows, layout, device=self._columns.use_device)
+        left = len(self) - len(cells)
+        note = f"and {left:,} more: table(row_limit=-1) or to_pandas() has all" if left else ""
+        return table_html(headings, cells, note)
 
     def __repr__(self) -> str:
         """Return how many there are; ``str`` shows them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.arguments import folder_path, text_or_none
 from stepscope.formats.file_names import worker_path
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def tensorboard_trace_handler(
     HOST_PID unless ``worker_name`` says otherwise; whatever it says, the file is in the folder.
     """
     del use_python_export  # torch's choice of a writer has no meaning here
+    folder_path("dir_name", dir_name)
+    text_or_none("worker_name", worker_name)
     suffix = "pt.trace.json" + (".gz" if use_gzip else "")
 
     def write(profiler: ProfileResults) -> None:

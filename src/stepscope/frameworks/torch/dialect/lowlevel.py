@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from stepscope.arguments import number, several, shown
 from stepscope.frameworks.python.gc_pauses import GcPauses
 from stepscope.frameworks.torch.announce import Announcement
 from stepscope.frameworks.torch.dialect.activity import (
     ProfilerActivity,
     chosen_activities,
+    is_activity,
     known_activity,
     own_members,
 )
@@ -26,15 +30,15 @@ from stepscope.frameworks.torch.dialect.options import (
 from stepscope.frameworks.torch.dialect.results import ProfileResults
 from stepscope.frameworks.torch.source import TorchCollector
 from stepscope.frameworks.torch.switches import SWITCHES
+from stepscope.record.limits import MemoryLimit
 from stepscope.record.recorder import Recorder
-from stepscope.record.source import make_sources
+from stepscope.record.source import known_options, make_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.observer import TraceObserver
-    from stepscope.record import MemoryLimit
     from stepscope.record.options import StackMode
 
 # Options that torch's files tell of: some of their readers look there for what to expect.
@@ -71,6 +75,8 @@ class LowLevelProfile(ProfileResults):
         **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded before start()."""
+        _check_names(source_options)
+        _check(memory_limit, torch_collector, execution_trace_observer, post_processing_timeout_s)
         wanted = None if activities is None else list(activities)
         chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
         check_collectors(wanted or (), has_cpu=ProfilerActivity.CPU in chosen)
@@ -193,6 +199,7 @@ class LowLevelProfile(ProfileResults):
         What starts while CPU is off is left out: operators, ranges, memory. What is running then is
         kept. Without a recording, nothing happens.
         """
+        several("activities", activities, is_activity, "ProfilerActivity.CPU")
         chosen = {known_activity(each) for each in activities}
         if ProfilerActivity.CPU in chosen:
             if enable:
@@ -204,3 +211,34 @@ class LowLevelProfile(ProfileResults):
 def _us(ns: int) -> int:
     """Return whole µs; what took any time took one at least."""
     return max(ns // 1000, 1) if ns else 0
+
+
+def _check_names(given: Iterable[str]) -> None:
+    """Refuse a misspelled argument, with the one that was meant."""
+    known = known_options()
+    for name in given:
+        if name in known:
+            continue
+        parameters = inspect.signature(LowLevelProfile.__init__).parameters
+        meant = get_close_matches(name, [*parameters, "schedule", "on_trace_ready", *known], 1, 0.5)
+        hint = f"; did you mean {meant[0]!r}?" if meant else f"; use one of {', '.join(known)}"
+        raise TypeError(f"profile() has no argument {name!r}{hint}")
+
+
+def _check(limit: Any, collector: Any, observer: Any, timeout_s: Any) -> None:
+    """Refuse arguments that would fail, or do nothing, only later."""
+    if limit is not None and not isinstance(limit, MemoryLimit):
+        raise TypeError(
+            f"memory_limit={shown(limit)}: give a MemoryLimit, such as MemoryLimit(512 << 20)"
+        )
+    if not isinstance(collector, TorchCollector):
+        choices = ", ".join(f"TorchCollector.{each.name}" for each in TorchCollector)
+        raise TypeError(f"torch_collector={shown(collector)}: give one of {choices}")
+    missing = [name for name in ("start", "stop", "cleanup") if not hasattr(observer, name)]
+    if observer is not None and missing:
+        raise TypeError(
+            f"execution_trace_observer={shown(observer)} has no {missing[0]}(): give an "
+            "ExecutionTraceObserver()"
+        )
+    if timeout_s is not None:
+        number("post_processing_timeout_s", timeout_s, "a number of seconds, or None")

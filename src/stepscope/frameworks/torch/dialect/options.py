@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from stepscope.arguments import flag, shown
 from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
 from stepscope.notices import warn_user
 from stepscope.record.options import RecordOptions, StackMode
@@ -27,23 +28,27 @@ def record_options(
     activities: Collection[ProfilerActivity] = (ProfilerActivity.CPU,),
 ) -> RecordOptions:
     """Return what the sources need to know; operations are counted from shapes, as in torch."""
+    shapes, flops = flag("record_shapes", record_shapes), flag("with_flops", with_flops)
     return RecordOptions(
-        shapes=bool(record_shapes or with_flops),
-        memory=bool(profile_memory),
+        shapes=shapes or flops,
+        memory=flag("profile_memory", profile_memory),
         stacks=stack_mode(with_stack),
-        modules=bool(with_modules),
-        annotations=bool(record_annotations),
-        workers=bool(record_workers),
+        modules=flag("with_modules", with_modules),
+        annotations=flag("record_annotations", record_annotations),
+        workers=flag("record_workers", record_workers),
         host=ProfilerActivity.CPU in activities,
         device=ProfilerActivity.CUDA in activities,
     )
 
 
-def stack_mode(with_stack: bool | StackMode) -> StackMode:
+def stack_mode(with_stack: Any) -> StackMode:
     """Return what ``with_stack`` means: True is torch's, a timeline of all Python calls."""
     if isinstance(with_stack, StackMode):
         return with_stack
-    return StackMode.CALLS if with_stack else StackMode.NONE
+    if isinstance(with_stack, str):
+        modes = ", ".join(f"StackMode.{mode.name}" for mode in StackMode)
+        raise TypeError(f"with_stack={shown(with_stack)}: give True, False, or one of {modes}")
+    return StackMode.CALLS if flag("with_stack", with_stack) else StackMode.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,10 @@ def settings_of(config: Any) -> Mapping[str, Any]:
     """Return the fields of torch's config, of ours, of a mapping, or of any object."""
     if config is None:
         return {}
+    if isinstance(config, str | bytes | bool | int | float | list | tuple | set):
+        raise TypeError(
+            f"experimental_config={shown(config)}: give an ExperimentalConfig, torch's or ours"
+        )
     if isinstance(config, ExperimentalConfig):
         return {each.name: getattr(config, each.name) for each in fields(config)}
     if hasattr(config, "keys"):

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from stepscope._native import record_function
+from stepscope.arguments import function
 from stepscope.frameworks.torch.announce import STEP_NAME, step_tracker
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.frameworks.torch.dialect.observer import observer_of_environment
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from stepscope.record.schedules import ProfilerAction, Schedule
 
     _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+_A_HANDLER = "a function of the profiler, such as tensorboard_trace_handler(folder)"
+_HANDLER_MAKERS = ("tensorboard_trace_handler", "html_handler", "export_chrome_tracing")
 
 
 class profile(LowLevelProfile):  # noqa: N801 - torch's name
@@ -59,6 +64,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded before start()."""
+        function("on_trace_ready", on_trace_ready, _A_HANDLER, makers=_HANDLER_MAKERS)
         super().__init__(
             activities=activities,
             record_shapes=record_shapes,
@@ -182,6 +188,11 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         if self.execution_trace_observer is not None and "torch" in sys.modules:
             return sys.modules["torch"].autograd.profiler.record_function(name)
         return record_function(name)
+
+    def _why_nothing(self) -> str:
+        if not self._started:
+            return "start() it, or use it in a with statement, and stop() it first"
+        return self._session.why_nothing()
 
     def _trace_ready(self) -> None:
         if self.on_trace_ready is not None:

@@ -6,10 +6,12 @@ import json
 import time
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from stepscope.arguments import file_path, function, shown, text_or_none, whole
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
 from stepscope.frameworks.torch.switches import Switches, as_switched
@@ -42,7 +44,7 @@ class ProfileResults:
     ) -> None:
         """Look at a recorder that has not recorded yet."""
         self.with_flops = with_flops
-        self.custom_trace_id_callback = custom_trace_id_callback
+        self.set_custom_trace_id_callback(custom_trace_id_callback)
         self._recorder = recorder
         self._trace_id: str | None = None  # as long as nothing was prepared
         self._metadata: dict[str, Any] = {}
@@ -53,6 +55,7 @@ class ProfileResults:
         # Made of the trace that stands beside it.
         self._events: tuple[Trace | None, EventList] | None = None
         self._kineto: tuple[Trace | None, KinetoResults] | None = None
+        self._report: Path | None = None  # where export_html wrote last
 
     @property
     def trace(self) -> Trace:
@@ -63,9 +66,7 @@ class ProfileResults:
         if self._recorder.active:
             return empty_trace()
         trace = self._recorder.trace
-        assert trace is not None, (
-            "the profiler has no results: nothing was recorded between start() and stop()"
-        )
+        assert trace is not None, f"the profiler has no results: {self._why_nothing()}"
         user = {**self._metadata, "trace_id": self._trace_id}
         trace = replace(trace, info=replace(trace.info, user=user))
         return as_switched(with_function_ids(trace, self._tensor_notes), self._switches)
@@ -105,8 +106,13 @@ class ProfileResults:
         assert results is not None, "the profiler has no results yet"
         return MemoryProfile(results)
 
+    def _why_nothing(self) -> str:
+        return "nothing was recorded between start() and stop()"
+
     def _finished_trace(self, what: str) -> Trace:
-        assert self._trace_id is not None, f"the profiler must be start()ed before {what}()"
+        assert self._trace_id is not None, (
+            f"the profiler has no results for {what}(): {self._why_nothing()}"
+        )
         if self._recorder.active:
             raise RuntimeError(f"{what}() while the profiler is recording: call stop() first")
         return self.trace
@@ -117,6 +123,7 @@ class ProfileResults:
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str] | None) -> None:
         """Set the function that names the traces from the next cycle on."""
+        function("custom_trace_id_callback", callback, "a function that returns a str, or None")
         self.custom_trace_id_callback = callback
 
     def _new_trace_id(self) -> None:
@@ -134,6 +141,10 @@ class ProfileResults:
 
     def events(self) -> EventList:
         """Return the events of the last cycle; none while it is being recorded."""
+        self._warn_of_nothing("events")
+        return self._made_events()
+
+    def _made_events(self) -> EventList:
         assert self._trace_id is not None or self._recorder.trace is not None, (
             "the profiler must be start()ed before events()"
         )
@@ -159,6 +170,10 @@ class ProfileResults:
     _trace_only = False
     _shows_overloads = True
 
+    def _warn_of_nothing(self, what: str) -> None:
+        if self._recorder.active:
+            warn_user(f"{what}() is empty while the profiler is recording: call stop() first")
+
     def key_averages(
         self,
         group_by_input_shape: bool = False,
@@ -167,9 +182,13 @@ class ProfileResults:
         include_python_functions: bool = False,
     ) -> AverageList:
         """Return the events of the last cycle, summed by name."""
-        return self.events().key_averages(
+        self._warn_of_nothing("key_averages")
+        events = self._made_events()
+        found = events.key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
         )
+        events.warn_of_missing(shapes=group_by_input_shape, frames=group_by_stack_n)
+        return found
 
     def module_table(self, depth: int | None = None) -> ModuleTable:
         """Return the last cycle summed up by module, needs ``with_modules=True``.
@@ -178,7 +197,13 @@ class ProfileResults:
         """
         from stepscope.analysis.host.modules import module_table
 
-        return module_table(self.trace, depth)
+        self._warn_of_nothing("module_table")
+        found = module_table(self.trace, None if depth is None else whole("depth", depth))
+        if not any(found.model) and len(self.trace):
+            warn_user(
+                "module_table(): no call of a module was recorded; record with with_modules=True"
+            )
+        return found
 
     def export_chrome_trace(
         self,
@@ -200,6 +225,7 @@ class ProfileResults:
             raise ValueError('graph_lanes="all" needs cuda_graph_annotations')
         if cuda_graph_annotations is not None:
             warn_user("cuda_graph_annotations are not written by Stepscope")
+        file_path("path", path)
         trace = self._finished_trace("export_chrome_trace")
         from stepscope.formats.chrome.write import export_chrome
 
@@ -209,13 +235,16 @@ class ProfileResults:
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
         """Write the stacks with their times for a flame graph: FlameGraph's and speedscope's."""
+        file_path("path", path)
         self._finished_trace("export_stacks")
-        self.events().export_stacks(path, metric)
+        self._made_events().export_stacks(path, metric)
 
     def export_memory_timeline(
         self, path: str | os.PathLike[str], device: str | None = None
     ) -> None:
         """Write the use of memory over time: .html, .json, .json.gz or .raw.json.gz."""
+        file_path("path", path)
+        text_or_none("device", device)
         trace = self._finished_trace("export_memory_timeline")
         from stepscope.formats.memory_timeline import export_memory_timeline
 
@@ -223,10 +252,19 @@ class ProfileResults:
 
     def export_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report: one HTML file that opens offline, in any browser."""
+        file_path("path", path)
         trace = self._finished_trace("export_html")
         from stepscope.report.build import export_html
 
         export_html(trace, path)
+        self._report = Path(path).absolute()
+
+    def __reduce__(self) -> NoReturn:
+        """Say what to pickle instead."""
+        raise TypeError(
+            "a profiler cannot be copied or pickled: it records this process; pickle prof.trace or "
+            "prof.key_averages(), or prof.trace.save(path)"
+        )
 
     def _repr_html_(self) -> str:
         """Return the overview of the last cycle for a notebook."""
@@ -234,16 +272,29 @@ class ProfileResults:
 
         if self._trace_id is None or self._recorder.active or self._recorder.trace is None:
             return nothing_html("The profiler has no results yet.")
-        return self.trace._repr_html_()
+        from stepscope.report.notebook import report_link_html
+
+        return self.trace._repr_html_() + report_link_html(self._report)
 
     # Metadata: kept whenever it is given, and written with every export from then on.
 
     def add_metadata(self, key: str, value: str) -> None:
         """Keep a text with the trace."""
+        _check_key("add_metadata", key)
+        if not isinstance(value, str):
+            raise TypeError(
+                f"add_metadata({key!r}, {shown(value)}): give a str; add_metadata_json(key, "
+                "json.dumps(value)) keeps other values"
+            )
         self._metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
         """Keep a JSON value, given as text, with the trace."""
+        _check_key("add_metadata_json", key)
+        if not isinstance(value, str):
+            raise TypeError(
+                f"add_metadata_json({key!r}, {shown(value)}): give JSON as a str, json.dumps(value)"
+            )
         try:
             self._metadata[key] = json.loads(value, parse_constant=_refuse_constant)
         except ValueError as error:
@@ -285,6 +336,11 @@ def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
         trace.slices.args, integers={**trace.slices.args.integers, "Record function id": column}
     )
     return replace(trace, slices=replace(trace.slices, args=args))
+
+
+def _check_key(function: str, key: Any) -> None:
+    if not isinstance(key, str):
+        raise TypeError(f"{function}({shown(key)}, ...): give a str as the key")
 
 
 def _refuse_constant(word: str) -> None:

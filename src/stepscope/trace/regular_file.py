@@ -1,0 +1,103 @@
+"""Opens files to be read: regular ones only, and as much of them as there is memory for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from stepscope.trace.cores import own_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+_MEMORY = Path("/proc/meminfo")
+_OWN_MEMORY = Path("/proc/self/statm")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file to be read; a pipe or a device, which may never end, raises OSError at once."""
+    # Without O_NONBLOCK the opening of a pipe waits for somebody who writes into it.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            kind = next((kind for matches, kind in _KINDS if matches(mode)), "something else")
+            raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
+    """Return what is in a regular file; one that is larger than the limit raises OSError."""
+    with open_regular(path) as file:
+        data = file.read(limit_bytes + 1)
+    if len(data) > limit_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {limit_bytes >> 20} MiB, the limit")
+    return data
+
+
+def free_memory_bytes() -> int:
+    """Return how much memory this process can still take: the machine's, its container's."""
+    return max(min(_limits(), default=1 << 62), 0)
+
+
+def own_memory_bytes() -> int:
+    """Return how much memory this process has taken."""
+    words = _read(_OWN_MEMORY).split()
+    return int(words[1]) * _PAGE_BYTES if len(words) > 1 else 0
+
+
+def _limits() -> Iterator[int]:
+    for line in _read(_MEMORY).splitlines():
+        if line.startswith("MemAvailable:"):
+            yield int(line.split()[1]) << 10
+    for folder in own_groups("memory"):
+        for most, used in (
+            ("memory.max", "memory.current"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+        ):
+            limit, taken = _read(folder / most).strip(), _read(folder / used).strip()
+            if limit.isdecimal() and taken.isdecimal():
+                # What the group's files take up is given back when it is needed.
+                yield int(limit) - int(taken) + _cached_bytes(folder)
+    address_space = _address_space_limit()
+    if address_space is not None:
+        yield address_space
+
+
+def _cached_bytes(folder: Path) -> int:
+    for line in _read(folder / "memory.stat").splitlines():
+        key, _, value = line.partition(" ")
+        if key in {"inactive_file", "total_inactive_file"} and value.isdecimal():
+            return int(value)
+    return 0
+
+
+def _address_space_limit() -> int | None:
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    words = _read(_OWN_MEMORY).split()
+    if limit == resource.RLIM_INFINITY or not words:
+        return None
+    return limit - int(words[0]) * _PAGE_BYTES
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,126 @@
+"""A trace's info as JSON has it, checked field by field when a trace is opened."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Any
+
+from stepscope.trace.frames import valid_text
+from stepscope.trace.schema import Losses, TraceInfo
+from stepscope.trace.validate import LATEST_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Check = Callable[[Any], bool]
+
+_REQUIRED = ("producer", "losses")
+_INT64 = 1 << 63
+
+
+class InfoDamage(Exception):  # noqa: N818 - what it is; the store makes an error of it
+    """A field of the info is not what the schema states."""
+
+
+def info_of(stored: object) -> TraceInfo:
+    """Return the info that ``meta.json`` holds; keys that nobody knows are left out."""
+    if not isinstance(stored, dict):
+        raise InfoDamage(f"'info' is {_kind(stored)}, not an object")
+    told = _valid(stored)
+    for name in _REQUIRED:
+        if name not in told:
+            raise InfoDamage(f"'info' has no {name!r}")
+    pairs = {each.name: told[each.name] for each in fields(TraceInfo) if each.name in told}
+    for name, value in pairs.items():
+        fits, wanted = _FIELDS[name]
+        if not fits(value):
+            raise InfoDamage(f"'{name}' is {_kind(value)}, not {wanted}")
+    pairs["losses"] = _losses(pairs["losses"])
+    for name in ("devices", "code_folders", "libraries"):  # JSON has lists only
+        pairs[name] = tuple(pairs.get(name, ()))
+    return TraceInfo(**pairs)
+
+
+def _losses(told: dict[str, Any]) -> Losses:
+    known = {each.name: each.default for each in fields(Losses) if each.default is not MISSING}
+    pairs = {name: value for name, value in told.items() if name in known}
+    for name, value in pairs.items():
+        fits = _is_int if isinstance(known[name], int) else _is_text
+        if not fits(value):
+            raise InfoDamage(f"'{name}' of 'losses' is {_kind(value)}")
+    return Losses(**pairs)
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    if value is None:
+        return "null"
+    return names.get(type(value), f"the number {str(value)[:40]}")
+
+
+def _valid(value: Any) -> Any:
+    """Replace halves of surrogate pairs, which JSON can spell and nothing can print."""
+    if isinstance(value, str):
+        return value if value.isascii() else valid_text(value)
+    if isinstance(value, list):
+        return [_valid(each) for each in value]
+    if isinstance(value, dict):
+        return {_valid(key): _valid(each) for key, each in value.items()}
+    return value
+
+
+def _is_int(value: Any) -> bool:
+    return type(value) is int and -_INT64 <= value < _INT64
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) is int and -LATEST_NS <= value <= LATEST_NS
+
+
+def _is_number(value: Any) -> bool:
+    return _is_int(value) or (type(value) is float and math.isfinite(value))
+
+
+def _is_int_or_none(value: Any) -> bool:
+    return value is None or _is_int(value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _each(fits: Check) -> Check:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _by_word(fits: Check) -> Check:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
+
+
+_TEXT = (_is_text, "a text")
+_INT = (_is_int, "an integer of 64 bits")
+_TIME = (_is_time, "a time in ns")
+_MAYBE_INT = (_is_int_or_none, "an integer of 64 bits or null")
+_TEXTS = (_each(_is_text), "a list of texts")
+_TEXT_BY_WORD = (_by_word(_is_text), "an object with texts")
+_FIELDS: dict[str, tuple[Check, str]] = {
+    "producer": _TEXT,
+    "start_ns": _TIME,
+    "end_ns": _TIME,
+    "wall_offset_ns": _INT,
+    "host": _TEXT,
+    "pid": _INT,
+    "rank": _MAYBE_INT,
+    "world_size": _MAYBE_INT,
+    "versions": _TEXT_BY_WORD,
+    "sources": _TEXT_BY_WORD,
+    "losses": (lambda value: isinstance(value, dict), "an object"),
+    "overhead_ns": (_is_number, "a number"),
+    "devices": (_each(lambda value: isinstance(value, dict)), "a list of objects"),
+    "code_folders": _TEXTS,
+    "parallelism": (_by_word(_is_number), "an object with numbers"),
+    "libraries": _TEXTS,
+    "anomalies": (_by_word(_is_int), "an object with integers"),
+    "user": (lambda value: isinstance(value, dict), "an object"),
+}

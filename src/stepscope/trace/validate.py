@@ -1,0 +1,232 @@
+"""Checks that tables hold what the schema states: once, where a stored trace is opened.
+
+Whatever comes after relies on it: rows that are referred to exist, parents stand before their
+children, times are in order and can be added. Large columns are looked at in blocks that stay in
+the processor's cache, so that ten million rows take a tenth of a second.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.arguments import shown
+from stepscope.trace.kinds import SliceKind, step_number
+from stepscope.trace.schema import NO_PARENT, TABLES, Slices
+from stepscope.trace.table import Args, IntColumn, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.schema import Captured
+    from stepscope.trace.strings import Strings
+    from stepscope.trace.table import Column, Table
+
+    Block = slice
+    Mask = Any  # an array of booleans
+    Bad = Callable[[Block], Mask]  # which rows of a block break a rule
+    Rule = tuple[str, Bad, str]  # the column, its rows, and what is wrong with one
+
+# Times and ends of spans lie within this many ns of zero, 146 years: their differences fit 64 bits.
+LATEST_NS = 1 << 62
+_BLOCK = 1 << 15
+
+
+class Damage(Exception):  # noqa: N818 - what it is; the store makes an error of it
+    """A table breaks what the schema states of it."""
+
+    def __init__(self, table: str, column: str, row: int | None, reason: str) -> None:
+        """Say where, and what is wrong there."""
+        place = "" if row is None else f", row {row:,}"
+        super().__init__(f"{table}.arrow, column {column!r}{place}: {reason}")
+
+
+def check(captured: Captured, fragments: Mapping[tuple[str, str], Sequence[int]]) -> None:
+    """Raise ``Damage`` for the first rule of the schema that a table breaks.
+
+    ``fragments`` has the string ids of each column of key-value pairs, by table and column.
+    """
+    ends = {
+        Role.TRACK: (len(captured.tracks), "tracks"),
+        Role.STACK: (len(captured.stacks), "stacks"),
+        Role.SLICE: (len(captured.slices), "slices"),
+    }
+    for name in TABLES:
+        table = getattr(captured, name)
+        if name == "stacks" and not len(table):
+            raise Damage(name, "parent", None, "row 0, the empty stack, is missing")
+        for column, known in table.columns().items():
+            values = getattr(table, column)
+            if isinstance(values, Args):
+                _check_integers(name, column, values, len(table))
+                ids = fragments.get((name, column), ())
+                _check_fragments(name, column, values, ids, captured.strings)
+            elif not known.transient and len(values):
+                _check_bounds(_Place(name, column, values), known, ends)
+        for column, bad, reason in _rules(table):
+            _Place(name, column, getattr(table, column)).refuse(bad, reason)
+    _check_step_names(captured)
+
+
+class _Place:
+    """A column, for which rules are checked."""
+
+    def __init__(self, table: str, column: str, values: NDArray[Any]) -> None:
+        self.values = values
+        self._table = table
+        self._column = column
+
+    def refuse(self, bad: Bad, reason: str) -> None:
+        """Raise ``Damage`` for the first row that breaks a rule."""
+        rows = len(self.values)
+        for start in range(0, rows, _BLOCK):
+            mask = bad(slice(start, min(start + _BLOCK, rows)))
+            if mask.any():
+                row = start + int(mask.argmax())
+                raise Damage(self._table, self._column, row, reason.format(self.values[row]))
+
+    def at_least(self, least: int, reason: str) -> None:
+        """Refuse what is less: the lowest of a column is found faster than the first too low."""
+        if self.values.min() < least:
+            self.refuse(lambda at: self.values[at] < least, reason)
+
+    def at_most(self, most: int, reason: str) -> None:
+        """Refuse what is more."""
+        if self.values.max() > most:
+            self.refuse(lambda at: self.values[at] > most, reason)
+
+
+def _check_bounds(place: _Place, known: Column, ends: Mapping[Role, tuple[int, str]]) -> None:
+    """Check what a column's values may be, whatever the others hold."""
+    values = place.values
+    if known.ascending:
+        place.refuse(_descending(values), "{} is less than in the row before")
+    if known.role is Role.TIME:
+        reason = "{} ns is more than 146 years away"
+        place.at_least(-LATEST_NS, reason)
+        place.at_most(LATEST_NS, reason)
+    if known.least is not None:
+        place.at_least(known.least, f"{{}} is less than {known.least}")
+    if known.earlier:
+        place.refuse(_not_earlier(values, known), "{} is not an earlier row")
+    elif known.role in ends:
+        end, what = ends[known.role]
+        reason = f"{{}} is not one of {end:,} {what}"
+        place.at_most(end - 1, reason)
+        if known.absent < 0:
+            place.at_least(known.absent, reason)
+
+
+def _not_earlier(values: NDArray[Any], known: Column) -> Bad:
+    """Row 0 of a table without a number for "none" stands for it, and is its own parent."""
+    count = np.arange(_BLOCK, dtype=np.int64)
+
+    def bad(at: Block) -> Mask:
+        rows = count[: at.stop - at.start] + at.start
+        if known.may_be_absent:
+            return (values[at] >= rows) | (values[at] < known.absent)
+        return values[at] >= np.maximum(rows, 1)
+
+    return bad
+
+
+def _descending(values: NDArray[Any]) -> Bad:
+    def bad(at: Block) -> Mask:
+        first = max(at.start, 1)
+        less = values[first : at.stop] < values[first - 1 : at.stop - 1]
+        return less if at.start else np.concatenate([[False], less])
+
+    return bad
+
+
+def _rules(table: Table) -> Iterator[Rule]:
+    """Yield what holds between the columns of a row, or of several."""
+    if "duration_ns" in table.columns():
+        yield "duration_ns", _ends_late(table), "it ends {} ns later, more than 146 years away"
+    if isinstance(table, Slices):
+        yield "self_ns", _more_than_whole(table), "{} is more than its duration_ns"
+        yield "depth", _wrong_depth(table), "{} is not how many slices are around it"
+
+
+def _ends_late(table: Any) -> Bad:
+    start = table.start_ns if isinstance(table, Slices) else table.time_ns
+    duration = table.duration_ns
+
+    def bad(at: Block) -> Mask:
+        end = start[at] + duration[at]  # a sum beyond 64 bits is less than the start
+        return (end < start[at]) | (end > LATEST_NS)
+
+    return bad
+
+
+def _more_than_whole(slices: Slices) -> Bad:
+    return lambda at: slices.self_ns[at] > slices.duration_ns[at]
+
+
+def _wrong_depth(slices: Slices) -> Bad:
+    depth, parents = slices.depth, slices.parent
+
+    def bad(at: Block) -> Mask:
+        parent = parents[at]
+        around = depth.take(parent, mode="wrap")  # the last row's, where there is no parent
+        around[parent == NO_PARENT] = -1
+        return depth[at] != around + 1
+
+    return bad
+
+
+def _check_step_names(captured: Captured) -> None:
+    """A step has a number, and its name tells it."""
+    rows = np.flatnonzero(captured.slices.kind == SliceKind.STEP)
+    names = captured.slices.name[rows]
+    for name in np.unique(names).tolist():
+        if step_number(captured.strings[name]) is None:
+            row = int(rows[(names == name).argmax()])
+            reason = f"it is a step, but its name {shown(captured.strings[name])} has no number"
+            raise Damage("slices", "kind", row, reason)
+
+
+def _check_fragments(
+    table: str, column: str, args: Args, ids: Sequence[int], strings: Strings
+) -> None:
+    """Other arguments are pairs of JSON, which exports write as they stand."""
+    distinct = np.array(ids, np.uint32)
+    bad = _native.first_bad_fragment(strings.blob, strings.offsets, distinct)
+    if bad >= 0:
+        row = int((args.rest == bad).argmax())
+        raise Damage(
+            table, column, row, f"{shown(strings[bad])} is not the inside of a JSON object"
+        )
+
+
+def _check_integers(table: str, column: str, args: Args, rows: int) -> None:
+    for key, sparse in args.integers.items():
+        _check_sparse(f"{table}.{column}", key, sparse, rows)
+
+
+def _check_sparse(table: str, key: str, sparse: IntColumn, rows: int) -> None:
+    """The rows of a sparse column ascend and exist."""
+    last = len(sparse.rows) - 1
+    if last < 0:
+        return
+
+    def bad(at: Block) -> Mask:
+        behind = sparse.rows[at.start + 1 : at.stop + 1]
+        return behind <= sparse.rows[at.start : at.start + len(behind)]
+
+    for start in range(0, last, _BLOCK):
+        mask = bad(slice(start, min(start + _BLOCK, last)))
+        if mask.any():
+            raise _not_ascending(table, key, sparse, start + int(mask.argmax()) + 1, rows)
+    if sparse.rows[last] >= rows:
+        raise _not_ascending(table, key, sparse, last, rows)
+
+
+def _not_ascending(table: str, key: str, sparse: IntColumn, at: int, rows: int) -> Damage:
+    before = f" after row {sparse.rows[at - 1]:,}" if at else ""
+    told = f"entry {at:,} of {key[:40]!r} in {table} is for row {sparse.rows[at]:,}{before}"
+    return Damage("integers", "row_step", None, f"{told}, of {rows:,} rows")

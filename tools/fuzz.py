@@ -1,0 +1,193 @@
+"""Damages traces and files in every way it knows, and uses them: nothing may crash, hang or leak.
+
+Seeded and bounded: case N of a seed is always the same. Cases run in worker processes with a limit
+of memory and an alarm, so that a crash, too, is one line here.
+
+    python tools/fuzz.py --seconds 60              # both kinds, as long as that
+    python tools/fuzz.py --cases 20000 --folders --all-verbs
+    python tools/fuzz.py --folders --case 1234     # that one again, with its traceback
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+_ALARM_S = 10
+_MEMORY_BYTES = 3 << 30  # beyond what the interpreter and its libraries map
+_A_WORKER = 2000  # cases
+
+
+def main() -> int:
+    """Run cases until the time or their number is up; return 1 when one of them failed."""
+    args = _arguments()
+    if args.case is not None:
+        _work(args, args.case, args.case + 1, raising=True)
+        return 0
+    if args.worker is not None:
+        _work(args, *args.worker)
+        return 0
+    started = time.monotonic()
+    failed: list[str] = []
+    counts: Counter[str] = Counter()
+    at = args.first
+    while at < args.first + args.cases and time.monotonic() - started < args.seconds:
+        end = min(at + _A_WORKER, args.first + args.cases)
+        at = _one_worker(range(at, end), started + args.seconds, failed, counts)
+    told = ", ".join(f"{number:,} {what}" for what, number in sorted(counts.items()))
+    print(f"{at - args.first:,} cases of seed {args.seed}: {told}; {len(failed)} failed")
+    return 1 if failed else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="the first case")
+    parser.add_argument("--cases", type=int, default=10**9)
+    parser.add_argument("--seconds", type=float, default=10**9)
+    parser.add_argument("--folders", action="store_true", help="our own folders only")
+    parser.add_argument("--files", action="store_true", help="other tools' files only")
+    parser.add_argument("--all-verbs", action="store_true", help="all for each case, not two")
+    parser.add_argument("--trace", action="append", default=[], help="one more to begin with")
+    parser.add_argument("--case", type=int, help="run this one in this process")
+    parser.add_argument("--worker", type=int, nargs=2, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _one_worker(span: range, deadline: float, failed: list[str], counts: Counter[str]) -> int:
+    """Run cases in a process of their own; return the case with which to go on."""
+    words = [*sys.argv[1:], "--worker", str(span.start), str(span.stop)]
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", __file__, *words],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        ) as process,
+    ):
+        at, what = _listened(process, span, deadline, failed, counts)
+        if process.returncode == 0 or what is None:
+            return at
+        code = process.returncode
+        cause = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        failed.append(cause)
+        print(f"case {at}: {what}: the process ended with {cause}", flush=True)
+        errors.seek(0)
+        print(errors.read()[-3000:], flush=True)
+    return at + 1
+
+
+def _listened(
+    process: subprocess.Popen[bytes],
+    span: range,
+    deadline: float,
+    failed: list[str],
+    counts: Counter[str],
+) -> tuple[int, str | None]:
+    """Follow a worker to its end; return the case to go on with, or the one that it died of."""
+    assert process.stdout is not None
+    at, what = span.start, "before the first case"
+    for line in process.stdout:
+        told = json.loads(line)
+        if told["said"] == "start":
+            at, what = told["case"], told["what"]
+            if time.monotonic() > deadline:
+                process.kill()
+                process.wait()
+                return at, None
+            continue
+        counts[told["said"]] += 1
+        if told["said"] == "failed":
+            failed.append(told["what"])
+            print(f"case {told['case']}: {told['what']}", flush=True)
+    return (span.stop, what) if process.wait() == 0 else (at, what)
+
+
+def _work(args: argparse.Namespace, first: int, end: int, *, raising: bool = False) -> None:
+    from fuzzing import seeds
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        for name in ("folders", "files"):
+            (folder / name).mkdir()
+        folders = [*seeds.save_folders(folder / "folders"), *map(Path, args.trace)]
+        files = seeds.save_files(folder / "files")
+        _warm(folders[0], folder)
+        if not raising:
+            mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (mapped + _MEMORY_BYTES,) * 2)
+        for case in range(first, end):
+            _one_case(args, case, (folders, files), folder, raising=raising)
+
+
+def _warm(trace: Path, folder: Path) -> None:
+    """Let all libraries be loaded before memory is limited."""
+    from fuzzing import verbs
+
+    verbs.use(trace, verbs.all_verbs(), folder / "out")
+
+
+def _one_case(
+    args: argparse.Namespace,
+    case: int,
+    whole_ones: tuple[list[Path], list[Path]],
+    folder: Path,
+    *,
+    raising: bool,
+) -> None:
+    from fuzzing import files as foreign
+    from fuzzing import folders as own
+    from fuzzing import verbs
+
+    rng = random.Random(f"{args.seed}/{case}")
+    is_folder = args.folders or (not args.files and rng.random() < 0.5)
+    folders, files = whole_ones
+    if is_folder:
+        whole = rng.choice(folders)
+        path = own.copy(whole, folder / "case.stepscope")
+        what = f"{whole.stem}: {own.mutate(path, rng)}"
+    else:
+        whole = rng.choice(files)
+        path = folder / f"case{whole.suffix}"
+        what = f"{whole.name}: {foreign.mutate(whole, path, rng)}"
+    _say("start", case, what)
+    chosen = verbs.all_verbs() if args.all_verbs else verbs.some_verbs(rng, 2)
+    if not raising:
+        # What runs for ever, and what waits for ever; other programs may take the processor.
+        signal.setitimer(signal.ITIMER_PROF, _ALARM_S)
+        signal.alarm(6 * _ALARM_S)
+    try:
+        _say("used" if verbs.use(path, chosen, folder / "out") else "refused", case, what)
+    except verbs.Problem as problem:
+        if raising:
+            print(what)
+            raise
+        _say("failed", case, f"{what}: {problem}")
+    finally:
+        _stop_clocks()
+
+
+def _stop_clocks() -> None:
+    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _say(said: str, case: int, what: str) -> None:
+    text = json.dumps({"said": said, "case": case, "what": what})
+    print(text, file=sys.__stdout__, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

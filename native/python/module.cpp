@@ -13,6 +13,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_chrome_reader(m);
   stepscope::bind_chrome_writer(m);
   stepscope::bind_columns(m);
+  stepscope::bind_tree_passes(m);
   stepscope::bind_heap_samples(m);
   stepscope::bind_module_calls(m);
   stepscope::bind_owners(m);

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
 from stepscope.trace.model import NO_PARENT, SliceKind
@@ -83,13 +84,8 @@ def _starts_with(prefix: str, name: str) -> bool:
 def _within_operator(trace: Trace) -> NDArray[np.bool_]:
     """Tell which slices have an operator around them, at any distance."""
     slices = trace.slices
-    within = np.zeros(len(slices), bool)
-    is_operator = slices.kind == SliceKind.OPERATOR
-    for depth in range(1, int(slices.depth.max(initial=0)) + 1):
-        rows = np.flatnonzero(slices.depth == depth)
-        rows = rows[slices.parent[rows] != NO_PARENT]
-        parents = slices.parent[rows]
-        within[rows] = within[parents] | is_operator[parents]
+    holder = np.append(nearest(slices.parent, slices.kind == SliceKind.OPERATOR), NO_PARENT)
+    within: NDArray[np.bool_] = holder[slices.parent] != NO_PARENT
     return within
 
 

@@ -18,6 +18,7 @@ from stepscope.analysis.host.backward import backward_functions, forward_operato
 from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids, ids_where, levels
 from stepscope.trace.model import NO_PARENT, NO_STACK, SliceKind, Stacks
 
@@ -171,10 +172,7 @@ def _of_forward(trace: Trace, rows: UInt32) -> UInt32:
     is_backward = backward_functions(trace)
     if not is_backward.any():
         return rows
-    function = np.where(is_backward, np.arange(len(slices), dtype=np.int32), _NONE)
-    for level in levels(slices.depth):
-        inner = level[(function[level] == _NONE) & (slices.parent[level] != NO_PARENT)]
-        function[inner] = function[slices.parent[inner]]
+    function = nearest(slices.parent, is_backward)
     inside = np.flatnonzero(function != _NONE)
     backward = np.flatnonzero(is_backward)
     forward = np.full(len(slices), _NONE, np.int64)

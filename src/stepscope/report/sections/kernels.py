@@ -14,7 +14,7 @@ from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
 from stepscope.analysis.device.queue import launch_queues
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.labels import Labels
-from stepscope.analysis.table import summed
+from stepscope.analysis.sums import summed
 from stepscope.report.sections.calls import calls_of
 from stepscope.report.tables import add_table, known_or_nan
 from stepscope.trace.model import NO_SLICE

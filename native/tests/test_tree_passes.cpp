@@ -38,6 +38,42 @@ TEST_CASE("a moment belongs to the first row of its key") {
   CHECK((found.outermost == Flags{1, 0, 1, 1}));
 }
 
+TEST_CASE("what lies before a moment is found whatever the order of the moments") {
+  const Times start{0, 20, 40, 60, 80};
+  const Times end{10, 25, 45, 61, 90};
+  CHECK((covered_before(start, end, Times{-1, 0, 5, 10, 22, 85, 30, 5, 100}) ==
+         Times{0, 0, 5, 10, 12, 26, 15, 5, 31}));
+  CHECK((covered_before(Times{}, Times{}, Times{3}) == Times{0}));
+}
+
+TEST_CASE("a thread is in the part of what started last, and of its parent after that") {
+  const Times start{0, 2, 4, 10};
+  const Times duration{8, 4, 2, 5};
+  const std::vector<int8_t> part{1, 2, 2, 1};
+  const Moments found = part_moments({start, duration, Rows{-1, 0, 1, -1}, Rows{0, 1, 2, 0}, part},
+                                     Times{0, 1, 2, 3}, 9);
+  CHECK((found.part == std::vector<int8_t>{1, 2, 1, 9, 1}));
+  CHECK((found.start_ns == Times{0, 2, 6, 8, 10}));
+  CHECK((found.end_ns == Times{2, 6, 8, 10, 15}));
+}
+
+TEST_CASE("distinct values ascend") {
+  const Distinct found = distinct<int32_t>(Rows{5, 3, 5, 9}, 3, 9);
+  CHECK((found.values == Times{3, 5, 9}));
+  CHECK((found.codes == Times{1, 0, 1, 2}));
+}
+
+TEST_CASE("rows of one path share a node") {
+  CHECK((present(std::vector<uint32_t>{7, 2, 7}) == Times{2, 7}));
+  const Rows around{-1, 0, 0, -1, 3};
+  const Paths found =
+      paths({Times{0, 1, 2, 3, 4}, around, Times{0, 0, 0, 0, 0}, Times{5, 6, 6, 5, 7}}, 10);
+  CHECK((found.node == Times{10, 11, 11, 10, 12}));
+  CHECK((found.parent == Times{0, 10, 10}));
+  CHECK((found.code == Times{5, 6, 7}));
+  CHECK((found.row == Times{0, 1, 4}));
+}
+
 TEST_CASE("what nests is at its depth, what overlaps on the next free line") {
   const Times start{0, 1, 5, 6, 20, 21};
   const Times duration{10, 2, 10, 1, 5, 1};

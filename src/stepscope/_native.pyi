@@ -131,7 +131,13 @@ def nest(
     track: NDArray[np.uint32],
     flags: NDArray[np.uint8],
     context: NDArray[np.uint32] | None,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], int]: ...
+) -> tuple[
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    int,
+    tuple[NDArray[np.uint32], NDArray[np.uint32]],
+]: ...
 def summed_at(
     place: NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint32],
     values: NDArray[np.int64],
@@ -145,6 +151,29 @@ def inside_same(
 def uncovered(
     key: NDArray[np.int64], keys: int, start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8]]: ...
+def covered_before(
+    start_ns: NDArray[np.int64], end_ns: NDArray[np.int64], time_ns: NDArray[np.int64]
+) -> NDArray[np.int64]: ...
+def part_moments(
+    start_ns: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    parent: NDArray[np.int32],
+    depth: NDArray[np.int32],
+    part: NDArray[np.int8],
+    rows: NDArray[np.int64],
+    outside: int,
+) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]: ...
+def distinct(
+    values: NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint32], least: int, most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+def present(numbers: NDArray[np.uint32]) -> NDArray[np.int64]: ...
+def paths(
+    rows: NDArray[np.int64],
+    around: NDArray[np.int32],
+    base: NDArray[np.int64],
+    code: NDArray[np.int64],
+    first: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
 def lanes(
     start_ns: NDArray[np.int64],
     duration_ns: NDArray[np.int64],

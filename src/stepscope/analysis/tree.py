@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from stepscope import _native
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import summed
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind
@@ -153,7 +154,7 @@ def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -
 
 def distinct_ids(ids: UInt32) -> Int64:
     """Return the distinct values of a column of ids, ascending, without sorting the column."""
-    return np.flatnonzero(np.bincount(ids))
+    return _native.present(ids)
 
 
 def _mask(ids: UInt32, wanted: Int64) -> Bool | None:

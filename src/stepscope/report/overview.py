@@ -16,7 +16,7 @@ from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices as memory_devices
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def overview_of(trace: Trace) -> Overview:
     busy = device_busy(trace, work) if len(work) else None
     return Overview(
         events=len(trace),
-        threads=len(np.unique(slices.track)) - len(streams),
+        threads=len(distinct_ids(slices.track)) - len(streams),
         streams=len(streams),
         window_ns=max(info.end_ns - info.start_ns, 0),
         overhead_ns=round(len(trace) * info.overhead_ns),

@@ -46,8 +46,10 @@ import numpy as np
 
 from stepscope.analysis.flops.formulas import formula_of
 from stepscope.analysis.flops.inputs import Inputs
+from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import NO_PARENT, SliceKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 _MOST = 2**63 - 1
 
 
+@shared
 def flops_of(trace: Trace) -> Int64:
     """Return the floating-point operations of every slice; 0 for what is none, or not known."""
     slices, strings = trace.slices, trace.strings
@@ -109,14 +112,6 @@ def _candidates(slices: Slices, formulas: dict[int, Formula | None]) -> Int64:
 
 
 def _inside(marked: Bool, parent: Int32) -> Bool:
-    """Return which slices have a marked one among their ancestors.
-
-    Every round looks twice as far up as the one before, so deep Python stacks cost little.
-    """
-    root = len(parent)
-    above = np.append(np.where(parent < 0, root, parent), root)
-    inside: Bool = np.append(marked, False).take(above)
-    while (above != root).any():
-        inside |= inside.take(above)
-        above = above.take(above)
-    return inside[:-1]
+    """Return which slices have a marked one among their ancestors."""
+    inside: Bool = np.append(nearest(parent, marked), NO_PARENT)[parent] != NO_PARENT
+    return inside

@@ -10,7 +10,7 @@ import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
 from stepscope.trace.model import NO_PARENT, SliceKind
 
@@ -56,7 +56,7 @@ def event_types(trace: Trace) -> UInt8:
     types: UInt8 = of_kind[slices.kind]
     is_operator = slices.kind == SliceKind.OPERATOR
     types[is_operator & _within_operator(trace)] = TracerEventType.OperatorInner
-    for category in np.unique(slices.category):
+    for category in distinct_ids(slices.category):
         word = strings[int(category)]
         rows = slices.category == category
         if word in TracerEventType.__members__ and not _is_torchs(trace, word, rows):

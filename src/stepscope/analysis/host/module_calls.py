@@ -10,6 +10,7 @@ import numpy as np
 from stepscope.analysis.host.backward import forward_operators
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest
+from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
@@ -84,6 +85,6 @@ def forward_rows(trace: Trace) -> Int64:
 
 def _module_frames(trace: Trace) -> Int64:
     python = np.flatnonzero(trace.slices.kind == SliceKind.PYTHON)
-    names = np.unique(trace.slices.name[python])
+    names = distinct_ids(trace.slices.name[python])
     wanted = [i for i in names if trace.strings[int(i)].startswith(TORCH_PREFIX)]
     return python[np.isin(trace.slices.name[python], wanted)]

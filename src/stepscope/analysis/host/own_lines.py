@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepscope.analysis.sums import summed
+from stepscope.analysis.tree import distinct_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +90,7 @@ def own_lines(
     """Return the user's lines in order, and for each stack that of its innermost frame."""
     found: dict[tuple[str, int], Place] = {}
     own_file: dict[str, bool] = {}
-    for frame in np.unique(table.frame).tolist():
+    for frame in distinct_ids(table.frame).tolist():
         place = read(strings[frame])
         if place is None:
             continue
@@ -107,7 +108,7 @@ def known_lines(
     """Return for each stack the row of its innermost frame's line, NO_LINE where it has none."""
     row_of = {(place.file, place.line): row for row, place in enumerate(places)}
     line_of_string = np.full(len(strings) + 1, NO_LINE, np.int64)
-    for frame in np.unique(table.frame).tolist():
+    for frame in distinct_ids(table.frame).tolist():
         place = read(strings[frame])
         if place is not None:
             line_of_string[frame] = row_of.get((place.file, place.line), NO_LINE)

@@ -31,7 +31,7 @@ from stepscope.analysis.host.stacks import KnownStacks, stack_of_slices
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import CPU, with_memory
 from stepscope.analysis.sums import summed
-from stepscope.analysis.tree import call_tree
+from stepscope.analysis.tree import call_tree, distinct_ids
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind, Stacks
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _costs(trace: Trace) -> _Costs:
 
 def _reader(trace: Trace) -> Callable[[str], Place | None]:
     """Return what reads a frame: that of a module's call names the first line, where none ran."""
-    calls = np.unique(trace.slices.name[trace.slices.kind == SliceKind.PYTHON]).tolist()
+    calls = distinct_ids(trace.slices.name[trace.slices.kind == SliceKind.PYTHON]).tolist()
     modules = {text for text in map(trace.strings.__getitem__, calls) if text.endswith("<module>")}
 
     def read(frame: str) -> Place | None:

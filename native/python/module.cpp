@@ -26,4 +26,5 @@ NB_MODULE(_native, m) {
   stepscope::bind_slices(m);
   stepscope::bind_stacks(m);
   stepscope::bind_tasks(m);
+  stepscope::bind_text(m);
 }

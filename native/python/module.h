@@ -23,5 +23,6 @@ void bind_sampler(nanobind::module_& m);
 void bind_slices(nanobind::module_& m);
 void bind_stacks(nanobind::module_& m);
 void bind_tasks(nanobind::module_& m);
+void bind_text(nanobind::module_& m);
 
 }  // namespace stepscope

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
+from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.step_operators import step_operators
@@ -68,7 +69,7 @@ class Overview:
     window_ns: int
     overhead_ns: int  # what recording cost in all, as calibrated; 0: unknown
     event_overhead_ns: float
-    total_device_ns: int
+    busy_ns: int  # of all devices together: what the kernels' shares are of
     operators: tuple[TopRow, ...]  # of an average steady step; without steps, of the run
     kernels: tuple[TopRow, ...]
     devices: tuple[Device, ...]
@@ -89,7 +90,7 @@ def overview_of(trace: Trace) -> Overview:
         window_ns=max(info.end_ns - info.start_ns, 0),
         overhead_ns=round(len(trace) * info.overhead_ns),
         event_overhead_ns=float(info.overhead_ns),
-        total_device_ns=int(work.duration_ns.sum()),
+        busy_ns=0 if busy is None else int(busy.busy_ns.sum()),
         operators=tuple(_operators(trace)),
         kernels=tuple(_kernels(trace, work)),
         devices=()
@@ -134,7 +135,7 @@ def _kernels(trace: Trace, work: DeviceWork) -> Iterator[TopRow]:
         return
     table = kernel_table(trace, work)
     for i, name in enumerate(table.name[:_TOP]):
-        yield TopRow(name, int(table.count[i]), int(table.total_ns[i]))
+        yield TopRow(kernel_name(name), int(table.count[i]), int(table.total_ns[i]))
 
 
 def _peaks(trace: Trace) -> Iterator[MemoryPeak]:

@@ -24,11 +24,14 @@ from stepscope.trace.schema import (
     TraceInfo,
 )
 from stepscope.trace.strings import Strings
+from stepscope.trace.xla import xla_kinds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Trace, Track
     from stepscope.trace.table import Int32, Int64, UInt8
 
 _WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
@@ -41,7 +44,7 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     raw = captured.slices
     order = _native.slice_order(raw.start_ns, raw.duration_ns)
     slices = raw if order is None else raw.take(order)
-    kind = _kinds(slices, captured.strings)
+    kind = _kinds(slices, captured.tracks, captured.strings)
     flags = np.ascontiguousarray(slices.flags)
     nesting, flags = nested(slices, kind, flags, captured.strings)
     parent, depth, self_ns, overlaps, _ = nesting
@@ -120,11 +123,14 @@ def _engine_ties(slices: Slices, parent: Int32) -> dict[str, Any]:
     return {"sequence": sequence, "forward_thread": forward_thread}
 
 
-def _kinds(slices: Slices, strings: Strings) -> UInt8:
+def _kinds(slices: Slices, tracks: Sequence[Track], strings: Strings) -> UInt8:
     table = np.zeros(len(strings), np.uint8)
     for category in _native.present(slices.category):
         table[category] = kind_of_category(strings[int(category)])
     kind: UInt8 = table[slices.category]
+    bare = xla_kinds(slices, tracks, strings)
+    if bare is not None:
+        kind = np.where(slices.category == 0, bare, kind)
     ranges = np.flatnonzero((kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR))
     is_step = np.zeros(len(strings), bool)
     for name in _native.present(slices.name[ranges]):

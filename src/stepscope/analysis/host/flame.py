@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope import _native
+from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.launches import launches
 from stepscope.analysis.host.counted import self_within
 from stepscope.analysis.host.flame_merge import ROOT, Amounts, FlameGraph, Nodes, merged
@@ -129,7 +130,15 @@ class _Nodes:
         self._kind = tree.of(tree.trace.slices.kind)
         self.texts: list[str] = []
         self._code_of: dict[str, int] = {}
-        self._name_codes = np.array([self._code(text) for text in each.key.texts], np.int64)
+        on_device = np.zeros(len(each.key.texts), np.bool_)
+        on_device[each.key.codes[each.is_device]] = True
+        self._name_codes = np.array(
+            [
+                self._code(kernel_name(text) if is_work else text)
+                for text, is_work in zip(each.key.texts, on_device.tolist(), strict=True)
+            ],
+            np.int64,
+        )
         self.parents: list[Int64] = []
         self.codes: list[Int64] = []
         self.kinds: list[UInt8] = []

@@ -29,6 +29,7 @@ from stepscope.trace.model import (
 )
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
+from stepscope.trace.xla import xla_correlations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -136,6 +137,9 @@ def _trace(columns: Columns) -> Trace:
     info = _info(columns, raw, marks)
     if _OUR_KEY in info.user:
         captured, info = _with_samples(captured, info)
+    elif info.producer in {"XLA", "chrome"}:
+        correlation = xla_correlations(captured.slices, captured.tracks, captured.strings)
+        captured = replace(captured, slices=replace(captured.slices, correlation=correlation))
     return build(captured, info)
 
 

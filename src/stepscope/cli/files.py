@@ -54,8 +54,9 @@ def write(trace: Trace, path: Path, *, force: bool) -> None:
 
 def write_report(trace: Trace, path: Path, *, title: str, source: bool = True) -> str:
     """Write the report of a trace; return in words how much of the trace it holds."""
-    from stepscope.report.build import export_html
+    from stepscope.report.build import export_html, reported
 
+    trace = reported(trace)  # of a big one, the rest makes room
     with Progress(f"writing {path}") as progress:
         left_out = export_html(trace, path, progress, title=title, source=source)
     events = count_text(len(trace), "event")

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.trace.model import Track
     from stepscope.trace.schema import Slices
     from stepscope.trace.strings import Strings
     from stepscope.trace.table import Int64, UInt8, UInt32
-    from stepscope.trace.model import Track
 
     Bool = NDArray[np.bool_]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.distinct import distinct
 from stepscope.analysis.host.averages import SUMS
-from stepscope.analysis.host.counted import counted_once, taken
+from stepscope.analysis.host.counted import counted_columns, taken
 from stepscope.analysis.sums import summed
 
 if TYPE_CHECKING:
@@ -37,16 +37,17 @@ class CallCells:
         _, group = distinct(each.key.codes * np.int64(4) + flags)
         track = tree.of(tree.trace.slices.track)
         key = group * len(tree.trace.tracks) + track
-        counted = counted_once(each, tree, within)
+        del flags, group, track
         rows = None if within is None else np.flatnonzero(_in_time(tree, within))
         found, cell = distinct(key if rows is None else key[rows])
         self._group, self._track = np.divmod(found, max(len(tree.trace.tracks), 1))
         self._first = _first_rows(cell, len(found))
         if rows is not None:
             self._first = rows[self._first]
+        del key
         self._sums = {
             name: _summed(cell, column, rows, len(found))
-            for name, column in _columns(each, counted)
+            for name, column in _columns(each, tree, within)
         }
 
     def grouped(self, tracks: tuple[int, ...] | None) -> tuple[Averages, Int64]:
@@ -73,13 +74,18 @@ class CallCells:
         return rows, called_ns
 
 
-def _columns(each: Averages, counted: Averages) -> Iterator[tuple[str, Int64]]:
+def _columns(
+    each: Averages, tree: CallTree, within: Intervals | None
+) -> Iterator[tuple[str, Int64]]:
     yield "count", each.count
     yield _CALLED, each.cpu_ns
+    changed = set()
+    for name, column in counted_columns(each, tree, within):
+        changed.add(name)
+        yield name, column
     for name in SUMS:
-        column = getattr(counted, name)
-        if column is not None:
-            yield name, column
+        if name not in changed and getattr(each, name) is not None:
+            yield name, getattr(each, name)
 
 
 def _summed(cell: Int64, column: Int64, rows: Int64 | None, cells: int) -> Int64:

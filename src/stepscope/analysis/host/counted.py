@@ -18,6 +18,8 @@ from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepscope.analysis.host.averages import Averages
@@ -37,18 +39,26 @@ def counted_once(each: Averages, tree: CallTree, within: Intervals | None = None
     overlap, as those of asyncio tasks do, the moments that both have are the first one's.
     ``within`` cuts all times of the host to what lies in these intervals.
     """
+    changes: dict[str, Any] = dict(counted_columns(each, tree, within))
+    return replace(each, **changes)
+
+
+def counted_columns(
+    each: Averages, tree: CallTree, within: Intervals | None = None
+) -> Iterator[tuple[str, Int64]]:
+    """Yield what ``counted_once`` changes, a column at a time: of a big trace, each is large."""
     end_ns = _ends(tree)
     from_ns, outermost = _uncovered(each, tree)
-    on_host = ~each.is_device
     total_ns = end_ns - from_ns if within is None else within.covered(from_ns, end_ns)
-    changes: dict[str, Any] = {"cpu_ns": np.where(on_host, total_ns, 0)}
+    total_ns[each.is_device] = 0
+    yield "cpu_ns", total_ns
+    del total_ns
     if within is not None:
-        changes["self_cpu_ns"] = np.where(on_host, self_within(tree, within), 0)
+        yield "self_cpu_ns", np.where(each.is_device, 0, self_within(tree, within))
     for name in _INCLUSIVE:
         column = getattr(each, name)
         if column is not None:
-            changes[name] = np.where(outermost | each.is_device, column, 0)
-    return replace(each, **changes)
+            yield name, np.where(outermost | each.is_device, column, 0)
 
 
 @shared

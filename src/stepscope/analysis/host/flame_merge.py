@@ -126,11 +126,15 @@ def _moved(held: Amounts, place: Int64) -> Amounts:
 
 def _cells(held: Sequence[Amounts]) -> Cells:
     """Add up what one thread holds in one node, running or waiting."""
-    node = np.concatenate([each.node for each in held])
-    track = np.concatenate([each.track for each in held]).astype(np.int64)
-    waiting = np.concatenate([each.waiting for each in held])
-    tracks = int(track.max(initial=0)) + 1
-    keys, which = distinct((node * tracks + track) * 2 + waiting)
+    tracks = max(int(each.track.max(initial=0)) for each in held) + 1
+    # In place: of a big trace, each column is large.
+    key = np.concatenate([each.node for each in held])
+    key *= tracks
+    key += np.concatenate([each.track for each in held])
+    key *= 2
+    key += np.concatenate([each.waiting for each in held])
+    keys, which = distinct(key)
+    del key
     ends = np.cumsum([len(each.node) for each in held])
     parts = np.split(which, ends[:-1])
     return Cells(

@@ -50,9 +50,8 @@ class MakeReport:
         if output.suffix.lower() != SUFFIX:
             raise StepscopeError(f"{output}: a report is one {SUFFIX} file; use that suffix")
         check_output(output, force=args.force)
-        trace = read(args.trace)
         title = Path(args.trace).absolute().name
-        told = write_report(trace, output, title=title, source=not args.no_source)
+        told = write_report(read(args.trace), output, title=title, source=not args.no_source)
         notify(f"wrote {output}: {told}, {size_text(size_on_disk(output))}")
         if args.open:
             import webbrowser

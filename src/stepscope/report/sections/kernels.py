@@ -14,7 +14,7 @@ from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
 from stepscope.analysis.device.queue import launch_queues
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.labels import Labels
+from stepscope.analysis.labels import Labels, name_labels
 from stepscope.analysis.sums import summed
 from stepscope.report.sections.calls import calls_of
 from stepscope.report.tables import add_table, known_or_nan
@@ -108,7 +108,7 @@ def _groupings(calls: Calls, work: DeviceWork) -> dict[str, Labels[str]]:
     host = np.full(len(tree), NO_SLICE, np.int64)
     host[found.work] = found.host
     launching = host[event[work.rows[work.is_kernel]]]
-    labels = {"operator": calls.each.key, **calls.groupings}
+    labels = {"operator": name_labels(tree), **calls.groupings}
     return {name: _labels_of(column, launching) for name, column in labels.items()}
 
 

@@ -31,7 +31,9 @@ class Intervals:
 
     def covered(self, from_ns: Int64, to_ns: Int64) -> Int64:
         """Return how much of each interval ``from_ns`` .. ``to_ns`` they cover."""
-        return self._covered_before(to_ns) - self._covered_before(from_ns)
+        covered = self._covered_before(to_ns)
+        covered -= self._covered_before(from_ns)
+        return covered
 
     def contain(self, time_ns: Int64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return which moments lie in them; starts are included, ends are not."""

@@ -26,7 +26,7 @@ def summed(group: NDArray[Any], values: NDArray[Any], groups: int) -> Int64:
 
 def with_children(parent: Int32, own: Int64) -> Int64:
     """Add to each row's own value those of all rows in it; they stand behind it."""
-    return _native.summed_up(parent, own)
+    return _native.summed_up(parent, own) if own.any() else own
 
 
 def nearest(parent: Int32, marked: Bool) -> Int32:

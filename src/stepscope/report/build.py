@@ -110,10 +110,20 @@ def reported(trace: Trace) -> Trace:
 
 
 def _without_numbers(trace: Trace) -> Trace:
-    """Leave out the arguments that number the events, or repeat a column: no section reads them."""
-    args = trace.slices.args
+    """Leave out the arguments that number the events, or repeat a column: no section reads them.
+
+    Columns in which nothing is take no room, either.
+    """
+    slices, args = trace.slices, trace.slices.args
     kept = {key: column for key, column in args.integers.items() if key not in _NUMBERS}
-    return replace(trace, slices=replace(trace.slices, args=replace(args, integers=kept)))
+    nothing = np.broadcast_to(np.uint32(0), len(slices))
+    lean = replace(
+        slices,
+        args=replace(args, integers=kept),
+        overload=slices.overload if slices.overload.any() else nothing,
+        stack=slices.stack if slices.stack.any() else nothing,
+    )
+    return replace(trace, slices=lean)
 
 
 def export_memory_html(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:

@@ -67,11 +67,11 @@ _MOST = 2**63 - 1
 def flops_of(trace: Trace) -> Int64:
     """Return the floating-point operations of every slice; 0 for what is none, or not known."""
     slices, strings = trace.slices, trace.strings
-    flops = np.zeros(len(slices), np.int64)
     formulas = {int(i): formula_of(strings[int(i)]) for i in distinct_ids(slices.name)}
     rows = _candidates(slices, formulas)
     if not len(rows):
-        return flops
+        return np.broadcast_to(np.int64(0), len(slices))  # takes no room
+    flops = np.zeros(len(slices), np.int64)
     pair = slices.name[rows].astype(np.uint64) << np.uint64(32) | slices.args.rest[rows]
     pairs, which = np.unique(pair, return_inverse=True)
     counts = [

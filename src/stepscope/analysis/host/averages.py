@@ -249,6 +249,8 @@ def _flops(tree: CallTree) -> Int64:
     from stepscope.analysis.flops.count import flops_of
 
     flops = flops_of(tree.trace)
+    if not flops.any():
+        return np.broadcast_to(np.int64(0), len(tree))
     counted = np.flatnonzero(flops).astype(np.int32)
     event = tree.events_around(counted)  # a call may have counted that is folded into another
     total = np.zeros(len(tree), np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.distinct import distinct
 from stepscope.analysis.host.averages import SUMS
-from stepscope.analysis.host.counted import counted_columns, taken
+from stepscope.analysis.host.counted import counted_columns, taken, uncovered
 from stepscope.analysis.sums import summed
 
 if TYPE_CHECKING:
@@ -33,21 +33,25 @@ class CallCells:
     def __init__(self, each: Averages, tree: CallTree, within: Intervals | None) -> None:
         """Sum single events that lie in some time, wholly or in part; None: all the time."""
         self._each = each
-        flags = each.is_annotation.astype(np.int64) + 2 * each.is_device
-        _, group = distinct(each.key.codes * np.int64(4) + flags)
-        track = tree.of(tree.trace.slices.track)
-        key = group * len(tree.trace.tracks) + track
-        del flags, group, track
-        rows = None if within is None else np.flatnonzero(_in_time(tree, within))
-        found, cell = distinct(key if rows is None else key[rows])
+        uncovered(each, tree)  # is known from here on, and needs room while there is some
+        key = each.key.codes.astype(np.int64)  # and then in place: it may be large
+        key *= 4
+        key += each.is_annotation
+        key += each.is_device.astype(np.uint8) * np.uint8(2)
+        key = distinct(key)[1]
+        key *= max(len(tree.trace.tracks), 1)
+        key += tree.of(tree.trace.slices.track)
+        if within is not None:
+            key[~_in_time(tree, within)] = -1
+        found, cell = distinct(key)
+        del key
+        if len(found) and found[0] < 0:  # those outside have no cell
+            found = found[1:]
+            cell -= 1
         self._group, self._track = np.divmod(found, max(len(tree.trace.tracks), 1))
         self._first = _first_rows(cell, len(found))
-        if rows is not None:
-            self._first = rows[self._first]
-        del key
         self._sums = {
-            name: _summed(cell, column, rows, len(found))
-            for name, column in _columns(each, tree, within)
+            name: _summed(cell, column, len(found)) for name, column in _columns(each, tree, within)
         }
 
     def grouped(self, tracks: tuple[int, ...] | None) -> tuple[Averages, Int64]:
@@ -88,16 +92,17 @@ def _columns(
             yield name, getattr(each, name)
 
 
-def _summed(cell: Int64, column: Int64, rows: Int64 | None, cells: int) -> Int64:
+def _summed(cell: Int64, column: Int64, cells: int) -> Int64:
     if column.strides == (0,):  # one value for all
-        return np.bincount(cell, minlength=cells) * (int(column[0]) if len(column) else 0)
-    return summed(cell, column if rows is None else column[rows], cells)
+        value = int(column[0]) if len(column) else 0
+        return np.bincount(cell + 1, minlength=cells + 1)[1:] * value
+    return summed(cell, column, cells)
 
 
 def _first_rows(cell: Int64, cells: int) -> Int64:
-    first = np.empty(cells, np.int64)
+    first = np.empty(cells + 1, np.int64)  # the last for those without a cell
     first[cell[::-1]] = np.arange(len(cell) - 1, -1, -1)  # what is written last stays
-    return first
+    return first[:-1]
 
 
 def _in_time(tree: CallTree, within: Intervals) -> Bool:

@@ -48,7 +48,7 @@ def counted_columns(
 ) -> Iterator[tuple[str, Int64]]:
     """Yield what ``counted_once`` changes, a column at a time: of a big trace, each is large."""
     end_ns = _ends(tree)
-    from_ns, outermost = _uncovered(each, tree)
+    from_ns, outermost = uncovered(each, tree)
     total_ns = end_ns - from_ns if within is None else within.covered(from_ns, end_ns)
     total_ns[each.is_device] = 0
     yield "cpu_ns", total_ns
@@ -91,9 +91,12 @@ def taken(each: Averages, rows: Int64) -> Averages:
 
 def _key(each: Averages, tree: CallTree) -> Int64:
     """Return a number for each pair of a thread and a group, as ``grouped`` tells groups apart."""
-    key = tree.of(tree.trace.slices.track).astype(np.int64)
-    flags = each.is_annotation.astype(np.int64) + 2 * each.is_device
-    key = (key * 4 + flags) * max(len(each.key.texts), 1) + each.key.codes
+    key = tree.of(tree.trace.slices.track).astype(np.int64)  # and then in place: it may be large
+    key *= 4
+    key += each.is_annotation
+    key += each.is_device.astype(np.uint8) * np.uint8(2)
+    key *= max(len(each.key.texts), 1)
+    key += each.key.codes
     for extra in (each.input_shapes, each.overload_name, each.stack):
         if extra is not None:
             key = np.unique(key, return_inverse=True)[1] * len(extra.texts) + extra.codes
@@ -107,7 +110,7 @@ def _ends(tree: CallTree) -> Int64:
 
 
 @shared
-def _uncovered(each: Averages, tree: CallTree) -> tuple[Int64, Bool]:
+def uncovered(each: Averages, tree: CallTree) -> tuple[Int64, Bool]:
     """Return where each call's part that no earlier one of its key covers begins, and who has one.
 
     Calls stand in the order of their starts, the longer first: the inner ones come later.

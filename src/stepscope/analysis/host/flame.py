@@ -67,7 +67,7 @@ def _times(
 ) -> Iterator[Amounts]:
     """Yield what every event adds itself; device time counts for the work, not the launcher."""
     slices = tree.trace.slices
-    track = tree.of(slices.track).astype(np.int64)
+    track = tree.of(slices.track).copy()
     waiting = waiting_texts(each.key.texts)[each.key.codes]
     in_steps = None if steps is None else self_within(tree, steps) * ~each.is_device
     yield Amounts("cpu_ns", node, track, waiting, each.self_cpu_ns, in_steps)

@@ -7,7 +7,7 @@ up the cells that are asked for: those of a thread, or all that do not wait.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Amounts:
 
     metric: str
     node: Int64
-    track: Int64
+    track: NDArray[np.integer[Any]]
     waiting: Bool
     amount: Int64
     in_steps: Int64 | None  # how much of the amount is in the steps; None: there are none
@@ -56,7 +56,7 @@ class Cells:
     """What nodes hold themselves, one row per node, thread, and whether the thread waited."""
 
     node: Int64
-    track: Int64
+    track: NDArray[np.integer[Any]]
     waiting: Bool
     amounts: Mapping[str, Int64]  # by metric
     in_steps: Mapping[str, Int64]  # by metric, how much of the amount; empty without steps

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <numeric>
 #include <unordered_map>
+#include <utility>
 
 #include "stepscope/lane.h"
 
@@ -32,14 +34,44 @@ void drop_ended(Stack& stack, int64_t now_ns) {
 
 // What was popped here started earlier and ends earlier: whatever it would still enclose, the new
 // slice encloses too.
-uint64_t drop_outlasted(Stack& stack, int64_t end_ns) {
-  uint64_t dropped = 0;
+void drop_outlasted(Stack& stack, int64_t end_ns, size_t row, Nesting& out) {
+  const size_t before = stack.size();
   while (!stack.empty() && stack.back().end_ns < end_ns) {
+    out.outlasted.push_back(static_cast<uint32_t>(stack.back().row));
+    out.outlasting.push_back(static_cast<uint32_t>(row));
     stack.pop_back();
-    ++dropped;
   }
-  return dropped;
+  out.overlaps += stack.size() < before;
 }
+
+// Gives each moment of a track to the latest-started slice that is open.
+class OwnTime {
+ public:
+  void begin(const Open& slice, int64_t start_ns, std::vector<int64_t>& self_ns) {
+    advance(start_ns, self_ns);
+    open_.push_back(slice);
+  }
+
+  void advance(int64_t until_ns, std::vector<int64_t>& self_ns) {
+    while (!open_.empty() && open_.back().end_ns <= until_ns) {
+      credit(open_.back().end_ns, self_ns);
+      open_.pop_back();
+    }
+    if (!open_.empty()) credit(until_ns, self_ns);
+    now_ns_ = until_ns;
+  }
+
+ private:
+  // What has ended below another that is still open has nothing left to get.
+  void credit(int64_t until_ns, std::vector<int64_t>& self_ns) {
+    if (until_ns <= now_ns_) return;
+    self_ns[static_cast<size_t>(open_.back().row)] += until_ns - now_ns_;
+    now_ns_ = until_ns;
+  }
+
+  Stack open_;
+  int64_t now_ns_ = std::numeric_limits<int64_t>::min();
+};
 
 struct StartRow {
   uint64_t start;  // from the earliest
@@ -97,14 +129,19 @@ Nesting nest(const NestingInput& input) {
   Nesting out;
   out.parent.assign(n, -1);
   out.depth.assign(n, 0);
-  out.self_ns.assign(input.duration_ns.begin(), input.duration_ns.end());
+  out.self_ns.assign(n, 0);
   uint32_t tracks = 0;
   for (const uint32_t track : input.track) tracks = std::max(tracks, track + 1);
   std::vector<Stack> base(tracks);
+  std::vector<OwnTime> own_time(tracks);
   std::unordered_map<uint64_t, Stack> tasks;
+  std::vector<std::pair<int32_t, int64_t>> in_tasks;  // what a parent does not have of its time
 
   for (size_t i = 0; i < n; ++i) {
-    if (!input.flags.empty() && (input.flags[i] & kAsync)) continue;
+    if (!input.flags.empty() && (input.flags[i] & kAsync)) {
+      out.self_ns[i] = input.duration_ns[i];
+      continue;
+    }
     const int64_t start = input.start_ns[i];
     const int64_t end = start + input.duration_ns[i];
     const uint32_t track = input.track[i];
@@ -113,21 +150,29 @@ Nesting nest(const NestingInput& input) {
     drop_ended(outer, start);
     int32_t parent = -1;
     if (context == 0) {
-      out.overlaps += drop_outlasted(outer, end) > 0;
+      drop_outlasted(outer, end, i, out);
       if (!outer.empty()) parent = outer.back().row;
       outer.push_back({end, static_cast<int32_t>(i)});
+      own_time[track].begin(outer.back(), start, out.self_ns);
     } else {
       Stack& own = tasks[(uint64_t{track} << 32) | context];
       drop_ended(own, start);
-      out.overlaps += drop_outlasted(own, end) > 0;
+      drop_outlasted(own, end, i, out);
+      out.self_ns[i] = input.duration_ns[i];
       parent = own.empty() ? innermost(outer, end) : own.back().row;
       own.push_back({end, static_cast<int32_t>(i)});
     }
     if (parent < 0) continue;
     out.parent[i] = parent;
     out.depth[i] = out.depth[parent] + 1;
+    if (context != 0) in_tasks.emplace_back(parent, input.duration_ns[i]);
+  }
+  for (OwnTime& track : own_time) {
+    track.advance(std::numeric_limits<int64_t>::max(), out.self_ns);
+  }
+  for (const auto& [parent, ns] : in_tasks) {
     // Children that overlap each other can sum to more than their parent.
-    out.self_ns[parent] = std::max<int64_t>(out.self_ns[parent] - input.duration_ns[i], 0);
+    out.self_ns[parent] = std::max<int64_t>(out.self_ns[parent] - ns, 0);
   }
   return out;
 }

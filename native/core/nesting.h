@@ -25,11 +25,16 @@ struct Nesting {
   std::vector<int32_t> depth;
   std::vector<int64_t> self_ns;
   uint64_t overlaps = 0;  // slices that start inside another of their track and outlast it
+  // Those pairs: a slice that is open when another starts, and ends before that one.
+  std::vector<uint32_t> outlasted, outlasting;
 };
 
 // A slice's parent is the latest-started slice of its track that encloses it. Slices of one track
 // that belong to different asyncio contexts do not enclose each other; context 0 (outside any task)
 // encloses all. A slice that ended on another thread than its own has no parent and no children.
+// A slice's own time is when it is the latest-started one of its track that is open: where slices
+// overlap without nesting, no moment counts for two of them. Tasks are apart: they take turns, and
+// who runs is not known, so that theirs is what their children leave.
 Nesting nest(const NestingInput& input);
 
 }  // namespace stepscope

@@ -1,7 +1,10 @@
 #include "json/event_tables.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include <algorithm>
-#include <future>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -12,11 +15,24 @@
 namespace stepscope::json {
 namespace {
 
+// Without an order, rows stay as they are.
+using Order = std::optional<std::vector<uint32_t>>;
+
+size_t at(const Order& order, size_t row) { return order ? (*order)[row] : row; }
+
 template <typename T>
-std::vector<T> column(const BlockList<Event>& events, T Event::* member) {
+std::vector<T> column(const BlockList<Event>& events, T Event::* member, const Order& order = {}) {
   std::vector<T> out(events.size());
-  for (size_t i = 0; i < events.size(); ++i) out[i] = events[i].*member;
+  for (size_t i = 0; i < events.size(); ++i) out[i] = events[at(order, i)].*member;
   return out;
+}
+
+// What was freed in small pieces stays with the process otherwise, and columns are too large for
+// it.
+void give_back_memory() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
 }
 
 // Of two values with the same key in one event the later counts, as in Python's json.
@@ -116,17 +132,8 @@ void EventTables::close_open(const Stacks& stacks, Columns& out) {
   }
 }
 
-void EventTables::sort_slices() {
-  const std::optional<std::vector<uint32_t>> order =
-      slice_order(column(slices_, &Event::time_ns), column(slices_, &Event::duration_ns));
-  if (!order) return;
-  BlockList<Event> sorted;
-  for (const uint32_t row : *order) sorted.push_back(slices_[row]);
-  slices_ = std::move(sorted);
-}
-
-PairColumns EventTables::pair_columns(const BlockList<Event>& events,
-                                      PairRun Event::* which) const {
+PairColumns EventTables::pair_columns(const BlockList<Event>& events, PairRun Event::* which,
+                                      const Order& order) const {
   std::vector<uint64_t> counts(keys.size());
   bool any_rest = false;
   for (size_t row = 0; row < events.size(); ++row) {
@@ -143,7 +150,7 @@ PairColumns EventTables::pair_columns(const BlockList<Event>& events,
   PairColumns out;
   if (any_rest) out.rest.resize(events.size());
   for (size_t row = 0; row < events.size(); ++row) {
-    const PairRun& run = events[row].*which;
+    const PairRun& run = events[at(order, row)].*which;
     for (uint32_t i = 0; i < run.count; ++i) {
       const Pair& pair = pairs_[run.begin + i];
       put(by_key[pair.key], static_cast<uint32_t>(row), pair.value);
@@ -157,15 +164,17 @@ PairColumns EventTables::pair_columns(const BlockList<Event>& events,
 }
 
 SliceColumns EventTables::slice_columns() const {
+  const Order order =
+      slice_order(column(slices_, &Event::time_ns), column(slices_, &Event::duration_ns));
   SliceColumns out;
-  out.category = column(slices_, &Event::category);
-  out.name = column(slices_, &Event::name);
-  out.track = column(slices_, &Event::track);
-  out.start_ns = column(slices_, &Event::time_ns);
-  out.duration_ns = column(slices_, &Event::duration_ns);
-  out.flags = column(slices_, &Event::flags);
-  out.args = pair_columns(slices_, &Event::args);
-  out.fields = pair_columns(slices_, &Event::fields);
+  out.category = column(slices_, &Event::category, order);
+  out.name = column(slices_, &Event::name, order);
+  out.track = column(slices_, &Event::track, order);
+  out.start_ns = column(slices_, &Event::time_ns, order);
+  out.duration_ns = column(slices_, &Event::duration_ns, order);
+  out.flags = column(slices_, &Event::flags, order);
+  out.args = pair_columns(slices_, &Event::args, order);
+  out.fields = pair_columns(slices_, &Event::fields, order);
   return out;
 }
 
@@ -176,24 +185,24 @@ MarkColumns EventTables::mark_columns() const {
   out.name = column(marks_, &Event::name);
   out.track = column(marks_, &Event::track);
   out.time_ns = column(marks_, &Event::time_ns);
-  out.args = pair_columns(marks_, &Event::args);
-  out.fields = pair_columns(marks_, &Event::fields);
+  out.args = pair_columns(marks_, &Event::args, {});
+  out.fields = pair_columns(marks_, &Event::fields, {});
   return out;
 }
 
 EventTables::Columns EventTables::finish() {
   Columns out;
   if (!edges_.empty()) pair_edges(out);
-  std::future<MarkColumns> marks =
-      std::async(std::launch::async, [this] { return mark_columns(); });
-  sort_slices();
-  out.slices = slice_columns();
-  out.marks = marks.get();
-  slices_ = {};
-  marks_ = {};
   ends_ = {};
   edges_ = {};
+  // One after the other: of a large file, rows and columns together are the most it ever needs.
+  out.slices = slice_columns();
+  slices_ = {};
+  give_back_memory();
+  out.marks = mark_columns();
+  marks_ = {};
   pairs_ = {};
+  give_back_memory();
   return out;
 }
 

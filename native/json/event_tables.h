@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,10 +100,10 @@ class EventTables {
   PairRun joined(const PairRun& first, const PairRun& second);
   void pair_edges(Columns& out);
   void close_open(const Stacks& stacks, Columns& out);
-  void sort_slices();
   SliceColumns slice_columns() const;
   MarkColumns mark_columns() const;
-  PairColumns pair_columns(const BlockList<Event>& events, PairRun Event::* which) const;
+  PairColumns pair_columns(const BlockList<Event>& events, PairRun Event::* which,
+                           const std::optional<std::vector<uint32_t>>& order) const;
 
   BlockList<Event> slices_;  // a begin is a slice whose end is not known yet
   BlockList<Event> marks_;

@@ -43,7 +43,9 @@ auto nest_py(const ColumnView<int64_t>& start, const ColumnView<int64_t>& durati
                     context ? as_span(*context) : std::span<const uint32_t>{}});
   }
   return std::make_tuple(to_column(std::move(nesting.parent)), to_column(std::move(nesting.depth)),
-                         to_column(std::move(nesting.self_ns)), nesting.overlaps);
+                         to_column(std::move(nesting.self_ns)), nesting.overlaps,
+                         std::make_tuple(to_column(std::move(nesting.outlasted)),
+                                         to_column(std::move(nesting.outlasting))));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_columns(m);
   stepscope::bind_gc_watch(m);
   stepscope::bind_graph_nodes(m);
+  stepscope::bind_tree_passes(m);
   stepscope::bind_heap_samples(m);
   stepscope::bind_interrupts(m);
   stepscope::bind_module_calls(m);
@@ -32,6 +33,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_slices(m);
   stepscope::bind_stacks(m);
   stepscope::bind_tasks(m);
+  stepscope::bind_text(m);
   stepscope::bind_torch_ranges(m);
   stepscope::bind_watched_frames(m);
 }

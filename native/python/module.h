@@ -12,6 +12,7 @@ void bind_chrome_writer(nanobind::module_& m);
 void bind_columns(nanobind::module_& m);
 void bind_gc_watch(nanobind::module_& m);
 void bind_graph_nodes(nanobind::module_& m);
+void bind_tree_passes(nanobind::module_& m);
 void bind_heap_samples(nanobind::module_& m);
 void bind_interrupts(nanobind::module_& m);
 void bind_module_calls(nanobind::module_& m);
@@ -25,6 +26,7 @@ void bind_sampler(nanobind::module_& m);
 void bind_slices(nanobind::module_& m);
 void bind_stacks(nanobind::module_& m);
 void bind_tasks(nanobind::module_& m);
+void bind_text(nanobind::module_& m);
 void bind_torch_ranges(nanobind::module_& m);
 void bind_watched_frames(nanobind::module_& m);
 

@@ -59,6 +59,17 @@ TEST_CASE("what overlaps without enclosing is counted and no child") {
   const Nesting nesting = slices.nested();
   CHECK((nesting.parent == Parents{-1, -1, 1}));
   CHECK_EQ(nesting.overlaps, 1U);
+  CHECK((nesting.outlasted == std::vector<uint32_t>{0}));
+  CHECK((nesting.outlasting == std::vector<uint32_t>{1}));
+}
+
+TEST_CASE("no moment is the own time of two slices that overlap") {
+  Slices slices;
+  slices.add(0, 100);
+  slices.add(0, 60);
+  slices.add(50, 90);
+  slices.add(55, 70);
+  CHECK((slices.nested().self_ns == Times{10, 50, 25, 15}));
 }
 
 TEST_CASE("tasks enclose their own and the outside encloses all") {

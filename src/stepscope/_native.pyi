@@ -156,7 +156,56 @@ def nest(
     track: NDArray[np.uint32],
     flags: NDArray[np.uint8],
     context: NDArray[np.uint32] | None,
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], int]: ...
+) -> tuple[
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    int,
+    tuple[NDArray[np.uint32], NDArray[np.uint32]],
+]: ...
+def summed_at(
+    place: NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint32],
+    values: NDArray[np.int64],
+    places: int,
+) -> NDArray[np.int64]: ...
+def summed_up(parent: NDArray[np.int32], values: NDArray[np.int64]) -> NDArray[np.int64]: ...
+def handed_down(parent: NDArray[np.int32], values: NDArray[np.int32]) -> NDArray[np.int32]: ...
+def inside_same(
+    parent: NDArray[np.int32], key: NDArray[np.uint32], marked: NDArray[np.uint8]
+) -> NDArray[np.uint8]: ...
+def uncovered(
+    key: NDArray[np.int64], keys: int, start_ns: NDArray[np.int64], end_ns: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.uint8]]: ...
+def covered_before(
+    start_ns: NDArray[np.int64], end_ns: NDArray[np.int64], time_ns: NDArray[np.int64]
+) -> NDArray[np.int64]: ...
+def part_moments(
+    start_ns: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    parent: NDArray[np.int32],
+    depth: NDArray[np.int32],
+    part: NDArray[np.int8],
+    rows: NDArray[np.int64],
+    outside: int,
+) -> tuple[NDArray[np.int8], NDArray[np.int64], NDArray[np.int64]]: ...
+def distinct(
+    values: NDArray[np.int64] | NDArray[np.int32] | NDArray[np.uint32], least: int, most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]: ...
+def demangled(symbol: str) -> str: ...
+def present(numbers: NDArray[np.uint32]) -> NDArray[np.int64]: ...
+def paths(
+    rows: NDArray[np.int64],
+    around: NDArray[np.int32],
+    base: NDArray[np.int64],
+    code: NDArray[np.int64],
+    first: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]: ...
+def lanes(
+    start_ns: NDArray[np.int64],
+    duration_ns: NDArray[np.int64],
+    track: NDArray[np.uint32],
+    parent: NDArray[np.int32],
+) -> NDArray[np.int32]: ...
 
 _Pairs = tuple[list[tuple[bytes, NDArray[np.uint32], NDArray[np.int64]]], NDArray[np.uint32] | None]
 

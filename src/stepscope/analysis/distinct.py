@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope import _native
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.model import Int64
 
+_NATIVE = (np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.uint32))
 _ROOM = 4  # times the rows: a table that large is still cheaper than sorting
 
 
@@ -22,11 +25,9 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
     if most - least > _ROOM * len(values) + 1024:
         found, codes = np.unique(values, return_inverse=True)
         return found, codes.astype(np.int64, copy=False)
-    offsets = values.astype(np.int64) - least
-    present = np.zeros(most - least + 1, np.bool_)
-    present[offsets] = True
-    places = np.cumsum(present) - 1
-    return (np.flatnonzero(present) + least).astype(values.dtype), places[offsets]
+    known = values if values.dtype in _NATIVE else values.astype(np.int64)
+    found, codes = _native.distinct(known, least, most)
+    return found.astype(values.dtype, copy=False), codes
 
 
 def distinct_pairs(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope import _native
+
 if TYPE_CHECKING:
     from stepscope.trace.model import Int64
 
@@ -29,7 +31,9 @@ class Intervals:
 
     def covered(self, from_ns: Int64, to_ns: Int64) -> Int64:
         """Return how much of each interval ``from_ns`` .. ``to_ns`` they cover."""
-        return self._covered_before(to_ns) - self._covered_before(from_ns)
+        covered = self._covered_before(to_ns)
+        covered -= self._covered_before(from_ns)
+        return covered
 
     def contain(self, time_ns: Int64) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return which moments lie in them; starts are included, ends are not."""
@@ -60,13 +64,8 @@ class Intervals:
         return Intervals(starts[kept], ends[kept])
 
     def _covered_before(self, time_ns: Int64) -> Int64:
-        if not len(self):
-            return np.zeros(len(time_ns), np.int64)
-        summed = np.concatenate([[0], np.cumsum(self.end_ns - self.start_ns)])
-        at = np.searchsorted(self.start_ns, time_ns, side="right")
-        inside = np.minimum(time_ns, self.end_ns[at - 1]) - self.start_ns[at - 1]
-        covered: Int64 = np.where(at > 0, summed[at - 1] + inside, 0)
-        return covered
+        times = np.asarray(time_ns, np.int64)
+        return _native.covered_before(self.start_ns, self.end_ns, times)
 
 
 def union(start_ns: Int64, end_ns: Int64) -> Intervals:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import polars
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int64
-
     Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
 
@@ -41,13 +39,6 @@ class Table:
         import polars as pl
 
         return pl.DataFrame([_series(name, column) for name, column in self.to_columns().items()])
-
-
-def summed(group: NDArray[Any], values: Int64, groups: int) -> Int64:
-    """Return the sum of the values of each group, exact: not through floating point."""
-    sums = np.zeros(groups, np.int64)
-    np.add.at(sums, group, values)
-    return sums
 
 
 def _series(name: str, column: Sequence[Any] | NDArray[Any]) -> polars.Series:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from stepscope import _native
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import summed
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
@@ -152,7 +154,7 @@ def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -
 
 def distinct_ids(ids: UInt32) -> Int64:
     """Return the distinct values of a column of ids, ascending, without sorting the column."""
-    return np.flatnonzero(np.bincount(ids))
+    return _native.present(ids)
 
 
 def _mask(ids: UInt32, wanted: Int64) -> Bool | None:
@@ -246,11 +248,8 @@ def _renumbered(parent: Int32, drop: Bool) -> Int32:
 
 def _handed_up(self_ns: Int64, parent: Int32, drop: Bool) -> Int64:
     """Give the self time of what is dropped to the nearest ancestor that stays."""
-    self_ns = self_ns.copy()
     gone = np.flatnonzero(drop)
-    gone = gone[parent[gone] >= 0]
-    np.add.at(self_ns, parent[gone], self_ns[gone])
-    return self_ns
+    return self_ns + summed(parent[gone], self_ns[gone], len(self_ns))
 
 
 def _without_async(self_ns: Int64, flags: UInt8) -> Int64:

@@ -73,8 +73,9 @@ def write_report(trace: Trace, path: Path, *, title: str, source: Sequence[Path]
 
     It holds the text of the user's files in the folders ``source``.
     """
-    from stepscope.report.build import export_html
+    from stepscope.report.build import export_html, reported
 
+    trace = reported(trace)  # of a big one, the rest makes room
     with Progress(f"writing {path}") as progress:
         left_out = export_html(trace, path, progress, title=title, source=source)
     events = count_text(len(trace), "event")

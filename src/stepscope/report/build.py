@@ -6,9 +6,14 @@ import base64
 import html
 import json
 import re
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stepscope.analysis.host.source_files import program_folders
+from stepscope.analysis.memory.by_event import MEMORY_NAME
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.shared import shared_analyses
 from stepscope.formats.files import gzipped, output_file
@@ -31,6 +36,16 @@ if TYPE_CHECKING:
 
     Folders = Mapping[str, Traversable | Path]  # by the first part of their modules' names
 
+MOST_SHARED = 4_000_000
+"""Of more slices, what sections have in common is computed anew, or it would fill the memory."""
+
+_NUMBERS = frozenset(
+    {
+        *("correlation", "Sequence number", "Fwd thread id"),
+        *("Ev Idx", "Python id", "Python parent id"),
+        *("cbid", "context", "queued"),
+    }
+)
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _PREFIX = "stepscope"  # of our modules' names in the page's import map
 _BASE64_AT_ONCE = 3 << 20  # a multiple of 3: the pieces join
@@ -54,23 +69,64 @@ def export_html(
     """
     tell = progress or (lambda _done, _all: None)
     title = title or _title(trace)
-    trace = with_memory(trace)  # once, for all sections: it is another Trace then
+    trace = reported(trace)  # once, for all sections: it is another Trace then
     detail = detail_of(trace, most_slices)
     folders = (program_folders() if source else ()) if isinstance(source, bool) else source
     payload = Payload(detail, with_code=bool(folders), code_from=folders)
     payload.add_value("left_out", detail.left_out)
     pages = tuple(PAGES)
-    work: list[tuple[Section, Trace]] = [(add_events, detail.trace)]
-    work += [(page.section, detail.trace if page.by_slice else trace) for page in pages]
-    steps = len(work) + 1
-    with shared_analyses():
-        for done, (section, its_trace) in enumerate(work):
-            tell(done, steps)
-            section(its_trace, payload)
-    tell(len(work), steps)
+    # What is by slice comes first: then the slices that the page holds are needed no more.
+    work: list[Section] = [add_events, *(page.section for page in pages if page.by_slice)]
+    whole_from = len(work)
+    work += [page.section for page in pages if not page.by_slice]
+    left_out, its_trace = detail.left_out, detail.trace
+    del detail
+    with shared_analyses() if len(trace) <= MOST_SHARED else nullcontext():
+        for done, section in enumerate(work):
+            tell(done, len(work) + 1)
+            if done == whole_from:
+                payload.drop_slices()
+                its_trace = trace
+            with shared_analyses() if len(trace) > MOST_SHARED else nullcontext():
+                section(its_trace, payload)
+    tell(len(work), len(work) + 1)
     _write(path, title, payload, pages, private=payload.with_code or trace.info.host in title)
-    tell(steps, steps)
-    return detail.left_out
+    tell(len(work) + 1, len(work) + 1)
+    return left_out
+
+
+def reported(trace: Trace) -> Trace:
+    """Return what a report needs of a trace: its memory as a table, and no marks that say no more.
+
+    Whoever keeps this one instead has room for the sections of a big trace.
+    """
+    trace = with_memory(trace)
+    marks = trace.marks
+    # The sections take arrows from correlations and sequences, and memory from its table.
+    spare = np.isin(marks.phase, [ord(letter) for letter in "stf"])
+    if len(trace.memory):
+        words = trace.strings.ids_of([MEMORY_NAME])
+        spare |= np.isin(marks.name, list(words.values())) & (marks.phase == ord("i"))
+    if spare.any():
+        trace = replace(trace, marks=marks.take(~spare))
+    return trace if len(trace) <= MOST_SHARED else _without_numbers(trace)
+
+
+def _without_numbers(trace: Trace) -> Trace:
+    """Leave out the arguments that number the events, or repeat a column: no section reads them.
+
+    Columns in which nothing is take no room, either.
+    """
+    slices, args = trace.slices, trace.slices.args
+    kept = {key: column for key, column in args.integers.items() if key not in _NUMBERS}
+    nothing = np.broadcast_to(np.uint32(0), len(slices))
+    lean = replace(
+        slices,
+        args=replace(args, integers=kept),
+        overload=slices.overload if slices.overload.any() else nothing,
+        stack=slices.stack if slices.stack.any() else nothing,
+    )
+    return replace(trace, slices=lean)
 
 
 def export_memory_html(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:

@@ -36,7 +36,7 @@ def overview_html(trace: Trace) -> str:
         whose = "of the run" if found.unit == "run" else f"of a {found.unit}"
         tables.append(_top(f"top operators {whose}", told.operators, found.unit_ns))
     if told.kernels:
-        tables.append(_top("top kernels", told.kernels, told.total_device_ns))
+        tables.append(_top("top kernels", told.kernels, told.busy_ns))
     return f"<div>{''.join(tables)}</div>"
 
 

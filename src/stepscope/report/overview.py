@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
+from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import kernel_table
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.step_operators import step_operators
@@ -17,7 +18,7 @@ from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices as memory_devices
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.model import DEVICE_KINDS, SliceKind
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Overview:
     window_ns: int
     overhead_ns: int  # what recording cost in all, as calibrated; 0: unknown
     event_overhead_ns: float
-    total_device_ns: int
+    busy_ns: int  # of all devices together: what the kernels' shares are of
     operators: tuple[TopRow, ...]  # of an average steady step; without steps, of the run
     kernels: tuple[TopRow, ...]
     devices: tuple[Device, ...]
@@ -85,12 +86,12 @@ def overview_of(trace: Trace) -> Overview:
     busy = device_busy(trace, work) if len(work) else None
     return Overview(
         events=len(trace),
-        threads=len(np.unique(slices.track)) - len(streams),
+        threads=len(distinct_ids(slices.track)) - len(streams),
         streams=len(streams),
         window_ns=max(info.end_ns - info.start_ns, 0),
         overhead_ns=round(len(trace) * info.overhead_ns),
         event_overhead_ns=float(info.overhead_ns),
-        total_device_ns=int(work.duration_ns.sum()),
+        busy_ns=0 if busy is None else int(busy.busy_ns.sum()),
         operators=tuple(_operators(trace)),
         kernels=tuple(_kernels(trace, work)),
         devices=()
@@ -135,7 +136,7 @@ def _kernels(trace: Trace, work: DeviceWork) -> Iterator[TopRow]:
         return
     table = kernel_table(trace, work)
     for i, name in enumerate(table.name[:_TOP]):
-        yield TopRow(name, int(table.count[i]), int(table.total_ns[i]))
+        yield TopRow(kernel_name(name), int(table.count[i]), int(table.total_ns[i]))
 
 
 def _peaks(trace: Trace) -> Iterator[MemoryPeak]:

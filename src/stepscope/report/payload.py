@@ -7,9 +7,12 @@ column at a multiple of 8 bytes. ``static/decode.js`` reads it.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from stepscope.trace.build import empty_trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +73,11 @@ class Payload:
         # The bytes of the same rank side by side: high bytes are alike, and compress to nothing.
         planes = stored.view(np.uint8).reshape(len(stored), -1).T if len(stored) else stored
         self._add(np.ascontiguousarray(planes).tobytes())
+
+    def drop_slices(self) -> None:
+        """Forget the slices that the page holds, once nothing is added by slice any more."""
+        if self._detail is not None and self._detail.row_in_page is not None:
+            self._detail = replace(self._detail, trace=empty_trace())
 
     def page_rows(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Return the rows that slices of the trace have in the page, which may hold fewer.

@@ -11,13 +11,8 @@ from stepscope.report.sections.threads import host_threads, process_name
 from stepscope.report.steady import steady_time
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.intervals import Intervals
-    from stepscope.analysis.tree import CallTree
     from stepscope.trace.model import Trace
-
-    Bool = NDArray[np.bool_]
 
 STEPS, RUN = "steps", "run"
 EVERYWHERE = ""
@@ -38,18 +33,6 @@ class Scope:
     def to_json(self) -> dict[str, Any]:
         """Return what the page looks a scope up by."""
         return {"when": self.when, "where": self.where}
-
-    def events(self, tree: CallTree) -> Bool:
-        """Tell which events are in it, wholly or in part."""
-        found = np.ones(len(tree), np.bool_)
-        slices = tree.trace.slices
-        if self.tracks is not None:
-            found &= np.isin(tree.of(slices.track), self.tracks)
-        if self.within is not None:
-            end_ns = tree.start_ns + tree.of(slices.duration_ns)
-            starts_inside = self.within.contain(tree.start_ns)
-            found &= starts_inside | (self.within.covered(tree.start_ns, end_ns) > 0)
-        return found
 
 
 def scopes_of(trace: Trace) -> list[Scope]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason
+from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import duration_text, percent_text, scaled_text, size_text
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 52
 _OPERATOR_WIDTH = 32
-_NOISE = re.compile(
-    r"^void |at::native::|\(anonymous namespace\)::"
-    r"|, (at::detail::A|std::a)rray<char\*, \w+>(?= ?>)"
-)
 
 REASON_TEXTS = {
     IdleReason.HOST: "waiting for the host",
@@ -50,10 +46,8 @@ REASON_TEXTS = {
 
 
 def kernel_name_text(name: str) -> str:
-    """Return a kernel's name without its common prefixes and its parameter list."""
-    short = _NOISE.sub("", name)
-    cut = _argument_list(short)
-    return printable(short[:cut])
+    """Return a kernel's name as it is shown everywhere, without control characters."""
+    return printable(kernel_name(name))
 
 
 def busy_text(rows: DeviceBusy) -> str:
@@ -411,16 +405,3 @@ def _cut(text: str, width: int = _NAME_WIDTH) -> str:
     text = printable(text)
     tail = width // 4
     return text if len(text) <= width else f"{text[: width - tail - 3]}...{text[-tail:]}"
-
-
-def _argument_list(name: str) -> int:
-    """Return where the arguments of a C++ function begin: its last parenthesis at the top level."""
-    if not name.endswith(")"):
-        return len(name)
-    depth = 0
-    for at in range(len(name) - 1, 0, -1):
-        depth += (name[at] == ")") - (name[at] == "(")
-        if depth == 0:
-            # "Memcpy HtoD (Pinned -> Device)" is no function.
-            return len(name) if name[at - 1] == " " else at
-    return len(name)

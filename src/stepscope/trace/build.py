@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from stepscope import _native
+from stepscope.trace.crossing import nested
 from stepscope.trace.kinds import SliceFlags, SliceKind, kind_of_category, step_number
 from stepscope.trace.model import with_info
 from stepscope.trace.schema import (
@@ -23,12 +24,17 @@ from stepscope.trace.schema import (
     TraceInfo,
 )
 from stepscope.trace.strings import Strings
+from stepscope.trace.xla import xla_kinds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Trace, Track
     from stepscope.trace.table import Int32, Int64, UInt8
+
+_WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
 
 _Events = TypeVar("_Events", Memory, Samples, Held)
 
@@ -38,13 +44,14 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     raw = captured.slices
     order = _native.slice_order(raw.start_ns, raw.duration_ns)
     slices = raw if order is None else raw.take(order)
+    kind = _kinds(slices, captured.tracks, captured.strings)
     flags = np.ascontiguousarray(slices.flags)
-    parent, depth, self_ns, overlaps = _native.nest(
-        slices.start_ns, slices.duration_ns, slices.track, flags, slices.context
-    )
+    nesting, flags = nested(slices, kind, flags, captured.strings)
+    parent, depth, self_ns, overlaps, _ = nesting
     if overlaps:
         info = replace(info, anomalies={**info.anomalies, "overlapping slices": overlaps})
-    kind = _kinds(slices, captured.strings)
+    # Devices do many things at once: work that overlaps on a stream keeps all its time.
+    self_ns = np.where(np.isin(kind, _WORK_KINDS), slices.duration_ns, self_ns)
     slices = replace(
         slices,
         kind=kind,
@@ -116,14 +123,17 @@ def _engine_ties(slices: Slices, parent: Int32) -> dict[str, Any]:
     return {"sequence": sequence, "forward_thread": forward_thread}
 
 
-def _kinds(slices: Slices, strings: Strings) -> UInt8:
+def _kinds(slices: Slices, tracks: Sequence[Track], strings: Strings) -> UInt8:
     table = np.zeros(len(strings), np.uint8)
-    for category in np.unique(slices.category):
+    for category in _native.present(slices.category):
         table[category] = kind_of_category(strings[int(category)])
     kind: UInt8 = table[slices.category]
+    bare = xla_kinds(slices, tracks, strings)
+    if bare is not None:
+        kind = np.where(slices.category == 0, bare, kind)
     ranges = np.flatnonzero((kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR))
     is_step = np.zeros(len(strings), bool)
-    for name in np.unique(slices.name[ranges]):
+    for name in _native.present(slices.name[ranges]):
         is_step[name] = step_number(strings[int(name)]) is not None
     kind[ranges[is_step[slices.name[ranges]]]] = SliceKind.STEP
     return kind

@@ -156,10 +156,12 @@ class Args:
         found: dict[str, list[IntColumn]] = {}
         for part, first in zip(parts, accumulate([0, *lengths]), strict=False):
             for key, column in part.integers.items():
-                moved = IntColumn(column.rows + np.uint32(first), column.values)
-                found.setdefault(key, []).append(moved)
+                moved = column.rows + np.uint32(first) if first else column.rows
+                found.setdefault(key, []).append(IntColumn(moved, column.values))
         integers = {
-            key: IntColumn(
+            key: columns[0]
+            if len(columns) == 1
+            else IntColumn(
                 np.concatenate([column.rows for column in columns]),
                 np.concatenate([column.values for column in columns]),
             )

@@ -13,7 +13,8 @@ import numpy as np
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import step_table
-from stepscope.analysis.table import Table, summed
+from stepscope.analysis.sums import summed
+from stepscope.analysis.table import Table
 
 if TYPE_CHECKING:
     from stepscope.analysis.device.work import DeviceWork

@@ -13,7 +13,8 @@ from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.labels import shown_name
 from stepscope.analysis.shared import shared
-from stepscope.analysis.table import Table, summed
+from stepscope.analysis.sums import summed
+from stepscope.analysis.table import Table
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE
 

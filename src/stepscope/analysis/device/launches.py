@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import nearest, summed, with_children
 from stepscope.trace.model import DEVICE_KINDS, NO_CORRELATION, NO_PARENT, SliceKind
 from stepscope.trace.schema import CAPTURED_NODE
 
@@ -48,15 +49,9 @@ def launches(tree: CallTree) -> Launches | None:
     work, host = work[host != _NO_LAUNCH], host[host != _NO_LAUNCH]
     duration = tree.of(slices.duration_ns)
     self_device_ns = np.where(tree.is_device, duration, 0)
-    np.add.at(self_device_ns, host, duration[work])
-    device_ns = self_device_ns.copy()
-    above, amount = tree.parent[host], duration[work]
-    while len(above):
-        within = above != NO_PARENT
-        above, amount = above[within], amount[within]
-        np.add.at(device_ns, above, amount)
-        above = tree.parent[above]
-    return Launches(work, host, device_ns, self_device_ns)
+    launched_ns = summed(host, duration[work], len(tree))
+    device_ns = self_device_ns + with_children(tree.parent, launched_ns)
+    return Launches(work, host, device_ns, self_device_ns + launched_ns)
 
 
 @shared
@@ -173,13 +168,7 @@ def _enclosing_op(tree: CallTree, kind: UInt8, call: Int64) -> Int64:
     The call is part of the launch, and so are the Python frames of whoever wrote the operator.
     """
     around = tree.parent[call].astype(np.int64)
-    op = around.copy()
-    climbing = np.arange(len(op))
-    while len(climbing):
-        inside = op[climbing] != NO_PARENT
-        climbing = climbing[inside]
-        climbing = climbing[~np.isin(kind[op[climbing]], _OP_KINDS)]
-        op[climbing] = tree.parent[op[climbing]]
+    op = np.append(nearest(tree.parent, np.isin(kind, _OP_KINDS)), NO_PARENT)[around]
     return np.where(op == NO_PARENT, around, op)
 
 

@@ -16,7 +16,8 @@ from stepscope.analysis.device.launches import launches
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.flops.count import flops_of, flops_per_second
-from stepscope.analysis.table import Table, summed
+from stepscope.analysis.sums import summed
+from stepscope.analysis.table import Table
 from stepscope.analysis.tree import call_tree
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.table import Table, summed
+from stepscope.analysis.sums import summed
+from stepscope.analysis.table import Table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 

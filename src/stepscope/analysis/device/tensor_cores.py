@@ -20,6 +20,7 @@ import re
 from enum import Enum
 from functools import lru_cache
 
+from stepscope.analysis.device.kernel_names import demangled
 from stepscope.analysis.device.work import is_communication
 
 _YES = re.compile(
@@ -55,6 +56,7 @@ class TensorCores(Enum):
 @lru_cache(maxsize=4096)
 def uses_tensor_cores(kernel_name: str) -> TensorCores:
     """Tell by the name of a kernel whether it computes on tensor cores."""
+    kernel_name = demangled(kernel_name)
     if _YES.search(kernel_name):
         return TensorCores.YES
     if is_communication(kernel_name) or _NO.search(kernel_name):

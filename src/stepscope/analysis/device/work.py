@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.device.kernel_names import demangled
 from stepscope.analysis.device.launches import (
     WORK_KINDS,
     capturing_operators,
@@ -34,12 +35,13 @@ from stepscope.analysis.labels import Labels, shown_name
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import call_tree, ids_where
 from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.xla import NO_NUMBER, device_number, stream_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Int64, Trace, UInt8
+    from stepscope.trace.model import Int64, Trace, Track, UInt8
 
     Bool = NDArray[np.bool_]
 
@@ -55,7 +57,6 @@ _IN_A_BLOCK = re.compile(r"(warp|block|cluster)_?all_?reduce", re.IGNORECASE)
 _MTIA_CATEGORY = "mtia_ccp_events"
 _MTIA_COPIES = frozenset({"dma_request"})
 _MTIA_WAITS = frozenset({"event_record", "event_wait"})
-_NO_NUMBER = -1
 
 
 class WorkKind(IntEnum):
@@ -164,10 +165,10 @@ def device_work(trace: Trace) -> DeviceWork:
     rows, kind = _classified(trace, rows)
     devices, device = _devices(trace, rows)
     pairs, stream = distinct_pairs(device, slices.track[rows])
-    numbers = slices.args.dense("stream", len(slices), _NO_NUMBER)[rows]
+    numbers = slices.args.dense("stream", len(slices), NO_NUMBER)[rows]
     number_of = dict(zip(stream.tolist(), numbers.tolist(), strict=True))
     streams = tuple(
-        (int(of), _stream_name(trace.tracks[track].tid, number_of[i]))
+        (int(of), _stream_name(trace.tracks[track], number_of[i]))
         for i, (of, track) in enumerate(zip(*pairs, strict=True))
     )
     return DeviceWork(trace, rows, kind, device, stream, devices, streams)
@@ -175,8 +176,8 @@ def device_work(trace: Trace) -> DeviceWork:
 
 def is_communication(kernel_name: str) -> bool:
     """Tell by its name whether a kernel moves data between devices."""
-    found = _COMMUNICATION.search(kernel_name) is not None
-    return found and _IN_A_BLOCK.search(kernel_name) is None
+    told = demangled(kernel_name)
+    return _COMMUNICATION.search(told) is not None and _IN_A_BLOCK.search(told) is None
 
 
 def _classified(trace: Trace, rows: Int64) -> tuple[Int64, UInt8]:
@@ -207,15 +208,18 @@ def _classified(trace: Trace, rows: Int64) -> tuple[Int64, UInt8]:
 
 def _devices(trace: Trace, rows: Int64) -> tuple[tuple[str, ...], Int64]:
     """Return the devices' names, and the device of each row: its argument, else its process."""
-    number = trace.slices.args.dense("device", len(trace.slices), _NO_NUMBER)[rows]
+    number = trace.slices.args.dense("device", len(trace.slices), NO_NUMBER)[rows]
+    of_track = np.array([device_number(track) for track in trace.tracks] or [NO_NUMBER])
+    number = np.where(number == NO_NUMBER, of_track[trace.slices.track[rows]], number)
     pids, pid = np.unique([track.pid for track in trace.tracks] or [""], return_inverse=True)
     process = pid[trace.slices.track[rows]]
     pairs, device = distinct_pairs(number, process)
-    names = [str(pids[p]) if n == _NO_NUMBER else str(n) for n, p in zip(*pairs, strict=True)]
+    names = [str(pids[p]) if n == NO_NUMBER else str(n) for n, p in zip(*pairs, strict=True)]
     if len(set(names)) < len(names):  # one number in several processes
         names = [f"{pids[p]}/{name}" for name, p in zip(names, pairs[1], strict=True)]
     return tuple(names), device
 
 
-def _stream_name(tid: str, number: int) -> str:
-    return tid.removeprefix("stream ") if number == _NO_NUMBER else str(number)
+def _stream_name(track: Track, number: int) -> str:
+    number = stream_number(track) if number == NO_NUMBER else number
+    return track.tid.removeprefix("stream ") if number == NO_NUMBER else str(number)

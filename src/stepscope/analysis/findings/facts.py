@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, idle_gaps
+from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.intervals import union
@@ -206,7 +207,7 @@ class Facts:
     def commonest(self, rows: Int64) -> str:
         """Return the name that most of some slices have."""
         ids, count = np.unique(self.trace.slices.name[rows], return_counts=True)
-        return self.trace.strings[int(ids[count.argmax()])]
+        return kernel_name(self.trace.strings[int(ids[count.argmax()])])
 
     def longest(self, rows: Int64) -> int:
         """Return the longest of some slices."""
@@ -218,7 +219,7 @@ class Facts:
         return moment(
             int(slices.start_ns[row]),
             int(slices.end_ns[row]),
-            self.trace.name_of(row) if query is None else query,
+            kernel_name(self.trace.name_of(row)) if query is None else query,
         )
 
 

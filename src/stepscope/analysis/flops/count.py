@@ -47,8 +47,9 @@ import numpy as np
 from stepscope.analysis.flops.formulas import formula_of
 from stepscope.analysis.flops.inputs import Inputs
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import SliceKind
+from stepscope.trace.model import NO_PARENT, SliceKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,11 +67,11 @@ _MOST = 2**63 - 1
 def flops_of(trace: Trace) -> Int64:
     """Return the floating-point operations of every slice; 0 for what is none, or not known."""
     slices, strings = trace.slices, trace.strings
-    flops = np.zeros(len(slices), np.int64)
     formulas = {int(i): formula_of(strings[int(i)]) for i in distinct_ids(slices.name)}
     rows = _candidates(slices, formulas)
     if not len(rows):
-        return flops
+        return np.broadcast_to(np.int64(0), len(slices))  # takes no room
+    flops = np.zeros(len(slices), np.int64)
     pair = slices.name[rows].astype(np.uint64) << np.uint64(32) | slices.args.rest[rows]
     pairs, which = np.unique(pair, return_inverse=True)
     counts = [
@@ -111,14 +112,6 @@ def _candidates(slices: Slices, formulas: dict[int, Formula | None]) -> Int64:
 
 
 def _inside(marked: Bool, parent: Int32) -> Bool:
-    """Return which slices have a marked one among their ancestors.
-
-    Every round looks twice as far up as the one before, so deep Python stacks cost little.
-    """
-    root = len(parent)
-    above = np.append(np.where(parent < 0, root, parent), root)
-    inside: Bool = np.append(marked, False).take(above)
-    while (above != root).any():
-        inside |= inside.take(above)
-        above = above.take(above)
-    return inside[:-1]
+    """Return which slices have a marked one among their ancestors."""
+    inside: Bool = np.append(nearest(parent, marked), NO_PARENT)[parent] != NO_PARENT
+    return inside

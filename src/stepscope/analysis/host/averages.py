@@ -106,8 +106,10 @@ class Averages:
 
 _TIMES = ("cpu_ns", "self_cpu_ns", "device_ns", "self_device_ns")
 _BYTES = ("cpu_bytes", "self_cpu_bytes", "device_bytes", "self_device_bytes")
-_SUMS = (*_TIMES, *_BYTES, "flops")
-_NUMBERS = ("is_device", "is_annotation", "is_async", "count", *_SUMS)
+SUMS = (*_TIMES, *_BYTES, "flops")
+"""The columns of Averages that add up."""
+
+_NUMBERS = ("is_device", "is_annotation", "is_async", "count", *SUMS)
 
 
 def averages(
@@ -153,7 +155,7 @@ def grouped(each: Averages) -> Averages:
     def taken(column: Labels[_Text] | None) -> Labels[_Text] | None:
         return None if column is None else column.take(first)
 
-    sums: dict[str, Any] = {name: total(getattr(each, name)) for name in _SUMS}
+    sums: dict[str, Any] = {name: total(getattr(each, name)) for name in SUMS}
     return Averages(
         key=each.key.take(first),
         count=count[order],
@@ -221,7 +223,7 @@ def added(one: Averages, other: Averages) -> Averages:
         mine, theirs = getattr(one, name), getattr(other, name)
         return mine if theirs is None else theirs if mine is None else mine + theirs
 
-    return replace(one, **{name: total(name) for name in ("count", *_SUMS)})
+    return replace(one, **{name: total(name) for name in ("count", *SUMS)})
 
 
 def rows_of(rows: Averages, chosen: NDArray[Any]) -> Averages:
@@ -252,7 +254,7 @@ def total_of(rows: Averages) -> Averages:
         return None if column is None else np.array([column.sum()], np.int64)
 
     no = np.zeros(1, np.bool_)
-    sums: dict[str, Any] = {name: total(getattr(rows, name)) for name in _SUMS}
+    sums: dict[str, Any] = {name: total(getattr(rows, name)) for name in SUMS}
     return Averages(
         key=Labels(one, ("Total",)),
         count=np.array([rows.count.sum()], np.int64),
@@ -269,6 +271,8 @@ def _flops(tree: CallTree) -> Int64:
     from stepscope.analysis.flops.count import flops_of
 
     flops = flops_of(tree.trace)
+    if not flops.any():
+        return np.broadcast_to(np.int64(0), len(tree))
     counted = np.flatnonzero(flops).astype(np.int32)
     event = tree.events_around(counted)  # a call may have counted that is folded into another
     total = np.zeros(len(tree), np.int64)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope import _native
 from stepscope.analysis.distinct import distinct
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
-from stepscope.trace.model import NO_PARENT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepscope.analysis.host.averages import Averages
@@ -37,24 +39,32 @@ def counted_once(each: Averages, tree: CallTree, within: Intervals | None = None
     overlap, as those of asyncio tasks do, the moments that both have are the first one's.
     ``within`` cuts all times of the host to what lies in these intervals.
     """
-    end_ns = _ends(tree)[0]
-    from_ns, outermost = _uncovered(each, tree)
-    on_host = ~each.is_device
+    changes: dict[str, Any] = dict(counted_columns(each, tree, within))
+    return replace(each, **changes)
+
+
+def counted_columns(
+    each: Averages, tree: CallTree, within: Intervals | None = None
+) -> Iterator[tuple[str, Int64]]:
+    """Yield what ``counted_once`` changes, a column at a time: of a big trace, each is large."""
+    end_ns = _ends(tree)
+    from_ns, outermost = uncovered(each, tree)
     total_ns = end_ns - from_ns if within is None else within.covered(from_ns, end_ns)
-    changes: dict[str, Any] = {"cpu_ns": np.where(on_host, total_ns, 0)}
+    total_ns[each.is_device] = 0
+    yield "cpu_ns", total_ns
+    del total_ns
     if within is not None:
-        changes["self_cpu_ns"] = np.where(on_host, self_within(tree, within), 0)
+        yield "self_cpu_ns", np.where(each.is_device, 0, self_within(tree, within))
     for name in _INCLUSIVE:
         column = getattr(each, name)
         if column is not None:
-            changes[name] = np.where(outermost | each.is_device, column, 0)
-    return replace(each, **changes)
+            yield name, np.where(outermost | each.is_device, column, 0)
 
 
 @shared
 def self_within(tree: CallTree, within: Intervals) -> Int64:
     """Return how much of each event's own time lies in some intervals."""
-    return own_within(tree.start_ns, _ends(tree)[0], tree.parent, tree.self_ns, within)
+    return own_within(tree.start_ns, _ends(tree), tree.parent, tree.self_ns, within)
 
 
 def own_within(
@@ -62,9 +72,7 @@ def own_within(
 ) -> Int64:
     """Return how much of the own time of nested calls lies in some intervals."""
     covered_ns = within.covered(start_ns, end_ns)
-    rest_ns = covered_ns.copy()
-    inner = np.flatnonzero(parent != NO_PARENT)
-    np.subtract.at(rest_ns, parent[inner], covered_ns[inner])
+    rest_ns = covered_ns - _native.summed_at(parent, covered_ns, len(parent))
     # What ends on another thread has no own time; children that overlap leave none, either.
     own: Int64 = np.clip(rest_ns, 0, np.maximum(own_ns, 0))
     return own
@@ -83,9 +91,12 @@ def taken(each: Averages, rows: Int64) -> Averages:
 
 def _key(each: Averages, tree: CallTree) -> Int64:
     """Return a number for each pair of a thread and a group, as ``grouped`` tells groups apart."""
-    key = tree.of(tree.trace.slices.track).astype(np.int64)
-    flags = each.is_annotation.astype(np.int64) + 2 * each.is_device
-    key = (key * 4 + flags) * max(len(each.key.texts), 1) + each.key.codes
+    key = tree.of(tree.trace.slices.track).astype(np.int64)  # and then in place: it may be large
+    key *= 4
+    key += each.is_annotation
+    key += each.is_device.astype(np.uint8) * np.uint8(2)
+    key *= max(len(each.key.texts), 1)
+    key += each.key.codes
     for extra in (each.input_shapes, each.overload_name, each.stack):
         if extra is not None:
             key = np.unique(key, return_inverse=True)[1] * len(extra.texts) + extra.codes
@@ -93,32 +104,17 @@ def _key(each: Averages, tree: CallTree) -> Int64:
 
 
 @shared
-def _ends(tree: CallTree) -> tuple[Int64, Int64, Int64]:
-    """Return when each event ends, all such times in order, and each event's rank among them."""
-    end_ns = tree.start_ns + tree.of(tree.trace.slices.duration_ns)
-    times, rank = np.unique(end_ns, return_inverse=True)
-    return end_ns, times, rank.reshape(-1)
+def _ends(tree: CallTree) -> Int64:
+    """Return when each event ends."""
+    return tree.start_ns + tree.of(tree.trace.slices.duration_ns)
 
 
 @shared
-def _uncovered(each: Averages, tree: CallTree) -> tuple[Int64, Bool]:
+def uncovered(each: Averages, tree: CallTree) -> tuple[Int64, Bool]:
     """Return where each call's part that no earlier one of its key covers begins, and who has one.
 
     Calls stand in the order of their starts, the longer first: the inner ones come later.
     """
-    key = distinct(_key(each, tree))[1]
-    start_ns, (end_ns, times, rank) = tree.start_ns, _ends(tree)
-    order = np.argsort(key, kind="stable")
-    run = key[order]
-    begins = np.ones(len(key), np.bool_)
-    begins[1:] = run[1:] != run[:-1]
-    # The latest end so far within each run of one key. Ends as ranks keep the numbers small.
-    reached = np.maximum.accumulate(run * (len(times) + 1) + rank[order]) % (len(times) + 1)
-    before = np.empty(len(key), np.int64)
-    before[1:] = times[reached[:-1]]
-    before[begins] = np.iinfo(np.int64).min
-    from_ns = np.empty(len(key), np.int64)
-    from_ns[order] = np.clip(before, start_ns[order], end_ns[order])
-    outermost = np.empty(len(key), np.bool_)
-    outermost[order] = before < end_ns[order]
-    return from_ns, outermost
+    keys, key = distinct(_key(each, tree))
+    from_ns, outermost = _native.uncovered(key, len(keys), tree.start_ns, _ends(tree))
+    return from_ns, outermost.view(np.bool_)

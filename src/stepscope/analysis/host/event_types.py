@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.shared import shared
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.sums import nearest
+from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_PARENT, SliceKind
@@ -55,7 +56,7 @@ def event_types(trace: Trace) -> UInt8:
     types: UInt8 = of_kind[slices.kind]
     is_operator = slices.kind == SliceKind.OPERATOR
     types[is_operator & _within_operator(trace)] = TracerEventType.OperatorInner
-    for category in np.unique(slices.category):
+    for category in distinct_ids(slices.category):
         word = strings[int(category)]
         rows = slices.category == category
         if word in TracerEventType.__members__ and not _is_torchs(trace, word, rows):
@@ -83,13 +84,8 @@ def _starts_with(prefix: str, name: str) -> bool:
 def _within_operator(trace: Trace) -> NDArray[np.bool_]:
     """Tell which slices have an operator around them, at any distance."""
     slices = trace.slices
-    within = np.zeros(len(slices), bool)
-    is_operator = slices.kind == SliceKind.OPERATOR
-    for depth in range(1, int(slices.depth.max(initial=0)) + 1):
-        rows = np.flatnonzero(slices.depth == depth)
-        rows = rows[slices.parent[rows] != NO_PARENT]
-        parents = slices.parent[rows]
-        within[rows] = within[parents] | is_operator[parents]
+    holder = np.append(nearest(slices.parent, slices.kind == SliceKind.OPERATOR), NO_PARENT)
+    within: NDArray[np.bool_] = holder[slices.parent] != NO_PARENT
     return within
 
 

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope import _native
+from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.launches import launches
 from stepscope.analysis.host.counted import self_within
 from stepscope.analysis.host.flame_merge import ROOT, Amounts, FlameGraph, Nodes, merged
 from stepscope.analysis.host.waiting import waiting_texts
 from stepscope.analysis.memory.usage import memory_of_slices
-from stepscope.analysis.tree import distinct_ids, levels
+from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import NO_PARENT, NO_STACK, SliceKind
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.host.stacks import KnownStacks
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Int64, UInt8
+    from stepscope.trace.model import Int32, Int64, UInt8
 
     Bool = NDArray[np.bool_]
 
@@ -65,7 +67,7 @@ def _times(
 ) -> Iterator[Amounts]:
     """Yield what every event adds itself; device time counts for the work, not the launcher."""
     slices = tree.trace.slices
-    track = tree.of(slices.track).astype(np.int64)
+    track = tree.of(slices.track).copy()
     waiting = waiting_texts(each.key.texts)[each.key.codes]
     in_steps = None if steps is None else self_within(tree, steps) * ~each.is_device
     yield Amounts("cpu_ns", node, track, waiting, each.self_cpu_ns, in_steps)
@@ -128,7 +130,15 @@ class _Nodes:
         self._kind = tree.of(tree.trace.slices.kind)
         self.texts: list[str] = []
         self._code_of: dict[str, int] = {}
-        self._name_codes = np.array([self._code(text) for text in each.key.texts], np.int64)
+        on_device = np.zeros(len(each.key.texts), np.bool_)
+        on_device[each.key.codes[each.is_device]] = True
+        self._name_codes = np.array(
+            [
+                self._code(kernel_name(text) if is_work else text)
+                for text, is_work in zip(each.key.texts, on_device.tolist(), strict=True)
+            ],
+            np.int64,
+        )
         self.parents: list[Int64] = []
         self.codes: list[Int64] = []
         self.kinds: list[UInt8] = []
@@ -146,16 +156,16 @@ class _Nodes:
         code = self._name_codes[self._names.codes]
         node = np.full(len(tree), ROOT, np.int64)
         below, base = self._places()
-        for level in levels(tree.of(tree.trace.slices.depth)):
-            events = level[on_host[level]]
-            at = np.where(below[events], node[tree.parent[events]], base[events])
-            node[events] = self._add(at, code[events], self._kind[events])
+        events = np.flatnonzero(on_host)
+        around = np.where(below, tree.parent, np.int32(NO_PARENT))
+        node[events] = self._add(events, around, base, code)
         found = launches(tree)
         if found is not None:
             work = np.flatnonzero(~on_host)
             at = np.full(len(tree), self.no_launch, np.int64)
             at[found.work] = node[found.host]
-            node[work] = self._add(at[work], code[work], self._kind[work])
+            nowhere = np.full(len(tree), NO_PARENT, np.int32)
+            node[work] = self._add(work, nowhere, at, code)
         return node
 
     def found(self) -> Nodes:
@@ -206,15 +216,14 @@ class _Nodes:
         self._keep(np.zeros(1, np.int64), np.full(1, self._code(text)), kind)
         return len(self) - 1
 
-    def _add(self, parent: Int64, code: Int64, kind: UInt8) -> Int64:
-        """Add a node for each distinct pair, and return that of every pair."""
-        _, first, which = np.unique(
-            parent * len(self.texts) + code, return_index=True, return_inverse=True
-        )
-        start = len(self)
-        self._keep(parent[first], code[first], kind[first])
-        added: Int64 = start + which
-        return added
+    def _add(self, events: Int64, around: Int32, base: Int64, code: Int64) -> Int64:
+        """Add a node for each distinct path, and return that of every one of the events.
+
+        An event stands below that of the one around it, without one below its base.
+        """
+        node, parent, code, first = _native.paths(events, around, base, code, len(self))
+        self._keep(parent, code, self._kind[first])
+        return node[events]
 
     def _keep(self, parent: Int64, code: Int64, kind: UInt8) -> None:
         self.parents.append(parent)

@@ -7,7 +7,7 @@ up the cells that are asked for: those of a thread, or all that do not wait.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Amounts:
 
     metric: str
     node: Int64
-    track: Int64
+    track: NDArray[np.integer[Any]]
     waiting: Bool
     amount: Int64
     in_steps: Int64 | None  # how much of the amount is in the steps; None: there are none
@@ -56,7 +56,7 @@ class Cells:
     """What nodes hold themselves, one row per node, thread, and whether the thread waited."""
 
     node: Int64
-    track: Int64
+    track: NDArray[np.integer[Any]]
     waiting: Bool
     amounts: Mapping[str, Int64]  # by metric
     in_steps: Mapping[str, Int64]  # by metric, how much of the amount; empty without steps
@@ -126,11 +126,15 @@ def _moved(held: Amounts, place: Int64) -> Amounts:
 
 def _cells(held: Sequence[Amounts]) -> Cells:
     """Add up what one thread holds in one node, running or waiting."""
-    node = np.concatenate([each.node for each in held])
-    track = np.concatenate([each.track for each in held]).astype(np.int64)
-    waiting = np.concatenate([each.waiting for each in held])
-    tracks = int(track.max(initial=0)) + 1
-    keys, which = distinct((node * tracks + track) * 2 + waiting)
+    tracks = max(int(each.track.max(initial=0)) for each in held) + 1
+    # In place: of a big trace, each column is large.
+    key = np.concatenate([each.node for each in held])
+    key *= tracks
+    key += np.concatenate([each.track for each in held])
+    key *= 2
+    key += np.concatenate([each.waiting for each in held])
+    keys, which = distinct(key)
+    del key
     ends = np.cumsum([len(each.node) for each in held])
     parts = np.split(which, ends[:-1])
     return Cells(

@@ -9,6 +9,8 @@ import numpy as np
 
 from stepscope.analysis.host.backward import forward_operators
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import nearest
+from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
@@ -59,13 +61,13 @@ def module_calls(trace: Trace) -> ModuleCalls:
         rows = _module_frames(trace)
     tied_to = forward_rows(trace)
     is_tied = tied_to != NO_SLICE
-    around = np.where(is_tied, tied_to, slices.parent.astype(np.int64))
+    around = np.where(is_tied, tied_to.astype(np.int32), slices.parent)
     index = np.full(len(slices) + 1, -1, np.int64)
     index[rows] = np.arange(len(rows))
-    owner = index[_nearest(index[:-1] >= 0, around)]
+    owner = index[nearest(around, index[:-1] >= 0)]
     above = around[rows]
     backward = is_tied | (slices.flags & SliceFlags.BACKWARD != 0)
-    is_backward = _nearest(backward, slices.parent.astype(np.int64)) != NO_SLICE
+    is_backward = nearest(slices.parent, backward) != NO_SLICE
     parent = np.append(owner, -1)[above]
     return ModuleCalls(trace, rows, parent, owner, is_backward, are_frames)
 
@@ -83,20 +85,6 @@ def forward_rows(trace: Trace) -> Int64:
 
 def _module_frames(trace: Trace) -> Int64:
     python = np.flatnonzero(trace.slices.kind == SliceKind.PYTHON)
-    names = np.unique(trace.slices.name[python])
+    names = distinct_ids(trace.slices.name[python])
     wanted = [i for i in names if trace.strings[int(i)].startswith(TORCH_PREFIX)]
     return python[np.isin(trace.slices.name[python], wanted)]
-
-
-def _nearest(marked: Bool, around: Int64) -> Int64:
-    """Return for every slice itself or the nearest marked one around it, NO_SLICE without.
-
-    Every round looks twice as far as the one before; ``around`` always points to an earlier row.
-    """
-    none = len(marked)
-    nearest = np.append(np.where(marked, np.arange(none), around), none)
-    nearest[nearest == NO_SLICE] = none
-    stays = np.append(marked, True)
-    while not stays[nearest].all():
-        nearest = nearest[nearest]
-    return np.where(nearest == none, NO_SLICE, nearest)[:-1]

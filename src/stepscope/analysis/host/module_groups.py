@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.host.module_calls import TORCH_PREFIX
+from stepscope.analysis.sums import summed, with_children
 from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
@@ -113,16 +114,13 @@ class ModuleGroups:
     def sums(self, of_slice: Int64) -> Sums:
         """Sum a column of the slices, each value for the module that the slice belongs to."""
         calls = self.module_calls
-        of_call = np.zeros(len(calls) + 1, np.int64)
-        np.add.at(of_call, calls.owner, of_slice)  # -1, without a module: the last
+        of_call = summed(calls.owner, of_slice, len(calls))
+        without = int(of_slice.sum()) - int(of_call.sum())  # of no module: the last
         group = np.append(self.of_call, len(self))
-        own = np.zeros(len(self) + 1, np.int64)
-        np.add.at(own, group, of_call)
-        _add_to_parents(of_call, calls.parent)
-        total = np.zeros(len(self) + 1, np.int64)
+        own = summed(group, np.append(of_call, without), len(self) + 1)
+        within = np.append(with_children(calls.parent.astype(np.int32), of_call), without)
         outer = np.append(self.is_outer, True)
-        np.add.at(total, group[outer], of_call[outer])
-        return Sums(own, total)
+        return Sums(own, summed(group[outer], within[outer], len(self) + 1))
 
     def _count(self, calls: Bool) -> Int64:
         return np.bincount(self.of_call[calls], minlength=len(self) + 1).astype(np.int64)
@@ -204,16 +202,3 @@ def _is_outer(group: Int64, parent: Int64) -> Bool:
         above = parent[above]
         inner, above = inner[above >= 0], above[above >= 0]
     return outer
-
-
-def _add_to_parents(of_call: Int64, parent: Int64) -> None:
-    """Add to the value of each call those of all calls in it, the innermost first."""
-    level = np.zeros(len(parent), np.int64)
-    inner, above = np.flatnonzero(parent >= 0), parent[parent >= 0]
-    while len(inner):
-        level[inner] += 1
-        above = parent[above]
-        inner, above = inner[above >= 0], above[above >= 0]
-    for depth in range(int(level.max(initial=0)), 0, -1):
-        here = np.flatnonzero(level == depth)
-        np.add.at(of_call, parent[here], of_call[here])

@@ -13,6 +13,7 @@ from stepscope.analysis.host.counted import own_within
 from stepscope.analysis.host.module_calls import module_calls, module_of_slices
 from stepscope.analysis.host.module_groups import ModuleGroups
 from stepscope.analysis.memory.usage import memory_of_slices
+from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import call_tree, span_mask
 from stepscope.registry import Registry
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
@@ -170,11 +171,10 @@ def _device_ns(trace: Trace) -> Int64:
     when a graph is replayed whose capture was not seen; without one in the trace, the operator that
     the work names.
     """
-    launched = np.zeros(len(trace.slices), np.int64)
     tree = call_tree(trace)
     found = launches(tree)
     if found is None:
-        return launched
+        return np.zeros(len(trace.slices), np.int64)
     rows = np.arange(len(tree)) if tree.rows is None else tree.rows
     host = np.full(len(trace.slices), NO_SLICE, np.int64)
     host[rows[found.work]] = rows[found.host]
@@ -182,8 +182,7 @@ def _device_ns(trace: Trace) -> Int64:
     call = origin_calls(trace, work)
     host[work] = np.where(call == NO_SLICE, host[work], call)
     work = work[host[work] != NO_SLICE]
-    np.add.at(launched, host[work], trace.slices.duration_ns[work])
-    return launched
+    return summed(host[work], trace.slices.duration_ns[work], len(trace.slices))
 
 
 def _without_last(table: ModuleTable) -> ModuleTable:

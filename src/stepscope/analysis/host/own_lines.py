@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.sums import summed
+from stepscope.analysis.tree import distinct_ids
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from numpy.typing import NDArray
 
     from stepscope.analysis.host.stacks import KnownStacks
     from stepscope.trace.model import Int64, Stacks
@@ -89,7 +90,7 @@ def own_lines(
     """Return the user's lines in order, and for each stack that of its innermost frame."""
     found: dict[tuple[str, int], Place] = {}
     own_file: dict[str, bool] = {}
-    for frame in np.unique(table.frame).tolist():
+    for frame in distinct_ids(table.frame).tolist():
         place = read(strings[frame])
         if place is None:
             continue
@@ -107,7 +108,7 @@ def known_lines(
     """Return for each stack the row of its innermost frame's line, NO_LINE where it has none."""
     row_of = {(place.file, place.line): row for row, place in enumerate(places)}
     line_of_string = np.full(len(strings) + 1, NO_LINE, np.int64)
-    for frame in np.unique(table.frame).tolist():
+    for frame in distinct_ids(table.frame).tolist():
         place = read(strings[frame])
         if place is not None:
             line_of_string[frame] = row_of.get((place.file, place.line), NO_LINE)
@@ -133,14 +134,14 @@ def totals_by_line(known: KnownStacks, line: Int64, lines: int, values: Int64) -
     """Sum a value of slices for every line on their stacks, once for a line that is on it twice."""
     table = known.table
     parent = table.parent.astype(np.int64)
-    of_stack = summed_at(len(table), known.rows, values)
+    of_stack = summed(known.rows, values, len(table))
     within = of_stack.copy()  # of each stack and all that continue it
     at = np.flatnonzero(of_stack)
     amount = of_stack[at]
     while len(at):
         at = parent[at]
         at, amount = at[at > 0], amount[at > 0]
-        np.add.at(within, at, amount)
+        within += summed(at, amount, len(within))
     rows = np.flatnonzero(line != NO_LINE)
     again = np.zeros(len(table), bool)  # the line is also further out: counted there
     at, climbing = parent[rows], rows
@@ -149,12 +150,4 @@ def totals_by_line(known: KnownStacks, line: Int64, lines: int, values: Int64) -
         again[climbing] |= line[at] == line[climbing]
         at = parent[at]
     rows = rows[~again[rows]]
-    return summed_at(lines, line[rows], within[rows])
-
-
-def summed_at(size: int, at: NDArray[np.integer[Any]], values: Int64) -> Int64:
-    """Return the sums of the values that go to each place; NO_LINE is none."""
-    total = np.zeros(size, np.int64)
-    there = at.astype(np.int64) >= 0
-    np.add.at(total, at[there], values[there])
-    return total
+    return summed(line[rows], within[rows], lines)

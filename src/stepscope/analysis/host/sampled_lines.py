@@ -19,12 +19,12 @@ from stepscope.analysis.host.own_lines import (
     innermost_lines,
     is_own_file,
     own_lines,
-    summed_at,
     totals_by_line,
 )
 from stepscope.analysis.host.stacks import stacks_of_samples
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import summed
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def sampled_lines(
     self_by, total_by = {}, {}
     for what in Doing:
         of_what_ns = np.where(doing == what, weight_ns, 0)
-        self_by[what] = summed_at(len(places), of_sample, of_what_ns)
+        self_by[what] = summed(of_sample, of_what_ns, len(places))
         total_by[what] = totals_by_line(known, line_of_stack, len(places), of_what_ns)
     return SampledLines(
         place=tuple(places),
@@ -111,7 +111,7 @@ def _parts(
     rows = np.flatnonzero((of_sample != NO_LINE) & (weight_ns > 0))
     what = name[rows].astype(np.int64) * len(Doing) + doing[rows]
     (line, kind), which = distinct_pairs(of_sample[rows], what)
-    self_ns = summed_at(len(line), which, weight_ns[rows])
+    self_ns = summed(which, weight_ns[rows], len(line))
     order = np.lexsort((-self_ns, line))
     kind = kind[order]
     return LineParts(

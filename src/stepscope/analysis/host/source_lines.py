@@ -25,13 +25,13 @@ from stepscope.analysis.host.own_lines import (
     known_lines,
     own_lines,
     place_of,
-    summed_at,
     totals_by_line,
 )
 from stepscope.analysis.host.stacks import KnownStacks, stack_of_slices
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import CPU, with_memory
-from stepscope.analysis.tree import call_tree
+from stepscope.analysis.sums import summed
+from stepscope.analysis.tree import call_tree, distinct_ids
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind, Stacks
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def source_lines(trace: Trace, is_own: IsOwn = is_own_file) -> SourceLines | Non
     of_slice = nearest[known.rows]
 
     def own(values: Int64) -> Int64:
-        return summed_at(len(places), of_slice, values)
+        return summed(of_slice, values, len(places))
 
     def total(values: Int64) -> Int64:
         return totals_by_line(known, line_of_stack, len(places), values)
@@ -145,14 +145,14 @@ def _costs(trace: Trace) -> _Costs:
         host = host.copy()
         host[work] = np.where(host[work] == NO_SLICE, rows[launched.host], host[work])
     work = np.flatnonzero(host != NO_SLICE)
-    np.add.at(device_ns, host[work], slices.duration_ns[work])
+    device_ns = summed(host[work], slices.duration_ns[work], len(slices))
     known = with_memory(trace)
     memory = known.memory
     asked = (memory.size > 0) & (memory.slice != NO_SLICE)
     is_cpu = np.isin(memory.device, list(known.strings.ids_of([CPU]).values()))
 
     def allocated(wanted: NDArray[np.bool_]) -> Int64:
-        return summed_at(len(slices), memory.slice[wanted], memory.size[wanted])
+        return summed(memory.slice[wanted], memory.size[wanted], len(slices))
 
     return _Costs(
         self_ns=np.where(counts, slices.self_ns, 0),
@@ -164,7 +164,7 @@ def _costs(trace: Trace) -> _Costs:
 
 def _reader(trace: Trace) -> Callable[[str], Place | None]:
     """Return what reads a frame: that of a module's call names the first line, where none ran."""
-    calls = np.unique(trace.slices.name[trace.slices.kind == SliceKind.PYTHON]).tolist()
+    calls = distinct_ids(trace.slices.name[trace.slices.kind == SliceKind.PYTHON]).tolist()
     modules = {text for text in map(trace.strings.__getitem__, calls) if text.endswith("<module>")}
 
     def read(frame: str) -> Place | None:
@@ -216,16 +216,16 @@ def _operators(trace: Trace, of_slice: Int64, costs: _Costs) -> LineOperators:
     rows = np.flatnonzero((of_slice != NO_LINE) & ~on_device)
     (line, name), which = distinct_pairs(of_slice[rows], trace.slices.name[rows])
 
-    def summed(values: Int64) -> Int64:
-        return summed_at(len(line), which, values[rows])
+    def by_name(values: Int64) -> Int64:
+        return summed(which, values[rows], len(line))
 
-    self_ns = summed(costs.self_ns)
+    self_ns = by_name(costs.self_ns)
     order = np.lexsort((-self_ns, line))
     return LineOperators(
         line=line[order],
         name=name[order],
         self_ns=self_ns[order],
-        device_ns=summed(costs.device_ns)[order],
-        allocated_bytes=summed(costs.cpu_bytes + costs.device_bytes)[order],
+        device_ns=by_name(costs.device_ns)[order],
+        allocated_bytes=by_name(costs.cpu_bytes + costs.device_bytes)[order],
         calls=np.bincount(which, minlength=len(line))[order],
     )

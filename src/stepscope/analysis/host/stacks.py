@@ -18,6 +18,7 @@ from stepscope.analysis.host.backward import backward_functions, forward_operato
 from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids, ids_where, levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind, Stacks
 
@@ -141,37 +142,33 @@ def _running_frames(slices: Slices, is_python: Bool, table: Stacks) -> tuple[Sta
     Only Python slices hold others here: a range that starts in one frame and ends in another
     must not hide from its operators the frames that run at their start.
     """
-    around, depth = _frame_around(slices, is_python)
-    parents, frames = [table.parent], [table.frame]
-    inside = np.zeros(len(slices) + 1, np.uint32)  # the stack within each slice; none in row -1
-    size = len(table)
-    for level in levels(depth):
-        calls = level[is_python[level]]
-        caller = inside[around[calls]].astype(np.int64)
-        key = caller << 32 | slices.name[calls]
-        distinct, which = np.unique(key, return_inverse=True)
-        parents.append((distinct >> 32).astype(np.uint32))
-        frames.append(distinct.astype(np.uint32))
-        inside[calls] = size + which
-        size += len(distinct)
-    both = Stacks(np.concatenate(parents), np.concatenate(frames))
-    return both, inside[around]
+    around = _frame_around(slices, is_python)
+    calls = np.flatnonzero(is_python)
+    bottom = np.zeros(len(slices), np.int64)
+    node, parent, frame, _ = _native.paths(
+        calls, around, bottom, slices.name.astype(np.int64), len(table)
+    )
+    both = Stacks(
+        np.concatenate([table.parent, parent.astype(np.uint32)]),
+        np.concatenate([table.frame, frame.astype(np.uint32)]),
+    )
+    inside = np.append(node, NO_STACK)  # the stack within each call; none in row -1
+    return both, inside[around].astype(np.uint32)
 
 
-def _frame_around(slices: Slices, is_python: Bool) -> tuple[Int32, Int32]:
-    """Return the Python slice that runs when each slice starts, and how many are around it."""
+def _frame_around(slices: Slices, is_python: Bool) -> Int32:
+    """Return the Python slice that runs when each slice starts."""
     duration_ns = np.where(is_python, slices.duration_ns, 0)
     order = _native.slice_order(slices.start_ns, duration_ns)
     if order is None:
         order = np.arange(len(slices), dtype=np.uint32)
-    found, found_depth, _, _ = _native.nest(
+    found, *_ = _native.nest(
         slices.start_ns[order], duration_ns[order], slices.track[order], slices.flags[order], None
     )
-    around, depth = np.empty_like(found), np.empty_like(found_depth)
+    around = np.empty_like(found)
     outer = order.astype(np.int32).take(found, mode="clip")
     around[order] = np.where(found == NO_PARENT, NO_PARENT, outer)
-    depth[order] = found_depth
-    return around, depth
+    return around
 
 
 def _of_forward(trace: Trace, rows: UInt32) -> UInt32:
@@ -180,10 +177,7 @@ def _of_forward(trace: Trace, rows: UInt32) -> UInt32:
     is_backward = backward_functions(trace)
     if not is_backward.any():
         return rows
-    function = np.where(is_backward, np.arange(len(slices), dtype=np.int32), _NONE)
-    for level in levels(slices.depth):
-        inner = level[(function[level] == _NONE) & (slices.parent[level] != NO_PARENT)]
-        function[inner] = function[slices.parent[inner]]
+    function = nearest(slices.parent, is_backward)
     inside = np.flatnonzero(function != _NONE)
     backward = np.flatnonzero(is_backward)
     forward = np.full(len(slices), _NONE, np.int64)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope import _native
 from stepscope.analysis.device.launches import launches
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.tree import call_tree, levels
+from stepscope.analysis.sums import summed, with_children
+from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
@@ -97,16 +99,8 @@ def _of_steps(trace: Trace) -> Bool:
 def _inside_same_name(trace: Trace, wanted: Bool) -> Bool:
     """Return which slices lie in a wanted one of their own name."""
     slices = trace.slices
-    inside = np.zeros(len(slices), np.bool_)
-    rows = np.flatnonzero(wanted)
-    at = slices.parent[rows].astype(np.int64)
-    climbing = np.arange(len(rows))
-    while len(climbing := climbing[at[climbing] != NO_PARENT]):
-        same = (slices.name[at[climbing]] == slices.name[rows[climbing]]) & wanted[at[climbing]]
-        inside[rows[climbing[same]]] = True
-        climbing = climbing[~same]
-        at[climbing] = slices.parent[at[climbing]]
-    return inside
+    found = _native.inside_same(slices.parent, slices.name, wanted.view(np.uint8))
+    return found.view(np.bool_)
 
 
 def _launched_ns(trace: Trace) -> Int64:
@@ -118,9 +112,10 @@ def _launched_ns(trace: Trace) -> Int64:
     launched = launches(tree)
     if launched is not None:
         rows = np.arange(len(tree)) if tree.rows is None else tree.rows
-        np.add.at(found, rows[launched.host], slices.duration_ns[rows[launched.work]])
-        for level in reversed(list(levels(slices.depth))):  # a runtime call's is its operator's
-            calls = level[slices.kind[level] == SliceKind.RUNTIME]
-            calls = calls[slices.parent[calls] != NO_PARENT]
-            np.add.at(found, slices.parent[calls], found[calls])
+        amount = slices.duration_ns[rows[launched.work]]
+        found = summed(rows[launched.host], amount, len(slices))
+        # A runtime call's is its operator's, too.
+        is_call = slices.kind == SliceKind.RUNTIME
+        handed = np.where(is_call, slices.parent, NO_PARENT)
+        found = with_children(handed.astype(np.int32), found)
     return found

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import DEVICE_KINDS, NO_STACK, SliceFlags, ThreadState
 
 if TYPE_CHECKING:
@@ -102,6 +103,6 @@ def helper_tracks(trace: Trace) -> Bool:
 def _waiting_names(trace: Trace) -> Bool:
     """Tell of each string whether it is the name of a slice that only waits."""
     table = np.zeros(len(trace.strings) + 1, np.bool_)
-    for name in np.flatnonzero(np.bincount(trace.slices.name)).tolist():
+    for name in distinct_ids(trace.slices.name).tolist():
         table[name] = is_waiting(trace.strings[name])
     return table

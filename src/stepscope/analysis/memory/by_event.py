@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.memory.usage import memory_of_slices
-from stepscope.analysis.tree import CallTree, EventMemory, levels
+from stepscope.analysis.sums import summed, with_children
+from stepscope.analysis.tree import CallTree, EventMemory
 from stepscope.trace.model import (
     NO_PARENT,
     Memory,
@@ -43,32 +44,14 @@ def with_memory(tree: CallTree) -> CallTree:
     left = np.flatnonzero(holder == NO_PARENT)
     if len(left):
         tree, holder = _with_events(tree, holder, left, known.events)
-    own_cpu, own_device = _summed(holder, cpu_bytes, tree), _summed(holder, device_bytes, tree)
+    own_cpu, own_device = (summed(holder, size, len(tree)) for size in (cpu_bytes, device_bytes))
     memory = EventMemory(
-        cpu=with_children(tree, own_cpu),
+        cpu=with_children(tree.parent, own_cpu),
         self_cpu=own_cpu,
-        device=with_children(tree, own_device),
+        device=with_children(tree.parent, own_device),
         self_device=own_device,
     )
     return replace(tree, memory=memory)
-
-
-def with_children(tree: CallTree, own: Int64) -> Int64:
-    """Add to each event's own value those of all events inside it."""
-    total = own.copy()
-    if not total.any():
-        return total
-    # Whatever encloses an event stands less deep among the slices, too.
-    for inner in reversed(list(levels(tree.of(tree.trace.slices.depth)))):
-        inside = inner[tree.parent[inner] != NO_PARENT]
-        np.add.at(total, tree.parent[inside], total[inside])
-    return total
-
-
-def _summed(holder: Int32, size: Int64, tree: CallTree) -> Int64:
-    total = np.zeros(len(tree), np.int64)
-    np.add.at(total, holder, size)
-    return total
 
 
 def _with_events(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import summed
 from stepscope.trace.build import tied_to_slices
 from stepscope.trace.model import (
     NO_SLICE,
@@ -115,14 +116,12 @@ def memory_of_slices(
     holder = _climbed_out_of(events.slice, trace.slices, without)
     held = holder != NO_SLICE
 
-    def summed(rows: NDArray[np.bool_]) -> Int64:
-        total = np.zeros(len(trace.slices), np.int64)
-        np.add.at(total, holder[rows], events.size[rows])
-        return total
+    def total(rows: NDArray[np.bool_]) -> Int64:
+        return summed(holder[rows], events.size[rows], len(trace.slices))
 
     return SliceMemory(
-        cpu_self=summed(held & on_cpu),
-        device_self=summed(held & ~on_cpu),
+        cpu_self=total(held & on_cpu),
+        device_self=total(held & ~on_cpu),
         leftover=np.flatnonzero(~held),
         events=events,
         on_cpu=on_cpu,

@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope import _native
 from stepscope.analysis.host.backward import backward_functions
 from stepscope.analysis.host.event_types import event_types
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY
-from stepscope.analysis.tree import distinct_ids, ids_where, levels
+from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,16 +94,14 @@ def host_parts(trace: Trace) -> Int8:
     slices = trace.slices
     types = event_types(trace)
     told, is_forward = _told_parts(trace, types), _forward_slices(trace, types)
-    part = np.full(len(slices), _UNTOLD, np.int8)
-    for rows in levels(slices.depth):
-        parent = slices.parent[rows]
-        around = np.where(parent == NO_PARENT, _UNTOLD, part[parent])
-        around = np.where((around == _UNTOLD) & is_forward[rows], Part.FORWARD, around)
-        part[rows] = np.where(told[rows] == _UNTOLD, around, told[rows])
+    part = _native.handed_down(slices.parent, told.astype(np.int32))
+    forward = np.where(is_forward, np.int32(Part.FORWARD), np.int32(_UNTOLD))
+    part = np.where(part == _UNTOLD, _native.handed_down(slices.parent, forward), part)
     part[part == _UNTOLD] = Part.OTHER
-    return part
+    return part.astype(np.int8)
 
 
+@shared
 def thread_moments(trace: Trace, parts: Int8, track: int) -> Moments:
     """Return which part a thread is in, from its first slice to its last.
 
@@ -111,15 +110,10 @@ def thread_moments(trace: Trace, parts: Int8, track: int) -> Moments:
     slices = trace.slices
     ended_here = slices.flags & SliceFlags.ASYNC == 0
     rows = np.flatnonzero((slices.track == track) & ended_here & (slices.duration_ns > 0))
-    times = np.concatenate([slices.start_ns[rows], slices.end_ns[rows]])
-    inner = np.concatenate([rows, slices.parent[rows]])
-    is_end = np.repeat([0, 1], len(rows))
-    depth = slices.depth[np.concatenate([rows, rows])]
-    # At one moment what ends goes first, the innermost before what is around it, then what starts.
-    order = np.lexsort((np.where(is_end, -depth, depth), -is_end, times))
-    times, inner = times[order], inner[order]
-    part = np.where(inner == NO_PARENT, Part.OTHER, parts[inner]).astype(np.int8)
-    return _without_glue(_runs(part[:-1], times[:-1], times[1:]))
+    found = _native.part_moments(
+        slices.start_ns, slices.duration_ns, slices.parent, slices.depth, parts, rows, Part.OTHER
+    )
+    return _without_glue(Moments(*found))
 
 
 def _told_parts(trace: Trace, types: UInt8) -> Int8:

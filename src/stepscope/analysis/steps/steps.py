@@ -22,7 +22,8 @@ from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import without_compilation
-from stepscope.analysis.tree import ids_where, levels
+from stepscope.analysis.sums import nearest
+from stepscope.analysis.tree import ids_where
 from stepscope.trace.kinds import step_number
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceKind
 
@@ -138,11 +139,9 @@ def outermost(trace: Trace, rows: Int64) -> Int64:
     slices = trace.slices
     marked = np.zeros(len(slices), np.bool_)
     marked[rows] = True
-    inside = np.zeros(len(slices), np.bool_)
-    for level in levels(slices.depth):
-        parent = slices.parent[level]
-        inside[level] = (parent != NO_PARENT) & (inside | marked)[parent]
-    return rows[~inside[rows]]
+    holder = np.append(nearest(slices.parent, marked), NO_PARENT)
+    alone: Bool = holder[slices.parent[rows]] == NO_PARENT
+    return rows[alone]
 
 
 def _marked(trace: Trace) -> Steps | None:

@@ -59,10 +59,11 @@ class MakeReport:
         if output.suffix.lower() != SUFFIX:
             raise StepscopeError(f"{output}: a report is one {SUFFIX} file; use that suffix")
         check_output(output, force=args.force)
-        trace = read(args.trace)
         title = Path(args.trace).absolute().name
         folders = [Path(args.trace).absolute().parent, Path.cwd(), *args.source]
-        told = write_report(trace, output, title=title, source=[] if args.no_source else folders)
+        told = write_report(
+            read(args.trace), output, title=title, source=[] if args.no_source else folders
+        )
         notify(f"wrote {output}: {told}, {size_text(size_on_disk(output))}")
         if args.open:
             import webbrowser

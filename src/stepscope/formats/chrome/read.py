@@ -30,6 +30,7 @@ from stepscope.trace.model import (
 )
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
+from stepscope.trace.xla import xla_correlations
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -152,6 +153,9 @@ def _trace(columns: Columns) -> Trace:
         captured = without_span(captured)
         info = _info(columns, captured.slices, captured.marks)
         captured, info = _with_samples(captured, info)
+    elif info.producer in {"XLA", "chrome"}:
+        correlation = xla_correlations(captured.slices, captured.tracks, captured.strings)
+        captured = replace(captured, slices=replace(captured.slices, correlation=correlation))
     return build(captured, info)
 
 

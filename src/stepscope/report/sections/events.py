@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device.launches import launched_work
+from stepscope.analysis.device.kernel_names import kernel_name
+from stepscope.analysis.device.launches import WORK_KINDS, launched_work
+from stepscope.analysis.tree import distinct_ids
 from stepscope.report.sections.threads import add_threads
 from stepscope.trace.model import SliceKind
 from stepscope.trace.table import Role
@@ -45,8 +47,32 @@ def add_events(trace: Trace, payload: Payload) -> None:
 
 def add_strings(trace: Trace, payload: Payload) -> None:
     """Add the texts that other columns name by their ids."""
-    payload.add_column("strings.bytes", np.frombuffer(trace.strings.blob, np.uint8))
-    payload.add_column("strings.offsets", trace.strings.offsets, ascending=True)
+    blob, offsets, full_names = _with_kernel_names(trace)
+    payload.add_column("strings.bytes", np.frombuffer(blob, np.uint8))
+    payload.add_column("strings.offsets", offsets, ascending=True)
+    payload.add_value("strings.full", full_names)
+
+
+def _with_kernel_names(trace: Trace) -> tuple[bytes, NDArray[np.int64], dict[int, str]]:
+    """Return the texts with the names by which kernels are shown, and what those are in full."""
+    strings, slices = trace.strings, trace.slices
+    blob, offsets = strings.blob, np.asarray(strings.offsets, np.int64)
+    full_names = {}
+    parts, at, length = [], 0, np.diff(offsets)
+    for name in distinct_ids(slices.name[np.isin(slices.kind, WORK_KINDS)]).tolist():
+        shown = kernel_name(strings[name])
+        if shown == strings[name]:
+            continue
+        full_names[name] = strings[name]
+        text = shown.encode("utf-8", "replace")
+        parts += [blob[at : offsets[name]], text]
+        at, length[name] = offsets[name + 1], len(text)
+    parts.append(blob[at:])
+    return (
+        b"".join(parts),
+        np.concatenate([offsets[:1], offsets[0] + np.cumsum(length)]),
+        full_names,
+    )
 
 
 def _in_page(slices: Slices, name: str, known: Column, origin_ns: int) -> NDArray[Any]:

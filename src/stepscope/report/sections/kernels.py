@@ -10,11 +10,12 @@ from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.communication import collective_table, communication_overlap
 from stepscope.analysis.device.copies import copy_table
 from stepscope.analysis.device.idle import IdleReason, device_idle
+from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
 from stepscope.analysis.device.queue import launch_queues
 from stepscope.analysis.device.work import device_work
-from stepscope.analysis.labels import Labels
-from stepscope.analysis.table import summed
+from stepscope.analysis.labels import Labels, name_labels
+from stepscope.analysis.sums import summed
 from stepscope.report.sections.calls import calls_of
 from stepscope.report.tables import add_table, known_or_nan
 from stepscope.trace.model import NO_SLICE
@@ -42,12 +43,13 @@ def add_kernels(trace: Trace, payload: Payload) -> None:
     if not len(work):
         return
     kernels = kernel_table(trace, work)
-    add_table(payload, "kernels.name", _known(kernels))
+    add_table(payload, "kernels.name", _known(kernels) | {"name": _shown(kernels.name)})
     payload.add_value("kernels.total_ns", int(kernels.total_ns.sum()))
+    busy_ns = int(device_busy(trace, work).busy_ns.sum())
     groupings = _groupings(calls_of(trace), work)
     payload.add_value("kernels.groupings", ["name", *groupings])
     for grouping, labels in groupings.items():
-        add_table(payload, f"kernels.{grouping}", _by(work, grouping, labels))
+        add_table(payload, f"kernels.{grouping}", _by(work, grouping, labels, busy_ns))
     _add_others(work, payload)
 
 
@@ -106,7 +108,7 @@ def _groupings(calls: Calls, work: DeviceWork) -> dict[str, Labels[str]]:
     host = np.full(len(tree), NO_SLICE, np.int64)
     host[found.work] = found.host
     launching = host[event[work.rows[work.is_kernel]]]
-    labels = {"operator": calls.each.key, **calls.groupings}
+    labels = {"operator": name_labels(tree), **calls.groupings}
     return {name: _labels_of(column, launching) for name, column in labels.items()}
 
 
@@ -116,7 +118,11 @@ def _labels_of(column: Labels[str], event: Int64) -> Labels[str]:
     return Labels(codes.astype(np.uint32), [*column.texts, ""])
 
 
-def _by(work: DeviceWork, grouping: str, labels: Labels[str]) -> Columns:
+def _shown(names: Sequence[str]) -> list[str]:
+    return [kernel_name(name) for name in names]
+
+
+def _by(work: DeviceWork, grouping: str, labels: Labels[str], busy_ns: int) -> Columns:
     """Sum kernels up by name and label, those with the longest total first."""
     rows, duration_ns = work.rows[work.is_kernel], work.duration_ns[work.is_kernel]
     names = work.names(rows)
@@ -127,10 +133,10 @@ def _by(work: DeviceWork, grouping: str, labels: Labels[str]) -> Columns:
     order = np.argsort(-total_ns, kind="stable")
     first, count, total_ns = first[order], count[order], total_ns[order]
     return {
-        "name": names.take(first),
+        "name": _shown(names.take(first)),
         grouping: labels.take(first),
         "count": count,
         "total_ns": total_ns,
         "mean_ns": total_ns // np.maximum(count, 1),
-        "share": total_ns / max(int(total_ns.sum()), 1),
+        "busy_share": total_ns / max(busy_ns, 1),
     }

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.distinct import distinct
-from stepscope.analysis.host.averages import grouped
-from stepscope.analysis.host.counted import counted_once, self_within, taken
+from stepscope.analysis.host.call_cells import CallCells
 from stepscope.analysis.host.waiting import waiting_texts
 from stepscope.analysis.labels import Labels
 from stepscope.report.scopes import scopes_of
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.report.sections.calls import Calls
     from stepscope.trace.model import Int64, Trace
 
-    Columns = dict[str, Sequence[str] | NDArray[Any]]
+    Columns = dict[str, Any]  # Labels, or NDArray of numbers
 
 _KINDS = {
     SliceKind.OPERATOR: "operator",
@@ -37,7 +36,7 @@ _KINDS = {
     SliceKind.PYTHON: "Python function",
     SliceKind.RUNTIME: "runtime call",
 }
-_OTHER = "other"
+_KIND_WORDS = tuple(_KINDS.get(SliceKind(code), "other") for code in range(max(SliceKind) + 1))
 _ALWAYS = ("count", "self_cpu_ns")  # in every table, whatever they hold
 _BYTES = ("self_cpu_bytes", "cpu_bytes", "self_device_bytes", "device_bytes")
 
@@ -47,66 +46,51 @@ def add_operators(trace: Trace, payload: Payload) -> None:
 
     It holds the rows of all scopes, one after the other; ``scope`` says of which each row is.
     """
-    calls = calls_of(trace)
-    scopes = [_Scoped(calls, scope) for scope in scopes_of(trace)]
+    calls, scopes = calls_of(trace), scopes_of(trace)
     payload.add_value("operators.groupings", ["name", *calls.groupings])
-    payload.add_value("operators.scopes", [scoped.to_json() for scoped in scopes])
+    times = {scope.when: scope.within for scope in scopes}
+    of_scope: list[_Scoped] = []
     groupings: dict[str, Labels[str] | None] = {"name": None, **calls.groupings}
     for grouping, by in groupings.items():
         each = calls.each if by is None else _told_apart(calls.each, by)
-        counted = {
-            scoped.scope.when: counted_once(each, calls.tree, scoped.scope.within)
-            for scoped in {scoped.scope.when: scoped for scoped in scopes}.values()
-        }
-        tables = [
-            scoped.columns(each, counted[scoped.scope.when], grouping, by) for scoped in scopes
-        ]
+        cells = {when: CallCells(each, calls.tree, within) for when, within in times.items()}
+        of_scope = of_scope or [_Scoped(calls, scope, cells[scope.when]) for scope in scopes]
+        tables = [scoped.columns(cells[scoped.scope.when], grouping, by) for scoped in of_scope]
         add_table(payload, f"operators.{grouping}", _stacked(tables))
+    payload.add_value("operators.scopes", [scoped.to_json() for scoped in of_scope])
 
 
 class _Scoped:
-    """The events of a scope, as its tables add them up."""
+    """What a scope's shares are of, and its tables."""
 
-    def __init__(self, calls: Calls, scope: Scope) -> None:
+    def __init__(self, calls: Calls, scope: Scope, by_name: CallCells) -> None:
         self.scope = scope
         self._kind = calls.tree.of(calls.tree.trace.slices.kind)
-        self._rows = np.flatnonzero(scope.events(calls.tree))
-        each = calls.each
-        own_ns = each.self_cpu_ns
-        if scope.within is not None:
-            own_ns = np.where(each.is_device, 0, self_within(calls.tree, scope.within))
-        waits = waiting_texts(each.key.texts)[each.key.codes]
-        self._running_ns = int(own_ns[self._rows][~waits[self._rows]].sum())
-        self._on_devices = bool(each.is_device.any())
-        launched_ns = int(each.self_device_ns[self._rows][~each.is_device[self._rows]].sum())
+        self._name = calls.each.key
+        rows, _ = by_name.grouped(scope.tracks)
+        waits = waiting_texts(rows.key.texts)[rows.key.codes]
+        self._running_ns = int(rows.self_cpu_ns[~waits].sum())
+        self._on_devices = bool(calls.each.is_device.any())
+        launched_ns = int(rows.self_device_ns[~rows.is_device].sum())
         # Work whose launch is not known counts for all threads together only.
-        self._device_ns = max(launched_ns, taken(each, self._rows).total_self_device_ns)
+        self._device_ns = max(launched_ns, rows.total_self_device_ns)
 
     def to_json(self) -> dict[str, Any]:
         """Return what the scope is, and what its shares are of."""
         totals = {"self_cpu_ns": self._running_ns, "self_device_ns": self._device_ns}
         return self.scope.to_json() | totals
 
-    def columns(
-        self, each: Averages, counted: Averages, grouping: str, by: Labels[str] | None
-    ) -> Columns:
-        """Return the table by name, or by name and one more label.
-
-        ``each`` has the calls as they are, ``counted`` as they add up.
-        """
-        key = _dense(each.key.take(self._rows))
-        rows = grouped(replace(taken(counted, self._rows), key=key))
-        called_ns = grouped(replace(taken(each, self._rows), key=key)).cpu_ns
-        first = self._rows[rows.first]
+    def columns(self, cells: CallCells, grouping: str, by: Labels[str] | None) -> Columns:
+        """Return the table by name, or by name and one more label."""
+        rows, called_ns = cells.grouped(self.scope.tracks)
         on_host = np.flatnonzero(~rows.is_device)
+        first = rows.first[on_host]
         columns: Columns = {
-            "name": [rows.key[int(row)] for row in on_host],
-            "kind": [
-                _KINDS.get(SliceKind(int(code)), _OTHER) for code in self._kind[first[on_host]]
-            ],
+            "name": self._name.take(first),
+            "kind": Labels(self._kind[first].astype(np.uint32), _KIND_WORDS),
         }
         if by is not None:
-            columns[grouping] = list(by.take(first[on_host]))
+            columns[grouping] = by.take(first)
         numbers = self._numbers(rows, called_ns)
         return columns | {name: column[on_host] for name, column in numbers.items()}
 
@@ -130,27 +114,23 @@ class _Scoped:
         return {name: column for name, column in numbers.items() if column is not None}
 
 
-def _dense(key: Labels[str]) -> Labels[str]:
-    """Return the same labels with no texts but theirs: a scope may have few of many."""
-    codes, which = distinct(key.codes)
-    return Labels(which.astype(np.uint32), [key.texts[code] for code in codes.tolist()])
-
-
 def _stacked(parts: Sequence[Columns]) -> Columns:
-    """Put tables one below the other, without the columns that nothing is in."""
+    """Put tables one below the other, without the columns that nothing is in.
+
+    The texts of a column are the same in all of them.
+    """
     lengths = [len(part["name"]) for part in parts]
-    names = list(dict.fromkeys(name for part in parts for name in part))
     table: Columns = {}
-    for name in names:
+    for name in dict.fromkeys(name for part in parts for name in part):
         some = next(part[name] for part in parts if name in part)
-        if isinstance(some, np.ndarray):
-            column = np.concatenate(
-                [part.get(name, np.zeros(n)) for part, n in zip(parts, lengths, strict=True)]
-            )
-            if name in _ALWAYS or column.any():
-                table[name] = column
-        else:
-            table[name] = [text for part in parts for text in part[name]]
+        if isinstance(some, Labels):
+            table[name] = Labels(np.concatenate([part[name].codes for part in parts]), some.texts)
+            continue
+        column = np.concatenate(
+            [part.get(name, np.zeros(n)) for part, n in zip(parts, lengths, strict=True)]
+        )
+        if name in _ALWAYS or column.any():
+            table[name] = column
     if len(parts) > 1:
         table["scope"] = np.repeat(np.arange(len(parts)), lengths)
     return table

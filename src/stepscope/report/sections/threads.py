@@ -57,7 +57,9 @@ def process_name(track: Track, on_host: bool = True) -> str:
 
 def thread_name(track: Track, on_host: bool = True) -> str:
     """Return what to call a track's thread, or its stream."""
-    return track.thread_name.strip() or f"{'thread' if on_host else 'stream'} {track.tid}"
+    word = "thread" if on_host else "stream"
+    told = track.tid.lower().startswith(word)  # "stream 7" is what early Kinetos wrote for 7
+    return track.thread_name.strip() or (track.tid if told else f"{word} {track.tid}")
 
 
 def place_of(trace: Trace, row: int, on_host: bool = True) -> tuple[bool, int, str, int, int, int]:

@@ -3,6 +3,7 @@
 import { h } from "stepscope/dom.js";
 import { hashOf, parseHash } from "stepscope/hash.js";
 import { showHelp } from "stepscope/help.js";
+import { lostEvents, lowerDetail } from "stepscope/lib/losses.js";
 import { missing } from "stepscope/missing.js";
 import { startTheme, toggleTheme } from "stepscope/theme.js";
 
@@ -15,6 +16,7 @@ import { startTheme, toggleTheme } from "stepscope/theme.js";
  * @property {(data: Data) => boolean} available whether the trace has anything for it
  * @property {(root: HTMLElement, data: Data, state: State, app: App) => (() => void) | void} show
  *   fills the root; what it returns is called when the page is left or the state changes by hand
+ * @property {boolean} [bySlice] it shows single events, of which a report of a big trace lacks some
  * @property {import("./help.js").Keys} [keys] of its own, for the help
  * @property {import("./missing.js").Missing} [missing] why a trace may have nothing for it, and what to do about that
  */
@@ -90,8 +92,9 @@ export class App {
   route() {
     const { id, state } = parseHash(location.hash);
     const known = this.pages.find((each) => each.id === id);
-    this.tell(known || !id ? "" : `This report has no page “${id}”; here is the ${this.pages[0].title}.`);
     this.page = known ?? this.pages[0];
+    const unknown = known || !id ? "" : `This report has no page “${id}”; here is the ${this.pages[0].title}.`;
+    this.tell([unknown, ...this.losses()].filter(Boolean).join(" "));
     this.state = known ? state : {};
     this.leave?.();
     this.leave = undefined;
@@ -105,6 +108,12 @@ export class App {
       else this.links[i].removeAttribute("aria-current");
     }
     this.show();
+  }
+
+  /** What this page lacks; the first one says so itself. @returns {string[]} */
+  losses() {
+    if (this.page === this.pages[0]) return [];
+    return [lostEvents(this.data), this.page.bySlice ? lowerDetail(this.data) : ""];
   }
 
   show() {

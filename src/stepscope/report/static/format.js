@@ -66,3 +66,8 @@ function rounded(value, decimals) {
 function sign(value, decimals) {
   return value * 10 ** decimals <= -0.5 ? "-" : "";
 }
+
+/** @param {number} times @param {string} noun */
+export function count(times, noun) {
+  return `${number(times)} ${noun}${times === 1 ? "" : "s"}`;
+}

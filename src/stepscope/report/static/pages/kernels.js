@@ -36,7 +36,6 @@ function columns(data) {
     { key: "name", title: "Name", unit: "text" },
     { key: "count", title: "Calls", unit: "number" },
     { key: "total_ns", title: "Total", unit: "time", bar: data.value("kernels.total_ns") },
-    { key: "share", title: "Share", unit: "percent", hint: "Of the total kernel time" },
     { key: "busy_share", title: "Of busy time", unit: "percent", hint: "Of the time in which any device was busy; overlapping kernels count twice" },
     { key: "mean_ns", title: "Mean", unit: "time" },
     { key: "min_ns", title: "Shortest", unit: "time" },

@@ -1,7 +1,8 @@
 // The answer: a verdict, what to do about it, and where the time goes; then the facts behind it.
 
 import { h } from "stepscope/dom.js";
-import { bytes, number, percent, time } from "stepscope/format.js";
+import { bytes, count, number, percent, time } from "stepscope/format.js";
+import { lostEvents, lowerDetail } from "stepscope/lib/losses.js";
 import { stepChart } from "stepscope/steps.js";
 
 /** @typedef {import("../decode.js").Data} Data */
@@ -93,18 +94,7 @@ function heading(data) {
 
 /** What is not in the numbers below. @param {Data} data */
 function losses(data) {
-  const lost = data.value("overview.losses");
-  const left = data.value("left_out");
-  const lines = [];
-  if (lost) {
-    const which = lost.policy ? `the ${lost.policy} ` : "";
-    const limit = lost.limit_bytes ? ` of ${bytes(lost.limit_bytes)}` : "";
-    lines.push(`Lost: ${which}${count(lost.events, "event")}; the memory limit${limit} was reached. Sums do not include them.`);
-  }
-  if (left) {
-    const events = data.value("overview").events;
-    lines.push(`Lower detail: the timeline holds ${number(events - left)} of ${number(events)} events, the longest at each moment. Sums include every event.`);
-  }
+  const lines = [lostEvents(data), lowerDetail(data)].filter(Boolean);
   return lines.length ? h("div", { class: "losses", role: "alert" }, ...lines.map((line) => h("p", null, line))) : null;
 }
 
@@ -240,7 +230,7 @@ function top(page, data, app) {
   const rows = told[page];
   if (!rows.length) return null;
   const one = unit === "run" ? "the run" : `a ${unit}`;
-  const whole = page === "operators" ? unit_ns : told.total_device_ns;
+  const whole = page === "operators" ? unit_ns : told.busy_ns;
   const lines = rows.map((row) =>
     h(
       "tr",
@@ -253,7 +243,7 @@ function top(page, data, app) {
     ),
   );
   const title = page === "operators" ? `Operators of ${one}, by self time` : "Kernels by time";
-  const of = page === "operators" ? `${one}, ${time(whole)}` : `the time of all device work, ${time(whole)}`;
+  const of = page === "operators" ? `${one}, ${time(whole)}` : `the time in which devices were busy, ${time(whole)}`;
   return card(title, "", h("table", { class: "plain top" }, h("tbody", null, ...lines)), h("p", { class: "quiet" }, `Shares are of ${of}.`));
 }
 
@@ -306,9 +296,4 @@ function pairs(lines) {
 function meter(part, whole) {
   const share = whole ? (100 * part) / whole : 0;
   return h("span", { class: "meter", "aria-hidden": "true", style: `width: ${share.toFixed(2)}%` });
-}
-
-/** @param {number} times @param {string} noun */
-function count(times, noun) {
-  return `${number(times)} ${noun}${times === 1 ? "" : "s"}`;
 }

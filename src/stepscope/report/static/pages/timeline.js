@@ -8,6 +8,7 @@ import { Timeline } from "stepscope/timeline/timeline.js";
 export const page = {
   id: "timeline",
   title: "Timeline",
+  bySlice: true,
   available: () => true,
   keys: [
     ["W / S", "zoom in / out"],

@@ -82,7 +82,9 @@ function basicFacts(data, row) {
     ["Self time", `${time(self)} (${percent(self, duration)})`],
     ["Start", tickText(data.column("slices.start")[row], Math.max(duration / 10, 1))],
   ];
-  if (flags & ASYNC) found.push(["Ended", "on another thread"]);
+  const full = data.value("strings.full")?.[data.column("slices.name")[row]];
+  if (full) found.push(["Full name", full]);
+  if (flags & ASYNC) found.push(["Ended", "on another thread, or while its own did other things"]);
   if (track) found.push(["Thread", threadName(track)]);
   if (step) found.push(["Step", number(step - 1)]);
   if (module >= 0) found.push(["Module", data.text(data.column("slices.name")[module])]);
@@ -91,7 +93,8 @@ function basicFacts(data, row) {
 
 /** @param {{pid: string, tid: string, process: string, label: string, thread: string}} track */
 function threadName(track) {
-  const thread = track.thread.trim() || `thread ${track.tid}`;
+  // "stream 7" is what early Kinetos wrote for 7.
+  const thread = track.thread.trim() || (/^(stream|thread)/i.test(track.tid) ? track.tid : `thread ${track.tid}`);
   return [track.label || track.process || track.pid, thread].filter(Boolean).join(", ");
 }
 

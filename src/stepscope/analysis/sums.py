@@ -1,0 +1,35 @@
+"""Sums by group and along a tree of slices: linear passes in native code, exact to the unit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int32, Int64
+
+    Bool = NDArray[np.bool_]
+
+_PLACES = (np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.uint32))
+
+
+def summed(group: NDArray[Any], values: NDArray[Any], groups: int) -> Int64:
+    """Return the sum of the values of each group, not through floating point; -1 is no group."""
+    place = group if group.dtype in _PLACES else group.astype(np.int64)
+    return _native.summed_at(place, np.asarray(values, np.int64), groups)
+
+
+def with_children(parent: Int32, own: Int64) -> Int64:
+    """Add to each row's own value those of all rows in it; they stand behind it."""
+    return _native.summed_up(parent, own) if own.any() else own
+
+
+def nearest(parent: Int32, marked: Bool) -> Int32:
+    """Return for every row itself or the nearest marked one around it, -1 without."""
+    own = np.where(marked, np.arange(len(marked), dtype=np.int32), np.int32(-1))
+    return _native.handed_down(parent, own)

@@ -1,0 +1,22 @@
+// What a report does not hold of its recording, as sentences; "" where it holds all.
+
+import { bytes, count, number } from "stepscope/format.js";
+
+/** @typedef {import("../decode.js").Data} Data */
+
+/** Events that were not recorded: no page has them. @param {Data} data */
+export function lostEvents(data) {
+  const lost = data.value("overview.losses");
+  if (!lost) return "";
+  const which = lost.policy ? `the ${lost.policy} ` : "";
+  const limit = lost.limit_bytes ? ` of ${bytes(lost.limit_bytes)}` : "";
+  return `Lost: ${which}${count(lost.events, "event")}; the memory limit${limit} was reached. Sums do not include them.`;
+}
+
+/** Events that only sums have: pages that show single ones lack them. @param {Data} data */
+export function lowerDetail(data) {
+  const left = data.value("left_out");
+  if (!left) return "";
+  const events = data.value("overview").events;
+  return `Lower detail: the timeline holds ${number(events - left)} of ${number(events)} events, the longest at each moment. Sums include every event.`;
+}

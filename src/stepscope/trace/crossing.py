@@ -1,0 +1,111 @@
+"""Ranges that go on while their thread does other things: they must not hold what follows them.
+
+A collective of torch's is a range from its call to the end of its work, on the thread of the call:
+``c10d::allreduce_`` ends, ``gloo:all_reduce`` goes on over the operators that come next. By time
+alone it would be the parent of all of them. A file does not say so, but on a thread slices nest: of
+two that cross, one did not stay.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.trace.kinds import SliceFlags, SliceKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.schema import Slices
+    from stepscope.trace.strings import Strings
+    from stepscope.trace.table import UInt8
+
+    Bool = NDArray[np.bool_]
+    Rows = NDArray[np.uint32]
+    Nesting = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], int, tuple[Rows, Rows]]
+
+ROUNDING_NS = 2_000
+"""A file in whole µs may show a call to end so much after the one around it."""
+
+MOST_OWN_OPERATORS = 16
+"""A collective copies and casts its tensors; who runs more inside it has gone on with the work."""
+
+_COLLECTIVE = re.compile(r"^(nccl|rccl|hccl|xccl|gloo|ucc|mpi|pccl):\w")
+# A range begins and ends inside the calls that do so: those cross it always.
+_BEGIN_OR_END = re.compile(r"_record_function_e(nter|xit)|__(enter|exit)__")
+_CALLS = (SliceKind.OPERATOR, SliceKind.RUNTIME)
+_ON_THREADS = (*_CALLS, SliceKind.RANGE, SliceKind.STEP, SliceKind.MODULE, SliceKind.PYTHON)
+_GOES_ON = (SliceKind.RANGE, SliceKind.STEP, SliceKind.MODULE, SliceKind.PYTHON)
+
+
+def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple[Nesting, UInt8]:
+    """Nest slices; return that, and their flags with ASYNC for ranges that went on by themselves.
+
+    Each round takes ranges out that cross others, which may show more of them.
+    """
+    collective = _named(slices, strings, _COLLECTIVE)
+    collective &= (kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR)
+    while True:
+        found = _native.nest(
+            slices.start_ns, slices.duration_ns, slices.track, flags, slices.context
+        )
+        gone = np.zeros(0, np.int64)
+        if found[3]:
+            calls_alone = ~_named(slices, strings, _BEGIN_OR_END)
+            gone = _crossing(slices, kind, collective, calls_alone, found[4])
+        if collective.any():
+            gone = np.union1d(gone, _holding_others(kind, flags, collective, found[0]))
+        if not len(gone):
+            return found, flags
+        flags = flags.copy()
+        flags[gone] |= np.uint8(SliceFlags.ASYNC)
+
+
+def _named(slices: Slices, strings: Strings, pattern: re.Pattern[str]) -> Bool:
+    """Tell which slices have a name like that."""
+    table = np.zeros(len(strings), np.bool_)
+    for name in _native.present(slices.name).tolist():
+        table[name] = pattern.search(strings[name]) is not None
+    found: Bool = table[slices.name] if table.any() else np.zeros(len(slices), np.bool_)
+    return found
+
+
+def _crossing(
+    slices: Slices, kind: UInt8, collective: Bool, alone: Bool, pairs: tuple[Rows, Rows]
+) -> NDArray[np.int64]:
+    """Return of the pairs that cross the one that went on: a collective, or a range over a call.
+
+    ``alone`` are the slices that begin or end no other. Where none of a pair is known to go on,
+    both stay, and the later one is not taken for inside.
+    """
+    first, second = (rows.astype(np.int64) for rows in pairs)
+    apart = slices.end_ns[second] - slices.end_ns[first] > ROUNDING_NS
+    first, second = first[apart], second[apart]
+    on_thread = np.isin(kind, _ON_THREADS) & alone & ~collective
+    is_range, is_call = kind == SliceKind.RANGE, np.isin(kind, _CALLS) & on_thread
+
+    def goes_on(rows: NDArray[np.int64], others: NDArray[np.int64]) -> Bool:
+        found: Bool = collective[rows] & on_thread[others]
+        over_call: Bool = is_range[rows] & is_call[others]
+        return found | over_call
+
+    found = [first[goes_on(first, second)], second[goes_on(second, first)]]
+    return np.unique(np.concatenate(found))
+
+
+def _holding_others(
+    kind: UInt8, flags: UInt8, collective: Bool, parent: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """Return the collectives that hold what no collective does."""
+    rows = np.where(collective, np.arange(len(kind), dtype=np.int32), np.int32(-1))
+    holder = np.append(_native.handed_down(parent, rows), np.int32(-1))[parent]
+    inside = np.flatnonzero(holder >= 0)
+    others = inside[np.isin(kind[inside], _GOES_ON) & ~collective[inside]]
+    operators = inside[kind[inside] == SliceKind.OPERATOR]
+    count = _native.summed_at(holder[operators], np.ones(len(operators), np.int64), len(kind))
+    found = np.union1d(holder[others], np.flatnonzero(count > MOST_OWN_OPERATORS))
+    still: Bool = flags[found] & SliceFlags.ASYNC == 0
+    return found[still].astype(np.int64)

@@ -1,0 +1,109 @@
+"""What XLA writes (JAX, TensorFlow, torch_xla): events without a category; the tracks tell.
+
+A device is a process named ``/device:GPU:0``. Its streams have the work; its other lines repeat
+that by module, operator and step. Values in the arguments may be numbers or texts of digits.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.trace.kinds import SliceKind
+from stepscope.trace.schema import NO_CORRELATION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Track
+    from stepscope.trace.schema import Slices
+    from stepscope.trace.strings import Strings
+    from stepscope.trace.table import Int64, UInt8, UInt32
+
+    Bool = NDArray[np.bool_]
+
+NO_NUMBER = -1
+
+_DEVICE = re.compile(r"^/device:(?!CPU)[A-Za-z]\w*:(\d+)")
+_STREAM = re.compile(r"stream\D{0,3}(\d+)", re.IGNORECASE)
+_OPS = "XLA Ops"  # where a device has no streams, as a TPU, this line is the work itself
+_CALL = re.compile(r"^(cu|cuda|hip)[A-Z]\w+$")
+_FRAME = re.compile(r"^\$\S+:\d+ ")  # ``$train.py:12 step``
+_CORRELATION = re.compile(r'"correlation_id": ?"?(\d+)')
+
+
+def device_number(track: Track) -> int:
+    """Return the number of the device that a track belongs to, NO_NUMBER for one that is none."""
+    found = _DEVICE.match(track.process_name)
+    return int(found[1]) if found else NO_NUMBER
+
+
+def stream_number(track: Track) -> int:
+    """Return the number of a device's stream, NO_NUMBER for its other lines."""
+    found = _STREAM.search(track.thread_name) if device_number(track) != NO_NUMBER else None
+    return int(found[1]) if found else NO_NUMBER
+
+
+def xla_kinds(slices: Slices, tracks: Sequence[Track], strings: Strings) -> UInt8 | None:
+    """Return the kinds of all slices without a category; None where no track is a device."""
+    on_device = np.array([device_number(track) != NO_NUMBER for track in tracks], np.bool_)
+    if not on_device.any():
+        return None
+    of_work = _by_name(slices.name, strings, _work_kind)
+    is_work = _work_tracks(tracks)[slices.track]
+    kind = np.where(is_work, of_work, np.uint8(SliceKind.DEVICE_RANGE))
+    return np.where(on_device[slices.track], kind, _by_name(slices.name, strings, _host_kind))
+
+
+def xla_correlations(slices: Slices, tracks: Sequence[Track], strings: Strings) -> Int64:
+    """Return the number that a launch and its work share, which XLA calls ``correlation_id``."""
+    if all(device_number(track) == NO_NUMBER for track in tracks):
+        return slices.correlation
+    found = slices.args.dense("correlation_id", len(slices), NO_CORRELATION)
+    rest = slices.args.rest
+    if len(rest):
+        table = np.full(len(strings), NO_CORRELATION, np.int64)
+        for fragment in _native.present(rest).tolist():
+            told = _CORRELATION.search(strings[fragment])
+            if told:
+                table[fragment] = int(told[1])
+        found = np.where(found == NO_CORRELATION, table[rest], found)
+    return np.where(slices.correlation == NO_CORRELATION, found, slices.correlation)
+
+
+def _work_kind(name: str) -> SliceKind:
+    lower = name.lower()
+    if lower.startswith("memcpy"):
+        return SliceKind.MEMCPY
+    return SliceKind.MEMSET if lower.startswith("memset") else SliceKind.KERNEL
+
+
+def _host_kind(name: str) -> SliceKind:
+    if _CALL.match(name):
+        return SliceKind.RUNTIME
+    return SliceKind.PYTHON if _FRAME.match(name) else SliceKind.OTHER
+
+
+def _work_tracks(tracks: Sequence[Track]) -> Bool:
+    """Tell which tracks hold the work of a device: its streams, else its operators."""
+    with_streams = {track.pid for track in tracks if stream_number(track) != NO_NUMBER}
+    found = [
+        stream_number(track) != NO_NUMBER
+        if track.pid in with_streams
+        else device_number(track) != NO_NUMBER and track.thread_name.strip() == _OPS
+        for track in tracks
+    ]
+    return np.array(found, np.bool_)
+
+
+def _by_name(names: UInt32, strings: Strings, kind: Callable[[str], SliceKind]) -> UInt8:
+    table = np.zeros(len(strings), np.uint8)
+    for name in _native.present(names).tolist():
+        table[name] = kind(strings[name])
+    found: UInt8 = table[names]
+    return found

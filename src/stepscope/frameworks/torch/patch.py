@@ -13,7 +13,6 @@ import threading
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from stepscope.frameworks.torch.switches import FOLLOWED
 from stepscope.notices import notify
 from stepscope.record.post_import import PostImport
 
@@ -72,6 +71,8 @@ def unpatch_torch() -> None:
         if _depth == 0:
             _hook.remove()
             if _originals:
+                from stepscope.frameworks.torch.switches import FOLLOWED
+
                 FOLLOWED.release()
             while _originals:
                 cls, init = _originals.popitem()
@@ -84,6 +85,7 @@ def _apply(_torch: object = None) -> None:
 
     from stepscope.frameworks.torch.dialect import legacy, lowlevel
     from stepscope.frameworks.torch.dialect.profile import profile
+    from stepscope.frameworks.torch.switches import FOLLOWED
 
     with _lock:
         if _depth == 0:

@@ -137,8 +137,9 @@ def test_tables_with_sources_are_torchs_to_the_character(
 ) -> None:
     """In this model, torch finds the right operator for every backward function."""
     pair = recorded("mlp", tmp_path, with_stack=True)
+    ours = pair.ours.key_averages(group_by_stack_n=frames, include_python_functions=True)
     lines = zip(
-        pair.ours.key_averages(group_by_stack_n=frames).table(**options).split("\n"),
+        ours.table(**options).split("\n"),
         pair.theirs.key_averages(group_by_stack_n=frames).table(**options).split("\n"),
         strict=True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -200,6 +201,19 @@ def test_what_cannot_work_is_said_before_the_run(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert len(done.stderr.splitlines()) == 1
         assert name in done.stderr
+
+
+def test_without_standard_streams_nothing_of_ours_goes_into_the_programs_files(
+    tmp_path: Path,
+) -> None:
+    """The first files that it opens have the streams' numbers."""
+    script(tmp_path, "files = [open(str(i), 'w') for i in range(3)]\nraise SystemExit(3)")
+    words = [sys.executable, "-m", "stepscope", "run", "program.py"]
+    command = f"exec {shlex.join(words)} <&- >&- 2>&-"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=ENVIRONMENT, check=False)
+    assert done.returncode == 3
+    assert [(tmp_path / str(i)).read_text() for i in range(3)] == ["", "", ""]
+    assert len(list(tmp_path.glob("*.stepscope"))) == 1
 
 
 def test_quiet_is_quiet_and_code_can_be_run(tmp_path: Path) -> None:

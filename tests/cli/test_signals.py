@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import ast
 import signal
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import stepscope
 from command_line import python, saved_trace, script, stepscope_run
 from stepscope._native import shielded
+from stepscope.cli.program import Program
+from stepscope.cli.signals import Interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,6 +123,30 @@ def test_one_that_comes_while_we_save(tmp_path: Path, name: str) -> None:
     assert [path.name for path in tmp_path.glob(".stepscope-*")] == []
     if name == "SIGINT":
         assert "interrupted; the trace is saved: program-" in done.stderr
+
+
+def test_one_that_comes_after_the_last_line_is_not_the_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the moment between the program's last line and our handler."""
+    plain = Interrupts.take
+    made: dict[str, Any] = {
+        "__name__": "stepscope.made",  # a frame of ours, as that of the real one
+        "restore": lambda: monkeypatch.setattr(Interrupts, "take", plain),
+    }
+    exec("def take(self):\n    restore()\n    raise KeyboardInterrupt", made)
+    for code, error in (("pass", type(None)), ("1 / 0", ZeroDivisionError)):
+        monkeypatch.setattr(Interrupts, "take", made["take"])
+        interrupts = Interrupts()
+        program = Program.of([str(script(tmp_path, code))])
+        main = sys.modules["__main__"]
+        try:
+            ending = program.run(interrupts)
+        finally:
+            interrupts.give_back()
+            sys.modules["__main__"] = main
+        assert type(ending.error) is error
+        assert interrupts.came == 1
 
 
 def test_an_interrupted_import_shows_the_programs_frames_only(tmp_path: Path) -> None:

@@ -290,11 +290,13 @@ def _without_our_frames(
         entries.append(traceback)
         traceback = traceback.tb_next
     theirs = [entry for entry in entries if not _is_ours(entry)]
-    if keeps_last and theirs:
+    if not theirs:
+        return None
+    if keeps_last:
         theirs += entries[entries.index(theirs[-1]) + 1 :]
     for entry, following in zip(theirs, [*theirs[1:], None], strict=True):
         entry.tb_next = following
-    return theirs[0] if theirs else None
+    return theirs[0]
 
 
 def _is_ours(entry: TracebackType) -> bool:

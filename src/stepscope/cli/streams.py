@@ -41,8 +41,8 @@ codecs.register_error(_ERRORS, _plainly)
 
 
 def out() -> TextIO:
-    """Return where this thread's output goes."""
-    return _chosen.get() or sys.stdout
+    """Return where this thread's output goes; nowhere where standard output is closed."""
+    return _chosen.get() or sys.stdout or io.StringIO()
 
 
 def say(text: str = "") -> None:
@@ -93,10 +93,12 @@ def own_stream() -> TextIO:
     Failing to write to it is no failure. Where ``sys.stderr`` is something else, it is that.
     """
     stream = sys.stderr
+    if stream is None:  # closed: the program's first file may have its number
+        return io.StringIO()
     try:
         is_standard = stream.fileno() == _STDERR
-    except Exception:  # replaced, closed or not there at all
-        is_standard = stream is None
+    except Exception:  # something that is no file
+        is_standard = False
     if not is_standard:
         return stream
     encoding = getattr(stream, "encoding", None) or "utf-8"

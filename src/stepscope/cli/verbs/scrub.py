@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Scrub:
-    """Write a trace without the names of hosts, users, files and folders.
+    """Write a trace that names no host, user, file or folder.
 
     Files of yours become file1.py, file2.py and so on; those of libraries are named from the
     library on. Metadata is left out. Names of functions, modules and ranges stay: they are what a

@@ -28,7 +28,7 @@ from stepscope.trace.model import (
     Track,
 )
 from stepscope.trace.schema import Captured, Slices
-from stepscope.trace.strings import Strings
+from stepscope.trace.strings import Strings, valid_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
 _OUR_KEY = "stepscope"  # see kineto.recording_header
-_LONGEST_EVENT_BYTES = 16 << 20
+_LONGEST_EVENT_BYTES = 64 << 20
 _LONGEST_VALUE_BYTES = 256 << 20  # beside the events: even the samples of an hour are less
 _NOT_A_TRACE = "is the file a trace that torch.profiler or Chrome wrote?"
 
@@ -200,7 +200,7 @@ def _tracks(names: Sequence[tuple[str, str]], notes: Sequence[Note]) -> list[Tra
 
 
 def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
-    user = {key: json.loads(text, strict=False) for key, text in columns["metadata"]}
+    user = {key: valid_value(_loaded(text)) for key, text in columns["metadata"]}
     distributed = user.get("distributedInfo")
     if not isinstance(distributed, dict):
         distributed = {}
@@ -218,6 +218,14 @@ def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
         anomalies=columns["anomalies"],
         user=user,
     )
+
+
+def _loaded(text: str) -> Any:
+    """Return a value beside the events; its text where Python cannot hold it."""
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:  # a number of thousands of digits
+        return text
 
 
 def _producer(user: Mapping[str, Any]) -> str:

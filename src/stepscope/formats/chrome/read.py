@@ -29,6 +29,7 @@ from stepscope.trace.model import (
 )
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings, valid_value
+from stepscope.trace.validate import LATEST_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -211,7 +212,7 @@ def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
         producer=_producer(user),
         start_ns=start_ns,
         end_ns=end_ns,
-        wall_offset_ns=base if type(base) is int else 0,
+        wall_offset_ns=base if type(base) is int and abs(base) <= LATEST_NS else 0,
         host=host if isinstance(host, str) else "",
         rank=_int_or_none(distributed.get("rank")),
         world_size=_int_or_none(distributed.get("world_size")),

@@ -187,7 +187,7 @@ def _run(work: Path, environment: dict[str, str]) -> subprocess.CompletedProcess
 
 def _judged_run(what: str, done: subprocess.CompletedProcess[str], work: Path) -> list[str]:
     wrong = []
-    if "can't open file" in done.stderr or "No such file" in done.stderr.partition("\n")[0]:
+    if "program.py'" in done.stderr and "Errno" in done.stderr:
         return []  # the program itself could not be read: Python says the same
     if done.returncode != 7:
         wrong.append(f"{what}: exit code {done.returncode}: {done.stderr[-200:]!r}")

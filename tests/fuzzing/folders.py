@@ -145,7 +145,7 @@ def _other_columns(
             other = rng.choice(frame.columns)
             return frame.with_columns(frame[other].alias(column)), f"{column} is {other}"
         case _:
-            value = any_value(rng, depth=1)
+            value = any_value(rng, depth=0)  # Polars itself aborts on deep lists
             try:
                 return frame.with_columns(
                     pl.lit(value).alias(column)

@@ -14,6 +14,7 @@ from made_trace import Bytes, Call, Sample, trace_of_calls
 from stepscope.errors import TraceReadError
 from stepscope.trace import regular_file, store
 from stepscope.trace.model import Trace
+from stepscope.trace.shorten import with_short_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +95,6 @@ def null(column: str, row: int) -> Change:
         ("slices", cast("kind", pl.String), ""),
         ("slices", lambda f: f.with_columns(name=f["track"]), "column 'name': it has the type"),
         ("slices", lambda f: f.with_columns(kind=f["name"]), "column 'kind', row 0: 'outer' is no"),
-        ("slices", put("kind", 1, "step"), "column 'kind', row 1: it is a step, but its name"),
         ("slices", put("args", 1, '"Input Dims": ['), "column 'args', row 1: '\"Input Dims"),
         ("slices", lambda f: f.drop("start_ns"), "column 'start_ns': it is missing"),
         ("slices", lambda f: f.drop("name"), "column 'name': it is missing"),
@@ -212,3 +212,24 @@ def test_what_would_not_fit_into_memory_is_refused(
     (copy / "meta.json").write_text(json.dumps(meta))
     many.write_ipc(copy / "owners.arrow", compression="zstd")
     assert "of memory for owners.arrow, but 0.0 GB are free" in refusal(copy)
+
+
+def test_what_would_not_be_read_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = f'"a": "{"y" * 3000}"'
+    trace = trace_of_calls([Call("x" * 2000, 0, 5, rest=rest), Call("short", 1, 2)])
+    cut = with_short_texts(trace, 1000)
+    texts = list(cut.strings)
+    assert texts[int(cut.slices.name[0])].endswith("... (2,000 bytes)")
+    assert texts[int(cut.slices.name[1])] == "short"
+    assert texts[int(cut.slices.args.rest[0])].startswith('"left out": "3,0')
+    assert with_short_texts(trace) is trace
+
+    monkeypatch.setattr(store, "_META_LIMIT_BYTES", 5000)
+    user = {"small": [1], "large": "z" * 9000}
+    trace = trace_of_calls([Call("a", 0, 5)], user=user)
+    trace.save(tmp_path / "t.stepscope")
+    info = Trace.load(tmp_path / "t.stepscope").info
+    assert info.user == {"small": [1]}
+    assert info.anomalies == {"large metadata left out": 1}

@@ -143,9 +143,10 @@ def _move(written: Path, target: Path, overwrite: bool) -> None:
 def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress | None) -> None:
     import polars as pl
 
+    from stepscope.trace.shorten import with_short_texts
     from stepscope.trace.tables import tables_of
 
-    tables = tables_of(captured)
+    tables = tables_of(with_short_texts(captured))
     total = sum(table.height for table in tables.values())
     done = 0
     for name, table in tables.items():
@@ -167,7 +168,25 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
         "rows": {name: table.height for name, table in tables.items()},
         "info": {**told, "losses": asdict(info.losses)},
     }
-    (folder / _META).write_text(json.dumps(meta, default=str) + "\n", encoding="utf-8")
+    (folder / _META).write_text(_meta_text(meta) + "\n", encoding="utf-8")
+
+
+def _meta_text(meta: dict[str, Any]) -> str:
+    """Return the text of ``meta.json``: without the largest of a foreign file's keys, if need be.
+
+    What is longer than the limit could be written, but not read.
+    """
+    text = json.dumps(meta, default=str)
+    told: dict[str, Any] = meta["info"]
+    user = {key: json.dumps(value, default=str) for key, value in told["user"].items()}
+    left_out = 0
+    while len(text) >= _META_LIMIT_BYTES and user:
+        del user[max(user, key=lambda key: len(user[key]))]
+        left_out += 1
+        told["user"] = {key: value for key, value in told["user"].items() if key in user}
+        told["anomalies"] = {**told["anomalies"], "large metadata left out": left_out}
+        text = json.dumps(meta, default=str)
+    return text
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:

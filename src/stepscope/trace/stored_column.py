@@ -9,15 +9,13 @@ import numpy as np
 import polars as pl
 
 from stepscope.trace.frames import words_series
+from stepscope.trace.shorten import LONGEST_TEXT_BYTES
 from stepscope.trace.validate import Damage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.table import Column, UInt8
-
-# A name of this length is no name: texts are held, shown and searched as a whole.
-LONGEST_TEXT_BYTES = 16 << 20
 
 
 class StoredColumn:

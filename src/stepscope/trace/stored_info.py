@@ -6,8 +6,8 @@ import math
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
-from stepscope.trace.frames import valid_text
 from stepscope.trace.schema import Losses, TraceInfo
+from stepscope.trace.strings import valid_value
 from stepscope.trace.validate import LATEST_NS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def info_of(stored: object) -> TraceInfo:
     """Return the info that ``meta.json`` holds; keys that nobody knows are left out."""
     if not isinstance(stored, dict):
         raise InfoDamage(f"'info' is {_kind(stored)}, not an object")
-    told = _valid(stored)
+    told = valid_value(stored)
     for name in _REQUIRED:
         if name not in told:
             raise InfoDamage(f"'info' has no {name!r}")
@@ -57,17 +57,6 @@ def _kind(value: object) -> str:
     if value is None:
         return "null"
     return names.get(type(value), f"the number {str(value)[:40]}")
-
-
-def _valid(value: Any) -> Any:
-    """Replace halves of surrogate pairs, which JSON can spell and nothing can print."""
-    if isinstance(value, str):
-        return value if value.isascii() else valid_text(value)
-    if isinstance(value, list):
-        return [_valid(each) for each in value]
-    if isinstance(value, dict):
-        return {_valid(key): _valid(each) for key, each in value.items()}
-    return value
 
 
 def _is_int(value: Any) -> bool:

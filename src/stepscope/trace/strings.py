@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -12,6 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
+
+
+def valid_value(value: Any) -> Any:
+    """Replace halves of surrogate pairs in a value of JSON: it can spell what nothing can print."""
+    if isinstance(value, str):
+        if value.isascii():
+            return value
+        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    if isinstance(value, list):
+        return [valid_value(each) for each in value]
+    if isinstance(value, dict):
+        return {valid_value(key): valid_value(each) for key, each in value.items()}
+    return value
 
 
 class Strings(Sequence[str]):

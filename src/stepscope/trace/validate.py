@@ -13,7 +13,6 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.arguments import shown
-from stepscope.trace.kinds import SliceKind, step_number
 from stepscope.trace.schema import NO_PARENT, TABLES, Slices
 from stepscope.trace.table import Args, IntColumn, Role
 
@@ -69,7 +68,6 @@ def check(captured: Captured, fragments: Mapping[tuple[str, str], Sequence[int]]
                 _check_bounds(_Place(name, column, values), known, ends)
         for column, bad, reason in _rules(table):
             _Place(name, column, getattr(table, column)).refuse(bad, reason)
-    _check_step_names(captured)
 
 
 class _Place:
@@ -177,17 +175,6 @@ def _wrong_depth(slices: Slices) -> Bad:
         return depth[at] != around + 1
 
     return bad
-
-
-def _check_step_names(captured: Captured) -> None:
-    """A step has a number, and its name tells it."""
-    rows = np.flatnonzero(captured.slices.kind == SliceKind.STEP)
-    names = captured.slices.name[rows]
-    for name in np.unique(names).tolist():
-        if step_number(captured.strings[name]) is None:
-            row = int(rows[(names == name).argmax()])
-            reason = f"it is a step, but its name {shown(captured.strings[name])} has no number"
-            raise Damage("slices", "kind", row, reason)
 
 
 def _check_fragments(

@@ -154,6 +154,7 @@ def _run_windows(trace: Trace) -> list[_Window]:
 
 
 def _ledger(trace: Trace, windows: list[_Window], unit: str, count: int) -> Ledger:
+    windows = [window for window in windows if len(window.time.start_ns)]  # a step may take no time
     found = [_moments(trace, window) for window in windows] or [np.zeros((6, 0))]
     row, weight, cause, part, step, stack = np.concatenate(found, axis=1)
     return Ledger(

@@ -29,7 +29,8 @@ from stepscope.trace.model import (
     Track,
 )
 from stepscope.trace.schema import Captured, Slices
-from stepscope.trace.strings import Strings
+from stepscope.trace.strings import Strings, valid_value
+from stepscope.trace.validate import LATEST_NS
 from stepscope.trace.xla import xla_correlations
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
 _OUR_KEY = "stepscope"  # see kineto.recording_header
-_LONGEST_EVENT_BYTES = 16 << 20
+_LONGEST_EVENT_BYTES = 64 << 20
 _LONGEST_VALUE_BYTES = 256 << 20  # beside the events: even the samples of an hour are less
 _NOT_A_TRACE = "is the file a trace that torch.profiler or Chrome wrote?"
 
@@ -207,7 +208,7 @@ def _tracks(names: Sequence[tuple[str, str]], notes: Sequence[Note]) -> list[Tra
 
 
 def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
-    user = {key: json.loads(text, strict=False) for key, text in columns["metadata"]}
+    user = {key: valid_value(_loaded(text)) for key, text in columns["metadata"]}
     distributed = user.get("distributedInfo")
     if not isinstance(distributed, dict):
         distributed = {}
@@ -218,13 +219,21 @@ def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
         producer=_producer(user),
         start_ns=start_ns,
         end_ns=end_ns,
-        wall_offset_ns=base if type(base) is int else 0,
+        wall_offset_ns=base if type(base) is int and abs(base) <= LATEST_NS else 0,
         host=host if isinstance(host, str) else "",
         rank=_int_or_none(distributed.get("rank")),
         world_size=_int_or_none(distributed.get("world_size")),
         anomalies=columns["anomalies"],
         user=user,
     )
+
+
+def _loaded(text: str) -> Any:
+    """Return a value beside the events; its text where Python cannot hold it."""
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:  # a number of thousands of digits
+        return text
 
 
 def _producer(user: Mapping[str, Any]) -> str:

@@ -42,6 +42,9 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 
 _Pairs = tuple[list[tuple[bytes, "UInt32", Any]], "UInt32 | None"]
 
+_DELETE = 127  # the first code behind the printable ones
+_QUOTES = (ord('"'), ord("\\"))
+
 
 def export_chrome(
     trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
@@ -149,8 +152,10 @@ class _Texts:
 
 
 def _add_marks(writer: _native.ChromeWriter, marks: Marks) -> None:
+    # A letter that no file can have, of a foreign event without one: an instant.
+    is_letter = (marks.phase > ord(" ")) & (marks.phase < _DELETE) & ~np.isin(marks.phase, _QUOTES)
     writer.add(
-        marks.phase,
+        np.where(is_letter, marks.phase, np.uint8(ord("i"))),
         marks.category,
         marks.name,
         marks.time_ns,

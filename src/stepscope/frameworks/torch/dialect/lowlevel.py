@@ -220,9 +220,9 @@ def _check_names(given: Iterable[str]) -> None:
         if name in known:
             continue
         parameters = inspect.signature(LowLevelProfile.__init__).parameters
-        meant = get_close_matches(name, [*parameters, "schedule", "on_trace_ready", *known], 1, 0.5)
-        hint = f"; did you mean {meant[0]!r}?" if meant else f"; use one of {', '.join(known)}"
-        raise TypeError(f"profile() has no argument {name!r}{hint}")
+        meant = get_close_matches(name, [*parameters, "schedule", "on_trace_ready"], 1, 0.75)
+        if meant:  # else who makes the sources lists all options
+            raise TypeError(f"{name!r} is not a recording option; did you mean {meant[0]!r}?")
 
 
 def _check(limit: Any, collector: Any, observer: Any, timeout_s: Any) -> None:

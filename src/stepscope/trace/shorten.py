@@ -1,0 +1,46 @@
+"""Texts that no reader would take: cut before a trace is stored, so that it can be opened again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.trace.schema import TABLES
+from stepscope.trace.strings import Strings
+from stepscope.trace.table import Args
+
+if TYPE_CHECKING:
+    from stepscope.trace.schema import Captured
+
+# A text of this length is no name: texts are held, searched and shown as a whole.
+LONGEST_TEXT_BYTES = 64 << 20
+_KEPT_BYTES = 1 << 20
+
+
+def with_short_texts(captured: Captured, longest: int = LONGEST_TEXT_BYTES) -> Captured:
+    """Return the tables with names that are cut, and without arguments, where they are longer."""
+    strings = captured.strings
+    lengths = np.diff(strings.offsets)
+    long = np.flatnonzero(lengths > longest)
+    if not len(long):
+        return captured
+    fragments = _fragments(captured)
+    texts = list(strings)
+    for row in long.tolist():
+        told = f"{int(lengths[row]):,} bytes"
+        is_fragment = row in fragments
+        texts[row] = f'"left out": "{told}"' if is_fragment else _cut(texts[row], told)
+    return replace(captured, strings=Strings.of(texts))
+
+
+def _cut(text: str, told: str) -> str:
+    return f"{text[:_KEPT_BYTES]}... ({told})"
+
+
+def _fragments(captured: Captured) -> set[int]:
+    """Return the ids of the texts that are arguments."""
+    tables = (getattr(captured, name) for name in TABLES)
+    columns = [getattr(table, name) for table in tables for name in table.columns()]
+    return {int(i) for each in columns if isinstance(each, Args) for i in np.unique(each.rest)}

@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "python/code_copies.h"
@@ -23,26 +22,21 @@ namespace stepscope {
 class OwnStacks {
  public:
   // Needs the GIL, as its end does.
-  OwnStacks() : memory_(MemoryReader::Way::kVmReadv), codes_(memory_), reader_(memory_, codes_) {
-    memory_.open();
-  }
+  OwnStacks() : memory_(MemoryReader::Way::kDirect), codes_(memory_), reader_(memory_, codes_) {}
 
-  static bool works() {
-    return kLayout.is_known && MemoryReader::works(MemoryReader::Way::kVmReadv);
-  }
+  static bool works() { return kLayout.is_known; }
 
   // The number of the calling thread's stack; 0 for a thread that is none of Python's.
   uint32_t current() {
     const PyThreadState* const mine = PyGILState_GetThisThreadState();
     if (!mine) return 0;
-    ThreadPlaces& places = places_[reinterpret_cast<Address>(mine)];
-    if (places.id != mine->id || !places.thread) {
-      places = {};
-      places.thread = reinterpret_cast<Address>(mine);
-      places.interpreter = reinterpret_cast<Address>(mine->interp);
-      places.id = mine->id;
-      places.native_id = static_cast<pid_t>(mine->native_thread_id);
-    }
+    // Found anew each time: what the thread used before may be gone. What it uses now stays, since
+    // it is the one that asks.
+    ThreadPlaces places;
+    places.thread = reinterpret_cast<Address>(mine);
+    places.interpreter = reinterpret_cast<Address>(mine->interp);
+    places.id = mine->id;
+    places.native_id = static_cast<pid_t>(mine->native_thread_id);
     if (reader_.read(places, stack_) != StackReader::Outcome::kRead) return 0;
     uint32_t node = 0;
     for (size_t i = stack_.frames.size(); i-- > 0;) {
@@ -82,7 +76,6 @@ class OwnStacks {
   CodeCopies codes_;
   StackReader reader_;
   StackNodes nodes_;
-  std::unordered_map<Address, ThreadPlaces> places_;  // by thread
   ReadStack stack_;
 };
 

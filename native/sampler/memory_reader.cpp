@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace stepscope {
@@ -48,6 +49,13 @@ size_t MemoryReader::read(std::span<const iovec> pieces, void* into) const {
       if (size > 0) copied += static_cast<size_t>(size);
       if (size < 0 || static_cast<size_t>(size) < wanted) break;
       pieces = pieces.subspan(some.size());
+    }
+    return copied;
+  }
+  if (way_ == Way::kDirect) {
+    for (const iovec& each : pieces) {
+      std::memcpy(place + copied, each.iov_base, each.iov_len);
+      copied += each.iov_len;
     }
     return copied;
   }

@@ -21,8 +21,9 @@ class MemoryReader {
  public:
   enum class Way : uint8_t {
     kNone,       // the kernel allows neither
-    kVmReadv,    // process_vm_readv: all pieces in one call
-    kProcMemory  // /proc/self/mem: a call a piece
+    kVmReadv,     // process_vm_readv: all pieces in one call
+    kProcMemory,  // /proc/self/mem: a call a piece
+    kDirect       // a copy: for memory that is certain to stay while it is read
   };
 
   // The fastest way that works here, or the given one; kNone where that does not work.

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 MIN_FIRST_USE_NS = 500_000
 """Loading a module of kernels, when one of them is first used: it happens once."""
 
+MIN_RUNS = 3
+"""What runs less often may be all that the program does."""
+
 _FIRST_USE = re.compile(r"(Module|Library)(Load|GetFunction)|GetFuncBySymbol|cuInit|nvrtc", re.I)
 
 
@@ -68,7 +71,7 @@ class Facts:
     def device_parts_ns(self) -> NDArray[np.float64]:
         """Return what devices do in an average step, a value per Part; without steps, the run."""
         if not self.steps:
-            parts_ns, on_device = run_parts(self.trace)
+            parts_ns, on_device = run_parts(self.trace, self._begin_ns)
             found = parts_ns.astype(np.float64) * on_device
             # Before the first work, and where something is done once, devices wait for start-up.
             start_up_ns = found.sum() - self.device_ns / max(len(self.work.devices), 1)
@@ -82,8 +85,30 @@ class Facts:
         """Return how long devices are busy with some work in an average step, or in the run."""
         busy = self.work.busy(which)
         if self.steps:
-            busy = busy.shared_with(self.step_time)
-        return busy.total_ns / max(self.steps, 1)
+            return busy.shared_with(self.step_time).total_ns / self.steps
+        if self._begin_ns is None:
+            return busy.total_ns
+        since = np.array([self._begin_ns])
+        return float(busy.covered(since, np.maximum(since, self.work.end_ns.max()))[0])
+
+    @cached_property
+    def _begin_ns(self) -> int | None:
+        """Return when devices begin with what they mostly do, in a run without steps.
+
+        Before, weights are copied and filled: that is start-up. None where it is not known.
+        """
+        kernels = np.flatnonzero(self.work.is_kernel)
+        if self.steps or not len(kernels):
+            return None
+        _, first, which = np.unique(
+            self.trace.slices.name[self.work.rows[kernels]], return_index=True, return_inverse=True
+        )
+        which = which.reshape(-1)
+        spent_ns = np.bincount(which, self.work.duration_ns[kernels])
+        heaviest = int(spent_ns.argmax())
+        if int((which == heaviest).sum()) < MIN_RUNS:
+            return None
+        return int(self.work.start_ns[kernels[first[heaviest]]])
 
     @cached_property
     def gaps(self) -> IdleGaps:
@@ -98,7 +123,22 @@ class Facts:
         if self.steps:
             return self.step_time.covered(gaps.start_ns, end_ns)
         once = self._first_uses.covered(gaps.start_ns, end_ns) > 0
+        once |= self._before_first_run(gaps)
+        if self._begin_ns is not None:
+            once |= gaps.start_ns < self._begin_ns
         return np.where(once, 0, gaps.duration_ns)
+
+    def _before_first_run(self, gaps: IdleGaps) -> Bool:
+        """Tell which gaps are before the first run of a kernel that runs often.
+
+        Its library is set up then, its module loaded, a plan searched for.
+        """
+        _, first, count = np.unique(
+            self.trace.slices.name[self.work.rows], return_index=True, return_counts=True
+        )
+        often = self.work.rows[first[count >= MIN_RUNS]]
+        found: Bool = np.isin(gaps.before, often) & (gaps.duration_ns >= MIN_FIRST_USE_NS)
+        return found
 
     @cached_property
     def _first_uses(self) -> Intervals:
@@ -121,9 +161,13 @@ class Facts:
         span_ns = 0
         for device in range(len(work.devices)):
             mine = work.device == device
-            span_ns += int(work.end_ns[mine].max() - work.start_ns[mine].min())
+            begin_ns = max(int(work.start_ns[mine].min()), self._begin_ns or 0)
+            span_ns += max(int(work.end_ns[mine].max()) - begin_ns, 0)
         edges = gaps.parts_ns[:, [IdleReason.BEFORE_FIRST, IdleReason.AFTER_LAST]].any(axis=1)
-        return max(span_ns - int(gaps.duration_ns[(self.gap_ns == 0) & ~edges].sum()), 1)
+        once = (self.gap_ns == 0) & ~edges
+        if self._begin_ns is not None:
+            once &= gaps.start_ns >= self._begin_ns
+        return max(span_ns - int(gaps.duration_ns[once].sum()), 1)
 
     def idle_ns(self, *reasons: IdleReason) -> Int64:
         """Return how much of each gap has one of some reasons, as far as the gap counts."""

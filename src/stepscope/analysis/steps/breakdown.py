@@ -112,10 +112,11 @@ def step_breakdown(
     return StepBreakdown(number, steps.start_ns, steps.duration_ns, is_whole, on_device, parts_ns)
 
 
-def run_parts(trace: Trace) -> tuple[Int64, bool]:
+def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
     """Return the parts of the whole recording as if it were one step, and whether devices' count.
 
-    Its thread is the one with the most time in slices; imports are left out.
+    Its thread is the one with the most time in slices; imports are left out, and what was before
+    ``since_ns``.
     """
     slices = trace.slices
     on_host = ~np.isin(slices.kind, DEVICE_KINDS)
@@ -125,6 +126,7 @@ def run_parts(trace: Trace) -> tuple[Int64, bool]:
     track = int(busy_ns.argmax())
     process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
     start_ns = min(trace.info.start_ns or int(slices.start_ns[0]), int(slices.start_ns[0]))
+    start_ns = start_ns if since_ns is None else max(start_ns, since_ns)
     window = np.array([start_ns]), np.array([max(int(slices.end_ns.max()), trace.info.end_ns)])
     work, parts = device_work(trace), host_parts(trace)
     of_process = _work_of(work, process, int(process[track]))

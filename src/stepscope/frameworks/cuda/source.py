@@ -71,6 +71,7 @@ class CudaActivity(Source):
     stage = Stage.DEVICE
     when = DEVICE
     used_by: ClassVar[int] = 0  # the process in which CUPTI has recorded: this, or an ancestor
+    recording: ClassVar[int] = 0  # how many of us do
 
     def __init__(self, limit: MemoryLimit | None = None) -> None:
         """Nothing is loaded yet."""
@@ -114,6 +115,8 @@ class CudaActivity(Source):
             self._since = _native.start_cuda(limit_bytes, keep_newest)
         except RuntimeError as error:
             notify(f"the device is not recorded: {error}")
+        else:
+            CudaActivity.recording += 1
         self._pid = CudaActivity.used_by = os.getpid()
 
     def stop(self) -> None:
@@ -125,6 +128,7 @@ class CudaActivity(Source):
             self._watches = False
             leave_captures()
         if since is not None:
+            CudaActivity.recording -= 1
             self._columns = _native.stop_cuda(since)
 
     def collect(self) -> Captured | None:
@@ -155,13 +159,16 @@ def obstacle() -> str:
     """Say what keeps CUPTI from recording for us, as far as is known."""
     if CudaActivity.used_by not in (0, os.getpid()):
         return "CUPTI does not survive a fork; start this process with spawn"
+    if CudaActivity.recording:  # CUPTI is ours
+        return ""
     other = _other_user()
     return f"{other} is using CUPTI" if other else ""
 
 
 def _other_user() -> str:
     torch = sys.modules.get("torch")
-    if torch is not None and torch.autograd._profiler_enabled():
+    # The public name tells of our own recordings, too.
+    if torch is not None and torch._C._autograd._profiler_enabled():
         return "torch.profiler"
     injected = os.environ.get("CUDA_INJECTION64_PATH") or os.environ.get(
         "NSYS_PROFILING_SESSION_ID"

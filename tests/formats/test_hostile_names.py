@@ -40,6 +40,7 @@ HOSTILE = [
     "🚀" * 10_000,
 ]
 SURROGATE = "lone \ud800 surrogate \udfff"
+PRINTED_SURROGATE = "lone \ufffd surrogate \ufffd"  # how metadata keeps it
 SHOWN_SURROGATE = "lone ? surrogate ?"  # it has no UTF-8 form, so the recorder keeps a mark of it
 
 
@@ -100,7 +101,7 @@ def check(trace: Trace) -> None:
 
 
 def check_metadata(user: Any) -> None:
-    for name in [*HOSTILE, SURROGATE]:
+    for name in [*HOSTILE, PRINTED_SURROGATE]:
         assert user[name] == name
         assert user[f"json {name}"] == {name: [name]}
 
@@ -122,10 +123,7 @@ def test_chrome_traces_are_valid_and_read_back(
     check_metadata(parsed)
     back = read_trace(path)
     check(back)
-    # A key that is no UTF-8 text is found under one that is.
-    spelled = {key.replace("\ufffd", "\ud800", 1): value for key, value in back.info.user.items()}
-    spelled = {key.replace("\ufffd", "\udfff", 1): value for key, value in spelled.items()}
-    check_metadata(spelled)
+    check_metadata(back.info.user)
 
 
 def test_a_saved_folder(profiler: profile, tmp_path: Path) -> None:

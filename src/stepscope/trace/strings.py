@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
@@ -14,12 +15,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+
+
 def valid_value(value: Any) -> Any:
     """Replace halves of surrogate pairs in a value of JSON: it can spell what nothing can print."""
     if isinstance(value, str):
-        if value.isascii():
-            return value
-        return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+        return value if value.isascii() else _HALF_PAIR.sub("\ufffd", value)
     if isinstance(value, list):
         return [valid_value(each) for each in value]
     if isinstance(value, dict):

@@ -254,4 +254,4 @@ def test_what_is_compiled_is_compiled_before_the_program_starts(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     assert log.read_text().split() == ["compiler", "program"]
     assert "aten::neg" in done.stderr
-    assert done.stderr.count("torch's own collector") == 1
+    assert done.stderr.count("recording through torch's own collector") == 1

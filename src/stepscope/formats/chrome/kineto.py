@@ -124,9 +124,10 @@ def without_span(captured: Captured) -> Captured:
     slices, marks = captured.slices, captured.marks
     kept = np.flatnonzero(slices.category != known[SPAN_CATEGORY])
     told = np.flatnonzero(~np.isin(marks.name, [known[m] for m in SPAN_MARKS if m in known]))
-    return replace(
-        captured, slices=slices.take(kept), marks=marks.take(told), tracks=tracks[:count]
-    )
+    slices, marks = slices.take(kept), marks.take(told)
+    # In a file that was edited, something else may stand on those tracks.
+    used = max((int(table.track.max()) + 1 for table in (slices, marks) if len(table)), default=0)
+    return replace(captured, slices=slices, marks=marks, tracks=tracks[: max(count, used)])
 
 
 def derived_args(trace: Trace, add_text: AddText) -> Args:

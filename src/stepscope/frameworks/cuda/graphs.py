@@ -28,23 +28,6 @@ CATEGORY, NAME = "cuda_graph_node", "put into a CUDA graph"
 _BEFORE = "graphs captured before the recording"
 
 
-def watch_captures() -> bool:
-    """Note the nodes of the graphs that are captured from now on; CUPTI must be loaded.
-
-    CUPTI has room for one that listens: what was begun must be ended by ``leave_captures``.
-    """
-    try:
-        _native.watch_graphs()
-    except RuntimeError:  # another tool listens: graphs stay as they are without us
-        return False
-    return True
-
-
-def leave_captures() -> None:
-    """End what ``watch_captures`` began."""
-    _native.leave_graphs()
-
-
 def nodes_of(columns: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the nodes that the recorded work of graphs runs; each row's number is added."""
     in_graph = np.flatnonzero(columns["graph_node"])

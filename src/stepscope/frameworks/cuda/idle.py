@@ -64,13 +64,13 @@ _captures = Patches(_wrap)
 
 
 def _listen() -> bool:
-    from stepscope.frameworks.cuda.graphs import watch_captures
+    from stepscope.frameworks.cuda.captures import watch_captures
     from stepscope.frameworks.cuda.source import cuda_available, obstacle
 
     return cuda_available() and not obstacle() and watch_captures()
 
 
 def _leave() -> None:
-    from stepscope.frameworks.cuda.graphs import leave_captures
+    from stepscope.frameworks.cuda.captures import leave_captures
 
     leave_captures()

@@ -7,13 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope import _native
+from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
 from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
-from stepscope.frameworks.cuda.graphs import (
-    captured_nodes,
-    leave_captures,
-    nodes_of,
-    watch_captures,
-)
 from stepscope.notices import notify
 from stepscope.record.limits import Keep
 from stepscope.record.options import DEVICE
@@ -138,6 +133,7 @@ class CudaActivity(Source):
             return None
         from stepscope.frameworks.cuda.columns import captured
         from stepscope.frameworks.cuda.devices import cuda_devices
+        from stepscope.frameworks.cuda.graphs import captured_nodes, nodes_of
         from stepscope.trace.join import merge_parts
 
         self.lost += columns["lost"]

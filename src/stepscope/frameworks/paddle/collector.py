@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,8 +75,7 @@ class Collector:
         self._running = False
         self._started_offset_ns = 0
         self._shares: list[Share] = []
-        self.is_lent = False
-        """Whether the program records with it now."""
+        self._borrower: weakref.ref[Any] | None = None  # what the program records with now
         self._program_wants_memory = False
         os.register_at_fork(after_in_child=_native.shielded(self._forget_in_child))
 
@@ -83,6 +83,13 @@ class Collector:
     def holds_slot(self) -> bool:
         """Tell whether Paddle's collector is ours now."""
         return self._profiler is not None
+
+    @property
+    def is_lent(self) -> bool:
+        """Tell whether the program records with it now: not when it forgot to stop."""
+        if self._borrower is not None and self._borrower() is None:
+            self.take_back()
+        return self._borrower is not None
 
     def open(self, share: Share) -> bool:
         """Collect for one more; False when somebody else has the collector."""
@@ -109,20 +116,20 @@ class Collector:
 
     # The program's use of it.
 
-    def lend(self, options: Any, custom_devices: Sequence[str]) -> None:
+    def lend(self, options: Any, custom_devices: Sequence[str], borrower: object) -> None:
         """Collect for the program from now on, as it wants it, and for our recordings."""
         with self._lock:
             self._cut()
             self._profiler = None
             options.trace_switch |= _CPU
             if self._take_slot(options, custom_devices):
-                self.is_lent = True
+                self._borrower = weakref.ref(borrower)
                 self._run()
 
     def take_back(self) -> Any:
         """Return what was collected for the program: Paddle's own result."""
         with self._lock:
-            self.is_lent = False
+            self._borrower = None
             try:
                 return self._end_segment()
             finally:

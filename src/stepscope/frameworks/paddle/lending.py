@@ -64,7 +64,10 @@ class _Creator:
 
 
 class _Lent:
-    """Paddle's profiler as paddle.profiler.Profiler uses it; it may outlive our recordings."""
+    """Paddle's profiler as paddle.profiler.Profiler uses it; it may outlive our recordings.
+
+    A program that drops it without stopping gives it back: the collector looks.
+    """
 
     def __init__(self, collector: Collector, options: Any, custom_devices: Sequence[str]) -> None:
         self._collector = collector
@@ -75,7 +78,7 @@ class _Lent:
         """Do nothing: starting ours is quick."""
 
     def start(self) -> None:
-        self._collector.lend(*self._wanted)
+        self._collector.lend(*self._wanted, borrower=self)
         self._has_started = True
 
     def stop(self) -> Any:
@@ -83,8 +86,3 @@ class _Lent:
             return None
         self._has_started = False
         return self._collector.take_back()
-
-    def __del__(self) -> None:
-        """Give it back when the program forgot to stop."""
-        if self._has_started:
-            self.stop()

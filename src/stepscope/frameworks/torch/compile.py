@@ -94,7 +94,7 @@ def _make_annotations_ranges(patches: Patches, torch: Any) -> None:
 
     def annotation(name: str, *details: Any, **more: Any) -> Any:
         # Torch's own profiler needs its own; what is told to it reaches us as operators do.
-        told = torch.autograd._profiler_enabled()
+        told = torch._C._autograd._profiler_enabled()
         scope = theirs(name, *details, **more) if told else record_function(name)
         return _Compilation(scope, name) if name in _WHOLE_COMPILATIONS else scope
 
@@ -141,7 +141,7 @@ def _drop_metadata_ranges(patches: Patches, logger: Any, torch: Any) -> None:
     theirs = logger.add_record_function_data
 
     def add_record_function_data(event_name: str, **metadata: object) -> None:
-        if torch.autograd._profiler_enabled():
+        if torch._C._autograd._profiler_enabled():
             theirs(event_name, **metadata)
 
     patches.replace(logger, "add_record_function_data", staticmethod(add_record_function_data))

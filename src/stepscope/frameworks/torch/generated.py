@@ -9,28 +9,21 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stepscope.record.options import HOST
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source, Stage
-from stepscope.trace.model import Stacks
-from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.trace.schema import Captured
 
 _AOT_ID = re.compile(r"# AOT ID: \['(\d+)_")
 _SOURCE_NODES = re.compile(r"\s+# Topologically Sorted Source Nodes: \[([^\]]*)\]")
-_GENERATED = re.compile(r"(.*[/\\]c[a-z2-7]{20,}\.py)\((\d+)\): ")  # named by a hash of its text
 _STACK_LINE = re.compile(r'File "(.+)", line (\d+), in (.+)')
 _MODULE_ROOT = re.compile(r"^L\['\w+'\]\.?|^L\['\w+'\]$")
 
@@ -77,7 +70,11 @@ class TorchGeneratedCode(Source):
 
     def refine(self, captured: Captured) -> Captured:
         """Let events in generated code stand on the lines that it was generated from."""
-        return with_origins(captured) if _graphs or _lowered else captured
+        if not _graphs and not _lowered:
+            return captured
+        from stepscope.frameworks.torch.generated_stacks import with_origins
+
+        return with_origins(captured, lambda *place: [each.frames for each in origins(*place)])
 
 
 def _patch_compile_fx(patches: Patches) -> None:
@@ -189,71 +186,3 @@ def origins(file: str, line: int) -> tuple[Origin, ...]:
     lowered = _lowered.get(name, {})
     found = (graph.get(node) or lowered.get(node) for node in generated.nodes.get(line, ()))
     return tuple(dict.fromkeys(origin for origin in found if origin is not None))
-
-
-def with_origins(captured: Captured) -> Captured:
-    """Put the model's line behind generated code, in the stacks of slices.
-
-    A fused kernel comes from several lines: it stands on the last, whose result it is.
-    """
-    stacks, strings = captured.stacks, captured.strings
-    ends: dict[int, tuple[str, ...]] = {}  # by row: the frames to put behind it
-    for row, file, line in _generated_rows(stacks, strings):
-        if found := origins(file, line):
-            ends[row] = found[-1].frames
-    if not ends:
-        return captured
-    extended = _Extended(stacks, strings)
-    end_of = extended.add(ends)
-    slices = replace(captured.slices, stack=end_of[captured.slices.stack])
-    return replace(
-        captured, slices=slices, stacks=extended.stacks, strings=Strings.of(extended.texts)
-    )
-
-
-def _generated_rows(stacks: Stacks, strings: Strings) -> Iterator[tuple[int, str, int]]:
-    for text in np.unique(stacks.frame).tolist():
-        if found := _GENERATED.match(strings[text]):
-            for row in np.flatnonzero(stacks.frame == text).tolist():
-                yield row, found[1], int(found[2])
-
-
-class _Extended:
-    """A table of stacks that grows."""
-
-    def __init__(self, stacks: Stacks, strings: Strings) -> None:
-        self._first = len(stacks)
-        self._old = stacks
-        self._parent: list[int] = []
-        self._frame: list[int] = []
-        self.texts: list[str] = list(strings)
-        self._ids: dict[str, int] = {}
-
-    def add(self, ends: Mapping[int, tuple[str, ...]]) -> NDArray[np.uint32]:
-        """Add frames behind some rows; return the row that stands for each, or for its caller."""
-        end_of = np.arange(self._first, dtype=np.uint32)
-        for row in range(1, self._first):  # a caller comes before what it calls
-            parent = int(self._old.parent[row])
-            if row in ends:
-                end_of[row] = self._end(row, ends[row])
-            elif end_of[parent] != parent:
-                end_of[row] = end_of[parent]
-        return end_of
-
-    def _end(self, row: int, frames: tuple[str, ...]) -> int:
-        for text in frames:
-            if text not in self._ids:
-                self._ids[text] = len(self.texts)
-                self.texts.append(text)
-            self._parent.append(row)
-            self._frame.append(self._ids[text])
-            row = self._first + len(self._parent) - 1
-        return row
-
-    @property
-    def stacks(self) -> Stacks:
-        """Return the table with all that was added."""
-        return Stacks(
-            np.concatenate([self._old.parent, np.array(self._parent, np.uint32)]),
-            np.concatenate([self._old.frame, np.array(self._frame, np.uint32)]),
-        )

@@ -75,12 +75,12 @@ class _Cycle(CpuUse):
         self.number = next(_cycles)
 
 
-_started: weakref.WeakSet[Profiler] = weakref.WeakSet()
+_started: dict[int, weakref.ref[Profiler]] = {}
 
 
 def in_profiler_mode() -> bool:
     """Tell whether a profiler is started that does more than time steps."""
-    return bool(_started)
+    return any(started() is not None for started in list(_started.values()))
 
 
 class Profiler:
@@ -158,7 +158,7 @@ class Profiler:
             raise
         self.timer.start()
         if self.emit_nvtx or not self.timer_only:
-            _started.add(self)
+            _started[id(self)] = weakref.ref(self)
 
     def step(self, num_samples: int | None = None) -> None:
         """End a step, which processed that many samples, and begin the next."""
@@ -215,7 +215,7 @@ class Profiler:
         )
 
     def _let_go(self) -> None:
-        _started.discard(self)
+        _started.pop(id(self), None)
         self._nvtx.stop()
         self._loader_waits.stop()
 

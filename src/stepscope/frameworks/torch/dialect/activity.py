@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from stepscope.arguments import several, shown
+from stepscope.arguments import shown
 from stepscope.notices import warn_user
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ def chosen_activities(
 
     The second is which kinds of events of a group, where not all of them.
     """
-    several("activities", wanted, is_activity, "ProfilerActivity.CPU")
     filters: dict[ProfilerActivity, set[str]] = {}
     activities = list(supported_activities()) if wanted is None else _listed(wanted, filters)
     if use_cuda is not None:

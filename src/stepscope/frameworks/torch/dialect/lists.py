@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
+from stepscope.arguments import whole
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -66,6 +68,8 @@ class MadeWhenTouched(list[_Item]):
             if self._made:
                 return list.__getitem__(self, index)
             return [self._make(i) for i in range(len(self))[index]]
+        if not hasattr(type(index), "__index__"):
+            whole("index", index, "or a slice")
         try:
             if self._made:
                 return list.__getitem__(self, index)

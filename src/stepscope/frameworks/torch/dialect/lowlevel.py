@@ -77,6 +77,7 @@ class LowLevelProfile(ProfileResults):
         """Check the arguments; nothing is recorded before start()."""
         _check_names(source_options)
         _check(memory_limit, torch_collector, execution_trace_observer, post_processing_timeout_s)
+        several("activities", activities, is_activity, "ProfilerActivity.CPU")
         wanted = None if activities is None else list(activities)
         chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
         check_collectors(wanted or (), has_cpu=ProfilerActivity.CPU in chosen)

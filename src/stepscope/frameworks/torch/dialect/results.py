@@ -19,6 +19,7 @@ from stepscope.frameworks.torch.tensor_notes import FUNCTION_ID
 from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
 from stepscope.trace.model import IntColumn
+from stepscope.trace.strings import valid_value
 
 if TYPE_CHECKING:
     import os
@@ -146,7 +147,7 @@ class ProfileResults:
 
     def _made_events(self) -> EventList:
         assert self._trace_id is not None or self._recorder.trace is not None, (
-            "the profiler must be start()ed before events()"
+            f"the profiler has no results for events(): {self._why_nothing()}"
         )
         if self._trace_only:
             raise RuntimeError(
@@ -286,7 +287,7 @@ class ProfileResults:
                 f"add_metadata({key!r}, {shown(value)}): give a str; add_metadata_json(key, "
                 "json.dumps(value)) keeps other values"
             )
-        self._metadata[key] = value
+        self._metadata[valid_value(key)] = valid_value(value)
 
     def add_metadata_json(self, key: str, value: str) -> None:
         """Keep a JSON value, given as text, with the trace."""
@@ -296,12 +297,13 @@ class ProfileResults:
                 f"add_metadata_json({key!r}, {shown(value)}): give JSON as a str, json.dumps(value)"
             )
         try:
-            self._metadata[key] = json.loads(value, parse_constant=_refuse_constant)
+            parsed = json.loads(value, parse_constant=_refuse_constant)
         except ValueError as error:
             raise ValueError(
                 f"add_metadata_json({key!r}, ...) needs valid JSON, not {value!r}: {error}; "
                 "use add_metadata for plain text"
             ) from None
+        self._metadata[valid_value(key)] = valid_value(parsed)
 
     def preset_metadata_json(self, key: str, value: str) -> None:
         """Keep a JSON value with every trace of this profiler."""

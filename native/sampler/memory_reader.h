@@ -20,7 +20,7 @@ inline iovec piece(Address begin, size_t size) { return {reinterpret_cast<void*>
 class MemoryReader {
  public:
   enum class Way : uint8_t {
-    kNone,       // the kernel allows neither
+    kNone,        // the kernel allows neither
     kVmReadv,     // process_vm_readv: all pieces in one call
     kProcMemory,  // /proc/self/mem: a call a piece
     kDirect       // a copy: for memory that is certain to stay while it is read

@@ -166,7 +166,7 @@ def test_half_a_character_in_the_info_is_replaced(whole: Path, tmp_path: Path) -
     meta = json.loads((copy / "meta.json").read_text())
     meta["info"]["host"] = "a\ud800b"
     (copy / "meta.json").write_text(json.dumps(meta))
-    assert Trace.load(copy).info.host == "a\ufffd\ufffd\ufffdb"
+    assert Trace.load(copy).info.host == "a\ufffdb"
 
 
 @pytest.mark.parametrize(

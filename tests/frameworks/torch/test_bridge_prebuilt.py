@@ -170,7 +170,10 @@ def test_without_any_bridge_torchs_collector_has_the_same_and_says_what_differs(
 ) -> None:
     cache = tmp_path / "cache"
     seen, lines = record(
-        STEPSCOPE_BRIDGES_DIR=str(wrong), STEPSCOPE_CACHE_DIR=str(cache), **NOTHING_TO_COMPILE_WITH
+        STEPSCOPE_BRIDGES_DIR=str(wrong),
+        STEPSCOPE_CACHE_DIR=str(cache),
+        XDG_CACHE_HOME=str(tmp_path),  # the user's own may know the verdict
+        **NOTHING_TO_COMPILE_WITH,
     )
     (line,) = lines
     assert "no C++ compiler" in line

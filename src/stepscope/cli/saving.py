@@ -13,7 +13,7 @@ from stepscope.errors import StepscopeError
 from stepscope.formats.registry import suffix_of
 from stepscope.notices import notify
 from stepscope.private_folders import is_safe_parent
-from stepscope.trace.placing import make_private, move_new, numbered, staging_folder
+from stepscope.trace.placing import make_private, move_instead, move_new, numbered, staging_folder
 from stepscope.trace.store import SUFFIX, is_stored_trace
 
 if TYPE_CHECKING:
@@ -87,13 +87,7 @@ def _replace(written: Path, target: Path) -> None:
         return
     if not is_stored_trace(target):
         raise NotPlacedError(f"{target} is a folder but not a saved trace")
-    old = written.with_name("old")  # removed with the folder that it is in
-    target.rename(old)
-    try:
-        written.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
+    move_instead(written, target)
 
 
 def _saved_in_new_folder(trace: Trace, parent: Path, suffix: str) -> Path | None:

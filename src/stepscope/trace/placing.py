@@ -58,6 +58,17 @@ def move_new(written: Path, target: Path) -> None:
         written.unlink(missing_ok=True)
 
 
+def move_instead(written: Path, target: Path) -> None:
+    """Move a folder to where another one is, which stays when that cannot be."""
+    old = written.with_name("old")  # removed with the folder that it is in
+    target.rename(old)
+    try:
+        written.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+
+
 def make_private(path: Path) -> None:
     """Leave a file, or a folder and the files in it, readable by its owner alone."""
     with contextlib.suppress(OSError):  # a file system that has no such thing

@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError, TraceReadError
-from stepscope.trace.placing import make_private, move_new, staging_folder
+from stepscope.trace.placing import make_private, move_instead, move_new, staging_folder
 from stepscope.trace.regular_file import free_memory_bytes, read_regular
 from stepscope.trace.schema import TABLES, Captured, TraceInfo
 
@@ -131,13 +131,7 @@ def _move(written: Path, target: Path, overwrite: bool) -> None:
     if not overwrite or not target.exists():
         move_new(written, target)
         return
-    old = written.with_name("old")  # removed with the folder that it is in
-    target.rename(old)
-    try:
-        written.rename(target)
-    except OSError:
-        old.rename(target)
-        raise
+    move_instead(written, target)
 
 
 def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress | None) -> None:

@@ -35,6 +35,7 @@ NEUTRAL: dict[str, set[str]] = {
     "record": {"trace"},
     "analysis": {"trace"},
     "formats": {"analysis", "trace"},
+    "query": {"analysis", "trace"},
     "text": {"formats", "analysis", "trace"},
     "report": {"formats", "text", "analysis", "trace"},
     "view": {"report", "formats", "analysis", "trace"},

@@ -60,7 +60,7 @@ def _register_extensions() -> None:
 
 @before_first_use
 def _register_others() -> None:
-    from stepscope import formats, report  # noqa: F401
+    from stepscope import formats, query, report  # noqa: F401
 
 
 # What a graph was captured from is known while it is captured, or never. Only there: elsewhere the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.progress import Progress
@@ -15,7 +16,6 @@ from stepscope.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from stepscope.trace.model import Trace
 
@@ -29,6 +29,14 @@ def read(path: str) -> Trace:
     for warning in caught:
         notify(str(warning.message))
     return trace
+
+
+def traces_in(path: str) -> list[str]:
+    """Return the trace itself, or the saved traces in a folder of them."""
+    folder = Path(path)
+    if not folder.is_dir() or is_stored_trace(folder):
+        return [path]
+    return [str(each) for each in sorted(folder.iterdir()) if is_stored_trace(each)] or [path]
 
 
 def check_output(path: Path, *, force: bool) -> None:

@@ -8,6 +8,7 @@ from stepscope.cli.verbs.migrate import Migrate
 from stepscope.cli.verbs.report import MakeReport
 from stepscope.cli.verbs.run import Run
 from stepscope.cli.verbs.scrub import Scrub
+from stepscope.cli.verbs.sql import Sql
 from stepscope.cli.verbs.summary import Summary
 from stepscope.cli.verbs.view import View
 
@@ -17,6 +18,7 @@ COMMANDS.register(MakeReport())
 COMMANDS.register(View())
 COMMANDS.register(Export())
 COMMANDS.register(Info())
+COMMANDS.register(Sql())
 COMMANDS.register(Scrub())
 COMMANDS.register(Migrate())
 COMMANDS.register(DevicePeaks())

@@ -122,7 +122,7 @@ $(VENV)-plain/done/test: pyproject.toml $(VENV)-plain/done/venv
 
 # After torch: none of them may bring another one.
 $(DONE)/frameworks: pyproject.toml $(DONE)/torch
-	@echo '--- installing what the tests put Stepscope beside: Lightning, Accelerate, TensorBoard'
+	@echo '--- installing what the tests put Stepscope beside: Lightning, TensorBoard, DuckDB, ...'
 	$(PIP) install --group frameworks
 	touch $@
 

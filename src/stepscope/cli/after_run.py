@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import sys
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.answer import answer
 from stepscope.cli.files import write_report
+from stepscope.cli.json_output import json_text
 from stepscope.cli.program import how_it_ended
 from stepscope.cli.progress import Progress
 from stepscope.cli.saving import place, save_somewhere
@@ -162,7 +162,7 @@ class Report:
     def _write_json(self, trace: Trace) -> None:
         if self._json is None:
             return
-        text = json.dumps(answer(trace).to_json(), indent=2) + "\n"
+        text = json_text("answer", answer(trace).to_json())
 
         def make(path: Path) -> None:
             path.write_text(text, encoding="utf-8")

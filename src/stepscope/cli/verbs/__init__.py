@@ -4,6 +4,7 @@ from stepscope.cli.command import COMMANDS
 from stepscope.cli.verbs.device_peaks import DevicePeaks
 from stepscope.cli.verbs.export import Export
 from stepscope.cli.verbs.info import Info
+from stepscope.cli.verbs.mcp import Mcp
 from stepscope.cli.verbs.migrate import Migrate
 from stepscope.cli.verbs.report import MakeReport
 from stepscope.cli.verbs.run import Run
@@ -20,5 +21,6 @@ COMMANDS.register(Export())
 COMMANDS.register(Info())
 COMMANDS.register(Sql())
 COMMANDS.register(Scrub())
+COMMANDS.register(Mcp())
 COMMANDS.register(Migrate())
 COMMANDS.register(DevicePeaks())

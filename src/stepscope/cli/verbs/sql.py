@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.json_output import json_text
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from stepscope.cli.command import ExitCode, Parser
     from stepscope.trace.model import Trace
 
-SCHEMA = "stepscope.sql/1"
 _ROWS = 50
 _FORMATS = ("table", "csv", "json", "parquet", "arrow")
 
@@ -154,8 +153,7 @@ def _text(result: pl.DataFrame, form: str, row_limit: int) -> str:
         return str(result.write_csv())
     if form == "json":
         columns = [{"name": name, "type": str(kind)} for name, kind in result.schema.items()]
-        told = {"schema": SCHEMA, "columns": columns, "rows": result.to_dicts()}
-        return json.dumps(told, indent=2, default=str) + "\n"
+        return json_text("sql", {"columns": columns, "rows": result.to_dicts()})
     shown = result.head(row_limit) if row_limit else result
     with pl.Config(
         tbl_rows=-1, tbl_cols=-1, tbl_hide_dataframe_shape=True, tbl_hide_column_data_types=True,

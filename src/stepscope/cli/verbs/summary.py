@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.json_output import json_text
 from stepscope.cli.options import add_table_options, finding_limit
 from stepscope.errors import StepscopeError
 
@@ -119,7 +120,7 @@ class Summary:
         if args.save_findings:
             _save_findings(found, args.save_findings)
         if args.json:
-            print(json.dumps(found.to_json(), indent=2), flush=True)
+            print(json_text("answer", found.to_json()), end="", flush=True)
             return 0
         table = _table(trace, found, args)
         print_title(f"{args.trace}: {found.verdict}")

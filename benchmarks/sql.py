@@ -6,8 +6,8 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from stepscope.trace.frames import slices_frame
 from stepscope.trace.model import Trace, TraceInfo, Track
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 QUERIES = {
     "group by name": "select name, sum(self_ns) as ns from slices group by name order by ns desc",

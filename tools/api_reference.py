@@ -15,7 +15,8 @@ PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 MODULES = ("stepscope", "stepscope.torch", "stepscope.paddle", "stepscope.nvtx", "stepscope.itt")
 _INTRODUCTION = """# API reference
 
-Made from the docstrings by `tools/api_reference.py`; the guides say how these things are used together. The command line explains itself: `stepscope --help`, `stepscope VERB --help`.
+Made from the docstrings by `tools/api_reference.py`; the guides say how these things are used
+together. The command line explains itself: `stepscope --help`, `stepscope VERB --help`.
 """
 
 

@@ -12,7 +12,7 @@ from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args, IntColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepscope.trace.schema import Captured
 
@@ -96,6 +96,54 @@ _KNOWN = (
     *("group", "number", "elements_in", "elements_out", "dtype"),
     *("source", "destination", "is_async", "module"),
 )
+
+
+def calls_named(captured: Captured, name_of: Callable[[str], str | None]) -> list[Collective]:
+    """Return the slices that are calls of collectives, by time.
+
+    ``name_of`` returns the collective that a slice's name stands for, None for all others.
+    """
+    slices = captured.slices
+    names = {
+        i: name
+        for i, text in enumerate(captured.strings.decode_all())
+        if (name := name_of(text)) is not None
+    }
+    return [
+        Collective(
+            names[int(slices.name[row])],
+            int(slices.start_ns[row]),
+            int(slices.start_ns[row] + slices.duration_ns[row]),
+            captured.tracks[int(slices.track[row])].tid,
+            [row],
+        )
+        for row in rows_named(captured, names)
+    ]
+
+
+def rows_named(captured: Captured, names: Iterable[int]) -> list[int]:
+    """Return the slices with one of these names, by time."""
+    slices = captured.slices
+    rows = np.flatnonzero(np.isin(slices.name, np.array(sorted(names), np.uint32)))
+    return [int(row) for row in rows[np.argsort(slices.start_ns[rows], kind="stable")]]
+
+
+def take_notes(calls: Sequence[Collective], notes: Sequence[Collective]) -> None:
+    """Tell each call, in order, what was noted around it on its thread."""
+    by_thread: dict[str, list[Collective]] = {}
+    for note in sorted(notes, key=lambda note: note.start_ns):
+        by_thread.setdefault(note.thread, []).append(note)
+    at = dict.fromkeys(by_thread, 0)
+    for call in calls:
+        mine = by_thread.get(call.thread)
+        if mine is None:
+            continue
+        i = at[call.thread]
+        while i < len(mine) and mine[i].end_ns < call.start_ns:
+            i += 1
+        at[call.thread] = i
+        if i < len(mine) and mine[i].start_ns <= call.start_ns and call.end_ns <= mine[i].end_ns:
+            call.take(mine[i])
 
 
 def number_calls(calls: Sequence[Collective]) -> None:

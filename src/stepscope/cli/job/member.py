@@ -16,6 +16,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.job import children
+from stepscope.cli.signals import Phase, Termination
 from stepscope.notices import notify
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.trace import launcher
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from stepscope.cli.job.order import Order
-    from stepscope.cli.signals import Termination
     from stepscope.record.session import Session
 
 _LAST = -1000  # of multiprocessing's finalizers
@@ -109,6 +109,8 @@ class Member:
         children.pass_on_no_more()
         if session is None:
             return
+        if self._termination is not None:
+            self._termination.phase = Phase.AFTER  # a signal lets the saving finish
         try:
             self._save(session)
         except Exception as error:
@@ -125,8 +127,6 @@ class Member:
         save_rank(session.trace, self._order)
 
     def _end_by_signals(self) -> None:
-        from stepscope.cli.signals import Phase, Termination
-
         self._termination = Termination(lambda _: self.finish(), also_when_blocked=True)
         self._termination.__enter__()
         self._termination.phase = Phase.PROGRAM

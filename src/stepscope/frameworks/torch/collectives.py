@@ -18,12 +18,19 @@ from stepscope.frameworks.torch import shards
 from stepscope.frameworks.torch.collective_calls import METHODS, noted
 from stepscope.frameworks.torch.flight_recorder import flights, learn, plain_title
 from stepscope.frameworks.torch.process_groups import Membership
-from stepscope.record.collectives import Collective, annotated, number_calls
+from stepscope.record.collectives import (
+    Collective,
+    annotated,
+    calls_named,
+    number_calls,
+    rows_named,
+    take_notes,
+)
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.trace.schema import Captured
 
@@ -88,8 +95,8 @@ class TorchCollectives(Source):
         """Write into the slices of collectives what was noted of them."""
         if not self._membership.info:
             return captured
-        calls = list(_calls(captured))
-        _take_notes(calls, self._notes)
+        calls = calls_named(captured, _kineto_name)
+        take_notes(calls, self._notes)
         learn(calls, self._flights)
         self._guess_groups(calls)
         number_calls(calls)
@@ -117,53 +124,12 @@ class TorchCollectives(Source):
         return f"collectives of {count} process group{'s' * (count != 1)}"
 
 
-def _calls(captured: Captured) -> Iterator[Collective]:
-    """Yield the operators that are collectives, by time."""
-    slices, texts = captured.slices, captured.strings.decode_all()
-    wanted = {
-        i for i, text in enumerate(texts)
-        if text.startswith(_CALL) and not any(word in text for word in _NO_COLLECTIVES)
-    }  # fmt: skip
-    for row in _rows(captured, wanted):
-        start_ns = int(slices.start_ns[row])
-        yield Collective(
-            _kineto_name(texts[int(slices.name[row])]),
-            start_ns,
-            start_ns + int(slices.duration_ns[row]),
-            captured.tracks[int(slices.track[row])].tid,
-            [row],
-        )
-
-
-def _rows(captured: Captured, names: set[int]) -> list[int]:
-    import numpy as np
-
-    slices = captured.slices
-    rows = np.flatnonzero(np.isin(slices.name, np.array(sorted(names), np.uint32)))
-    return [int(row) for row in rows[np.argsort(slices.start_ns[rows], kind="stable")]]
-
-
-def _kineto_name(operator: str) -> str:
-    """Return what Kineto calls a collective: ``allreduce``, ``_allgather_base``."""
+def _kineto_name(operator: str) -> str | None:
+    """Return Kineto's name of a collective, ``allreduce``; None for any other operator."""
+    if not operator.startswith(_CALL) or any(word in operator for word in _NO_COLLECTIVES):
+        return None
     name = operator.removeprefix(_CALL).removesuffix("_")
     return {"alltoall": "all_to_all", "recv_any_source": "recv"}.get(name, name)
-
-
-def _take_notes(calls: Sequence[Collective], notes: Sequence[Collective]) -> None:
-    """Tell each call what was noted around it, on its thread."""
-    by_thread: dict[str, list[Collective]] = {}
-    for note in sorted(notes, key=lambda note: note.start_ns):
-        by_thread.setdefault(note.thread, []).append(note)
-    at = dict.fromkeys(by_thread, 0)
-    for call in calls:
-        mine = by_thread.get(call.thread, [])
-        i = at.get(call.thread, 0)
-        while i < len(mine) and mine[i].end_ns < call.start_ns:
-            i += 1
-        if call.thread in at:
-            at[call.thread] = i
-        if i < len(mine) and mine[i].start_ns <= call.start_ns and call.end_ns <= mine[i].end_ns:
-            call.take(mine[i])
 
 
 def _add_works(captured: Captured, calls: Sequence[Collective]) -> None:
@@ -172,7 +138,7 @@ def _add_works(captured: Captured, calls: Sequence[Collective]) -> None:
     A group has threads of its own, which take its work up in the order of the calls.
     """
     slices, texts = captured.slices, captured.strings.decode_all()
-    works = _rows(captured, {i for i, text in enumerate(texts) if text.startswith(_WORK)})
+    works = rows_named(captured, {i for i, text in enumerate(texts) if text.startswith(_WORK)})
     waiting: dict[str, list[Collective]] = {}
     for call in calls:
         waiting.setdefault(plain_title(call.name), []).append(call)

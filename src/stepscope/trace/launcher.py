@@ -45,8 +45,14 @@ class Place:
     is_on_many_hosts: bool = False
 
 
+place_given: Place | None = None
+"""The place that the program itself has given this process, a child of its own."""
+
+
 def place_of_process(environ: Mapping[str, str] = os.environ) -> Place | None:
     """Return the place that the environment names; None for a process on its own."""
+    if place_given is not None:
+        return place_given
     for launcher, *names in _VARIABLES:
         rank, world, local_rank, local_world = (_number(environ.get(name, "")) for name in names)
         if rank is None or world is None or not 0 <= rank < world:

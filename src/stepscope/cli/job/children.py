@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import inspect
 import multiprocessing.process
-import multiprocessing.util
 import os
 import subprocess
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscope._native import shielded
 from stepscope.cli.job.order import START_FOLDER, VARIABLE
@@ -25,23 +24,31 @@ if TYPE_CHECKING:
     from stepscope.cli.job.order import Order
 
 _ATTRIBUTE = "_stepscope_job"
-_order: Order | None = None  # that this process passes on
-_ticket: Ticket | None = None  # with which this process came
+_ticket: Ticket | None = None  # that this process passes on
 
 
-def pass_on(order: Order) -> None:
+class Ticket(Protocol):
+    """What travels with a process that is started; picklable, it arrives when it is unpickled."""
+
+    order: Order
+
+    def arrive(self) -> None:
+        """Make the process that it has come to a part of the job."""
+
+
+def pass_on(ticket: Ticket) -> None:
     """Tell every process that is started from now on."""
-    global _order  # noqa: PLW0603 - a process is in one job
-    _order = order
+    global _ticket  # noqa: PLW0603 - a process is in one job
+    _ticket = ticket
     _patches.acquire()
 
 
 def pass_on_no_more() -> None:
     """Leave the children of a rank alone: they are its workers."""
-    global _order  # noqa: PLW0603
-    if _order is None:
+    global _ticket  # noqa: PLW0603
+    if _ticket is None:
         return
-    _order = None
+    _ticket = None
     _patches.release()
     leave_environment()
 
@@ -58,40 +65,12 @@ def leave_environment() -> None:
         os.environ.pop("PYTHONPATH", None)
 
 
-class Ticket:
-    """Travels with a process that is spawned; it joins the job there before its first line."""
-
-    def __init__(self, order: Order) -> None:
-        """Take what it is told."""
-        self.order = order
-
-    def __setstate__(self, state: tuple[None, dict[str, Any]] | dict[str, Any]) -> None:
-        """Arrive in the child."""
-        vars(self).update(state if isinstance(state, dict) else state[1])
-        _join(self.order)
-
-
-def _join(order: Order) -> None:
-    """Join now, and again when multiprocessing has set the process up.
-
-    Unless it was spawned, it forgets all finalizers before that.
-    """
-    from stepscope.cli.job.member import join
-
-    join(order, ends_itself=True)
-    global _ticket  # noqa: PLW0603 - multiprocessing holds it weakly
-    _ticket = Ticket(order)
-    multiprocessing.util.register_after_fork(
-        _ticket, lambda each: join(each.order, ends_itself=True)
-    )
-
-
 def _forked() -> None:
     """Join the job in a forked child; nothing of the parent's records here any more."""
-    global _order
-    order, _order = _order, None
-    if order is not None:
-        _join(order)
+    global _ticket
+    ticket, _ticket = _ticket, None
+    if ticket is not None:
+        ticket.arrive()
 
 
 def _patch(patches: Patches) -> None:
@@ -104,8 +83,8 @@ def _patch(patches: Patches) -> None:
 def _with_ticket(plain: Callable[[BaseProcess], None]) -> Callable[[BaseProcess], None]:
     @wraps(plain)
     def start(process: BaseProcess) -> None:
-        if _order is not None:
-            vars(process)[_ATTRIBUTE] = Ticket(_order)
+        if _ticket is not None:
+            vars(process)[_ATTRIBUTE] = _ticket
         try:
             plain(process)
         finally:
@@ -117,10 +96,10 @@ def _with_ticket(plain: Callable[[BaseProcess], None]) -> Callable[[BaseProcess]
 def _with_environment(at: int, plain: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(plain)
     def execute(*args: Any) -> Any:
-        if _order is None or len(args) <= at:
+        if _ticket is None or len(args) <= at:
             return plain(*args)
         env = args[at]
-        told = _order.environment(os.environ if env is None else env)
+        told = _ticket.order.environment(os.environ if env is None else env)
         return plain(*args[:at], told, *args[at + 1 :])
 
     return execute

@@ -13,6 +13,7 @@ from stepscope.cli.job.folder import (
     ranks_in,
     run_folder,
 )
+from stepscope.cli.job.member import Ticket
 from stepscope.cli.job.order import Order
 from stepscope.trace import launcher
 from stepscope.trace.kinds import SliceKind
@@ -78,7 +79,7 @@ class Job:
         """Tell all processes that the program starts; those of a rank are its own affair."""
         if self.place is None:
             launcher.run_id_given = self._order.run_id
-            children.pass_on(self._order)
+            children.pass_on(Ticket(self._order))
         return self
 
     def __exit__(self, *_: object) -> None:

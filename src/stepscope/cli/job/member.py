@@ -33,9 +33,12 @@ _BEGINNINGS = {
     "torch.distributed": ("torch.distributed", "torch.distributed.distributed_c10d"),
     "paddle.distributed": ("paddle.distributed", "paddle.distributed.parallel"),
 }
+_ARGUMENTS = ("backend", "init_method", "timeout", "world_size", "rank")  # of torch's
+_SPAWN = "spawn"
 _NAMES = ("init_process_group", "init_parallel_env")
 
 _member: Member | None = None
+_arrived: Ticket | None = None
 
 
 def join(order: Order, *, ends_itself: bool = False, is_rank: bool = False) -> None:
@@ -57,6 +60,31 @@ def finish() -> None:
     """Save the trace of this process, if it is a rank; the process ends."""
     if _member is not None and _member.is_ours():
         _member.finish()
+
+
+class Ticket:
+    """Travels with a process that is spawned, or is there when it is forked."""
+
+    def __init__(self, order: Order) -> None:
+        """Take what the job is told."""
+        self.order = order
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Come to a process that was spawned."""
+        vars(self).update(state)
+        self.arrive()
+
+    def arrive(self) -> None:
+        """Join now, and again when multiprocessing has set the process up.
+
+        Unless it was spawned, it forgets all finalizers before that.
+        """
+        global _arrived  # noqa: PLW0603 - multiprocessing holds it weakly
+        _arrived = self
+        join(self.order, ends_itself=True)
+        multiprocessing.util.register_after_fork(
+            self, lambda each: join(each.order, ends_itself=True)
+        )
 
 
 class Member:
@@ -81,7 +109,7 @@ class Member:
 
     def watch(self) -> None:
         """Wait for this process to become a rank, and tell its own children of the job."""
-        children.pass_on(self._order)
+        children.pass_on(Ticket(self._order))
         for each in self._waiting:
             each.start()
 
@@ -143,12 +171,24 @@ class Member:
         def make_group(*args: Any, **kwargs: Any) -> Any:
             if self.is_ours():
                 try:
+                    _note_place(*args, **kwargs)
                     self.begin()
                 except Exception as error:
                     _complain(error)
             return plain(*args, **kwargs)
 
         return make_group
+
+
+def _note_place(*args: Any, **kwargs: Any) -> None:
+    """Remember which rank this is meant to be: it may fail to become one."""
+    named = dict(zip(_ARGUMENTS, args, strict=False)) | kwargs
+    rank, world = named.get("rank"), named.get("world_size")
+    told = launcher.place_of_process()
+    if told is not None and told.rank == rank:
+        return  # a launcher, which knows more of it
+    if type(rank) is int and type(world) is int and 0 <= rank < world:
+        launcher.place_given = launcher.Place(rank, world, launcher=_SPAWN)
 
 
 def _complain(error: Exception) -> None:

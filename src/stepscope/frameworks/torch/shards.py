@@ -27,6 +27,7 @@ _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 _FSDP1 = "torch.distributed.fsdp._runtime_utils"
 
 _replicated: weakref.WeakSet[Any] = weakref.WeakSet()
+_known: weakref.WeakSet[Buckets] = weakref.WeakSet()
 _local = threading.local()
 
 
@@ -36,12 +37,17 @@ class Buckets:
     def __init__(self) -> None:
         """Know none yet."""
         self._of_bytes: dict[int, list[str]] = {}
+        _known.add(self)
 
     def look(self) -> None:
         """Learn the buckets that there are now; DDP makes them anew after the first step."""
         for module in tuple(_replicated):
-            with suppress(Exception):  # it has not run yet, or is of another release
-                self._learn(module)
+            self.learn(module)
+
+    def learn(self, replicated: Any) -> None:
+        """Learn the buckets of one module."""
+        with suppress(Exception):  # it has not run yet, or is of another release
+            self._learn(replicated)
 
     def _learn(self, replicated: Any) -> None:
         told = replicated._get_ddp_logging_data()
@@ -85,7 +91,11 @@ def current() -> str | None:
 
 
 def _patch_ddp(patches: Patches) -> None:
-    patches.wrap(sys.modules[_DDP].DistributedDataParallel, "__init__", _remembering)
+    replicated: Any = sys.modules[_DDP].DistributedDataParallel
+    patches.wrap(replicated, "__init__", _remembering)
+    if not hasattr(replicated, "__del__"):
+        # Most are gone when the recording ends, with the function that trained them.
+        patches.replace(replicated, "__del__", _learn_at_its_end)
 
 
 def _patch_fsdp2(patches: Patches) -> None:
@@ -110,6 +120,11 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
             _replicated.add(self)
 
     return init
+
+
+def _learn_at_its_end(replicated: Any) -> None:
+    for each in tuple(_known):
+        each.learn(replicated)
 
 
 def _of_param_group(group: Any, *_: Any) -> str:

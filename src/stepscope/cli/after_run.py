@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.answer import answer
-from stepscope.cli.files import write_report
+from stepscope.cli.files import read, write_report
 from stepscope.cli.json_output import json_text
 from stepscope.cli.program import how_it_ended
 from stepscope.cli.progress import Progress
@@ -30,13 +30,14 @@ from stepscope.cli.verbs.report import report_beside
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.trace.store import SUFFIX
-from stepscope.units import size_text
+from stepscope.units import count_text, size_text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from stepscope.cli.job.launch import Job
     from stepscope.cli.signals import Interrupts
     from stepscope.record.session import Session
     from stepscope.trace.model import Trace
@@ -49,12 +50,18 @@ class Report:
     """State captured before the program runs, and the output made from it afterwards."""
 
     def __init__(
-        self, program_name: str, output: Path, sources: Sequence[Path], args: argparse.Namespace
+        self,
+        program_name: str,
+        output: Path,
+        sources: Sequence[Path],
+        args: argparse.Namespace,
+        job: Job,
     ) -> None:
         """Remember the current state of this process.
 
         ``sources`` are the folders of the program's own files.
         """
+        self._job = job
         self._program_name = program_name
         self._output = output
         self._absolute = output.absolute()
@@ -75,14 +82,18 @@ class Report:
             saved: Path | None = None
             try:
                 trace = _built(session)
-                saved = save_somewhere(trace, self._absolute, force=self._args.force)
-                if saved is not None:
-                    self._output = self._shown(saved)
-                    self._absolute = saved
+                if self._job.place is None and self._job.ranks():
+                    trace, saved = self._with_ranks(trace), self._absolute
+                else:
+                    saved = save_somewhere(trace, self._absolute, force=self._args.force)
+                    if saved is not None:
+                        self._output = self._shown(saved)
+                        self._absolute = saved
                 interrupts.raises = True
                 if interrupts.came:
                     raise KeyboardInterrupt
-                self._tell(trace, ended, saved)
+                if self._job.prints:
+                    self._tell(trace, ended, saved)
             except KeyboardInterrupt:
                 self._interrupted(trace, saved)
             except Exception as error:
@@ -91,6 +102,19 @@ class Report:
                 notify(f"{done}: {what}")
             finally:
                 interrupts.raises = False
+
+    def _with_ranks(self, own: Trace) -> Trace:
+        """Complete the folder of a job whose ranks the program has started; return one of them.
+
+        That is the first: what the job as a whole says, `stepscope summary FOLDER` tells.
+        """
+        path = self._job.own_path(own)
+        if path is not None:
+            save_somewhere(own, path, force=False)
+        self._job.settle()
+        ranks = self._job.ranks()
+        self._output, self._absolute = self._job.shown, self._job.folder
+        return read(str(next(iter(ranks.values()))))
 
     @contextlib.contextmanager
     def _beside_the_program(self) -> Iterator[None]:
@@ -141,12 +165,16 @@ class Report:
         found = answer(trace)
         say()
         print_title(f"{self._program_name}: {found.verdict}")
-        about = [*_ending(ended), *answer_facts(found), ("recorded", headline(trace))]
+        about = [*_ending(ended), *self._job_facts(trace), *answer_facts(found)]
+        about.append(("recorded", headline(trace)))
         show_facts([*about, *facts(trace)])
         show_answer(found, _FINDINGS)
         say()
         say(step_table_text(trace, found, self._args.sort_by, self._args.row_limit))
         if saved is None:
+            return
+        if self._is_job:
+            self._show_job_commands()
             return
         path = shlex.quote(str(self._output))
         commands = [f"{self._command} summary {path}"]
@@ -158,6 +186,26 @@ class Report:
         self._write_report(trace, saved)
         for i, command in enumerate(commands):
             show_command("" if i else "next", command)
+
+    def _show_job_commands(self) -> None:
+        folder = shlex.quote(str(self._job.shown))
+        size = size_text(size_on_disk(self._job.folder))
+        show_facts([("saved", f"{self._job.shown} ({size})")])
+        show_command("next", f"{self._command} summary {folder}")
+        show_command("", f"{self._command} report {folder}")
+
+    def _job_facts(self, trace: Trace) -> Iterator[tuple[str, str]]:
+        """Say what the job is, and which of its ranks is shown."""
+        if not self._is_job:
+            return
+        ranks, world = self._job.ranks(), trace.info.world_size or 0
+        saved = count_text(len(ranks), "rank")
+        of = f" of {world}" if world > len(ranks) else ""
+        yield "job", f"{saved}{of} in {self._job.shown}; this is rank {trace.info.rank}"
+
+    @property
+    def _is_job(self) -> bool:
+        return self._job.place is not None or bool(self._job.ranks())
 
     def _write_json(self, trace: Trace) -> None:
         if self._json is None:
@@ -178,6 +226,8 @@ class Report:
             notify(f"{self._json} was made meanwhile; the answer is {path}")
 
     def _wants_report(self, trace: Trace) -> bool:
+        if self._is_job:
+            return False  # one of the whole job is made from its folder
         if self._args.report is not None:
             return bool(self._args.report)
         quick = len(trace) < _MOST_EVENTS and not (self._args.no_summary or self._args.quiet)

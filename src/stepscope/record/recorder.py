@@ -184,6 +184,7 @@ class Recorder:
             devices=[device for source in self._sources for device in source.devices],
             parallelism=dict(chain.from_iterable(s.parallelism().items() for s in self._sources)),
             code_folders=[folder for source in self._sources for folder in source.code_folders],
+            job=dict(chain.from_iterable(each.job().items() for each in self._sources)),
         )
         return build(started_outside(captured, self._pauses_ns), info)
 

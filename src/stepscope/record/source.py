@@ -77,6 +77,10 @@ class Source(ABC):
         """Return how many threads or workers the program uses, as far as this source knows."""
         return {}
 
+    def job(self) -> Mapping[str, Any]:
+        """Return this process's place in a job, as torch's ``distributedInfo`` has it."""
+        return {}
+
     def describe(self) -> str:
         """Return in a few words what is used, and why; empty when there is nothing to say."""
         return ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.trace.cores import parallelism_of_process
+from stepscope.trace.launcher import described
 from stepscope.trace.schema import PRODUCER, TraceInfo
 
 if TYPE_CHECKING:
@@ -33,9 +34,10 @@ def describe_process(
     devices: Sequence[Mapping[str, Any]] = (),
     code_folders: Sequence[str] = (),
     parallelism: Mapping[str, float] | None = None,
+    job: Mapping[str, Any] | None = None,
 ) -> TraceInfo:
-    """Describe this process for a trace that ends now."""
-    rank, world_size = _rank()
+    """Describe this process for a trace that ends now; ``job`` is what frameworks tell of it."""
+    job = described(job or {})
     return TraceInfo(
         producer=PRODUCER,
         start_ns=start_ns,
@@ -43,8 +45,8 @@ def describe_process(
         wall_offset_ns=_native.wall_offset_ns(),
         host=socket.gethostname(),
         pid=os.getpid(),
-        rank=rank,
-        world_size=world_size,
+        rank=job.get("rank"),
+        world_size=job.get("world_size"),
         versions=_versions(),
         sources=sources,
         losses=losses,
@@ -53,6 +55,7 @@ def describe_process(
         code_folders=code_folders,
         libraries=_libraries(),
         parallelism={**parallelism_of_process(), **(parallelism or {})},
+        user={"distributedInfo": job} if job else {},
     )
 
 
@@ -98,14 +101,3 @@ def own_version() -> str:
         return metadata.version("stepscope")
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-def _rank() -> tuple[int | None, int | None]:
-    """Return this process's place in a distributed job, from torch or the launcher's variables."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    try:
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    except (KeyError, ValueError):
-        return None, None

@@ -13,7 +13,6 @@ from stepscope.cli.options import (
     add_source_options,
     add_table_options,
     memory_size,
-    record_options,
 )
 from stepscope.cli.program import Program, honoured, leave_at_once
 from stepscope.cli.signals import (
@@ -121,20 +120,28 @@ class Run:
         from stepscope.analysis.host.source_files import program_folders
         from stepscope.cli.after_run import Report
         from stepscope.cli.files import check_output, check_writable
+        from stepscope.cli.job.launch import Job, own_output, place_of_rank
+        from stepscope.cli.job.member import finish
         from stepscope.cli.tables import check_sort_by
 
         program = Program.of(args.program)
         program.check()
         check_sort_by(args.sort_by)
-        output = args.output or _default_output(program)
-        if args.output is not None:
-            check_output(output, force=args.force)
+        place = place_of_rank()
+        if place is not None:
+            output = own_output(args, program.stem, place)
+        else:
+            output = args.output or _default_output(program)
+            if args.output is not None:
+                check_output(output, force=args.force)
         check_writable(output)
         session = _session(args)
+        job = Job(args, output, program.stem, place)
         interrupts = Interrupts()
         # What the output needs is captured before the run: the program may change folder, streams,
         # arguments and import path.
-        report = Report(program.name, output, [*program.folders(), *program_folders()], args)
+        folders = [*program.folders(), *program_folders()]
+        report = Report(program.name, output, folders, args, job)
 
         def save(number: int) -> None:
             with contextlib.suppress(KeyboardInterrupt):
@@ -143,12 +150,14 @@ class Run:
 
         pid = os.getpid()
         let_ctrl_c_raise()
-        with Termination(save) as termination:
+        with Termination(save, also_when_blocked=place is not None) as termination, job:
             with patch_torch() if args.patch_torch else contextlib.nullcontext():
                 ending = _recorded(session, program, termination, interrupts)
             termination.phase = Phase.AFTER
-            if os.getpid() == pid:  # a child that the program forked leaves through here, too
+            if os.getpid() == pid:
                 report.make(session, interrupts, ending.error)
+            else:  # a child that the program forked leaves through here, too
+                finish()
             interrupts.give_back()
         code = honoured(ending.error)
         if ending.abandons_threads:
@@ -157,14 +166,10 @@ class Run:
 
 
 def _session(args: argparse.Namespace) -> Session:
-    from stepscope.record import Keep, MemoryLimit
-    from stepscope.record.recorder import Recorder
-    from stepscope.record.session import Session
-    from stepscope.record.source import make_sources
+    from stepscope.cli.job.order import recording_session
 
     try:
-        limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))
-        return Session(Recorder(make_sources(record_options(args), limit), limit))
+        return recording_session(args)
     except ValueError as error:
         raise StepscopeError(str(error)) from None
 
@@ -197,8 +202,5 @@ def _recorded(
 
 def _default_output(program: Program) -> Path:
     """Return the first choice; where it is taken when the program ends, the next one is used."""
-    rank = os.environ.get("RANK", "")
-    # The processes of a distributed job start in the same second.
-    rest = f"-rank{rank}" if rank.isdecimal() else ""
-    rest += time.strftime("-%Y%m%d-%H%M%S.stepscope")
+    rest = time.strftime("-%Y%m%d-%H%M%S.stepscope")
     return Path(shortened(program.stem, rest) + rest)

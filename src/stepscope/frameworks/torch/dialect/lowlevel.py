@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -28,6 +26,7 @@ from stepscope.frameworks.torch.dialect.options import (
     settings_of,
 )
 from stepscope.frameworks.torch.dialect.results import ProfileResults
+from stepscope.frameworks.torch.process_groups import distributed_info
 from stepscope.frameworks.torch.source import TorchCollector
 from stepscope.frameworks.torch.switches import SWITCHES
 from stepscope.record.limits import MemoryLimit
@@ -178,21 +177,7 @@ class LowLevelProfile(ProfileResults):
 
     def _get_distributed_info(self) -> dict[str, Any] | None:
         """Return torch's description of the process groups; None where there are none."""
-        dist: Any = sys.modules.get("torch.distributed")
-        if dist is None or not dist.is_available() or not dist.is_initialized():
-            return None
-        info = {
-            "backend": dist.get_backend(),
-            "rank": dist.get_rank(),
-            "world_size": dist.get_world_size(),
-        }
-        with suppress(Exception):  # of torch's newer releases
-            info["pg_count"] = dist.get_pg_count()
-            info["pg_config"] = dist.distributed_c10d._get_all_pg_configs()
-        if info["backend"] == "nccl":
-            version = sys.modules["torch"].cuda.nccl.version()
-            info["nccl_version"] = ".".join(map(str, version))
-        return info
+        return distributed_info()
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
         """Turn recording of activities off and on again, at any point.

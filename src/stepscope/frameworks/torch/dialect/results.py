@@ -68,7 +68,7 @@ class ProfileResults:
             return empty_trace()
         trace = self._recorder.trace
         assert trace is not None, f"the profiler has no results: {self._why_nothing()}"
-        user = {**self._metadata, "trace_id": self._trace_id}
+        user = {**trace.info.user, **self._metadata, "trace_id": self._trace_id}
         trace = replace(trace, info=replace(trace.info, user=user))
         return as_switched(with_function_ids(trace, self._tensor_notes), self._switches)
 

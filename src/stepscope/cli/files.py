@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.progress import Progress
@@ -15,7 +16,6 @@ from stepscope.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from stepscope.trace.model import Trace
 
@@ -29,6 +29,12 @@ def read(path: str) -> Trace:
     for warning in caught:
         notify(str(warning.message))
     return trace
+
+
+def is_job(path: str) -> bool:
+    """Tell whether a path is a folder that holds the traces of ranks, and is no trace itself."""
+    place = Path(path)
+    return place.is_dir() and not is_stored_trace(place) and not (place / "meta.json").exists()
 
 
 def check_output(path: Path, *, force: bool) -> None:

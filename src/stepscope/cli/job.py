@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from stepscope.cli.progress import Progress
 from stepscope.cli.show import print_title, show_command, show_facts, show_findings
 from stepscope.cli.streams import say
 from stepscope.errors import StepscopeError
-from stepscope.trace.store import is_stored_trace
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -20,16 +20,11 @@ if TYPE_CHECKING:
     from stepscope.cli.show import Fact
     from stepscope.job.answer import JobAnswer
     from stepscope.job.model import Job
+    from stepscope.trace.model import Trace
 
 _MOST_LEFT_OUT = 6
 _MOST_RANKS = 12
 _ONE_RANK_ONLY = ("device", "modules", "memory", "torch_table", "group_by_shape", "save")
-
-
-def is_job(path: str) -> bool:
-    """Tell whether a path is a folder that holds the traces of ranks, and is no trace itself."""
-    place = Path(path)
-    return place.is_dir() and not is_stored_trace(place) and not (place / "meta.json").exists()
 
 
 def opened(path: str) -> Job:
@@ -113,3 +108,58 @@ def _clocks(job: Job) -> str:
     if len(set(clocks.part.tolist())) > 1:
         told += "; some ranks never meet and cannot be compared"
     return f"{told}; what is less is not blamed on anybody"
+
+
+def report_job(args: argparse.Namespace, output: Path) -> None:
+    """Write the page of a job, and the reports of some ranks into a folder beside it."""
+    from stepscope.cli.terminal import size_on_disk
+    from stepscope.job.answer import job_answer
+    from stepscope.notices import notify
+    from stepscope.report.job import export_job_html
+    from stepscope.units import size_text
+
+    found = job_answer(opened(args.trace))
+    beside = output.with_name(f"{output.stem}-ranks")
+    wanted = _reported_ranks(found, args.ranks)
+    links: dict[int, str] = {}
+    traces = {}
+    for number in wanted:
+        page = beside / f"rank-{number}.html"
+        try:
+            traces[number] = _write_rank(found.job, number, page, args)
+        except StepscopeError as error:
+            notify(f"rank {number} has no report of its own: {error}")
+            continue
+        links[number] = f"{quote(beside.name)}/{page.name}"
+    export_job_html(found, output, links=links, traces=traces)
+    more = f" and {count_text(len(links), 'rank')} in {beside}" if links else ""
+    size = size_text(size_on_disk(output))
+    notify(f"wrote {output}: {count_text(len(found.job), 'rank')}, {size}{more}")
+    left = len(found.job) - len(links)
+    if left:
+        notify(
+            f"{count_text(left, 'rank')} without a report of its own: --ranks all writes them, too"
+        )
+
+
+def _write_rank(job: Job, number: int, page: Path, args: argparse.Namespace) -> Trace:
+    from stepscope.cli.files import read, write_report
+
+    path = job.ranks[int((job.number == number).argmax())].path
+    trace = read(path)
+    page.parent.mkdir(exist_ok=True)
+    folders = [Path(path).absolute().parent, Path(args.trace).absolute(), Path.cwd(), *args.source]
+    source = [] if args.no_source else folders
+    write_report(trace, page, title=f"rank {number}", source=source)
+    return trace
+
+
+def _reported_ranks(found: JobAnswer, wanted: int | None) -> list[int]:
+    """Return the ranks that get a report: the latest ones, and a middle one to compare with."""
+    rows = [row.rank for row in found.rows]
+    if wanted is None or wanted >= len(rows):
+        return rows
+    if wanted < 2:
+        return rows[:wanted]
+    middle = rows[len(rows) // 2]
+    return [*[rank for rank in rows if rank != middle][: wanted - 1], middle]

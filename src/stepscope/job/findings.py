@@ -24,6 +24,11 @@ LEAST_COMMUNICATION = 0.15
 
 MOST_STRAGGLERS = 4
 
+OFTEN = 1 / 3
+"""Of the steps: a rank that is late in so many is named even if its trace does not tell why."""
+
+_ORDER = {"hang": 0, "slow-host": 1, "straggler": 2}
+
 _FIXES = {
     "data-loading": "give this rank's data loader more workers or faster storage, or smaller "
     "shards: all ranks wait for its batch",
@@ -49,12 +54,22 @@ _FIX = "open this rank's own report beside another rank's, at the steps named ab
 def find_job_problems(job: Job) -> list[Finding]:
     """Return what is wrong with a job, the most expensive first."""
     found = [*_hangs(job), *_stragglers(job), *_communication(job)]
-    return sorted(found, key=lambda each: -each.share)
+    return sorted(found, key=lambda each: (_ORDER.get(each.id, len(_ORDER)), -each.share))
 
 
 def explained(job: Job) -> list[tuple[Straggler, list[Reason]]]:
-    """Return the late ranks with the reasons."""
-    return [(each, reasons(job, each.rank, each.steps, each.delay_ns)) for each in stragglers(job)]
+    """Return the late ranks with the reasons.
+
+    A rank that is late now and then is one only if something of its own explains it: a machine
+    that was busy for a while makes any rank late.
+    """
+    found = []
+    for each in stragglers(job):
+        why = reasons(job, each.rank, each.steps, each.delay_ns)
+        often = len(each.steps) >= OFTEN * each.of_steps
+        if each.is_persistent or each.every > 1 or often or (why and why[0].is_own):
+            found.append((each, why))
+    return found
 
 
 def _stragglers(job: Job) -> list[Finding]:

@@ -61,10 +61,10 @@ def imbalance_table(job: Job) -> ImbalanceTable:
         )  # fmt: skip
     rows.sort(key=lambda row: -row[-1])
     columns = list(zip(*rows, strict=True)) or [()] * 8
-    ranks, mean, most, least, most_rank, least_rank = (
+    size, mean_ns, most, least, most_rank, least_rank = (
         np.array(column, np.int64) for column in columns[1:7]
     )
     imbalance = np.array(columns[7], np.float64)
     return ImbalanceTable(
-        tuple(columns[0]), ranks, mean, most, least, most_rank, least_rank, imbalance
+        tuple(columns[0]), size, mean_ns, most, least, most_rank, least_rank, imbalance
     )

@@ -143,7 +143,7 @@ def _persistent(
     middle = float(np.median(own))
     error = 1.4826 * float(np.median(np.abs(own - middle))) / np.sqrt(len(own))
     noise = float(np.quantile(others, 0.9)) if others.size else 0.0
-    if middle < _CERTAIN * error or middle < least or mean < noise:
+    if middle < _CERTAIN * error or middle < least or middle < noise:
         return None
     return True, which
 
@@ -155,7 +155,11 @@ def _passing(
     least = max(LEAST_PASSING_SHARE * typical_ns, _OUTLIER * spread, job.residual_ns)
     late = beyond > least
     which = np.flatnonzero(late[rank])
-    if len(which) < _FEWEST_TIMES or len(which) < _MOSTLY_MINE * late.any(axis=0).sum():
+    if len(which) < _FEWEST_TIMES:
+        return None
+    alike = beyond > float(np.max(beyond[rank, which])) / 3
+    which = np.flatnonzero(late[rank] & alike[rank])
+    if len(which) < _MOSTLY_MINE * (late & alike).any(axis=0).sum():
         return None
     # The job was slower in those steps, too: else nobody had to wait.
     others = np.setdiff1d(np.arange(beyond.shape[1]), which)

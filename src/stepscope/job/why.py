@@ -33,6 +33,7 @@ _GENERAL = frozenset(
     cause.words for cause in (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.OTHER)
 ) | {"own work", "device idle"}
 _GENERAL_COUNTS = 0.5  # a general reason must explain so much more to come before a specific one
+_OF_MACHINE = frozenset({"contention", "slow-operators"})
 _COLLECTION = "Python garbage collection"
 _MORE_CALLS = 1.05
 _CONTENTION = 0.25  # of the excess, waiting for a core: then the cores are the reason
@@ -59,6 +60,11 @@ class Reason:
     own_ns: float  # a step, of the late rank
     usual_ns: float  # a step, of the middle of the others
     place: str = ""  # the line: ``load (train.py:12)``
+
+    @property
+    def is_own(self) -> bool:
+        """Tell whether the rank itself does it: else its machine may have been busy."""
+        return self.id not in _OF_MACHINE and self.what not in _GENERAL
 
     @property
     def excess_ns(self) -> float:
@@ -140,7 +146,9 @@ def _collections(beside: _Beside) -> list[Reason]:
         f"garbage collection: {duration_text(own[0])} a step in {own[1]:.1f} collections, "
         f"the others {duration_text(usual[0])}"
     )
-    return [Reason("garbage-collection", Cause.COLLECTION.words, text, own[0], usual[0])]
+    place = _place_of(beside.rows(lambda work: work.lines), Cause.COLLECTION.words)
+    what = Cause.COLLECTION.words
+    return [Reason("garbage-collection", what, text, float(own[0]), float(usual[0]), place)]
 
 
 def _operators(beside: _Beside) -> list[Reason]:
@@ -219,14 +227,19 @@ def _causes(beside: _Beside) -> list[Reason]:
     lines = beside.rows(lambda work: work.lines)
     found = []
     for cause, (own, usual) in beside.rows(lambda work: work.causes).items():
-        mine = {
-            name.partition("|")[2]: float(pair[0][0] - pair[1][0])
-            for name, pair in lines.items()
-            if name.partition("|")[0] == cause and name.partition("|")[2]
-        }
-        place = max(mine, key=lambda name: mine[name]) if mine else ""
+        place = _place_of(lines, cause)
         at = f", most of it at {place}" if place else ""
         text = f"{cause}: {duration_text(own[0])} a step, the others {duration_text(usual[0])}{at}"
         name = _IDS.get(cause, cause.replace(" ", "-"))
         found.append(Reason(name, cause, text, float(own[0]), float(usual[0]), place))
     return found
+
+
+def _place_of(lines: dict[str, tuple[Float64, Float64]], cause: str) -> str:
+    """Return the line with the largest excess of a cause, "" without."""
+    mine = {
+        name.partition("|")[2]: float(pair[0][0] - pair[1][0])
+        for name, pair in lines.items()
+        if name.partition("|")[0] == cause and name.partition("|")[2]
+    }
+    return max(mine, key=lambda name: mine[name]) if mine else ""

@@ -100,8 +100,8 @@ class Summary:
         """Print facts and table."""
         from stepscope.analysis.answer import answer
         from stepscope.cli.device import check_view
-        from stepscope.cli.files import read
-        from stepscope.cli.job import is_job, summarize_job
+        from stepscope.cli.files import is_job, read
+        from stepscope.cli.job import summarize_job
         from stepscope.cli.show import (
             answer_facts,
             facts,

@@ -36,8 +36,9 @@ NEUTRAL: dict[str, set[str]] = {
     "analysis": {"trace"},
     "formats": {"analysis", "trace"},
     "query": {"analysis", "trace"},
-    "text": {"formats", "analysis", "trace"},
-    "report": {"formats", "text", "analysis", "trace"},
+    "job": {"formats", "analysis", "trace"},
+    "text": {"job", "formats", "analysis", "trace"},
+    "report": {"job", "formats", "text", "analysis", "trace"},
     "view": {"report", "formats", "analysis", "trace"},
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.dialect.profile import profile
     from stepscope.frameworks.torch.patch import patch_torch, unpatch_torch
     from stepscope.frameworks.torch.source import TorchCollector
+    from stepscope.job.model import Job, open_job
     from stepscope.record.limits import Keep, MemoryLimit
     from stepscope.record.options import StackMode
     from stepscope.record.schedules import ProfilerAction, schedule
@@ -77,6 +78,7 @@ _HOMES = {
     "DeviceType": "stepscope.frameworks.torch.dialect.columns",
     "ExecutionTraceObserver": "stepscope.frameworks.torch.dialect.observer",
     "ExperimentalConfig": "stepscope.frameworks.torch.dialect.options",
+    "Job": "stepscope.job.model",
     "Keep": "stepscope.record.limits",
     "MemoryLimit": "stepscope.record.limits",
     "PerformanceMetricsConfig": "stepscope.frameworks.torch.dialect.collectors",
@@ -93,6 +95,7 @@ _HOMES = {
     "export_trace": "stepscope.formats",
     "html_handler": "stepscope.report.handler",
     "kineto_available": "stepscope.frameworks.torch.dialect.activity",
+    "open_job": "stepscope.job.model",
     "patch_torch": "stepscope.frameworks.torch.patch",
     "profile": "stepscope.frameworks.torch.dialect.profile",
     "read_trace": "stepscope.formats",
@@ -109,6 +112,7 @@ __all__ = [
     "DeviceType",
     "ExecutionTraceObserver",
     "ExperimentalConfig",
+    "Job",
     "Keep",
     "MemoryLimit",
     "PerformanceMetricsConfig",
@@ -127,6 +131,7 @@ __all__ = [
     "itt",
     "kineto_available",
     "nvtx",
+    "open_job",
     "paddle",
     "patch_torch",
     "profile",

@@ -99,3 +99,12 @@ def finding_limit(text: str) -> int | None:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a finding count; use 5, all or none")
     return int(text)
+
+
+def rank_limit(text: str) -> int | None:
+    """Return how many ranks get a report: a number, ``all`` (None) or ``none``."""
+    if text in {"all", "none"}:
+        return None if text == "all" else 0
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, all or none")
+    return int(text)

@@ -17,11 +17,12 @@ from stepscope.trace.model import DEVICE_KINDS
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console
 
     from stepscope.analysis.answer import Answer, DeviceFacts
+    from stepscope.analysis.findings import Finding
     from stepscope.trace.model import Trace
 
 Fact = tuple[str, str]
@@ -129,10 +130,10 @@ def show_answer(found: Answer, most: int | None, more: str = "") -> None:
         if text:
             say()
             say("\n".join(f"  {line}" for line in text.splitlines()))
-    show_findings(found, most, more)
+    show_findings(found.findings, most, more)
 
 
-def show_findings(found: Answer, most: int | None, more: str = "") -> None:
+def show_findings(findings: Sequence[Finding], most: int | None, more: str = "") -> None:
     """Print at most ``most`` findings; ``more`` says how to see the others."""
     from rich.padding import Padding
     from rich.text import Text
@@ -141,9 +142,9 @@ def show_findings(found: Answer, most: int | None, more: str = "") -> None:
         return
     console = _console()
     say()
-    if not found.findings:
+    if not findings:
         show_facts([("findings", "no known problem found")])
-    for number, finding in enumerate(found.findings[:most], 1):
+    for number, finding in enumerate(findings[:most], 1):
         style = _SEVERITY_STYLES[finding.severity.value]
         title = f"{number}. {finding.title} ({finding.severity.value})"
         lines = [(title, style), (finding.text, ""), (f"fix: {finding.fix}", _LABEL_STYLE)]
@@ -152,8 +153,8 @@ def show_findings(found: Answer, most: int | None, more: str = "") -> None:
             with console.capture() as shown:
                 console.print(Padding(Text(printable(text), style=of), (0, 0, 0, inset)))
             say("\n".join(line.rstrip() for line in shown.get().splitlines()))
-    if most is not None and len(found.findings) > most:
-        say(f"  {count_text(len(found.findings) - most, 'finding')} more{more}")
+    if most is not None and len(findings) > most:
+        say(f"  {count_text(len(findings) - most, 'finding')} more{more}")
 
 
 def show_command(label: str, command: str) -> None:

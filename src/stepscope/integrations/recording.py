@@ -13,6 +13,7 @@ from stepscope.frameworks.torch.dialect.profile import profile
 from stepscope.notices import notify
 from stepscope.record.limits import MemoryLimit
 from stepscope.record.source import known_options
+from stepscope.text.answer import told_text
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
@@ -70,16 +71,8 @@ class Recording:
         """Return what was found in the last trace, in some lines of text."""
         if self.trace is None:
             return ""
-        from stepscope.text.answer import lines_text, where_text
-
-        found = answer(self.trace)
-        problems = [
-            f"{i}. {each.title}\n   {each.text}\n   fix: {each.fix}"
-            for i, each in enumerate(found.findings[:3], 1)
-        ]
         files = [f"saved: {path}" for path in self.saved]
-        parts = (found.verdict, where_text(found), lines_text(found), *problems, *files)
-        return "\n\n".join(part for part in parts if part) + "\n"
+        return "\n".join([told_text(self.trace), "", *files, ""])
 
     def _ready(self, profiler: Any) -> None:
         self.trace = profiler.trace

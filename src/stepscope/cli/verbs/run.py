@@ -122,6 +122,7 @@ class Run:
         from stepscope.cli.after_run import Report
         from stepscope.cli.files import check_output, check_writable
         from stepscope.cli.tables import check_sort_by
+        from stepscope.trace.revision import note_program
 
         program = Program.of(args.program)
         program.check()
@@ -130,6 +131,7 @@ class Run:
         if args.output is not None:
             check_output(output, force=args.force)
         check_writable(output)
+        note_program(next(iter(program.folders()), Path.cwd()))
         session = _session(args)
         interrupts = Interrupts()
         # What the output needs is captured before the run: the program may change folder, streams,

@@ -37,6 +37,7 @@ NEUTRAL: dict[str, set[str]] = {
     "formats": {"analysis", "trace"},
     "text": {"formats", "analysis", "trace"},
     "report": {"formats", "text", "analysis", "trace"},
+    "gate": {"text", "formats", "analysis", "trace"},
     "view": {"report", "formats", "analysis", "trace"},
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }

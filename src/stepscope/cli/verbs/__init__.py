@@ -3,6 +3,7 @@
 from stepscope.cli.command import COMMANDS
 from stepscope.cli.verbs.device_peaks import DevicePeaks
 from stepscope.cli.verbs.export import Export
+from stepscope.cli.verbs.gate import Gate
 from stepscope.cli.verbs.info import Info
 from stepscope.cli.verbs.migrate import Migrate
 from stepscope.cli.verbs.report import MakeReport
@@ -15,6 +16,7 @@ COMMANDS.register(Run())
 COMMANDS.register(Summary())
 COMMANDS.register(MakeReport())
 COMMANDS.register(View())
+COMMANDS.register(Gate())
 COMMANDS.register(Export())
 COMMANDS.register(Info())
 COMMANDS.register(Scrub())

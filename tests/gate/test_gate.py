@@ -49,7 +49,7 @@ class TestJudgement:
 
     def test_one_operator_more_is_one_too_many(self) -> None:
         found = judge([run()], [run(ops=6, seed=1)], Rules())
-        assert [each.rule for each in found.failed] == ["ops"]
+        assert [each.rule for each in found.failed] == ["all_ops"]
         assert found.failed[0].guilty.startswith("aten::add: 6 a step, 5 before")
         assert judge([run()], [run(ops=6)], rules_of({"ops": 1})).ok
         assert judge([run()], [run(ops=6)], rules_of({"ops": "20%"})).ok
@@ -127,7 +127,7 @@ class TestRules:
         ("told", "says"),
         [
             ({"step_tim": "5%"}, "did you mean 'step_time'"),
-            ({"colour": 1}, "There are step_time, ops, kernels"),
+            ({"colour": 1}, "There are step_time, ops, all_ops"),
             ({"ops": "many"}, "ops='many'"),
             ({"ops": -1}, "ops=-1"),
             ({"max": {"peak_memory": "much"}}, 'such as "200MB"'),

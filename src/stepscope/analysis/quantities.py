@@ -4,6 +4,9 @@ A count is known for the whole recording (``total``) and for its steps (``by_ste
 runs of different lengths comparable, exactly. What a trace does not tell has no total, and
 ``why_not`` says what to record.
 
+ops
+    The operators that the program calls, and the functions of its backward pass; ``all_ops`` has
+    those, too, that run inside of others.
 synchronisations
     With device work, the calls in which the host waits for a device. Without, the operators that
     would wait for one: reading a tensor's value in Python (``.item()``, ``if tensor``), and those
@@ -226,6 +229,11 @@ def _unknown(name: str, unit: Unit, why: str) -> Quantity:
 
 
 def _ops(trace: Trace, name: str) -> Quantity:
+    rows = np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR)
+    return _of_rows(trace, name, outermost(trace, rows) if len(rows) else rows)
+
+
+def _all_ops(trace: Trace, name: str) -> Quantity:
     return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR))
 
 
@@ -357,7 +365,8 @@ def operator_calls(trace: Trace, name: str) -> Quantity:
 
 
 _WORDS = {
-    "ops": "operator calls",
+    "ops": "operators",
+    "all_ops": "operators, those in others too",
     "kernels": "kernels",
     "copies": "copies to or from devices",
     "copied_bytes": "bytes copied to or from devices",
@@ -373,6 +382,7 @@ _WORDS = {
 }
 _MAKERS: dict[str, Callable[[Trace, str], Quantity]] = {
     "ops": _ops,
+    "all_ops": _all_ops,
     "kernels": _kernels,
     "copies": _copies,
     "copied_bytes": _copied_bytes,

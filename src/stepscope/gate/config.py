@@ -12,8 +12,9 @@ from stepscope.errors import StepscopeError
 from stepscope.gate.rules import Rules, rules_of
 
 STORE = Path(".stepscope") / "baselines"
-_OWN_FILE = "stepscope.toml"
-_PROJECT = "pyproject.toml"
+_SUFFIX = ".toml"
+_OWN_FILE = f"stepscope{_SUFFIX}"
+_PROJECT = f"pyproject{_SUFFIX}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ def _counted(
         _signed(change, told) if failed or outcome is Outcome.BETTER else "",
         allowance.text(name if name in NAMES else "ops"),
         f"{_range(new, told)}, and the baseline has {_range(old, told)}" if failed else "",
-        _grown_row(before, after) if failed else "",
+        grown_row(before, after) if failed else "",
     )
 
 
@@ -166,7 +166,7 @@ def _way_to_count(
     return (lambda each: each.a_step or 0.0), " a step"
 
 
-def _grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
+def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
     """Return the row that grew most, in words, and the names of the next ones."""
     old, new = _by_row(before), _by_row(after)
     shares = {share.name: share for each in after for share in reversed(each.rows)}

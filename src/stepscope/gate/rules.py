@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.quantities import quantity_names
+from stepscope.analysis.quantities import Unit, quantity_names
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 from stepscope.units import duration_of, percent_text, size_of
@@ -55,7 +55,7 @@ class Allowance:
 # which threads come; how busy a device is, is a measurement.
 DEFAULTS = {
     STEP_TIME: Allowance(0.03),
-    "ops": Allowance(),
+    "all_ops": Allowance(),
     "kernels": Allowance(),
     "synchronisations": Allowance(),
     "recompilations": Allowance(),
@@ -91,7 +91,7 @@ def rules_of(told: Mapping[str, Any], where: str = "the rules") -> Rules:
             continue
         name = known_name(key, NAMES, where, also=(*_TABLES, *_SETTINGS))
         named.add(name)
-        if (allowance := _allowance(name, value, f"{where}: {key}")) is not None:
+        if (allowance := allowance_of(name, value, f"{where}: {key}")) is not None:
             grow[name] = allowance
     limits = {word: _limits(told.get(word, {}), f"{where}: {word}") for word in ("max", "min")}
     times, calls = _operators(told.get("operators", {}), f"{where}: operators")
@@ -135,16 +135,18 @@ def value_of(name: str, value: Any, where: str) -> float:
 
 def value_text(name: str, value: float) -> str:
     """Return a value of a quantity for people."""
-    from stepscope.analysis.quantities import Unit
+    return unit_of(name).text(value)
 
-    unit = (
-        Unit.TIME if name == STEP_TIME
-        else Unit.BYTES if name in _BYTES
-        else Unit.FLOPS if name == "flops"
-        else Unit.SHARE if name in _SHARES
-        else Unit.COUNT
-    )  # fmt: skip
-    return unit.text(value)
+
+def unit_of(name: str) -> Unit:
+    """Return what a quantity is counted in."""
+    if name == STEP_TIME:
+        return Unit.TIME
+    if name in _BYTES:
+        return Unit.BYTES
+    if name in _SHARES:
+        return Unit.SHARE
+    return Unit.FLOPS if name == "flops" else Unit.COUNT
 
 
 def _wanted(name: str) -> str:
@@ -155,7 +157,8 @@ def _wanted(name: str) -> str:
     return 'a share, such as "80%"' if name in _SHARES else "a number, such as 0"
 
 
-def _allowance(name: str, value: Any, where: str) -> Allowance | None:
+def allowance_of(name: str, value: Any, where: str) -> Allowance | None:
+    """Return what a rule's value allows; None for ``false``, which is no rule."""
     if value is False:
         return None
     if value is True:
@@ -206,7 +209,7 @@ def _operators(told: Any, where: str) -> tuple[dict[str, Allowance], dict[str, A
             if key not in ("time", "calls"):
                 raise StepscopeError(f"{where}.{name}: there is no {key!r}; give time or calls")
             kind = STEP_TIME if key == "time" else "ops"
-            found = _allowance(kind, allowed, f"{where}.{name}.{key}")
+            found = allowance_of(kind, allowed, f"{where}.{name}.{key}")
             if found is not None:
                 (times if key == "time" else calls)[name] = found
     return times, calls

@@ -38,6 +38,7 @@ NEUTRAL: dict[str, set[str]] = {
     "text": {"formats", "analysis", "trace"},
     "report": {"formats", "text", "analysis", "trace"},
     "gate": {"text", "formats", "analysis", "trace"},
+    "history": {"text", "analysis", "trace"},
     "view": {"report", "formats", "analysis", "trace"},
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }

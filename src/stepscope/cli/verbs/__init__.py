@@ -4,6 +4,7 @@ from stepscope.cli.command import COMMANDS
 from stepscope.cli.verbs.device_peaks import DevicePeaks
 from stepscope.cli.verbs.export import Export
 from stepscope.cli.verbs.gate import Gate
+from stepscope.cli.verbs.history import ShowHistory
 from stepscope.cli.verbs.info import Info
 from stepscope.cli.verbs.migrate import Migrate
 from stepscope.cli.verbs.report import MakeReport
@@ -17,6 +18,7 @@ COMMANDS.register(Summary())
 COMMANDS.register(MakeReport())
 COMMANDS.register(View())
 COMMANDS.register(Gate())
+COMMANDS.register(ShowHistory())
 COMMANDS.register(Export())
 COMMANDS.register(Info())
 COMMANDS.register(Scrub())

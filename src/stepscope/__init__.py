@@ -95,6 +95,7 @@ _HOMES = {
     "export_trace": "stepscope.formats",
     "html_handler": "stepscope.report.handler",
     "kineto_available": "stepscope.frameworks.torch.dialect.activity",
+    "load_ipython_extension": "stepscope.integrations.notebook",  # what %load_ext calls
     "open_job": "stepscope.job.model",
     "patch_torch": "stepscope.frameworks.torch.patch",
     "profile": "stepscope.frameworks.torch.dialect.profile",
@@ -105,7 +106,7 @@ _HOMES = {
     "unpatch_torch": "stepscope.frameworks.torch.patch",
 }
 # torch is not in __all__: a star import would hide the real one.
-_MODULES = {"itt", "nvtx", "paddle", "torch"}
+_MODULES = {"integrations", "itt", "nvtx", "paddle", "torch"}
 
 __all__ = [
     "CuspyConfig",

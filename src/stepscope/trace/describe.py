@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope import _native
 from stepscope.trace.cores import parallelism_of_process
 from stepscope.trace.launcher import described
+from stepscope.trace.revision import revision
 from stepscope.trace.schema import PRODUCER, TraceInfo
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def describe_process(
         devices=devices,
         code_folders=code_folders,
         libraries=_libraries(),
+        revision=revision(),
         parallelism={**parallelism_of_process(), **(parallelism or {})},
         user={"distributedInfo": job} if job else {},
     )

@@ -271,6 +271,8 @@ class TraceInfo:
     # How many cores, threads and workers the program had: see docs/trace.md.
     parallelism: Mapping[str, float] = field(default_factory=dict)
     libraries: Sequence[str] = ()  # top-level modules that are installed, so not the program's own
+    # The program's git repository: its commit and branch, and whether files are changed since.
+    revision: Mapping[str, str] = field(default_factory=dict)
     anomalies: Mapping[str, int] = field(default_factory=dict)  # odd things met, and how many
     user: Mapping[str, Any] = field(default_factory=dict)  # the user's, or a foreign file's
 

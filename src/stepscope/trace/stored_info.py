@@ -110,6 +110,7 @@ _FIELDS: dict[str, tuple[Check, str]] = {
     "code_folders": _TEXTS,
     "parallelism": (_by_word(_is_number), "an object with numbers"),
     "libraries": _TEXTS,
+    "revision": _TEXT_BY_WORD,
     "anomalies": (_by_word(_is_int), "an object with integers"),
     "user": (lambda value: isinstance(value, dict), "an object"),
 }

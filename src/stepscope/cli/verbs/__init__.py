@@ -3,6 +3,8 @@
 from stepscope.cli.command import COMMANDS
 from stepscope.cli.verbs.device_peaks import DevicePeaks
 from stepscope.cli.verbs.export import Export
+from stepscope.cli.verbs.gate import Gate
+from stepscope.cli.verbs.history import ShowHistory
 from stepscope.cli.verbs.info import Info
 from stepscope.cli.verbs.mcp import Mcp
 from stepscope.cli.verbs.migrate import Migrate
@@ -17,6 +19,8 @@ COMMANDS.register(Run())
 COMMANDS.register(Summary())
 COMMANDS.register(MakeReport())
 COMMANDS.register(View())
+COMMANDS.register(Gate())
+COMMANDS.register(ShowHistory())
 COMMANDS.register(Export())
 COMMANDS.register(Info())
 COMMANDS.register(Sql())

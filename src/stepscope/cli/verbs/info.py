@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.json_output import json_text
+from stepscope.trace.revision import revision_text
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ def _origin(trace: Trace) -> Iterator[tuple[str, str]]:
         yield "rank", f"{info.rank}{of}"
     if info.versions:
         yield "versions", ", ".join(f"{name} {text}" for name, text in info.versions.items())
+    if info.revision:
+        yield "revision", revision_text(info.revision)
     yield "began", _wall_time(trace)
     yield "clock", f"{duration_text(info.start_ns)} to {duration_text(info.end_ns)}"
 

@@ -123,6 +123,7 @@ class Run:
         from stepscope.cli.job.launch import Job, own_output, place_of_rank
         from stepscope.cli.job.member import finish
         from stepscope.cli.tables import check_sort_by
+        from stepscope.trace.revision import note_program
 
         program = Program.of(args.program)
         program.check()
@@ -135,6 +136,7 @@ class Run:
             if args.output is not None:
                 check_output(output, force=args.force)
         check_writable(output)
+        note_program(next(iter(program.folders()), Path.cwd()))
         session = _session(args)
         job = Job(args, output, program.stem, place)
         interrupts = Interrupts()

@@ -104,7 +104,7 @@ def test_limits_and_who_broke_them(ran: Callable[..., Done]) -> None:
     assert done.outcomes() == {"passed": 1, "failed": 4}
     done.has(
         *[
-            "*operators: 11, and at most 10 is allowed",
+            "*operators called: 11, and at most 10 is allowed",
             "  aten::add at test_ops (*test_it.py:14): 10",
             "*synchronisations: 1, and at most 0 is allowed",
             "  aten::_local_scalar_dense at *test_read (*test_it.py:19): 1",

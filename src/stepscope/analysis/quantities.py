@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 MOST_ROWS = 200
 """Rows that are kept of a quantity, the largest: enough to find the one that grew."""
 
+MOST_PLACES = 12
+"""Lines that are kept of a row."""
+
 _AGAIN = re.compile(r"torch\.compile (?:\d+/)?\d+/[1-9]\d*")  # see findings/compilation.py
 _BREAK = "graph break: "
 _WOULD_WAIT = frozenset(
@@ -93,12 +96,28 @@ class Share:
 
     name: str
     total: float
-    place: str = ""  # the line that has most of it, if that is known
+    places: tuple[tuple[str, float], ...] = ()  # its lines, if they are known, the most first
+
+    @property
+    def place(self) -> str:
+        """Return the line that has most of it; empty where none is known."""
+        return self.places[0][0] if self.places else ""
 
     @property
     def words(self) -> str:
         """Return its name and place."""
         return f"{self.name} at {self.place}" if self.place else self.name
+
+    def new_place(self, before: Share | None) -> str:
+        """Return the line that has become more; lines may have moved since."""
+        left = list(self.places)
+        for known in before.places if before is not None else ():
+            same = [each for each in left if each == known] or [
+                each for each in left if each[1] == known[1]
+            ]
+            if same:
+                left.remove(same[0])
+        return left[0][0] if left else self.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,19 +216,31 @@ def _shares(trace: Trace, rows: Int64, amount: Int64) -> Iterator[Share]:
     ends = np.cumsum(np.bincount(which, minlength=len(names)))
     for at in np.argsort(-sums, kind="stable")[:MOST_ROWS].tolist():
         mine = order[ends[at - 1] if at else 0 : ends[at]]
-        place = _place(trace, rows[mine], amount[mine])
-        yield Share(trace.strings[int(names[at])], float(sums[at]), place)
+        places = _places(trace, rows[mine], amount[mine])
+        yield Share(trace.strings[int(names[at])], float(sums[at]), places)
 
 
-def _place(trace: Trace, rows: Int64, amount: Int64) -> str:
-    """Return the program's line in which most of something happens; empty without stacks."""
+def _places(trace: Trace, rows: Int64, amount: Int64) -> tuple[tuple[str, float], ...]:
+    """Return the program's lines in which something happens; nothing without stacks."""
     stack = trace.slices.stack[_with_stack(trace, rows)]
     stacks, which = np.unique(stack, return_inverse=True)
     sums = np.bincount(which.reshape(-1), amount.astype(np.float64), len(stacks))
-    for at in np.argsort(-sums, kind="stable").tolist():
-        if stacks[at] != NO_STACK and (path := own_path(trace, int(stacks[at]))):
-            return place_words(path[-1])
-    return ""
+    known, found = _own_lines(trace), dict[str, float]()
+    for row, mine in zip(stacks.tolist(), sums.tolist(), strict=True):
+        if row == NO_STACK:
+            continue
+        if row not in known:
+            path = own_path(trace, row)
+            known[row] = place_words(path[-1]) if path else ""
+        if known[row]:
+            found[known[row]] = found.get(known[row], 0.0) + mine
+    return tuple(sorted(found.items(), key=lambda each: -each[1])[:MOST_PLACES])
+
+
+@shared
+def _own_lines(_trace: Trace) -> dict[int, str]:
+    """Return what is known of stacks, for all quantities of a trace: filled as they are met."""
+    return {}
 
 
 def _with_stack(trace: Trace, rows: Int64) -> Int64:
@@ -310,7 +341,11 @@ def _peak_memory(trace: Trace, name: str) -> Quantity:
         what = " in ".join(filter(None, (each.operator or each.category, each.module)))
         place = place_of(each.line)
         holders.append(
-            Share(f"{each.category}: {what}", each.bytes, place_words(place) if place else "")
+            Share(
+                f"{each.category}: {what}",
+                each.bytes,
+                ((place_words(place), float(each.bytes)),) if place else (),
+            )
         )
     words = f"{words_of(name)} of {peaks[0].device}"
     return Quantity(name, words, Unit.BYTES, peaks[0].bytes, (), tuple(holders))
@@ -365,8 +400,8 @@ def operator_calls(trace: Trace, name: str) -> Quantity:
 
 
 _WORDS = {
-    "ops": "operators",
-    "all_ops": "operators, those in others too",
+    "ops": "operators called",
+    "all_ops": "operators in all",
     "kernels": "kernels",
     "copies": "copies to or from devices",
     "copied_bytes": "bytes copied to or from devices",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 _MORE_ROWS = 4  # named beside the one that grew most
+_ENGINE = "autograd::engine::"
 _NOT_WORTH_IT = 1e-9  # of a count that is a mean over steps
 
 
@@ -105,7 +106,13 @@ def _checks(before: Sequence[Trace], after: Sequence[Trace], rules: Rules) -> It
                 yield _step_time(before, after, allowance)
                 continue
             pair = [each[name] for each in known], [each[name] for each in counted]
-            check = (_busy if name == DEVICE_BUSY else _counted)(name, *pair, allowance)
+            if name == DEVICE_BUSY:
+                check = _busy(name, *pair, allowance)
+            else:
+                # An operator brings others along: the one that the program calls is to blame.
+                asked = "ops" if name == "all_ops" else name
+                rows = [each[asked] for each in known], [each[asked] for each in counted]
+                check = _counted(name, *pair, allowance, rows)
             if check.outcome is not Outcome.UNKNOWN or name in rules.chosen:
                 yield check
         for name, allowance in rules.operator_calls.items():
@@ -123,8 +130,13 @@ def _checks(before: Sequence[Trace], after: Sequence[Trace], rules: Rules) -> It
 
 
 def _counted(
-    name: str, before: Sequence[Quantity], after: Sequence[Quantity], allowance: Allowance
+    name: str,
+    before: Sequence[Quantity],
+    after: Sequence[Quantity],
+    allowance: Allowance,
+    rows: tuple[Sequence[Quantity], Sequence[Quantity]] | None = None,
 ) -> Check:
+    """Judge a count; ``rows`` are those of whose rows the one that grew is to be."""
     words = after[0].words
     lacking = next((each for each in (*before, *after) if each.total is None), None)
     if lacking is not None:
@@ -150,7 +162,7 @@ def _counted(
         _signed(change, told) if failed or outcome is Outcome.BETTER else "",
         allowance.text(name if name in NAMES else "ops"),
         f"{_range(new, told)}, and the baseline has {_range(old, told)}" if failed else "",
-        grown_row(before, after) if failed else "",
+        grown_row(*(rows or (before, after))) or grown_row(before, after) if failed else "",
     )
 
 
@@ -169,17 +181,25 @@ def _way_to_count(
 def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
     """Return the row that grew most, in words, and the names of the next ones."""
     old, new = _by_row(before), _by_row(after)
-    shares = {share.name: share for each in after for share in reversed(each.rows)}
     growth = {name: amount - old.get(name, 0.0) for name, amount in new.items()}
-    order = sorted((name for name in growth if growth[name] > 0), key=lambda name: -growth[name])
+    # As many more of a forward operator as of its backward function: the line is the former's.
+    order = sorted(
+        (name for name in growth if growth[name] > _NOT_WORTH_IT),
+        key=lambda name: (-growth[name], name.startswith(_ENGINE)),
+    )
     if not order:
         return ""
     told = after[0].text
     each = " a step" if after[0].by_step else ""
     worst = order[0]
     more = [f"{name} +{told(_rounded(growth[name]))}" for name in order[1:_MORE_ROWS]]
+    shares = [
+        next((share for quantity in side for share in quantity.rows if share.name == worst), None)
+        for side in (before, after)
+    ]
+    place = shares[1].new_place(shares[0]) if shares[1] is not None else ""
     return (
-        f"{shares[worst].words}: {told(_rounded(new[worst]))}{each}, "
+        f"{worst}{f' at {place}' if place else ''}: {told(_rounded(new[worst]))}{each}, "
         f"{told(_rounded(old.get(worst, 0.0)))} before{'; ' * bool(more)}{', '.join(more)}"
     )
 

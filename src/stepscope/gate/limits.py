@@ -42,6 +42,7 @@ _COMPARED = {
     **{name: Allowance() for name in ("recompilations", "graph_breaks", "copies")},
     "peak_memory": Allowance(0.01),
 }
+_CALLED = {"all_ops": "ops"}  # who is to blame: an operator brings others along
 _NEED_MEMORY = {"peak_memory", "allocated_bytes"}
 _NEED_SHAPES = {"flops"}
 
@@ -158,7 +159,11 @@ def _regressions(
         if before is None or before.total is None or now.total is None:
             continue  # it was not counted then, or there is no device
         if now.total > allowance.above(before.total):
-            guilty = grown_row([before], [now])
+            asked = _CALLED.get(name, name)
+            guilty = ""
+            if asked in baseline:
+                guilty = grown_row([baseline[asked]], [found[asked]])
+            guilty = guilty or grown_row([before], [now])
             yield (
                 f"{words_of(name)}: {now.text(now.total)}, and the baseline has "
                 f"{now.text(before.total)}{f'{chr(10)}  mostly {guilty}' if guilty else ''}"
@@ -181,9 +186,12 @@ def save_baseline(path: Path, trace: Trace, limits: Limits) -> None:
         "quantities": {
             name: {
                 "total": found[name].total,
-                "rows": [[row.name, row.total] for row in found[name].rows[:_ROWS_KEPT]],
+                "rows": [
+                    [row.name, row.total, [list(place) for place in row.places]]
+                    for row in found[name].rows[:_ROWS_KEPT]
+                ],
             }
-            for name in sorted(limits.grow)
+            for name in sorted({*limits.grow, *(_CALLED.get(name, name) for name in limits.grow)})
             if found[name].total is not None
         },
     }
@@ -192,6 +200,10 @@ def save_baseline(path: Path, trace: Trace, limits: Limits) -> None:
         made = folder / path.name
         made.write_text(json.dumps(told, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
         made.replace(path)
+
+
+def _share(name: str, total: float, places: list[list[Any]]) -> Share:
+    return Share(str(name), float(total), tuple((str(p), float(amount)) for p, amount in places))
 
 
 def load_baseline(path: Path) -> dict[str, Quantity] | None:
@@ -206,7 +218,7 @@ def load_baseline(path: Path) -> dict[str, Quantity] | None:
                 unit_of(name),
                 float(each["total"]),
                 (),
-                tuple(Share(str(row), float(total)) for row, total in each["rows"]),
+                tuple(_share(*row) for row in each["rows"]),
             )
             for name, each in stored.items()
             if name in quantity_names()

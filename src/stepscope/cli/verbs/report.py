@@ -71,7 +71,7 @@ class MakeReport:
             raise StepscopeError(f"{output}: a report is one {SUFFIX} file; use that suffix")
         check_output(output, force=args.force)
         if is_job(args.trace):
-            from stepscope.cli.job import report_job
+            from stepscope.cli.job_answer import report_job
 
             report_job(args, output)
             _open(output, args)

@@ -102,7 +102,7 @@ class Summary:
         from stepscope.analysis.answer import answer
         from stepscope.cli.device import check_view
         from stepscope.cli.files import is_job, read
-        from stepscope.cli.job import summarize_job
+        from stepscope.cli.job_answer import summarize_job
         from stepscope.cli.show import (
             answer_facts,
             facts,

@@ -89,15 +89,16 @@ def _used(found: Meetings) -> Meetings:
         return found
     open_rows = np.add.reduceat(found.is_open.astype(np.int64), found.first[:-1]) > 0
     which = synchronises[found.kind] & (found.count > 1) & ~open_rows
+    codes: dict[tuple[str, tuple[int, ...]], int] = {}
+    group_of = [codes.setdefault((kind.group, kind.members), len(codes)) for kind in found.kinds]
     at = np.flatnonzero(which)
-    groups: dict[tuple[str, tuple[int, ...], int], list[int]] = {}
-    for i in at.tolist():
-        kind = found.kinds[found.kind[i]]
-        groups.setdefault((kind.group, kind.members, int(found.count[i])), []).append(i)
+    group = np.array(group_of)[found.kind[at]] * (int(found.count.max()) + 1) + found.count[at]
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
     kept = np.zeros(len(found), np.bool_)
-    for members in groups.values():
+    for members in np.split(at[order], first[1:]):
         step = max(len(members) / MOST_MEETINGS, 1)
-        kept[np.array(members)[(np.arange(0, len(members), step)).astype(np.int64)]] = True
+        kept[members[np.arange(0, len(members), step).astype(np.int64)]] = True
     return found.take(kept)
 
 

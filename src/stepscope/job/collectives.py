@@ -135,18 +135,18 @@ def _together(trace: Trace, rows: Int64) -> Int64:
     if (seq == NO_NUMBER).all():
         alone = outermost(trace, rows)
         return np.stack([alone, alone], axis=1)
-    codes: dict[tuple[Any, ...], int] = {}
-    told = _Told(trace)
-    keys = [
-        (kind.group, kind.members, int(number), kind.pair) if number != NO_NUMBER else ("", row)
-        for row, number in zip(rows.tolist(), seq.tolist(), strict=True)
-        for kind in (told.kind(row, row),)
-    ]
-    code = np.array([codes.setdefault(key, len(codes)) for key in keys])
+    kinds, kind = _Told(trace).kinds(rows, rows)
+    groups: dict[tuple[Any, ...], int] = {}
+    group = np.array(
+        [groups.setdefault((each.group, each.members, each.pair), len(groups)) for each in kinds]
+    )[kind]
+    alone = np.where(seq == NO_NUMBER, rows, NO_NUMBER)  # without a number it is one by itself
+    keys, code = np.unique(np.stack([group, seq, alone]), axis=1, return_inverse=True)
+    code, count = code.reshape(-1), keys.shape[1]
     order = np.lexsort((slices.start_ns[rows], code))
-    first = order[np.searchsorted(code[order], np.arange(len(codes)))]
+    first = order[np.searchsorted(code[order], np.arange(count))]
     by_end = np.lexsort((slices.end_ns[rows], code))
-    last = by_end[np.searchsorted(code[by_end], np.arange(len(codes)), side="right") - 1]
+    last = by_end[np.searchsorted(code[by_end], np.arange(count), side="right") - 1]
     return np.stack([rows[first], rows[last]], axis=1)
 
 
@@ -170,10 +170,7 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
     first, last = (parts[:, 0], parts[:, -1]) if len(parts) else (host, host)
     order = np.argsort(slices.start_ns[first], kind="stable")
     first, last, host = first[order], last[order], host[order]
-    told = _Told(trace)
-    found = [told.kind(*pair) for pair in zip(first.tolist(), host.tolist(), strict=True)]
-    kinds: dict[Kind, int] = {}
-    kind = np.array([kinds.setdefault(each, len(kinds)) for each in found], np.int32)
+    kinds, kind = _Told(trace).kinds(first, host)
     numbers = slices.args.dense("Seq", len(slices), NO_NUMBER)
     seq = numbers[first]
     if len(host):
@@ -181,7 +178,7 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
         seq = np.where((seq == NO_NUMBER) & known, numbers[np.where(known, host, 0)], seq)
     ended_ns = np.maximum(slices.end_ns[last], slices.end_ns[first])
     return Collectives(
-        tuple(kinds),
+        kinds,
         kind,
         seq,
         slices.start_ns[first],
@@ -214,26 +211,33 @@ class _Told:
             str(each.get("pg_name", "")): each for each in _group_config(trace.info.user)
         }
         self._pairs: dict[int, dict[str, Any]] = {}
-        self._known: dict[tuple[Any, ...], Kind] = {}
 
-    def kind(self, row: int, host: int) -> Kind:
-        """Return the kind of the collective that a slice is, called by a slice of the host."""
+    def kinds(self, row: Int64, host: Int64) -> tuple[tuple[Kind, ...], NDArray[np.int32]]:
+        """Return the kinds of some collectives, each a slice called by one of the host."""
+        if not len(row):
+            return (), np.zeros(0, np.int32)
         slices = self._trace.slices
-        fragment = int(slices.args.rest[row]) if len(slices.args.rest) else 0
-        above = int(slices.args.rest[host]) if len(slices.args.rest) and host >= 0 else 0
-        of = row if self._elements[row] != NO_NUMBER or host < 0 else host
-        module = int(self._module[host]) if self._module is not None and host >= 0 else NO_SLICE
-        key = (
-            *(int(slices.name[row]), fragment, above, int(self._elements[of])),
-            *(int(self._size[of]), int(self._pair[0][of]), int(self._pair[1][of])),
-            NO_SLICE if module == NO_SLICE else int(slices.name[module]),
-            int(slices.name[host]) if host >= 0 else int(slices.name[row]),
-        )
-        if key not in self._known:
-            self._known[key] = self._read(key)
-        return self._known[key]
+        has_host = host >= 0
+        caller = np.where(has_host, host, row)
+        rest = slices.args.rest if len(slices.args.rest) else np.zeros(len(slices), np.uint32)
+        of = np.where((self._elements[row] == NO_NUMBER) & has_host, caller, row)
+        module = np.full(len(row), NO_SLICE, np.int64)
+        if self._module is not None:
+            module = np.where(has_host, self._module[caller], NO_SLICE)
+        name = slices.name.astype(np.int64)
+        keys = np.stack(
+            [
+                name[row], rest[row].astype(np.int64), np.where(has_host, rest[caller], 0),
+                self._elements[of], self._size[of], self._pair[0][of], self._pair[1][of],
+                np.where(module == NO_SLICE, NO_SLICE, name[module]), name[caller],
+            ]
+        ).astype(np.int64)  # fmt: skip
+        found, which = np.unique(keys, axis=1, return_inverse=True)
+        codes: dict[Kind, int] = {}
+        code = [codes.setdefault(self._read(key), len(codes)) for key in found.T.tolist()]
+        return tuple(codes), np.array(code, np.int32)[which.reshape(-1)]
 
-    def _read(self, key: tuple[int, ...]) -> Kind:
+    def _read(self, key: list[int]) -> Kind:
         name_id, fragment, above, elements, size, source, target, module, caller = key
         pairs = {**self._fragment(above), **self._fragment(fragment)}
         name = pairs.get(COLLECTIVE_KEY)

@@ -132,7 +132,10 @@ def _steps_of_calls(rank: RankSummary) -> list[tuple[tuple[str, int], int]]:
 
 
 def matched(ranks: Sequence[RankSummary], steps: Sequence[Int64]) -> Meetings:
-    """Match the collectives of all ranks; times are the ranks' own, as Unix time."""
+    """Match the collectives of all ranks; times are the ranks' own, as Unix time.
+
+    The rows are taken out of the summaries: of many ranks, they would be there twice.
+    """
     groups: dict[tuple[object, ...], int] = {}
     kinds: dict[Kind, int] = {}
     parts = []
@@ -150,9 +153,21 @@ def matched(ranks: Sequence[RankSummary], steps: Sequence[Int64]) -> Meetings:
                 rank.done_ns[rows] + offset, rank.waited_ns[rows], rank.is_open[rows],
             )
         )  # fmt: skip
+        _take_rows(rank)
     if not parts:
         return _none()
-    return _long(tuple(kinds), [np.concatenate(column) for column in zip(*parts, strict=True)])
+    columns = [list(column) for column in zip(*parts, strict=True)]
+    del parts
+    for i, column in enumerate(columns):
+        columns[i] = np.concatenate(column)  # type: ignore[call-overload]
+    return _long(tuple(kinds), columns)  # type: ignore[arg-type]
+
+
+def _take_rows(rank: RankSummary) -> None:
+    """Empty the columns of a summary that are in the meetings now."""
+    rank.arrived_ns = rank.done_ns = rank.seq = np.zeros(0, np.int64)
+    rank.kind = rank.step = np.zeros(0, np.int32)
+    rank.waited_ns, rank.is_open = np.zeros(0, np.float32), np.zeros(0, np.bool_)
 
 
 def _none() -> Meetings:

@@ -185,10 +185,6 @@ def job_of(folder: str, summaries: Iterable[RankSummary]) -> Job:
             clocks.corrected(found.rank, found.arrived_ns),
             clocks.corrected(found.rank, found.done_ns),
         )
-    for rank in used:  # their rows are in the meetings now
-        rank.arrived_ns = rank.done_ns = rank.seq = np.zeros(0, np.int64)
-        rank.kind, rank.step = np.zeros(0, np.int32), np.zeros(0, np.int32)
-        rank.waited_ns, rank.is_open = np.zeros(0, np.float32), np.zeros(0, np.bool_)
     return Job(folder, tuple(used), tuple(left_out), missing, world, found, clocks, tuple(steps))
 
 

@@ -157,7 +157,8 @@ def _operators(beside: _Beside) -> list[Reason]:
         for name, pair in beside.rows(lambda work: work.operators).items()
         if not name.startswith(_COLLECTION)
     }
-    return [*_more_calls(rows, "operators"), *_slower(beside, rows)]
+    place = _place_of(beside.rows(lambda work: work.lines))
+    return [*_more_calls(rows, "operators", place), *_slower(beside, rows)]
 
 
 def _kernels(beside: _Beside) -> list[Reason]:
@@ -181,7 +182,9 @@ def _has_more_calls(pair: tuple[Float64, Float64]) -> bool:
     return bool(own[1] > _MORE_CALLS * usual[1] + 0.05)
 
 
-def _more_calls(rows: dict[str, tuple[Float64, Float64]], what: str) -> list[Reason]:
+def _more_calls(
+    rows: dict[str, tuple[Float64, Float64]], what: str, place: str = ""
+) -> list[Reason]:
     more = {name: pair for name, pair in rows.items() if _has_more_calls(pair)}
     if not more:
         return []
@@ -192,7 +195,7 @@ def _more_calls(rows: dict[str, tuple[Float64, Float64]], what: str) -> list[Rea
         f"extra {what}: most of all {worst[:80]}, {mine[1]:.1f} calls a step and "
         f"{duration_text(mine[0])}, the others {theirs[1]:.1f} and {duration_text(theirs[0])}"
     )
-    return [Reason(f"extra-{what}", f"extra {what}", text, own, usual, "")]
+    return [Reason(f"extra-{what}", f"extra {what}", text, own, usual, place)]
 
 
 def _slower(beside: _Beside, rows: dict[str, tuple[Float64, Float64]]) -> list[Reason]:
@@ -235,11 +238,11 @@ def _causes(beside: _Beside) -> list[Reason]:
     return found
 
 
-def _place_of(lines: dict[str, tuple[Float64, Float64]], cause: str) -> str:
-    """Return the line with the largest excess of a cause, "" without."""
+def _place_of(lines: dict[str, tuple[Float64, Float64]], cause: str = "") -> str:
+    """Return the line with the largest excess of a cause, or of any; "" without."""
     mine = {
         name.partition("|")[2]: float(pair[0][0] - pair[1][0])
         for name, pair in lines.items()
-        if name.partition("|")[0] == cause and name.partition("|")[2]
+        if (not cause or name.partition("|")[0] == cause) and name.partition("|")[2]
     }
     return max(mine, key=lambda name: mine[name]) if mine else ""

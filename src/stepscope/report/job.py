@@ -38,7 +38,9 @@ MOST_ARRIVALS = 250_000
 MOST_BLAMED = 2_000
 
 RANKS = Page(
-    "job/ranks.js", lambda _trace, _payload: None, static=Path(__file__).parent / "job_static"
+    "job/ranks.js",
+    lambda _trace, _payload: None,
+    static=Path(__file__).parent / "job_pages" / "static",
 )
 
 

@@ -4,7 +4,7 @@ import { fitted, h, themed } from "stepscope/dom.js";
 import { number, tickText, time } from "stepscope/format.js";
 import { rowsOf } from "stepscope/lib/columns.js";
 
-/** @typedef {import("../static/decode.js").Data} Data */
+/** @typedef {import("../../static/decode.js").Data} Data */
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [64, 12, 6, 24];
 const TALLEST = 360;

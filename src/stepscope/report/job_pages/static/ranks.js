@@ -8,9 +8,9 @@ import { Arrivals } from "job/arrivals.js";
 import { Heat } from "job/heat.js";
 import { Pair } from "job/pair.js";
 
-/** @typedef {import("../static/decode.js").Data} Data */
-/** @typedef {import("../static/app.js").App} App */
-/** @typedef {import("../static/lib/rows.js").Column} Column */
+/** @typedef {import("../../static/decode.js").Data} Data */
+/** @typedef {import("../../static/app.js").App} App */
+/** @typedef {import("../../static/lib/rows.js").Column} Column */
 /** @typedef {{title: string, text: string, fix: string, severity: string, saves_ns: number, of_ns: number, unit: string, evidence: any}} Finding */
 
 /** @type {Column[]} */
@@ -48,7 +48,7 @@ const METRICS = [
   ["step", "step time"],
 ];
 
-/** @type {import("../static/app.js").Page} */
+/** @type {import("../../static/app.js").Page} */
 export const page = {
   id: "ranks",
   title: "Ranks",

@@ -3,7 +3,7 @@
 import { fitted, h, themed } from "stepscope/dom.js";
 import { time } from "stepscope/format.js";
 
-/** @typedef {import("../static/decode.js").Data} Data */
+/** @typedef {import("../../static/decode.js").Data} Data */
 
 const [LEFT, TOP, BOTTOM] = [64, 4, 22];
 const TALLEST = 480; // px of all ranks

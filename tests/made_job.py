@@ -38,6 +38,7 @@ class Plan:
     transfer_ns: int = 50_000
     jitter_ns: int = 5_000
     late_rank: int = -1
+    late_count: int = 1  # so many ranks are late, from that one on
     late_ns: int = 0  # in each late step, before its first collective
     late_every: int = 1
     skew_ns: int = 0  # clocks are off by up to so much, either way
@@ -72,7 +73,7 @@ def times_of(plan: Plan) -> Times:
             spread = random.exponential(plan.jitter_ns, plan.ranks).astype(np.int64)
             now = now + plan.work_ns + spread
             if i == 0 and plan.late_rank >= 0 and step % plan.late_every == 0:
-                now[plan.late_rank] += plan.late_ns
+                now[plan.late_rank : plan.late_rank + plan.late_count] += plan.late_ns
             arrived[:, at] = now
             ends = random.exponential(plan.jitter_ns / 2, plan.ranks).astype(np.int64)
             now = int(now.max()) + plan.transfer_ns + ends
@@ -95,7 +96,7 @@ def trace_of(times: Times, rank: int) -> Trace:
     before[first] = begins
     ends = np.append(begins[1:], done[-1] + plan.work_ns)
     late = np.zeros(count, np.int64)
-    if rank == plan.late_rank:
+    if plan.late_rank >= 0 and 0 <= rank - plan.late_rank < plan.late_count:
         late[first[:: plan.late_every]] = plan.late_ns
     step_names = tuple(f"ProfilerStep#{i}" for i in range(steps))
     strings = (*_NAMES, "user_annotation", "cpu_op", _fragment(plan), *step_names)

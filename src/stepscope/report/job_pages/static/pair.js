@@ -5,7 +5,7 @@ import { tickText, time } from "stepscope/format.js";
 import { rowsOf } from "stepscope/lib/columns.js";
 import { colourOf } from "job/colours.js";
 
-/** @typedef {import("../static/decode.js").Data} Data */
+/** @typedef {import("../../static/decode.js").Data} Data */
 /** @typedef {{start: number, end: number, text: string, colour: string, lane: number, row: number}} Box */
 
 const [LEFT, TOP, BOTTOM] = [76, 6, 22];

@@ -2,6 +2,7 @@
 
 from stepscope.cli.command import COMMANDS
 from stepscope.cli.verbs.device_peaks import DevicePeaks
+from stepscope.cli.verbs.diff import DiffTraces
 from stepscope.cli.verbs.export import Export
 from stepscope.cli.verbs.info import Info
 from stepscope.cli.verbs.migrate import Migrate
@@ -15,6 +16,7 @@ COMMANDS.register(Run())
 COMMANDS.register(Summary())
 COMMANDS.register(MakeReport())
 COMMANDS.register(View())
+COMMANDS.register(DiffTraces())
 COMMANDS.register(Export())
 COMMANDS.register(Info())
 COMMANDS.register(Scrub())

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from stepscope import itt, nvtx, paddle
     from stepscope.errors import StepscopeError, TraceReadError, UnsupportedError
     from stepscope.formats import export_trace, read_trace
+    from stepscope.formats.compared import diff
     from stepscope.frameworks.torch.dialect.activity import (
         ProfilerActivity,
         kineto_available,
@@ -92,6 +93,7 @@ _HOMES = {
     "Trace": "stepscope.trace.model",
     "TraceReadError": "stepscope.errors",
     "UnsupportedError": "stepscope.errors",
+    "diff": "stepscope.formats.compared",
     "export_trace": "stepscope.formats",
     "html_handler": "stepscope.report.handler",
     "kineto_available": "stepscope.frameworks.torch.dialect.activity",
@@ -127,6 +129,7 @@ __all__ = [
     "Trace",
     "TraceReadError",
     "UnsupportedError",
+    "diff",
     "export_trace",
     "html_handler",
     "itt",

@@ -7,14 +7,15 @@ grown when the test says so, and by more than the allowance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.compare.diff import diff_traces
+from stepscope.analysis.compare.model import NEW, signed
 from stepscope.analysis.compare.statistics import LEAST_EFFECT, Verdict, compare_samples
-from stepscope.analysis.host.step_operators import step_operators
 from stepscope.analysis.quantities import (
     Quantity,
     Unit,
@@ -31,10 +32,13 @@ from stepscope.units import duration_text, percent_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from stepscope.analysis.compare.model import Diff
+    from stepscope.analysis.compare.statistics import Comparison
     from stepscope.gate.rules import Allowance, Rules
     from stepscope.trace.model import Trace
 
 _MORE_ROWS = 4  # named beside the one that grew most
+_NO_STEPS = "no steps were recognised: mark them with profiler.step(), or see docs/guide.md"
 _ENGINE = "autograd::engine::"
 _NOT_WORTH_IT = 1e-9  # of a count that is a mean over steps
 
@@ -74,6 +78,7 @@ class Judgement:
 
     checks: tuple[Check, ...]
     notes: tuple[str, ...] = ()
+    diff: Diff | None = field(default=None, repr=False)  # where the step time was compared
 
     @property
     def failed(self) -> tuple[Check, ...]:
@@ -94,16 +99,22 @@ class Judgement:
 def judge(before: Sequence[Trace], after: Sequence[Trace], rules: Rules) -> Judgement:
     """Judge some runs; ``before`` may be empty where no rule compares."""
     with shared_analyses():
-        return Judgement(tuple(_checks(before, after, rules)), tuple(_notes(before, after)))
+        timed = before and STEP_TIME in rules.grow
+        diff = _compared(before, after, rules.grow[STEP_TIME]) if timed else None
+        checks = tuple(_checks(before, after, rules, diff))
+        return Judgement(checks, tuple(_notes(before, after)), diff)
 
 
-def _checks(before: Sequence[Trace], after: Sequence[Trace], rules: Rules) -> Iterator[Check]:
+def _checks(
+    before: Sequence[Trace], after: Sequence[Trace], rules: Rules, diff: Diff | None
+) -> Iterator[Check]:
     counted = [dict(quantities(trace)) for trace in after]
     if before:
         known = [dict(quantities(trace)) for trace in before]
         for name, allowance in rules.grow.items():
             if name == STEP_TIME:
-                yield _step_time(before, after, allowance)
+                if diff is not None:
+                    yield _step_time(diff)
                 continue
             pair = [each[name] for each in known], [each[name] for each in counted]
             if name == DEVICE_BUSY:
@@ -246,29 +257,62 @@ def _busy(
 # ---- times
 
 
-def _step_time(before: Sequence[Trace], after: Sequence[Trace], allowance: Allowance) -> Check:
-    samples = [[step_times(trace) for trace in side] for side in (before, after)]
-    check = _timed(STEP_TIME, words_of(STEP_TIME), samples, allowance)
-    if check.outcome is not Outcome.FAILED:
-        return check
-    return replace(check, guilty=slower_operator(before, after))
+def _step_time(found: Diff) -> Check:
+    step = found.step
+    if not step.before_steps or not step.after_steps or "run" in (found.before.unit, found.unit):
+        return Check(STEP_TIME, words_of(STEP_TIME), Outcome.UNKNOWN, why=_NO_STEPS)
+    check = _timed(STEP_TIME, words_of(STEP_TIME), step)
+    grown = found.difference_ns / found.before_ns if found.before_ns else 0.0
+    if check.outcome is Outcome.FAILED and grown < step.least_effect:
+        # The rows of the usual step must say so, too: an alarm has to be worth its while.
+        return replace(check, outcome=Outcome.PASSED, why="")
+    return replace(check, guilty=_slower(found)) if check.outcome is Outcome.FAILED else check
+
+
+def _compared(before: Sequence[Trace], after: Sequence[Trace], allowance: Allowance) -> Diff:
+    """Compare the two sides, with the allowance as the least change that matters."""
+    medians = [float(np.median(ns)) for trace in before if len(ns := step_times(trace))]
+    usual_ns = float(np.median(medians)) if medians else 0.0
+    return diff_traces(before, after, least_effect=_least(allowance, usual_ns))
+
+
+def _least(allowance: Allowance, usual_ns: float) -> float:
+    return min(max(allowance.share_of(usual_ns), LEAST_EFFECT), 0.999)
+
+
+def _slower(found: Diff) -> str:
+    """Return the work that has become longer, and its line, in words."""
+    row = found.guilty
+    if row is None:
+        return ""
+    new = " (new)" if row.status == NEW else ""
+    told = f"{row.what}{new}: {signed(row.difference_ns)} a {found.unit}"
+    if row.before_count or row.after_count:
+        count = Unit.COUNT.text
+        told += f", {count(_rounded(row.after_count))} calls"
+        told += f" and {count(_rounded(row.before_count))} before"
+    line = next(
+        (table.rows[0] for table in found.tables if table.by == "line" and table.rows), None
+    )
+    if line is not None and line.difference_ns > 0 and line.what != row.what:
+        told += f"; by line {line.what}: {signed(line.difference_ns)}"
+    return told
 
 
 def _operator_time(
     name: str, before: Sequence[Trace], after: Sequence[Trace], allowance: Allowance
 ) -> Check:
     samples = [[operator_times(trace, name) for trace in side] for side in (before, after)]
-    check = _timed(name, f"time of {name} a step", samples, allowance)
+    words = f"time of {name} a step"
+    if not all(len(run) for side in samples for run in side):
+        return Check(name, words, Outcome.UNKNOWN, why=_NO_STEPS)
+    usual = compare_samples(*samples)
+    least = _least(allowance, usual.before)
+    check = _timed(name, words, compare_samples(*samples, least_effect=least))
     return replace(check, guilty=name) if check.outcome is Outcome.FAILED else check
 
 
-def _timed(rule: str, words: str, samples: Sequence[Sequence[Any]], allowance: Allowance) -> Check:
-    if not all(len(run) for side in samples for run in side):
-        why = "no steps were recognised: mark them with profiler.step(), or see docs/guide.md"
-        return Check(rule, words, Outcome.UNKNOWN, why=why)
-    usual = compare_samples(samples[0], samples[1])
-    least = min(max(allowance.share_of(usual.before), LEAST_EFFECT), 0.999)
-    found = compare_samples(samples[0], samples[1], least_effect=least) if least else usual
+def _timed(rule: str, words: str, found: Comparison) -> Check:
     outcome = {
         Verdict.SLOWER: Outcome.FAILED,
         Verdict.FASTER: Outcome.BETTER,
@@ -288,35 +332,9 @@ def _timed(rule: str, words: str, samples: Sequence[Sequence[Any]], allowance: A
         duration_text(found.before),
         duration_text(found.after),
         f"{change}{noise}",
-        f"+{percent_text(least)}",
+        f"+{percent_text(found.least_effect)}",
         told.get(outcome, ""),
     )
-
-
-def slower_operator(before: Sequence[Trace], after: Sequence[Trace]) -> str:
-    """Return the operator whose own time in a step grew most, in words."""
-    old, new = _own_times(before), _own_times(after)
-    growth = {name: ns - old.get(name, (0.0, 0.0))[0] for name, (ns, _) in new.items()}
-    worst = max(growth, key=lambda name: growth[name], default="")
-    if not worst or growth[worst] <= 0:
-        return ""
-    (was_ns, was), (now_ns, now) = old.get(worst, (0.0, 0.0)), new[worst]
-    count = Unit.COUNT.text
-    return (
-        f"{worst}: {duration_text(now_ns)} a step in {count(_rounded(now))} calls, before "
-        f"{duration_text(was_ns)} in {count(_rounded(was))}"
-    )
-
-
-def _own_times(side: Sequence[Trace]) -> dict[str, tuple[float, float]]:
-    sums: dict[str, tuple[float, float]] = {}
-    for trace in side:
-        rows = step_operators(trace)
-        times = rows.device_ns if rows.device_ns.any() else rows.self_ns
-        for name, ns, calls in zip(rows.name, times.tolist(), rows.calls.tolist(), strict=True):
-            known_ns, known = sums.get(name, (0.0, 0.0))
-            sums[name] = known_ns + ns / len(side), known + calls / len(side)
-    return sums
 
 
 # ---- limits

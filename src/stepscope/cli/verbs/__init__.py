@@ -2,6 +2,7 @@
 
 from stepscope.cli.command import COMMANDS
 from stepscope.cli.verbs.device_peaks import DevicePeaks
+from stepscope.cli.verbs.diff import DiffTraces
 from stepscope.cli.verbs.export import Export
 from stepscope.cli.verbs.gate import Gate
 from stepscope.cli.verbs.history import ShowHistory
@@ -19,6 +20,7 @@ COMMANDS.register(Run())
 COMMANDS.register(Summary())
 COMMANDS.register(MakeReport())
 COMMANDS.register(View())
+COMMANDS.register(DiffTraces())
 COMMANDS.register(Gate())
 COMMANDS.register(ShowHistory())
 COMMANDS.register(Export())

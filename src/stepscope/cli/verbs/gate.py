@@ -159,13 +159,18 @@ def _page(
     args: argparse.Namespace, found: Judgement, before: Sequence[Trace], after: Sequence[Trace]
 ) -> Path | None:
     """Write the page where it was asked for, or when a rule is broken; return where it is."""
+    from stepscope.analysis.compare.diff import diff_traces
     from stepscope.cli.files import write_report
+    from stepscope.report.compare import export_diff_html
 
     if args.output is None and found.ok:
         return None
     path: Path = args.output or Path(_PAGE)
     try:
-        write_report(after[0], path, title=args.traces[0].name, source=[Path.cwd()])
+        if before:
+            export_diff_html(found.diff or diff_traces(before, after), path)
+        else:
+            write_report(after[0], path, title=args.traces[0].name, source=[Path.cwd()])
     except (StepscopeError, OSError) as error:
         notify(f"no page was written: {error}")
         return None

@@ -122,6 +122,9 @@ class Member:
             session = self._order.session()
             session.start()
             self._session = session
+        # Saving imports it, which cannot be done any more when Python ends.
+        import concurrent.futures.thread  # noqa: F401
+
         atexit.register(self.finish)
         if threading.current_thread() is threading.main_thread():
             self._end_by_signals()

@@ -58,6 +58,16 @@ def _speedscope_writer() -> Writer:
     return export_speedscope
 
 
+def _is_sqlite(_path: Path, head: bytes) -> bool:
+    return head.startswith(b"SQLite format 3\x00")
+
+
+def _sqlite_reader() -> Reader:
+    from stepscope.formats.databases import read_database
+
+    return read_database
+
+
 FORMATS.register(
     Format("Chrome trace", (".json", ".json.gz"), _is_json, _chrome_reader, _chrome_writer)
 )
@@ -71,4 +81,12 @@ FORMATS.register(
 )
 FORMATS.register(
     Format("speedscope", (".speedscope.json", ".speedscope.json.gz"), writer=_speedscope_writer)
+)
+FORMATS.register(
+    Format(
+        "Nsight Systems' or ROCm's SQLite",
+        (".sqlite", ".db", ".rpd"),
+        _is_sqlite,
+        _sqlite_reader,
+    )
 )

@@ -58,6 +58,28 @@ def _speedscope_writer() -> Writer:
     return export_speedscope
 
 
+def _is_pickle(_path: Path, head: bytes) -> bool:
+    return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
+def _snapshot_reader() -> Reader:
+    from stepscope.formats.snapshot import read_snapshot
+
+    return read_snapshot
+
+
+def _is_xplane(_path: Path, head: bytes) -> bool:
+    from stepscope.formats.xplane import is_xplane
+
+    return is_xplane(head)
+
+
+def _xplane_reader() -> Reader:
+    from stepscope.formats.xplane import read_xplane
+
+    return read_xplane
+
+
 def _is_sqlite(_path: Path, head: bytes) -> bool:
     return head.startswith(b"SQLite format 3\x00")
 
@@ -89,4 +111,10 @@ FORMATS.register(
         _is_sqlite,
         _sqlite_reader,
     )
+)
+FORMATS.register(
+    Format("PyTorch memory snapshot", (".pickle", ".pkl"), _is_pickle, _snapshot_reader)
+)
+FORMATS.register(
+    Format("XPlane of JAX and XLA", (".xplane.pb", ".xplane.pb.gz"), _is_xplane, _xplane_reader)
 )

@@ -80,6 +80,18 @@ def _xplane_reader() -> Reader:
     return read_xplane
 
 
+def _is_ncu(_path: Path, head: bytes) -> bool:
+    from stepscope.formats.nsight.compute import is_ncu
+
+    return is_ncu(head)
+
+
+def _ncu_reader() -> Reader:
+    from stepscope.formats.nsight.compute import read_ncu
+
+    return read_ncu
+
+
 def _is_sqlite(_path: Path, head: bytes) -> bool:
     return head.startswith(b"SQLite format 3\x00")
 
@@ -118,3 +130,4 @@ FORMATS.register(
 FORMATS.register(
     Format("XPlane of JAX and XLA", (".xplane.pb", ".xplane.pb.gz"), _is_xplane, _xplane_reader)
 )
+FORMATS.register(Format("Nsight Compute's CSV", (".csv",), _is_ncu, _ncu_reader))

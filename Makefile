@@ -308,6 +308,7 @@ FUZZ_SEED ?= $(shell date +%j)
 fuzz: $(DONE)/test $(DONE)/package
 	$(BIN)/python tools/fuzz.py --folders --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
 	$(BIN)/python tools/fuzz.py --files --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
+	$(BIN)/python tools/fuzz.py --foreign --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
 	$(BIN)/python tools/fail_files.py
 
 # --- make wheels

@@ -31,6 +31,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_range(m);
   stepscope::bind_sampler(m);
   stepscope::bind_slices(m);
+  stepscope::bind_snapshot_reader(m);
   stepscope::bind_stacks(m);
   stepscope::bind_tasks(m);
   stepscope::bind_text(m);

@@ -58,6 +58,50 @@ def _speedscope_writer() -> Writer:
     return export_speedscope
 
 
+def _is_pickle(_path: Path, head: bytes) -> bool:
+    return len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5
+
+
+def _snapshot_reader() -> Reader:
+    from stepscope.formats.snapshot import read_snapshot
+
+    return read_snapshot
+
+
+def _is_xplane(_path: Path, head: bytes) -> bool:
+    from stepscope.formats.xplane import is_xplane
+
+    return is_xplane(head)
+
+
+def _xplane_reader() -> Reader:
+    from stepscope.formats.xplane import read_xplane
+
+    return read_xplane
+
+
+def _is_ncu(_path: Path, head: bytes) -> bool:
+    from stepscope.formats.nsight.compute import is_ncu
+
+    return is_ncu(head)
+
+
+def _ncu_reader() -> Reader:
+    from stepscope.formats.nsight.compute import read_ncu
+
+    return read_ncu
+
+
+def _is_sqlite(_path: Path, head: bytes) -> bool:
+    return head.startswith(b"SQLite format 3\x00")
+
+
+def _sqlite_reader() -> Reader:
+    from stepscope.formats.databases import read_database
+
+    return read_database
+
+
 FORMATS.register(
     Format("Chrome trace", (".json", ".json.gz"), _is_json, _chrome_reader, _chrome_writer)
 )
@@ -72,3 +116,18 @@ FORMATS.register(
 FORMATS.register(
     Format("speedscope", (".speedscope.json", ".speedscope.json.gz"), writer=_speedscope_writer)
 )
+FORMATS.register(
+    Format(
+        "Nsight Systems' or ROCm's SQLite",
+        (".sqlite", ".db", ".rpd"),
+        _is_sqlite,
+        _sqlite_reader,
+    )
+)
+FORMATS.register(
+    Format("PyTorch memory snapshot", (".pickle", ".pkl"), _is_pickle, _snapshot_reader)
+)
+FORMATS.register(
+    Format("XPlane of JAX and XLA", (".xplane.pb", ".xplane.pb.gz"), _is_xplane, _xplane_reader)
+)
+FORMATS.register(Format("Nsight Compute's CSV", (".csv",), _is_ncu, _ncu_reader))

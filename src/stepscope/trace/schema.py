@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.trace.kinds import SliceFlags, SliceKind, ThreadState, WaitReason
-from stepscope.trace.table import Args, Role, Table, added_columns, arguments, column
+from stepscope.trace.table import (
+    Args,
+    Column,
+    Role,
+    Table,
+    add_column,
+    added_columns,
+    arguments,
+    column,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -305,6 +314,18 @@ TABLES: Mapping[str, type[Table]] = {
     "samples": Samples,
     "held": Held,
 }
+
+# Few allocators tell it: a table that is made without it is whole, too.
+add_column(
+    Memory,
+    "stack",
+    Column(
+        "the frames that asked, where the allocator itself told them; else see its slice",
+        np.uint32,
+        Role.STACK,
+        absent=NO_STACK,
+    ),
+)
 
 
 def markdown() -> str:

@@ -26,6 +26,8 @@ NB_MODULE(_native, m) {
   stepscope::bind_owners(m);
   stepscope::bind_paddle_reader(m);
   stepscope::bind_paddle_writer(m);
+  stepscope::bind_perfetto_reader(m);
+  stepscope::bind_perfetto_writer(m);
   stepscope::bind_cuda(m);
   stepscope::bind_recorder(m);
   stepscope::bind_range(m);

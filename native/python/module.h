@@ -19,6 +19,8 @@ void bind_module_calls(nanobind::module_& m);
 void bind_owners(nanobind::module_& m);
 void bind_paddle_reader(nanobind::module_& m);
 void bind_paddle_writer(nanobind::module_& m);
+void bind_perfetto_reader(nanobind::module_& m);
+void bind_perfetto_writer(nanobind::module_& m);
 void bind_cuda(nanobind::module_& m);
 void bind_recorder(nanobind::module_& m);
 void bind_range(nanobind::module_& m);

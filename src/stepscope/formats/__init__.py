@@ -46,6 +46,24 @@ def _chrome_writer() -> Writer:
     return export_chrome
 
 
+def _is_perfetto(_path: Path, head: bytes) -> bool:
+    from stepscope.formats.perfetto.read import is_perfetto
+
+    return head[:1] == b"\x0a" and is_perfetto(head)
+
+
+def _perfetto_reader() -> Reader:
+    from stepscope.formats.perfetto.read import read_perfetto
+
+    return read_perfetto
+
+
+def _perfetto_writer() -> Writer:
+    from stepscope.formats.perfetto.write import export_perfetto
+
+    return export_perfetto
+
+
 def _stacks_writer() -> Writer:
     from stepscope.formats.stacks import export_folded
 
@@ -102,6 +120,36 @@ def _sqlite_reader() -> Reader:
     return read_database
 
 
+def _pprof_writer() -> Writer:
+    from stepscope.formats.pprof import export_pprof
+
+    return export_pprof
+
+
+def _firefox_writer() -> Writer:
+    from stepscope.formats.firefox import export_firefox
+
+    return export_firefox
+
+
+def _spans_writer() -> Writer:
+    from stepscope.formats.spans import export_spans
+
+    return export_spans
+
+
+def _parquet_writer() -> Writer:
+    from stepscope.formats.tabular import export_parquet
+
+    return export_parquet
+
+
+def _csv_writer() -> Writer:
+    from stepscope.formats.tabular import export_csv
+
+    return export_csv
+
+
 FORMATS.register(
     Format("Chrome trace", (".json", ".json.gz"), _is_json, _chrome_reader, _chrome_writer)
 )
@@ -131,3 +179,21 @@ FORMATS.register(
     Format("XPlane of JAX and XLA", (".xplane.pb", ".xplane.pb.gz"), _is_xplane, _xplane_reader)
 )
 FORMATS.register(Format("Nsight Compute's CSV", (".csv",), _is_ncu, _ncu_reader))
+FORMATS.register(
+    Format(
+        "Perfetto trace",
+        (".pftrace", ".pftrace.gz", ".perfetto-trace"),
+        _is_perfetto,
+        _perfetto_reader,
+        _perfetto_writer,
+    )
+)
+FORMATS.register(Format("pprof", (".pprof", ".pprof.gz"), writer=_pprof_writer))
+FORMATS.register(
+    Format("Firefox Profiler", (".firefox.json", ".firefox.json.gz"), writer=_firefox_writer)
+)
+FORMATS.register(
+    Format("OpenTelemetry spans", (".otlp.json", ".otlp.json.gz"), writer=_spans_writer)
+)
+FORMATS.register(Format("Parquet", (".parquet",), writer=_parquet_writer))
+FORMATS.register(Format("CSV", (".csv", ".csv.gz"), writer=_csv_writer))

@@ -115,7 +115,8 @@ function lineOf(row) {
 
 /** @param {Row} row */
 function nameCell(row) {
-  return h("td", { class: "text" }, h("a", { href: `report/${row.link}` }, row.name));
+  const perfetto = { href: `perfetto/${row.link}`, class: "quiet", title: "Open in Perfetto" };
+  return h("td", { class: "text" }, h("a", { href: `report/${row.link}` }, row.name), " ", h("a", perfetto, "Perfetto"));
 }
 
 /** @param {Row} row */

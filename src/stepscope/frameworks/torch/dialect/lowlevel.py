@@ -153,7 +153,7 @@ class LowLevelProfile(ProfileResults):
     def stop_trace(self) -> None:
         """End recording. A second call is harmless; one before any recording is an error."""
         assert self._trace_id is not None, "the profiler must be started before it is stopped"
-        self._recorder.stop()
+        self._recorder.finish()
 
     def _stats(self) -> ProfilerStats | None:
         """Return how long the parts of the last cycle took; None before the first."""

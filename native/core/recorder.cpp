@@ -45,6 +45,17 @@ HeldWindow Recorder::look_at_window(uint64_t window) {
   return hold_window(current_, window, end_ticks);
 }
 
+std::vector<RecentRange> Recorder::recent_ranges(uint64_t since_ticks,
+                                                 const std::vector<std::string>& prefixes) {
+  std::shared_ptr<Recording> recording;
+  {
+    const std::lock_guard lock(mutex_);
+    recording = current_;
+  }
+  if (!recording) return {};
+  return stepscope::recent_ranges(*recording, since_ticks, prefixes);
+}
+
 HeldWindow Recorder::end_window(uint64_t window) {
   const uint64_t end_ticks = Clock::ticks();
   const std::lock_guard lock(mutex_);

@@ -192,13 +192,24 @@ Recording::View Recording::view(uint64_t window) const {
   const std::lock_guard lock(mutex_);
   View view{watches_.at(window), {}, evicted_until_ticks_, forgotten_.in_use()};
   view.watch.lost += dropped.load();
-  for (const auto& chunk : chunks_) {
-    const Record* const first = chunk->records.get();
-    const size_t size =
-        chunk->cursor ? static_cast<size_t>(chunk->cursor->next.load() - first) : chunk->size;
-    view.chunks.push_back({chunk, size});
-  }
+  for (const auto& chunk : chunks_) view.chunks.push_back(view_of(chunk));
   return view;
+}
+
+std::vector<ChunkView> Recording::chunks_since(uint64_t ticks) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ChunkView> views;
+  for (const auto& chunk : chunks_) {
+    if (chunk->cursor || chunk->retired_ticks >= ticks) views.push_back(view_of(chunk));
+  }
+  return views;
+}
+
+ChunkView Recording::view_of(const std::shared_ptr<Chunk>& chunk) {
+  const Record* const first = chunk->records.get();
+  const size_t size =
+      chunk->cursor ? static_cast<size_t>(chunk->cursor->next.load() - first) : chunk->size;
+  return {chunk, size};
 }
 
 TickMap Recording::tick_map() const {

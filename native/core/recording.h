@@ -99,6 +99,8 @@ class Recording {
     MemoryBlocks blocks_before;  // that were in use where the chunks begin
   };
   View view(uint64_t window) const;
+  // The chunks in which records may have ended since then.
+  std::vector<ChunkView> chunks_since(uint64_t ticks) const;
   std::vector<ThreadInfo> threads() const;
   TickMap tick_map() const;
 
@@ -110,6 +112,7 @@ class Recording {
  private:
   const Chunk* oldest_retired() const;
   bool evict_oldest();
+  static ChunkView view_of(const std::shared_ptr<Chunk>& chunk);
   void evict_aged();
   Chunk* retire_locked(Cursor& cursor);
 

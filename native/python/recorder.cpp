@@ -11,6 +11,7 @@
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/recorded_tables.h"
+#include "python/text.h"
 
 namespace nb = nanobind;
 
@@ -41,6 +42,7 @@ class PythonWindow {
     out["window_end_ns"] = snapshot.tick_map.ns(snapshot.end_ticks);
     out["lost"] = snapshot.lost;
     out["limit_bytes"] = snapshot.limit.bytes;
+    out["is_ring"] = snapshot.limit.is_ring();
     out["keep_newest"] = snapshot.limit.keep == Keep::kNewest;
     {
       nb::gil_scoped_release release;
@@ -115,6 +117,25 @@ void bind_recorder(nb::module_& m) {
   m.def(
       "end_window", [](uint64_t w) { return PythonWindow(Recorder::instance().end_window(w)); },
       nb::arg("window"), nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "recent_ranges",
+      [](uint64_t since_ticks, const std::vector<std::string>& prefixes) {
+        const uint64_t now_ticks = Clock::ticks();
+        std::vector<RecentRange> found;
+        TickMap map;
+        {
+          nb::gil_scoped_release release;
+          found = Recorder::instance().recent_ranges(since_ticks, prefixes);
+          map = TickMap().closed();
+        }
+        nb::list ranges;
+        for (const RecentRange& each : found) {
+          ranges.append(
+              nb::make_tuple(to_str(each.name), map.ns(each.start_ticks), map.ns(each.end_ticks)));
+        }
+        return nb::make_tuple(ranges, now_ticks);
+      },
+      nb::arg("since_ticks"), nb::arg("prefixes"));
   m.def(
       "restart_window", [](uint64_t w) { Recorder::instance().restart_window(w); },
       nb::arg("window"));

@@ -12,6 +12,7 @@ from stepscope.registry import before_first_use, before_recording
 
 if TYPE_CHECKING:
     from stepscope import itt, nvtx, paddle
+    from stepscope.background import wait_for_exports
     from stepscope.errors import StepscopeError, TraceReadError, UnsupportedError
     from stepscope.formats import export_trace, read_trace
     from stepscope.frameworks.torch.dialect.activity import (
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.dialect.profile import profile
     from stepscope.frameworks.torch.patch import patch_torch, unpatch_torch
     from stepscope.frameworks.torch.source import TorchCollector
-    from stepscope.record.limits import Keep, MemoryLimit
+    from stepscope.live.captures import capture
+    from stepscope.live.server import serve
+    from stepscope.record.limits import Keep, Last, MemoryLimit
     from stepscope.record.options import StackMode
     from stepscope.record.schedules import ProfilerAction, schedule
     from stepscope.record.session import Session
@@ -78,6 +81,7 @@ _HOMES = {
     "ExecutionTraceObserver": "stepscope.frameworks.torch.dialect.observer",
     "ExperimentalConfig": "stepscope.frameworks.torch.dialect.options",
     "Keep": "stepscope.record.limits",
+    "Last": "stepscope.record.limits",
     "MemoryLimit": "stepscope.record.limits",
     "PerformanceMetricsConfig": "stepscope.frameworks.torch.dialect.collectors",
     "ProfilerAction": "stepscope.record.schedules",
@@ -90,6 +94,7 @@ _HOMES = {
     "Trace": "stepscope.trace.model",
     "TraceReadError": "stepscope.errors",
     "UnsupportedError": "stepscope.errors",
+    "capture": "stepscope.live.captures",
     "export_trace": "stepscope.formats",
     "html_handler": "stepscope.report.handler",
     "kineto_available": "stepscope.frameworks.torch.dialect.activity",
@@ -97,9 +102,11 @@ _HOMES = {
     "profile": "stepscope.frameworks.torch.dialect.profile",
     "read_trace": "stepscope.formats",
     "schedule": "stepscope.record.schedules",
+    "serve": "stepscope.live.server",
     "supported_activities": "stepscope.frameworks.torch.dialect.activity",
     "tensorboard_trace_handler": "stepscope.frameworks.torch.dialect.handlers",
     "unpatch_torch": "stepscope.frameworks.torch.patch",
+    "wait_for_exports": "stepscope.background",
 }
 # torch is not in __all__: a star import would hide the real one.
 _MODULES = {"itt", "nvtx", "paddle", "torch"}
@@ -110,6 +117,7 @@ __all__ = [
     "ExecutionTraceObserver",
     "ExperimentalConfig",
     "Keep",
+    "Last",
     "MemoryLimit",
     "PerformanceMetricsConfig",
     "ProfilerAction",
@@ -122,6 +130,7 @@ __all__ = [
     "Trace",
     "TraceReadError",
     "UnsupportedError",
+    "capture",
     "export_trace",
     "html_handler",
     "itt",
@@ -133,9 +142,11 @@ __all__ = [
     "read_trace",
     "record_function",
     "schedule",
+    "serve",
     "supported_activities",
     "tensorboard_trace_handler",
     "unpatch_torch",
+    "wait_for_exports",
 ]
 
 

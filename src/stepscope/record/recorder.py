@@ -255,6 +255,7 @@ class Recorder:
         if self._limit is None:
             return replace(own, events=own.events + lost)
         policy = "oldest" if self._limit.keep is Keep.NEWEST else "newest"
+        policy = "ring" if self.is_ring else policy
         return Losses(own.events + lost, policy, self._limit.bytes)
 
 

@@ -9,6 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.always_on import (
+    RunWatch,
+    add_always_on_options,
+    always_on_of,
+    place_captures,
+)
 from stepscope.cli.options import (
     add_source_options,
     add_table_options,
@@ -80,6 +86,7 @@ class Run:
                 default="oldest",
                 help="which events to keep when the limit is reached (default: oldest)",
             ),
+            *add_always_on_options(parser),
             *add_source_options(parser),
             parser.add_argument(
                 "--patch-torch",
@@ -131,6 +138,8 @@ class Run:
             check_output(output, force=args.force)
         check_writable(output)
         session = _session(args)
+        always_on = always_on_of(args)
+        place_captures(output)
         interrupts = Interrupts()
         # What the output needs is captured before the run: the program may change folder, streams,
         # arguments and import path.
@@ -139,15 +148,17 @@ class Run:
         def save(number: int) -> None:
             with contextlib.suppress(KeyboardInterrupt):
                 interrupts.take()
+            always_on.end()
             report.make(session, interrupts, Terminated(number))
 
         pid = os.getpid()
         let_ctrl_c_raise()
         with Termination(save) as termination:
             with patch_torch() if args.patch_torch else contextlib.nullcontext():
-                ending = _recorded(session, program, termination, interrupts)
+                ending = _recorded(session, always_on, program, termination, interrupts)
             termination.phase = Phase.AFTER
             if os.getpid() == pid:  # a child that the program forked leaves through here, too
+                always_on.end()
                 report.make(session, interrupts, ending.error)
             interrupts.give_back()
         code = honoured(ending.error)
@@ -164,13 +175,19 @@ def _session(args: argparse.Namespace) -> Session:
 
     try:
         limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))
+        if args.last is not None:
+            limit = args.last.limit(limit)
         return Session(Recorder(make_sources(record_options(args), limit), limit))
     except ValueError as error:
         raise StepscopeError(str(error)) from None
 
 
 def _recorded(
-    session: Session, program: Program, termination: Termination, interrupts: Interrupts
+    session: Session,
+    always_on: RunWatch,
+    program: Program,
+    termination: Termination,
+    interrupts: Interrupts,
 ) -> Ending:
     """Run the program inside a range of its name; the session still runs at the end."""
     from stepscope import record_function
@@ -182,6 +199,7 @@ def _recorded(
         raise
     except Exception as error:
         raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
+    always_on.begin(session.recorder)
     scope = record_function(program.name)
     scope.__enter__()
     termination.phase = Phase.PROGRAM
@@ -189,6 +207,7 @@ def _recorded(
         ending = program.run(interrupts)
     except BaseException:  # there is no such program
         termination.phase = Phase.BEFORE
+        always_on.end()
         session.stop()
         raise
     scope.__exit__()

@@ -202,3 +202,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if os.environ.get("STEPSCOPE"):
+    from stepscope.cli.environment import start_of_environment
+
+    start_of_environment(os.environ["STEPSCOPE"])

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stepscope.record.limits import Last
 
 _MOST_CLIENTS = 16
+_MOST_ANSWERS = 8  # at a time
 _MOST_BYTES = 64 * 1024  # of a request
 _PATIENCE_S = 5.0  # for a client that has not said all
 _CREDENTIALS = struct.Struct("3i")
@@ -55,6 +56,7 @@ class ControlServer:
         self._pid = 0
         self._clients: dict[socket.socket, _Client] = {}
         self._wake: tuple[socket.socket, socket.socket] | None = None
+        self._free = threading.Semaphore(_MOST_ANSWERS)
         self._ended = threading.Event()
 
     def open(self) -> bool:
@@ -140,9 +142,11 @@ class ControlServer:
             # Out of descriptors, or the client has gone: not at full speed.
             time.sleep(0.01)
             return
-        if len(self._clients) >= _MOST_CLIENTS or not _is_ours(line):
+        if not _is_ours(line):
             line.close()
             return
+        if len(self._clients) >= _MOST_CLIENTS:  # the one that has been silent for longest goes
+            self._drop(ready, next(iter(self._clients)))
         line.setblocking(False)
         self._clients[line] = _Client(line, time.monotonic())
         ready.register(line, selectors.EVENT_READ)
@@ -159,14 +163,20 @@ class ControlServer:
             ready.unregister(client.line)
             del self._clients[client.line]
             text = bytes(client.received).partition(b"\n")[0]
+            if not self._free.acquire(blocking=False):
+                client.line.close()
+                return
             threading.Thread(
                 target=self._answer, args=(client.line, text), name="stepscope answer", daemon=True
             ).start()
 
     def _answer(self, line: socket.socket, text: bytes) -> None:
-        with line, contextlib.suppress(OSError):
-            line.settimeout(_PATIENCE_S)
-            line.sendall(json.dumps(answer(self._always_on, text)).encode() + b"\n")
+        try:
+            with line, contextlib.suppress(OSError):
+                line.settimeout(_PATIENCE_S)
+                line.sendall(json.dumps(answer(self._always_on, text)).encode() + b"\n")
+        finally:
+            self._free.release()
 
     def _drop_silent(self, ready: selectors.BaseSelector) -> None:
         now = time.monotonic()

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.background import EXPORTS
 from stepscope.cli.always_on import (
     RunWatch,
     add_always_on_options,
@@ -133,11 +134,11 @@ class Run:
         program = Program.of(args.program)
         program.check()
         check_sort_by(args.sort_by)
-        output = args.output or _default_output(program)
+        output = args.output or default_output(program.stem)
         if args.output is not None:
             check_output(output, force=args.force)
         check_writable(output)
-        session = _session(args)
+        session = session_of(args)
         always_on = always_on_of(args)
         place_captures(output)
         interrupts = Interrupts()
@@ -150,6 +151,7 @@ class Run:
                 interrupts.take()
             always_on.end()
             report.make(session, interrupts, Terminated(number))
+            EXPORTS.wait_quietly()
 
         pid = os.getpid()
         let_ctrl_c_raise()
@@ -160,6 +162,7 @@ class Run:
             if os.getpid() == pid:  # a child that the program forked leaves through here, too
                 always_on.end()
                 report.make(session, interrupts, ending.error)
+                EXPORTS.wait_quietly()
             interrupts.give_back()
         code = honoured(ending.error)
         if ending.abandons_threads:
@@ -167,7 +170,8 @@ class Run:
         return code
 
 
-def _session(args: argparse.Namespace) -> Session:
+def session_of(args: argparse.Namespace) -> Session:
+    """Return the session that the options ask for."""
     from stepscope.record import Keep, MemoryLimit
     from stepscope.record.recorder import Recorder
     from stepscope.record.session import Session
@@ -214,10 +218,10 @@ def _recorded(
     return ending
 
 
-def _default_output(program: Program) -> Path:
+def default_output(stem: str) -> Path:
     """Return the first choice; where it is taken when the program ends, the next one is used."""
     rank = os.environ.get("RANK", "")
     # The processes of a distributed job start in the same second.
     rest = f"-rank{rank}" if rank.isdecimal() else ""
     rest += time.strftime("-%Y%m%d-%H%M%S.stepscope")
-    return Path(shortened(program.stem, rest) + rest)
+    return Path(shortened(stem, rest) + rest)

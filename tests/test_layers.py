@@ -26,6 +26,7 @@ MODULES = {
 # What everybody may import, and what imports nothing of ours but another of these.
 LEAVES = {
     *("arguments", "errors", "notices", "private_folders", "registry", "enums", "units"),
+    "background",
     "_native",
 }
 # A part of the package, and the parts it may import besides the leaves. The order is the flow.
@@ -42,6 +43,7 @@ NEUTRAL: dict[str, set[str]] = {
     "gate": {"text", "formats", "analysis", "trace"},
     "history": {"text", "analysis", "trace"},
     "view": {"report", "formats", "analysis", "trace"},
+    "live": {"record", "formats", "analysis", "trace"},
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }
 FRAMEWORKS = {"frameworks": {"report", "text", "formats", "analysis", "record", "trace", "nvtx"}}

@@ -98,19 +98,48 @@ std::vector<std::pair<size_t, uint32_t>> places_of(const std::vector<Run>& sampl
 
 }  // namespace
 
-Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch,
+size_t HeldWindow::size() const {
+  size_t records = unfinished.size();
+  for (const ChunkView& view : chunks) records += view.size;
+  return records;
+}
+
+HeldWindow hold_window(std::shared_ptr<const Recording> recording, uint64_t window,
                        uint64_t end_ticks) {
-  Snapshot out;
-  out.start_ticks = watch.start_ticks;
-  out.end_ticks = end_ticks;
-  out.tick_map = recording.tick_map();
-  out.limit = watch.limit;
-  out.lost = watch.lost;
+  HeldWindow held;
+  held.end_ticks = end_ticks;
+  held.tick_map = recording->tick_map();
   // Open slices first: one that ends meanwhile is then found twice, and never missed.
-  out.unfinished = ThreadState::open_slices(recording.generation, end_ticks);
-  out.chunks = recording.chunks();
+  held.unfinished = ThreadState::open_slices(recording->generation, end_ticks);
+  Recording::View view = recording->view(window);
   Inside::order_with_others();
-  out.threads = recording.threads();
+  held.threads = recording->threads();
+  held.limit = view.watch.limit;
+  held.lost = view.watch.lost;
+  held.asked_ticks = held.start_ticks = view.watch.start_ticks;
+  if (held.limit.is_ring()) {
+    const uint64_t aged = end_ticks - std::min(held.limit.age_ticks, end_ticks);
+    held.start_ticks = std::max({held.start_ticks, view.whole_since, aged});
+  }
+  held.chunks = std::move(view.chunks);
+  held.blocks_before = std::move(view.blocks_before);
+  held.recording = std::move(recording);
+  return held;
+}
+
+Snapshot in_order(HeldWindow held) {
+  if (!held.recording) return {};
+  const Recording& recording = *held.recording;
+  const uint64_t end_ticks = held.end_ticks;
+  Snapshot out;
+  out.start_ticks = held.start_ticks;
+  out.end_ticks = end_ticks;
+  out.tick_map = std::move(held.tick_map);
+  out.limit = held.limit;
+  out.lost = held.lost;
+  out.unfinished = std::move(held.unfinished);
+  out.chunks = std::move(held.chunks);
+  out.threads = std::move(held.threads);
   std::set<std::pair<uint32_t, uint64_t>> open;
   for (const Record& record : out.unfinished) open.emplace(record.thread, record.slice.order);
 
@@ -127,10 +156,15 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
     return record.kind == Kind::kPython && record.start_ticks < out.start_ticks &&
            record.slice.end_ticks > out.start_ticks && record.thread < runs.size();
   };
+  // Of what a ring still holds of the time before: it has fallen off all the same.
+  const auto has_fallen_off = [&](const Record& record) {
+    return record.start_ticks < out.start_ticks && record.start_ticks >= held.asked_ticks;
+  };
   for (const auto& [chunk, size] : out.chunks) {
     for (size_t i = 0; i < size; ++i) {
       const Record& record = chunk->records[i];
       if (record.kind == Kind::kBlock) {
+        out.lost += has_fallen_off(record);
         if (record.start_ticks <= end_ticks && record.thread < blocks.size()) {
           blocks[record.thread].push_back(&record);
         }
@@ -143,7 +177,10 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
         runs[record.thread].push_back(&cut);
         continue;
       }
-      if (!in_window(record)) continue;
+      if (!in_window(record)) {
+        out.lost += has_fallen_off(record);
+        continue;
+      }
       if (record.kind == Kind::kInputs) {
         samples[record.thread].push_back(&record);
         has_samples = true;
@@ -164,7 +201,7 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
     runs[record.thread].push_back(&record);
   }
   out.block_changes =
-      changes_of(merge_by_start(std::move(blocks)), recording.blocks_before(), out.start_ticks);
+      changes_of(merge_by_start(std::move(blocks)), std::move(held.blocks_before), out.start_ticks);
   for (const Record& change : out.block_changes) out.memory.push_back(&change);
   for (Run& run : runs) run = in_begin_order(std::move(run));
   out.records = merge_by_start(std::move(runs));

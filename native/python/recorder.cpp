@@ -5,35 +5,69 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <utility>
+
 #include "core/clock.h"
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/recorded_tables.h"
+#include "python/text.h"
 
 namespace nb = nanobind;
 
 namespace stepscope {
 namespace {
 
+// What a window saw, to be made into columns later, by any thread, once.
+class PythonWindow {
+ public:
+  explicit PythonWindow(HeldWindow held) : held_(std::move(held)), size_(held_.size()) {}
+
+  size_t size() const { return size_; }
+
+  nb::dict columns() {
+    Snapshot snapshot;
+    {
+      nb::gil_scoped_release release;
+      snapshot = in_order(std::exchange(held_, {}));
+    }
+    nb::list threads;
+    for (const ThreadInfo& thread : snapshot.threads) {
+      threads.append(nb::make_tuple(thread.os_id, thread.logical_id,
+                                    nb::bytes(thread.name.data(), thread.name.size())));
+    }
+    nb::dict out = tables_of(snapshot);
+    out["threads"] = threads;
+    out["window_start_ns"] = snapshot.tick_map.ns(snapshot.start_ticks);
+    out["window_end_ns"] = snapshot.tick_map.ns(snapshot.end_ticks);
+    out["lost"] = snapshot.lost;
+    out["limit_bytes"] = snapshot.limit.bytes;
+    out["is_ring"] = snapshot.limit.is_ring();
+    out["keep_newest"] = snapshot.limit.keep == Keep::kNewest;
+    {
+      nb::gil_scoped_release release;
+      snapshot = {};  // many chunks, and large ones
+    }
+    return out;
+  }
+
+ private:
+  HeldWindow held_;
+  size_t size_;
+};
+
 nb::dict close_window(uint64_t window) {
-  Snapshot snapshot;
+  HeldWindow held;
   {
     nb::gil_scoped_release release;
-    snapshot = Recorder::instance().close_window(window);
+    held = Recorder::instance().end_window(window);
   }
-  nb::list threads;
-  for (const ThreadInfo& thread : snapshot.threads) {
-    threads.append(nb::make_tuple(thread.os_id, thread.logical_id,
-                                  nb::bytes(thread.name.data(), thread.name.size())));
-  }
-  nb::dict out = tables_of(snapshot);
-  out["threads"] = threads;
-  out["window_start_ns"] = snapshot.tick_map.ns(snapshot.start_ticks);
-  out["window_end_ns"] = snapshot.tick_map.ns(snapshot.end_ticks);
-  out["lost"] = snapshot.lost;
-  out["limit_bytes"] = snapshot.limit.bytes;
-  out["keep_newest"] = snapshot.limit.keep == Keep::kNewest;
-  return out;
+  return PythonWindow(std::move(held)).columns();
+}
+
+uint64_t age_ticks(bool is_ring, double seconds) {
+  if (!is_ring) return 0;
+  return seconds > 0 ? Clock::ticks_in(seconds) : Limit::kAnyAge;
 }
 
 double overhead_ns(uint32_t rounds) {
@@ -66,11 +100,42 @@ void bind_recorder(nb::module_& m) {
   m.def("recording", &Recorder::recording);
   m.def(
       "open_window",
-      [](uint64_t limit_bytes, bool keep_newest) {
-        return Recorder::instance().open_window(
-            {limit_bytes, keep_newest ? Keep::kNewest : Keep::kOldest});
+      [](uint64_t limit_bytes, bool keep_newest, bool is_ring, double ring_seconds) {
+        return Recorder::instance().open_window({limit_bytes,
+                                                 keep_newest ? Keep::kNewest : Keep::kOldest,
+                                                 age_ticks(is_ring, ring_seconds)});
       },
-      nb::arg("limit_bytes"), nb::arg("keep_newest"));
+      nb::arg("limit_bytes"), nb::arg("keep_newest"), nb::arg("is_ring") = false,
+      nb::arg("ring_seconds") = 0.0);
+  nb::class_<PythonWindow>(m, "HeldWindow")
+      .def("__len__", &PythonWindow::size)
+      .def("columns", &PythonWindow::columns);
+  m.def(
+      "look_at_window",
+      [](uint64_t w) { return PythonWindow(Recorder::instance().look_at_window(w)); },
+      nb::arg("window"), nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "end_window", [](uint64_t w) { return PythonWindow(Recorder::instance().end_window(w)); },
+      nb::arg("window"), nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "recent_ranges",
+      [](uint64_t since_ticks, const std::vector<std::string>& prefixes) {
+        const uint64_t now_ticks = Clock::ticks();
+        std::vector<RecentRange> found;
+        TickMap map;
+        {
+          nb::gil_scoped_release release;
+          found = Recorder::instance().recent_ranges(since_ticks, prefixes);
+          map = TickMap().closed();
+        }
+        nb::list ranges;
+        for (const RecentRange& each : found) {
+          ranges.append(
+              nb::make_tuple(to_str(each.name), map.ns(each.start_ticks), map.ns(each.end_ticks)));
+        }
+        return nb::make_tuple(ranges, now_ticks);
+      },
+      nb::arg("since_ticks"), nb::arg("prefixes"));
   m.def(
       "restart_window", [](uint64_t w) { Recorder::instance().restart_window(w); },
       nb::arg("window"));

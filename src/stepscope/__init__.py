@@ -12,6 +12,7 @@ from stepscope.registry import before_first_use, before_recording
 
 if TYPE_CHECKING:
     from stepscope import itt, nvtx, paddle
+    from stepscope.background import wait_for_exports
     from stepscope.errors import StepscopeError, TraceReadError, UnsupportedError
     from stepscope.formats import export_trace, read_trace
     from stepscope.formats.compared import diff
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.patch import patch_torch, unpatch_torch
     from stepscope.frameworks.torch.source import TorchCollector
     from stepscope.job.model import Job, open_job
-    from stepscope.record.limits import Keep, MemoryLimit
+    from stepscope.live.captures import capture
+    from stepscope.live.server import serve
+    from stepscope.record.limits import Keep, Last, MemoryLimit
     from stepscope.record.options import StackMode
     from stepscope.record.schedules import ProfilerAction, schedule
     from stepscope.record.session import Session
@@ -81,6 +84,7 @@ _HOMES = {
     "ExperimentalConfig": "stepscope.frameworks.torch.dialect.options",
     "Job": "stepscope.job.model",
     "Keep": "stepscope.record.limits",
+    "Last": "stepscope.record.limits",
     "MemoryLimit": "stepscope.record.limits",
     "PerformanceMetricsConfig": "stepscope.frameworks.torch.dialect.collectors",
     "ProfilerAction": "stepscope.record.schedules",
@@ -93,6 +97,7 @@ _HOMES = {
     "Trace": "stepscope.trace.model",
     "TraceReadError": "stepscope.errors",
     "UnsupportedError": "stepscope.errors",
+    "capture": "stepscope.live.captures",
     "diff": "stepscope.formats.compared",
     "export_trace": "stepscope.formats",
     "html_handler": "stepscope.report.handler",
@@ -103,9 +108,11 @@ _HOMES = {
     "profile": "stepscope.frameworks.torch.dialect.profile",
     "read_trace": "stepscope.formats",
     "schedule": "stepscope.record.schedules",
+    "serve": "stepscope.live.server",
     "supported_activities": "stepscope.frameworks.torch.dialect.activity",
     "tensorboard_trace_handler": "stepscope.frameworks.torch.dialect.handlers",
     "unpatch_torch": "stepscope.frameworks.torch.patch",
+    "wait_for_exports": "stepscope.background",
 }
 # torch is not in __all__: a star import would hide the real one.
 _MODULES = {"integrations", "itt", "nvtx", "paddle", "torch"}
@@ -117,6 +124,7 @@ __all__ = [
     "ExperimentalConfig",
     "Job",
     "Keep",
+    "Last",
     "MemoryLimit",
     "PerformanceMetricsConfig",
     "ProfilerAction",
@@ -129,6 +137,7 @@ __all__ = [
     "Trace",
     "TraceReadError",
     "UnsupportedError",
+    "capture",
     "diff",
     "export_trace",
     "html_handler",
@@ -142,9 +151,11 @@ __all__ = [
     "read_trace",
     "record_function",
     "schedule",
+    "serve",
     "supported_activities",
     "tensorboard_trace_handler",
     "unpatch_torch",
+    "wait_for_exports",
 ]
 
 
@@ -200,3 +211,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if os.environ.get("STEPSCOPE"):
+    from stepscope.cli.environment import start_of_environment
+
+    start_of_environment(os.environ["STEPSCOPE"])

@@ -193,6 +193,8 @@ def _peaks(trace: Trace) -> Iterator[Fact]:
 
 def _losses(trace: Trace) -> str:
     losses = trace.info.losses
+    if losses.policy == "ring":
+        return f"{count_text(losses.events, 'event')} before it: only the last of it is kept"
     limit = f" of {size_text(losses.limit_bytes)}" if losses.limit_bytes else ""
     which = f"the {losses.policy} " if losses.policy else ""
     return f"{which}{count_text(losses.events, 'event')}: the memory limit{limit} was reached"

@@ -63,6 +63,7 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
     losses = Losses()
     if columns["lost"]:
         policy = "oldest" if columns["keep_newest"] else "newest"
+        policy = "ring" if columns["is_ring"] else policy
         losses = Losses(columns["lost"], policy, columns["limit_bytes"])
     captured = Captured(
         slices,

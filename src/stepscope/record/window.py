@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import threading
+import weakref
 from typing import TYPE_CHECKING
 
 from stepscope import _native
@@ -24,8 +26,11 @@ class Window:
     def __init__(self, limit: MemoryLimit | None = None) -> None:
         """Open it: recording starts now."""
         STARTED_THREADS.acquire()
-        keep_newest = limit is not None and limit.keep is Keep.NEWEST
-        self._id = _native.open_window(limit.bytes if limit else 0, keep_newest)
+        if limit is None:
+            self._id = _native.open_window(0, False)
+        else:
+            keep_newest = limit.keep is Keep.NEWEST
+            self._id = _native.open_window(limit.bytes, keep_newest, limit.is_ring, limit.seconds)
         self._names: dict[int, str] = {}
         self.note_thread_names()
 
@@ -39,14 +44,60 @@ class Window:
 
     def close(self) -> Recorded:
         """Close it and return its events."""
+        return self.end().recorded()
+
+    def end(self) -> HeldEvents:
+        """Close it; its events are made into columns when they are wanted."""
         self.note_thread_names()
-        columns = _native.close_window(self._id)
+        held = HeldEvents(_native.end_window(self._id), self._names)
         STARTED_THREADS.release()
+        return held
+
+    def look(self) -> HeldEvents:
+        """Return its events so far, of a ring those that it holds; it stays open."""
+        self.note_thread_names()
+        return HeldEvents(_native.look_at_window(self._id), dict(self._names))
+
+
+class HeldEvents:
+    """The events of a window, as they were recorded. The numbers of their stacks stay valid."""
+
+    _held = 0  # how many there are
+    _lock = threading.RLock()  # an object may be dropped in the middle of anything
+
+    def __init__(self, native: _native.HeldWindow, names: dict[int, str]) -> None:
+        """Take the native events, and the names of threads."""
+        self._native = native
+        self._names = names
+        with HeldEvents._lock:
+            HeldEvents._held += 1
+        self._let_go = weakref.finalize(self, _let_go_of_stacks)
+        self._let_go.atexit = False
+
+    def __len__(self) -> int:
+        """Return how many records there are."""
+        return len(self._native)
+
+    def recorded(self) -> Recorded:
+        """Return them as columns, once."""
         from stepscope.record.capture import recorded
 
-        result = recorded(columns, self._names)
-        _native.clear_stacks()  # when this was the last window
+        result = recorded(self._native.columns(), self._names)
+        self._let_go()
         return result
+
+
+def _let_go_of_stacks() -> None:
+    with HeldEvents._lock:
+        HeldEvents._held -= 1
+    clear_stacks()
+
+
+def clear_stacks() -> None:
+    """Forget all Python stacks, unless somebody records or holds events that have some."""
+    with HeldEvents._lock:
+        if not HeldEvents._held:
+            _native.clear_stacks()
 
 
 def range_overhead_ns() -> float:

@@ -75,7 +75,18 @@ def empty_trace() -> Trace:
     return build(Captured(Slices.empty(), (), Strings.of([""])), TraceInfo(""))
 
 
-def started_outside(captured: Captured, spans_ns: list[tuple[int, int]]) -> Captured:
+def since(captured: Captured, start_ns: int) -> Captured:
+    """Drop what started before; memory that was held before stays."""
+    return replace(
+        captured,
+        slices=captured.slices.take(captured.slices.start_ns >= start_ns),
+        memory=captured.memory.take(captured.memory.time_ns >= start_ns),
+        samples=captured.samples.take(captured.samples.time_ns >= start_ns),
+        marks=captured.marks.take(captured.marks.time_ns >= start_ns),
+    )
+
+
+def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> Captured:
     """Drop what started within the spans; they are in order and do not overlap."""
     if not spans_ns:
         return captured

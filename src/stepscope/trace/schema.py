@@ -255,7 +255,7 @@ class Losses:
     """Events that were dropped, and why."""
 
     events: int = 0
-    policy: str = ""  # "newest" or "oldest" were dropped
+    policy: str = ""  # "newest" or "oldest" were dropped, or all that fell off a "ring"
     limit_bytes: int = 0
 
 

@@ -72,4 +72,6 @@ def recording_session(args: argparse.Namespace) -> Session:
     from stepscope.record.source import make_sources
 
     limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))
+    if (last := getattr(args, "last", None)) is not None:
+        limit = last.limit(limit)
     return Session(Recorder(make_sources(record_options(args), limit), limit))

@@ -9,6 +9,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.background import EXPORTS
+from stepscope.cli.always_on import (
+    RunWatch,
+    add_always_on_options,
+    always_on_of,
+    place_captures,
+)
 from stepscope.cli.options import (
     add_source_options,
     add_table_options,
@@ -79,6 +86,7 @@ class Run:
                 default="oldest",
                 help="which events to keep when the limit is reached (default: oldest)",
             ),
+            *add_always_on_options(parser),
             *add_source_options(parser),
             parser.add_argument(
                 "--patch-torch",
@@ -132,12 +140,14 @@ class Run:
         if place is not None:
             output = own_output(args, program.stem, place)
         else:
-            output = args.output or _default_output(program)
+            output = args.output or default_output(program.stem)
             if args.output is not None:
                 check_output(output, force=args.force)
         check_writable(output)
         note_program(next(iter(program.folders()), Path.cwd()))
-        session = _session(args)
+        session = session_of(args)
+        always_on = always_on_of(args)
+        place_captures(output)
         job = Job(args, output, program.stem, place)
         interrupts = Interrupts()
         # What the output needs is captured before the run: the program may change folder, streams,
@@ -148,16 +158,20 @@ class Run:
         def save(number: int) -> None:
             with contextlib.suppress(KeyboardInterrupt):
                 interrupts.take()
+            always_on.end()
             report.make(session, interrupts, Terminated(number))
+            EXPORTS.wait_quietly()
 
         pid = os.getpid()
         let_ctrl_c_raise()
         with Termination(save, also_when_blocked=place is not None) as termination, job:
             with patch_torch() if args.patch_torch else contextlib.nullcontext():
-                ending = _recorded(session, program, termination, interrupts)
+                ending = _recorded(session, always_on, program, termination, interrupts)
             termination.phase = Phase.AFTER
             if os.getpid() == pid:
+                always_on.end()
                 report.make(session, interrupts, ending.error)
+                EXPORTS.wait_quietly()
             else:  # a child that the program forked leaves through here, too
                 finish()
             interrupts.give_back()
@@ -167,7 +181,8 @@ class Run:
         return code
 
 
-def _session(args: argparse.Namespace) -> Session:
+def session_of(args: argparse.Namespace) -> Session:
+    """Return the session that the options ask for."""
     from stepscope.cli.job.order import recording_session
 
     try:
@@ -177,7 +192,11 @@ def _session(args: argparse.Namespace) -> Session:
 
 
 def _recorded(
-    session: Session, program: Program, termination: Termination, interrupts: Interrupts
+    session: Session,
+    always_on: RunWatch,
+    program: Program,
+    termination: Termination,
+    interrupts: Interrupts,
 ) -> Ending:
     """Run the program inside a range of its name; the session still runs at the end."""
     from stepscope import record_function
@@ -189,6 +208,7 @@ def _recorded(
         raise
     except Exception as error:
         raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
+    always_on.begin(session.recorder)
     scope = record_function(program.name)
     scope.__enter__()
     termination.phase = Phase.PROGRAM
@@ -196,13 +216,17 @@ def _recorded(
         ending = program.run(interrupts)
     except BaseException:  # there is no such program
         termination.phase = Phase.BEFORE
+        always_on.end()
         session.stop()
         raise
     scope.__exit__()
     return ending
 
 
-def _default_output(program: Program) -> Path:
+def default_output(stem: str) -> Path:
     """Return the first choice; where it is taken when the program ends, the next one is used."""
-    rest = time.strftime("-%Y%m%d-%H%M%S.stepscope")
-    return Path(shortened(program.stem, rest) + rest)
+    rank = os.environ.get("RANK", "")
+    # The processes of a distributed job start in the same second.
+    rest = f"-rank{rank}" if rank.isdecimal() else ""
+    rest += time.strftime("-%Y%m%d-%H%M%S.stepscope")
+    return Path(shortened(stem, rest) + rest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import deque
 from typing import TYPE_CHECKING
 
 from stepscope._native import GcWatch
@@ -20,6 +21,7 @@ NAME = "Python garbage collection"
 MIN_PAUSE_NS = 1_000_000
 """Shorter pauses are lost among the other waits of a thread."""
 
+_MOST_PAUSES = 100_000
 _CATEGORY = "user_annotation"
 
 
@@ -37,11 +39,13 @@ class GcPauses(Source):
         """Touch nothing yet. With no shortest pause, those for the youngest objects count, too."""
         self._called = name
         self._watch = GcWatch(min_pause_ns)
+        self._taken: deque[tuple[int, int, int, int]] = deque(maxlen=_MOST_PAUSES)
         self.callback = self._watch.callback()
 
     def start(self) -> None:
         """Start to listen."""
         self._watch.restart()
+        self._taken.clear()
         if self.callback not in gc.callbacks:
             gc.callbacks.append(self.callback)
 
@@ -52,10 +56,16 @@ class GcPauses(Source):
 
     def collect(self) -> Captured | None:
         """Return the pauses, once."""
-        pauses = self._watch.take()
-        if not pauses:
+        found = self.so_far()
+        self._taken.clear()
+        return found
+
+    def so_far(self) -> Captured | None:
+        """Return the pauses until now."""
+        self._taken.extend(self._watch.take())
+        if not self._taken:
             return None
         table = SliceTable(_CATEGORY)
-        for thread, start_ns, end_ns, generation in pauses:
+        for thread, start_ns, end_ns, generation in self._taken:
             table.add(thread, self._called, start_ns, end_ns, {"Generation": generation})
         return table.captured()

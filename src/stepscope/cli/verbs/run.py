@@ -127,7 +127,7 @@ class Run:
         from stepscope import patch_torch
         from stepscope.analysis.host.source_files import program_folders
         from stepscope.cli.after_run import Report
-        from stepscope.cli.files import check_output, check_writable
+        from stepscope.cli.files import check_writable
         from stepscope.cli.job.launch import Job, own_output, place_of_rank
         from stepscope.cli.job.member import finish
         from stepscope.cli.tables import check_sort_by
@@ -137,12 +137,7 @@ class Run:
         program.check()
         check_sort_by(args.sort_by)
         place = place_of_rank()
-        if place is not None:
-            output = own_output(args, program.stem, place)
-        else:
-            output = args.output or default_output(program.stem)
-            if args.output is not None:
-                check_output(output, force=args.force)
+        output = own_output(args, program.stem, place) if place else _output(args, program)
         check_writable(output)
         note_program(next(iter(program.folders()), Path.cwd()))
         session = session_of(args)
@@ -155,12 +150,15 @@ class Run:
         folders = [*program.folders(), *program_folders()]
         report = Report(program.name, output, folders, args, job)
 
+        def conclude(error: BaseException | None) -> None:
+            always_on.end()
+            report.make(session, interrupts, error)
+            EXPORTS.wait_quietly()
+
         def save(number: int) -> None:
             with contextlib.suppress(KeyboardInterrupt):
                 interrupts.take()
-            always_on.end()
-            report.make(session, interrupts, Terminated(number))
-            EXPORTS.wait_quietly()
+            conclude(Terminated(number))
 
         pid = os.getpid()
         let_ctrl_c_raise()
@@ -169,9 +167,7 @@ class Run:
                 ending = _recorded(session, always_on, program, termination, interrupts)
             termination.phase = Phase.AFTER
             if os.getpid() == pid:
-                always_on.end()
-                report.make(session, interrupts, ending.error)
-                EXPORTS.wait_quietly()
+                conclude(ending.error)
             else:  # a child that the program forked leaves through here, too
                 finish()
             interrupts.give_back()
@@ -179,6 +175,15 @@ class Run:
         if ending.abandons_threads:
             leave_at_once(code)
         return code
+
+
+def _output(args: argparse.Namespace, program: Program) -> Path:
+    from stepscope.cli.files import check_output
+
+    if args.output is None:
+        return default_output(program.stem)
+    check_output(args.output, force=args.force)
+    return Path(args.output)
 
 
 def session_of(args: argparse.Namespace) -> Session:

@@ -12,14 +12,15 @@ from stepscope.cli import main
 from stepscope.errors import StepscopeError
 from stepscope.gate.baselines import keep, stored
 from stepscope.gate.config import read_config
-from stepscope.gate.judge import Outcome, judge
+from stepscope.gate.judge import judge
+from stepscope.gate.model import Outcome
 from stepscope.gate.rules import Allowance, Rules, rules_of
 from stepscope.gate.show import judgement_markdown, judgement_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.gate.judge import Check, Judgement
+    from stepscope.gate.model import Check, Judgement
 
 
 def checks(found: Judgement) -> dict[str, Check]:

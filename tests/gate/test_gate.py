@@ -77,6 +77,7 @@ class TestJudgement:
         found = judge(before, after, rules_of({"step_time": "5%"}))
         check = checks(found)["step_time"]
         assert check.outcome is Outcome.FAILED
+        assert check.change.startswith(("+9.9%", "+10.0%", "+10.1%"))
         assert check.guilty.startswith("aten::sort (new): +100 µs a step, 1 calls and 0 before")
         assert judge(before, after, rules_of({"step_time": "15%"})).ok
         assert checks(judge(after, before, Rules()))["step_time"].outcome is Outcome.BETTER

@@ -12,14 +12,15 @@ from stepscope.cli import main
 from stepscope.errors import StepscopeError
 from stepscope.gate.baselines import keep, stored
 from stepscope.gate.config import read_config
-from stepscope.gate.judge import Outcome, judge
+from stepscope.gate.judge import judge
+from stepscope.gate.model import Outcome
 from stepscope.gate.rules import Allowance, Rules, rules_of
 from stepscope.gate.show import judgement_markdown, judgement_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.gate.judge import Check, Judgement
+    from stepscope.gate.model import Check, Judgement
 
 
 def checks(found: Judgement) -> dict[str, Check]:
@@ -76,6 +77,7 @@ class TestJudgement:
         found = judge(before, after, rules_of({"step_time": "5%"}))
         check = checks(found)["step_time"]
         assert check.outcome is Outcome.FAILED
+        assert check.change.startswith(("+9.9%", "+10.0%", "+10.1%"))
         assert check.guilty.startswith("aten::sort (new): +100 µs a step, 1 calls and 0 before")
         assert judge(before, after, rules_of({"step_time": "15%"})).ok
         assert checks(judge(after, before, Rules()))["step_time"].outcome is Outcome.BETTER

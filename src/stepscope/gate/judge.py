@@ -7,9 +7,8 @@ grown when the test says so, and by more than the allowance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from enum import Enum
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,15 +16,15 @@ from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.model import NEW, signed
 from stepscope.analysis.compare.statistics import LEAST_EFFECT, Verdict, compare_samples
 from stepscope.analysis.quantities import (
-    Quantity,
-    Unit,
     operator_calls,
     operator_times,
     quantities,
     step_times,
     words_of,
 )
+from stepscope.analysis.quantity import Quantity, Unit
 from stepscope.analysis.shared import shared_analyses
+from stepscope.gate.model import Check, Judgement, Outcome
 from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, value_text
 from stepscope.units import duration_text, percent_text
 
@@ -41,59 +40,6 @@ _MORE_ROWS = 4  # named beside the one that grew most
 _NO_STEPS = "no steps were recognised: mark them with profiler.step(), or see docs/guide.md"
 _ENGINE = "autograd::engine::"
 _NOT_WORTH_IT = 1e-9  # of a count that is a mean over steps
-
-
-class Outcome(Enum):
-    """What became of a rule."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    UNKNOWN = "unknown"  # what was recorded does not tell
-    BETTER = "better"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One rule, and what became of it."""
-
-    rule: str
-    words: str
-    outcome: Outcome
-    before: str = ""
-    after: str = ""
-    change: str = ""
-    allowed: str = ""
-    why: str = ""
-    guilty: str = ""  # the row that grew most
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
-        told = {name: getattr(self, name) for name in self.__slots__ if name != "outcome"}
-        return {**told, "outcome": self.outcome.value}
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """All rules, and what else is to be said."""
-
-    checks: tuple[Check, ...]
-    notes: tuple[str, ...] = ()
-    diff: Diff | None = field(default=None, repr=False)  # where the step time was compared
-
-    @property
-    def failed(self) -> tuple[Check, ...]:
-        """Return the rules that were broken."""
-        return tuple(each for each in self.checks if each.outcome is Outcome.FAILED)
-
-    @property
-    def ok(self) -> bool:
-        """Tell whether no rule was broken."""
-        return not self.failed
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as JSON-compatible values."""
-        checks = [each.to_json() for each in self.checks]
-        return {"ok": self.ok, "checks": checks, "notes": list(self.notes)}
 
 
 def judge(before: Sequence[Trace], after: Sequence[Trace], rules: Rules) -> Judgement:
@@ -261,7 +207,10 @@ def _step_time(found: Diff) -> Check:
     step = found.step
     if not step.before_steps or not step.after_steps or "run" in (found.before.unit, found.unit):
         return Check(STEP_TIME, words_of(STEP_TIME), Outcome.UNKNOWN, why=_NO_STEPS)
-    check = _timed(STEP_TIME, words_of(STEP_TIME), step)
+    seen = step.difference / step.before if step.before else 0.0
+    # The work in the steps may say otherwise than the steps: then the interval has both.
+    told = replace(step, change=seen, low=min(step.low, seen), high=max(step.high, seen))
+    check = _timed(STEP_TIME, words_of(STEP_TIME), told)
     grown = found.difference_ns / found.before_ns if found.before_ns else 0.0
     if check.outcome is Outcome.FAILED and grown < step.least_effect:
         # The rows of the usual step must say so, too: an alarm has to be worth its while.

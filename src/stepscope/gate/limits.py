@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.quantities import Quantity, Share, quantities, quantity_names, words_of
+from stepscope.analysis.quantities import quantities, quantity_names, words_of
+from stepscope.analysis.quantity import Quantity, Share
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 from stepscope.gate.judge import grown_row

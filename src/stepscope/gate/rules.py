@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.quantities import Unit, quantity_names
+from stepscope.analysis.quantities import quantity_names
+from stepscope.analysis.quantity import Unit
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 from stepscope.units import duration_of, percent_text, size_of

@@ -10,7 +10,8 @@ import numpy as np
 
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.memory.timeline import memory_peak
-from stepscope.analysis.quantities import Unit, quantities, step_times
+from stepscope.analysis.quantities import quantities, step_times
+from stepscope.analysis.quantity import Unit
 from stepscope.analysis.shared import shared_analyses
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.trace.model import SliceKind

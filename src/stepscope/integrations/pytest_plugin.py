@@ -71,7 +71,6 @@ class StepscopeTrace:
         self._test: Any = None  # records all of it
         self._block: Any = None  # records a part
         self._trace: Trace | None = None
-        self.in_block = False
 
     def __call__(self, **options: Any) -> StepscopeTrace:
         """Have the next block recorded with these options of ``stepscope.profile``."""
@@ -82,6 +81,7 @@ class StepscopeTrace:
         """Begin a block."""
         if self._block is not None:
             raise RuntimeError("stepscope_trace is recording already: end its block first")
+        self._end_test()  # it is the block that counts, and not every collector records twice
         self._block = _profiler(self._options)
         self._block.start()
         return self
@@ -95,7 +95,7 @@ class StepscopeTrace:
         """End it."""
         block, self._block = self._block, None
         block.stop()
-        self._trace, self.in_block = block.trace, True
+        self._trace = block.trace
 
     @property
     def trace(self) -> Trace:

@@ -78,12 +78,19 @@ def row_note(row: Row) -> str:
     if row.status in (NEW, GONE):
         notes.append(row.status)
     elif row.status != SAME:
-        notes.append(f"{row.status}, was {row.was}")
+        notes.append(f"{row.status}, was {_former(row)}")
     if row.comparison is not None:
         notes.append("real" if row.comparison.is_real else "noise")
     if abs(row.before_count - row.after_count) >= 0.05 and row.status not in (NEW, GONE):
         notes.append(f"{count_words(row.before_count)} to {count_words(row.after_count)} calls")
     return ", ".join(notes)
+
+
+def _former(row: Row) -> str:
+    """Return what a row was called; of a renamed module's work, the module alone."""
+    name, _, module = row.was.rpartition(" in ")
+    now = row.what.rpartition(" in ")[0]
+    return module if row.module and name and name == now else row.was
 
 
 def count_words(count: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,9 @@ from stepscope.analysis.compare.statistics import (
     corrected,
 )
 from stepscope.analysis.findings import find_problems
-from stepscope.analysis.memory.peak import peaks_of_memory
+from stepscope.analysis.memory.blocks import blocks_of_device
+from stepscope.analysis.memory.totals import totals_of
+from stepscope.analysis.memory.usage import devices, with_memory
 from stepscope.analysis.shared import shared_analyses
 from stepscope.trace.model import SliceKind
 
@@ -47,6 +50,7 @@ MOST_TESTED = 8
 OUTSIDE = "outside of modules"
 
 _SYNCHRONIZE = ("Synchronize", "synchronize")
+_MOST_SHARED = 6_000_000  # slices: of more, what is kept would fill the memory
 _FEW_EVENTS = 300_000  # of one trace: looking for problems in a bigger one takes seconds
 _KIND_WORDS = {"idle": "device idle: ", "python": "", "range": "", "runtime": ""}
 
@@ -65,6 +69,18 @@ def diff_traces(
     """
     if not before or not after:
         raise ValueError("a comparison needs at least one trace before and one after")
+    small = sum(len(trace) for trace in (*before, *after)) <= _MOST_SHARED
+    with shared_analyses() if small else nullcontext():
+        return _diff(before, after, labels, least_effect, findings)
+
+
+def _diff(
+    before: Sequence[Trace],
+    after: Sequence[Trace],
+    labels: tuple[Sequence[str], Sequence[str]] | None,
+    least_effect: float,
+    findings: bool | None,
+) -> Diff:
     named = labels or ([f"before {i}" for i in range(len(before))],
                        [f"after {i}" for i in range(len(after))])  # fmt: skip
     with_shapes = all(knows_shapes(trace) for trace in (*before, *after))
@@ -131,7 +147,14 @@ def _tables(sides: tuple[Side, Side], matches: list[Match]) -> list[DiffTable]:
         modules = [_by(side.work, _module_of) for side in sides]
         found.append(DiffTable("module", "modules", _renamed_rows(modules[0], modules[1], renamed)))
     operators = [_by(side.work, _operator_of) for side in sides]
-    found.append(DiffTable("operator", "operators", _plain_rows(operators[0], operators[1])))
+    was = {
+        _operator_of(match.after[0]): _operator_of(match.before[0])
+        for match in matches
+        if match.before and match.after
+    }
+    was = {new: old for new, old in was.items() if new not in operators[0] and new != old}
+    was = {new: old for new, old in was.items() if old not in operators[1]}
+    found.append(DiffTable("operator", "operators", _plain_rows(operators[0], operators[1], was)))
     if before.kernels or after.kernels:
         kernels = [_whole(side.kernels, side, "no device work") for side in sides]
         found.append(DiffTable("kernel", "kernels", _plain_rows(kernels[0], kernels[1])))
@@ -282,10 +305,11 @@ def _memory(before: Sequence[Trace], after: Sequence[Trace]) -> list[Quantity]:
 def _peaks(traces: Sequence[Trace]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for trace in traces:
-        if len(trace.memory) or len(trace.marks):
-            with shared_analyses():
-                for peak in peaks_of_memory(trace):
-                    found.setdefault(peak.device, []).append(float(peak.bytes))
+        known = with_memory(trace)
+        for device in devices(known) if len(known.memory) else ():
+            blocks, _ = blocks_of_device(known, device)
+            totals = totals_of(known, device, blocks)
+            found.setdefault(device, []).append(float(totals.bytes[totals.peak_row]))
     return {device: float(np.median(values)) for device, values in found.items()}
 
 

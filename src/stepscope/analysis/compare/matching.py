@@ -18,12 +18,14 @@ from stepscope.analysis.compare.model import GONE, MOVED, NEW, RENAMED, SAME
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from stepscope.analysis.compare.side import Amount, Amounts, Work
+    from stepscope.analysis.compare.side import Amounts, Work
 
 _NAMESPACE = re.compile(r"^(aten|prim|torch|paddle|phi|pd_op)(::|\.)|\bautograd::engine::\w+: ")
 _ENDING = re.compile(
     r"( dygraph| pybind_imperative_func|_ad_func|_infer_meta| infer_meta| compute|_)$"
 )
+_ALIKE = 0.5  # of the work of two modules: those that share less are different
+_TELLING = ("operator", "device")
 _LINE = re.compile(r"(.+):(\d+) (.*)", re.DOTALL)
 
 
@@ -58,45 +60,72 @@ def matched(before: Amounts, after: Amounts) -> list[Match]:
 
 
 def renamed_modules(before: Amounts, after: Amounts) -> dict[str, str]:
-    """Return what modules that one side does not know are called on the other."""
-    ours, theirs = _modules(before), _modules(after)
-    left = [module for module in ours if module not in theirs]
-    right = [module for module in theirs if module not in ours]
+    """Return what modules that one side does not know are called on the other.
+
+    Both models are walked from the top: children of the same name are the same, the others are
+    matched by what runs in them, in the order of their calls.
+    """
     found: dict[str, str] = {}
-    for sign in (_signature, _rough_signature):
-        one = [sign(ours[module]) for module in left]
-        other = [sign(theirs[module]) for module in right]
-        blocks = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
-        for start, at, size in blocks:
-            found.update(zip(left[start : start + size], right[at : at + size], strict=True))
-        taken = set(found.values())
-        left = [module for module in left if module not in found]
-        right = [module for module in right if module not in taken]
-    for module in left:
-        tail = module.rpartition(".")[2]
-        same = [other for other in right if other.rpartition(".")[2] == tail]
-        if len(same) == 1:
-            found[module] = same[0]
-            right.remove(same[0])
-    return found
+    _match_children(_tree(before), _tree(after), found)
+    return {old: new for old, new in found.items() if old != new}
 
 
-def _modules(amounts: Amounts) -> dict[str, list[tuple[Work, Amount]]]:
-    """Return the work of each module, modules in the order in which they first do any."""
-    found: dict[str, list[tuple[Work, Amount]]] = {}
-    for work, amount in sorted(amounts.items(), key=lambda item: item[1].first_ns):
-        if work.module:
-            found.setdefault(work.module, []).append((work, amount))
-    return found
+@dataclass(slots=True)
+class _Module:
+    """A module, and those in it in the order of their calls."""
+
+    path: str
+    children: dict[str, _Module]
+    work: set[tuple[str, str]]  # operators and shapes of all that is in it
 
 
-def _signature(held: list[tuple[Work, Amount]]) -> Hashable:
-    calls = [(w.name, w.shapes, round(a.count, 2)) for w, a in held if a.count]
-    return tuple(sorted(calls))
+def _tree(amounts: Amounts) -> _Module:
+    root = _Module("", {}, set())
+    for work, _ in sorted(amounts.items(), key=lambda item: item[1].first_ns):
+        at = root
+        for name in work.module.split(".") if work.module else ():
+            path = f"{at.path}.{name}" if at.path else name
+            at = at.children.setdefault(name, _Module(path, {}, set()))
+            if work.kind in _TELLING:
+                at.work.add((_plain(work.name), work.shapes))
+    return root
 
 
-def _rough_signature(held: list[tuple[Work, Amount]]) -> Hashable:
-    return tuple(sorted({_plain(work.name) for work, amount in held if amount.count}))
+def _match_children(one: _Module, other: _Module, found: dict[str, str]) -> None:
+    pairs = [(one.children[name], other.children[name]) for name in one.children
+             if name in other.children]  # fmt: skip
+    left = [child for name, child in one.children.items() if name not in other.children]
+    right = [child for name, child in other.children.items() if name not in one.children]
+    for sign in (_with_shapes, _without_shapes):
+        signs = [[sign(child) for child in side] for side in (left, right)]
+        blocks = SequenceMatcher(None, signs[0], signs[1], autojunk=False).get_matching_blocks()
+        same = [(left[a + i], right[b + i]) for a, b, size in blocks for i in range(size)]
+        pairs += same
+        left = [child for child in left if not any(child is mine for mine, _ in same)]
+        right = [child for child in right if not any(child is theirs for _, theirs in same)]
+    for child in left:
+        near = max(right, key=lambda each: _alike(child, each), default=None)
+        if near is not None and _alike(child, near) >= _ALIKE:
+            right.remove(near)
+            pairs.append((child, near))
+    for mine, theirs in pairs:
+        found[mine.path] = theirs.path
+        _match_children(mine, theirs, found)
+
+
+def _with_shapes(module: _Module) -> Hashable:
+    return tuple(module.children), frozenset(module.work)
+
+
+def _without_shapes(module: _Module) -> Hashable:
+    return frozenset(name for name, _ in module.work)
+
+
+def _alike(one: _Module, other: _Module) -> float:
+    """Return which share of the work in either of two modules is in both."""
+    names = [{name for name, _ in each.work} for each in (one, other)]
+    either = names[0] | names[1]
+    return len(names[0] & names[1]) / len(either) if either else 0.0
 
 
 def _plain(name: str) -> str:
@@ -161,8 +190,9 @@ class _State:
 
     def pair_lines(self, renamed: Mapping[str, str]) -> None:
         """Match lines of functions that moved down or up their files, or into another file."""
-        for part in (_file_and_function, _function):
-            ours, theirs = _by_function(self._left, part), _by_function(self._right, part)
+        for part in (_file_and_function, _function, _last_name):
+            ours = _by_function(self._left, part, renamed)
+            theirs = _by_function(self._right, part, {})
             for function, lines in ours.items():
                 others = theirs.get(function, [])
                 for work, other in _shifted(lines, others, self._left, self._right):
@@ -193,15 +223,21 @@ def _function(_file: str, function: str) -> Hashable:
     return function if function != "<module>" else None
 
 
+def _last_name(_file: str, function: str) -> Hashable:
+    return function.rpartition(".")[2]  # its class may have another name
+
+
 def _by_function(
-    amounts: Amounts, part: Callable[[str, str], Hashable]
+    amounts: Amounts, part: Callable[[str, str], Hashable], renamed: Mapping[str, str]
 ) -> dict[Hashable, list[tuple[int, Work]]]:
     found: dict[Hashable, list[tuple[int, Work]]] = {}
     for work in amounts:
         line = _LINE.fullmatch(work.name) if work.kind == "python" else None
         key = part(line[1], line[3]) if line else None
         if line and key is not None:
-            found.setdefault((key, work.module), []).append((int(line[2]), work))
+            found.setdefault((key, renamed.get(work.module, work.module)), []).append(
+                (int(line[2]), work)
+            )
     return {key: sorted(lines) for key, lines in found.items()}
 
 

@@ -236,15 +236,16 @@ def _verdict(found: Diff) -> str:
     if step.test.value != "none":
         times += f" (95 % interval {step.low * 100:+.1f} to {step.high * 100:+.1f})"
     whose = "the run" if unit == "run" else f"a {unit}"
-    return f"{_OPENINGS[step.verdict.value].format(whose).capitalize()}: {times}.{_guilt(found)}"
+    opening = _OPENINGS[step.verdict.value].format(whose)
+    return f"{opening[0].upper()}{opening[1:]} {times}.{_guilt(found)}"
 
 
 _OPENINGS = {
-    "slower": "{} has become slower",
-    "faster": "{} has become faster",
-    "same": "{} takes as long as before",
+    "slower": "{} has become slower:",
+    "faster": "{} has become faster:",
+    "same": "{} takes as long as before:",
     "noise": "no real change, only noise: {} goes",
-    "unknown": "cannot tell whether {} has changed: it goes",
+    "unknown": "too little was measured to tell whether {} has changed: it goes",
 }
 
 

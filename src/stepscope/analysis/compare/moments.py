@@ -132,31 +132,37 @@ class _Timeline:
     time_ns: Int64  # ascending
     owner: Int64
 
-    def at(self, time_ns: Int64) -> Int64:
-        """Return the owner at some moments."""
-        place = np.searchsorted(self.time_ns, time_ns, side="right") - 1
-        return np.where(place >= 0, np.append(self.owner, NO_SLICE)[place], NO_SLICE)
-
     def over(self, other: _Timeline) -> _Timeline:
         """Return who owns the time where others have what this one leaves."""
         if not len(self.time_ns) or not len(other.time_ns):
             return self if len(self.time_ns) else other
         times = np.concatenate([self.time_ns, other.time_ns])
-        times.sort(kind="stable")  # two ascending runs: it merges them
-        mine = self.at(times)
-        return _Timeline(times, np.where(mine == NO_SLICE, other.at(times), mine))
+        order = np.argsort(times, kind="stable")  # two ascending runs: it merges them
+        count = len(self.time_ns)
+        mine = _latest(self.owner, order, order < count)
+        theirs = _latest(other.owner, order - count, order >= count)
+        return _Timeline(times[order], np.where(mine == NO_SLICE, theirs, mine))
 
     def within(self, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64, Int64, Int64]:
         """Cut it to some intervals; return each piece's interval, owner, start and length."""
-        times = np.concatenate([self.time_ns, start_ns, end_ns])
-        times.sort(kind="stable")
-        if len(times) < 2:
-            return (np.zeros(0, np.int64),) * 4
-        lengths = np.diff(times)
-        place = np.searchsorted(start_ns, times[:-1], side="right") - 1
-        kept = np.flatnonzero((place >= 0) & (lengths > 0))
-        kept = kept[times[kept] < end_ns[place[kept]]]
-        return place[kept], self.at(times[kept]), times[kept], lengths[kept]
+        # Of what is at one time the owner's point comes first, then an end, then a start.
+        times = np.concatenate([self.time_ns, end_ns, start_ns])
+        order = np.argsort(times, kind="stable")
+        times = times[order]
+        count, intervals = len(self.time_ns), len(start_ns)
+        owner = _latest(self.owner, order, order < count)
+        is_start = order >= count + intervals
+        place = np.cumsum(is_start) - 1
+        inside = place - (np.cumsum((order >= count) & ~is_start) - 1) > 0
+        lengths = np.diff(times, append=times[-1:])
+        kept = np.flatnonzero(inside & (lengths > 0))
+        return place[kept], owner[kept], times[kept], lengths[kept]
+
+
+def _latest(owner: Int64, order: Int64, is_own: Bool) -> Int64:
+    """Return the owner by the latest of a timeline's points, at each of the merged ones."""
+    at = np.maximum.accumulate(np.where(is_own, order, -1))
+    return np.append(owner, NO_SLICE)[at]
 
 
 def _thread_timeline(trace: Trace, track: int) -> _Timeline:

@@ -28,6 +28,7 @@ FEWEST_STEPS = 8
 """Of fewer steps all count."""
 
 _MIDDLE = (25, 75)  # percentiles
+_ORDERED_STEPS = 3
 
 
 class Work(NamedTuple):
@@ -151,8 +152,9 @@ def _add_work(work: Amounts, run: Run, gaps: GapLines) -> None:
     ns = summed(group, held.ns, len(sorted_by.groups))
     count = sorted_by.counts(run.chosen)
     first = np.full(len(sorted_by.groups), np.inf)
-    since = held.start_ns - run.chosen.start_ns[held.step]
-    np.minimum.at(first, group, since)
+    early = slice(int(np.searchsorted(held.step, _ORDERED_STEPS)))  # they tell the order of work
+    since = held.start_ns[early] - run.chosen.start_ns[held.step[early]]
+    np.minimum.at(first, group[early], since)
     for i, (kind, module, name, shapes) in enumerate(sorted_by.groups):
         if not ns[i] and not count[i]:
             continue
@@ -189,5 +191,5 @@ def _each_step(amounts: Iterable[Amount], step_ns: int, steps: int) -> None:
 def _series(run: Run, wanted: Work) -> Int64:
     groups = [i for i, group in enumerate(run.sorting.groups) if Work(*group) == wanted]
     held = run.moments
-    mine = np.isin(run.sorting.group_at(held.owner), groups)
+    mine = run.sorting.group_at(held.owner) == (groups[0] if groups else -1)
     return summed(held.step[mine], held.ns[mine], len(run.windows))

@@ -81,7 +81,9 @@ class Sorting:
         strings, name = self.trace.strings, self.trace.slices.name
         found, code = distinct(name[held.owner[mine]])
         ns = summed(code, held.ns[mine], len(found))
-        counts = np.bincount(name[np.unique(held.owner[mine])], minlength=len(strings))
+        ran = np.zeros(len(name), np.bool_)
+        ran[held.owner[mine]] = True
+        counts = np.bincount(name[ran], minlength=len(strings))
         told: dict[str, tuple[int, int]] = {}
         for i, each in enumerate(found.tolist()):
             text = kernel_name(strings[each])

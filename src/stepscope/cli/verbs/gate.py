@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from stepscope.cli.command import ExitCode, Parser
     from stepscope.gate.config import Config
-    from stepscope.gate.judge import Judgement
+    from stepscope.gate.model import Judgement
     from stepscope.gate.rules import Rules
     from stepscope.trace.model import Trace
 

@@ -62,21 +62,22 @@ def _start(text: str) -> None:
     from stepscope.analysis.host.source_files import program_folders
     from stepscope.cli.after_run import Report
     from stepscope.cli.always_on import always_on_of, place_captures
-    from stepscope.cli.files import check_output, check_writable
+    from stepscope.cli.files import check_writable
+    from stepscope.cli.job.launch import Job, own_output, place_of_rank
     from stepscope.cli.signals import Interrupts, Phase, Terminated, Termination
-    from stepscope.cli.verbs.run import default_output, session_of
+    from stepscope.cli.verbs.run import output_of, session_of
 
     args = _arguments(text)
     script = Path(sys.argv[0] if sys.argv else "")
     stem = script.stem if script.stem and script.name not in {"-c", "-m"} else "python"
-    output = args.output or default_output(stem)
-    if args.output is not None:
-        check_output(output, force=args.force)
+    place = place_of_rank()
+    output = own_output(args, stem, place) if place else output_of(args, stem)
     check_writable(output)
     session, watch = session_of(args), always_on_of(args)
     place_captures(output)
     folders = [script.absolute().parent] if script.name else []
-    report = Report(script.name or stem, output, [*folders, *program_folders()], args)
+    job = Job(args, output, stem, place)
+    report = Report(script.name or stem, output, [*folders, *program_folders()], args, job)
     session.start()
     watch.begin(session.recorder)
     interrupts = Interrupts()
@@ -89,6 +90,7 @@ def _start(text: str) -> None:
     termination = Termination(lambda number: end(Terminated(number)))
     termination.__enter__()
     termination.phase = Phase.PROGRAM
+    job.__enter__()
     atexit.register(end)
 
 

@@ -137,7 +137,7 @@ class Run:
         program.check()
         check_sort_by(args.sort_by)
         place = place_of_rank()
-        output = own_output(args, program.stem, place) if place else _output(args, program)
+        output = own_output(args, program.stem, place) if place else output_of(args, program.stem)
         check_writable(output)
         note_program(next(iter(program.folders()), Path.cwd()))
         session = session_of(args)
@@ -177,11 +177,12 @@ class Run:
         return code
 
 
-def _output(args: argparse.Namespace, program: Program) -> Path:
+def output_of(args: argparse.Namespace, stem: str) -> Path:
+    """Return where the trace goes, if all goes well."""
     from stepscope.cli.files import check_output
 
     if args.output is None:
-        return default_output(program.stem)
+        return _default_output(stem)
     check_output(args.output, force=args.force)
     return Path(args.output)
 
@@ -228,7 +229,7 @@ def _recorded(
     return ending
 
 
-def default_output(stem: str) -> Path:
+def _default_output(stem: str) -> Path:
     """Return the first choice; where it is taken when the program ends, the next one is used."""
     rank = os.environ.get("RANK", "")
     # The processes of a distributed job start in the same second.

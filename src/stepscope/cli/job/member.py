@@ -13,9 +13,11 @@ import os
 import sys
 import threading
 from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.job import children
+from stepscope.cli.job.folder import rank_name
 from stepscope.cli.signals import Phase, Termination
 from stepscope.notices import notify
 from stepscope.record.patching import Patches, PatchesWhenImported
@@ -151,11 +153,15 @@ class Member:
                 self._termination.__exit__()
 
     def _save(self, session: Session) -> None:
-        from stepscope.cli.job.folder import save_rank
+        from stepscope.cli.saving import save_somewhere
 
         session.stop()
-        assert session.trace is not None, "a stopped session has a trace"
-        save_rank(session.trace, self._order)
+        trace = session.trace
+        assert trace is not None, "a stopped session has a trace"
+        folder = Path(self._order.folder)
+        with contextlib.suppress(OSError):  # saving says what is wrong, and goes elsewhere
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        save_somewhere(trace, folder / rank_name(trace, self._order.suffix), force=False)
 
     def _end_by_signals(self) -> None:
         self._termination = Termination(lambda _: self.finish(), also_when_blocked=True)

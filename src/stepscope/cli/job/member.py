@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.cli.job import children
 from stepscope.cli.job.folder import rank_name
 from stepscope.cli.signals import Phase, Termination
+from stepscope.frameworks.python.child_recorder import withdraw
 from stepscope.notices import notify
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.trace import launcher
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from stepscope.cli.job.order import Order
     from stepscope.record.session import Session
 
+_PATIENCE_S = 30.0  # of a process that ends while its trace is being saved
 _LAST = -1000  # of multiprocessing's finalizers
 # The functions that make a process a rank, by the module that is waited for.
 _BEGINNINGS = {
@@ -99,6 +101,9 @@ class Member:
         self._session: Session | None = None
         self._termination: Termination | None = None
         self._lock = threading.Lock()
+        self._saver: threading.Thread | None = None
+        self._is_saved = threading.Event()
+        self._is_saved.set()
         launcher.run_id_given = order.run_id
         patches = {
             name: Patches(partial(self._patch, places)) for name, places in _BEGINNINGS.items()
@@ -121,6 +126,7 @@ class Member:
             if self._session is not None:
                 return
             children.pass_on_no_more()
+            withdraw()
             session = self._order.session()
             session.start()
             self._session = session
@@ -141,7 +147,11 @@ class Member:
             each.stop()
         children.pass_on_no_more()
         if session is None:
+            if threading.current_thread() is not self._saver:
+                self._is_saved.wait(_PATIENCE_S)  # a signal's thread saves
             return
+        self._saver = threading.current_thread()
+        self._is_saved.clear()
         if self._termination is not None:
             self._termination.phase = Phase.AFTER  # a signal lets the saving finish
         try:
@@ -149,7 +159,9 @@ class Member:
         except Exception as error:
             _complain(error)
         finally:
-            if self._termination is not None:
+            self._is_saved.set()
+            is_main = self._saver is threading.main_thread()
+            if self._termination is not None and is_main:  # else the signal's thread ends us
                 self._termination.__exit__()
 
     def _save(self, session: Session) -> None:

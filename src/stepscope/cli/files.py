@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from stepscope.cli.job.folder import ranks_in
 from stepscope.cli.progress import Progress
+from stepscope.cli.ranks.folder import ranks_in
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify

@@ -120,8 +120,8 @@ class Run:
         from stepscope.analysis.host.source_files import program_folders
         from stepscope.cli.after_run import Report
         from stepscope.cli.files import check_output, check_writable
-        from stepscope.cli.job.launch import Job, own_output, place_of_rank
-        from stepscope.cli.job.member import finish
+        from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
+        from stepscope.cli.ranks.member import finish
         from stepscope.cli.tables import check_sort_by
 
         program = Program.of(args.program)
@@ -166,7 +166,7 @@ class Run:
 
 
 def _session(args: argparse.Namespace) -> Session:
-    from stepscope.cli.job.order import recording_session
+    from stepscope.cli.ranks.order import recording_session
 
     try:
         return recording_session(args)

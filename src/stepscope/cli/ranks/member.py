@@ -16,8 +16,8 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.job import children
-from stepscope.cli.job.folder import rank_name
+from stepscope.cli.ranks import children
+from stepscope.cli.ranks.folder import rank_name
 from stepscope.cli.signals import Phase, Termination
 from stepscope.frameworks.python.child_recorder import withdraw
 from stepscope.notices import notify
@@ -27,7 +27,7 @@ from stepscope.trace import launcher
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.cli.job.order import Order
+    from stepscope.cli.ranks.order import Order
     from stepscope.record.session import Session
 
 _PATIENCE_S = 30.0  # of a process that ends while its trace is being saved

@@ -26,6 +26,8 @@
 #   make bench-answers
 #                whether the planted problems of the bottleneck suite are named; ANSWERS=... are
 #                options of benchmarks/answers.py
+#   make bench-stragglers
+#                jobs of 4, 8 and 16 ranks with one that is late, recorded into build/stragglers
 #   make stress-signals, stress-runs, stress-cache
 #                400 signals at random moments of stepscope run; 64 runs that start together; another
 #                user who exchanges the cache of bridges, as root only
@@ -59,7 +61,7 @@ PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/t
 WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-default bench-sampler \
+.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-stragglers bench-default bench-sampler \
 	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
 	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts fuzz
 .DELETE_ON_ERROR:
@@ -334,6 +336,9 @@ bench-report: $(DONE)/test $(DONE)/browser $(DONE)/package
 bench-answers: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/package \
 		$(VENV)-paddle/done/test $(VENV)-paddle/done/package
 	$(BIN)/python benchmarks/answers.py --paddle-python $(VENV)-paddle/bin/python $(ANSWERS)
+
+bench-stragglers: $(DONE)/test $(DONE)/torch $(DONE)/package
+	$(BIN)/python benchmarks/stragglers.py build/stragglers --ranks 4 8 16
 
 bench-default: $(DONE)/bench $(DONE)/torch $(DONE)/package
 	$(BIN)/python benchmarks/run.py --group default

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command_line import script, stepscope_run
-from stepscope.cli.job.folder import check_folder, ranks_in, run_folder
+from stepscope.cli.ranks.folder import check_folder, ranks_in, run_folder
 from stepscope.errors import StepscopeError
 from stepscope.trace.model import Trace
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from stepscope.cli.job.launch import Job
+    from stepscope.cli.ranks.launch import Job
     from stepscope.cli.signals import Interrupts
     from stepscope.record.session import Session
     from stepscope.trace.model import Trace

@@ -63,7 +63,7 @@ def _start(text: str) -> None:
     from stepscope.cli.after_run import Report
     from stepscope.cli.always_on import always_on_of, place_captures
     from stepscope.cli.files import check_writable
-    from stepscope.cli.job.launch import Job, own_output, place_of_rank
+    from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
     from stepscope.cli.signals import Interrupts, Phase, Terminated, Termination
     from stepscope.cli.verbs.run import output_of, session_of
 

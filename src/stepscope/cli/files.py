@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.progress import Progress
+from stepscope.cli.ranks.folder import ranks_in
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
@@ -55,7 +56,7 @@ def check_output(path: Path, *, force: bool) -> None:
         return
     if path.is_file() and path.name.lower().endswith(SUFFIX):
         raise StepscopeError(f"{path} is a file, but a trace is a folder; choose another name")
-    if path.is_dir() and not is_stored_trace(path):
+    if path.is_dir() and not (is_stored_trace(path) or ranks_in(path)):
         raise StepscopeError(f"{path} is a folder but not a saved trace; choose another name")
     if not force and (path.is_file() or path.is_dir()):
         raise StepscopeError(f"{path} exists; add --force to replace it, or choose another name")

@@ -128,8 +128,8 @@ class Run:
         from stepscope.analysis.host.source_files import program_folders
         from stepscope.cli.after_run import Report
         from stepscope.cli.files import check_writable
-        from stepscope.cli.job.launch import Job, own_output, place_of_rank
-        from stepscope.cli.job.member import finish
+        from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
+        from stepscope.cli.ranks.member import finish
         from stepscope.cli.tables import check_sort_by
         from stepscope.trace.revision import note_program
 
@@ -189,7 +189,7 @@ def output_of(args: argparse.Namespace, stem: str) -> Path:
 
 def session_of(args: argparse.Namespace) -> Session:
     """Return the session that the options ask for."""
-    from stepscope.cli.job.order import recording_session
+    from stepscope.cli.ranks.order import recording_session
 
     try:
         return recording_session(args)

@@ -65,6 +65,11 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The child's message that it delivers nothing: it is a rank, with a trace of its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChildCapture:
     """What a child leaves: its columns, how many events it lost, and what it recorded with."""
 
@@ -80,6 +85,12 @@ class Assignment:
     make_sources: MakeSources
     limit: MemoryLimit | None
     first: Record | None  # the order that is in force when it starts
+
+
+def withdraw() -> None:
+    """Record for the parent no more: this process has a trace of its own."""
+    while _agents:
+        _agents.pop().withdraw()
 
 
 class RecordedRun:
@@ -100,6 +111,7 @@ class RecordedRun:
                 except Exception as error:
                     _complain(error)
                 else:
+                    _agents.append(agent)
                     agents.callback(agent.finish)
             process.run()
 
@@ -127,6 +139,15 @@ class _Agent:
             pass  # the parent has gone before us
         except Exception as error:
             _complain(error)
+
+    def withdraw(self) -> None:
+        """Drop what there is, and say so."""
+        with self._lock, contextlib.suppress(OSError):
+            order, self._order = self._order, None
+            if order is not None:
+                self._recording.stop()
+            self._recording.close()
+            self._line.send(Withdrawn())
 
     def _listen(self) -> None:
         try:
@@ -217,3 +238,6 @@ def _named(captured: Captured) -> Captured:
 
 def _complain(error: Exception) -> None:
     notify(f"process {os.getpid()} is not recorded: {type(error).__name__}: {error}")
+
+
+_agents: list[_Agent] = []

@@ -32,6 +32,7 @@ from stepscope.frameworks.python.child_recorder import (
     Recording,
     Save,
     Saved,
+    Withdrawn,
 )
 from stepscope.notices import notify
 from stepscope.private_folders import new_private_folder
@@ -242,6 +243,8 @@ class ChildProcesses(Source):
                 link.recording = word.cycle
             case Saved():
                 link.saved = word.cycle
+            case Withdrawn():
+                link.recording, link.is_gone = 0, True
             case Leaving():
                 link.is_gone = True
 

@@ -7,7 +7,7 @@ import sys
 import threading
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope.frameworks.torch.flight_recorder import plain_title
 from stepscope.record.patching import Patches
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from stepscope.record.collectives import Collective
+
+T = TypeVar("T")
 
 _BYTES = {
     "Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1,
@@ -26,8 +28,9 @@ _DDP = "torch.nn.parallel.distributed"
 _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 _FSDP1 = "torch.distributed.fsdp._runtime_utils"
 
-_replicated: weakref.WeakSet[Any] = weakref.WeakSet()
-_known: weakref.WeakSet[Buckets] = weakref.WeakSet()
+# Without callbacks, as a WeakSet has them: Python drops what is raised there, a Ctrl-C included.
+_replicated: list[weakref.ref[Any]] = []
+_known: list[weakref.ref[Buckets]] = []
 _local = threading.local()
 
 
@@ -37,11 +40,11 @@ class Buckets:
     def __init__(self) -> None:
         """Know none yet."""
         self._of_bytes: dict[int, list[str]] = {}
-        _known.add(self)
+        _remember(_known, self)
 
     def look(self) -> None:
         """Learn the buckets that there are now; DDP makes them anew after the first step."""
-        for module in tuple(_replicated):
+        for module in _alive(_replicated):
             self.learn(module)
 
     def learn(self, replicated: Any) -> None:
@@ -78,6 +81,15 @@ class Buckets:
             turn[size] += 1
 
 
+def _remember(known: list[weakref.ref[T]], each: T) -> None:
+    known[:] = [other for other in known if other() is not None]
+    known.append(weakref.ref(each))
+
+
+def _alive(known: list[weakref.ref[T]]) -> list[T]:
+    return [each for other in tuple(known) if (each := other()) is not None]
+
+
 def _together(modules: Sequence[str]) -> str:
     """Return the names of some modules as one text."""
     distinct = list(dict.fromkeys(modules))
@@ -93,9 +105,10 @@ def current() -> str | None:
 def _patch_ddp(patches: Patches) -> None:
     replicated: Any = sys.modules[_DDP].DistributedDataParallel
     patches.wrap(replicated, "__init__", _remembering)
-    if not hasattr(replicated, "__del__"):
-        # Most are gone when the recording ends, with the function that trained them.
-        patches.replace(replicated, "__del__", _learn_at_its_end)
+    # Most are gone when the recording ends, with the function that trained them.
+    reducer: Any = getattr(sys.modules["torch._C._distributed_c10d"], "Reducer", None)
+    if hasattr(reducer, "_rebuild_buckets"):
+        patches.wrap(reducer, "_rebuild_buckets", _learning)
 
 
 def _patch_fsdp2(patches: Patches) -> None:
@@ -117,14 +130,29 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)
         with suppress(Exception):
-            _replicated.add(self)
+            _remember(_replicated, self)
 
     return init
 
 
-def _learn_at_its_end(replicated: Any) -> None:
-    for each in tuple(_known):
-        each.learn(replicated)
+def _learning(plain: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Learn the buckets one forward pass after they were made anew: DDP tells of them then."""
+    made: set[int] = set()
+
+    @functools.wraps(plain)
+    def rebuild(reducer: Any) -> bool:
+        is_done = plain(reducer)
+        if is_done:
+            made.add(id(reducer))
+        elif made and id(reducer) in made:
+            made.discard(id(reducer))
+            for module in _alive(_replicated):
+                if getattr(module, "reducer", None) is reducer:
+                    for each in _alive(_known):
+                        each.learn(module)
+        return is_done
+
+    return rebuild
 
 
 def _of_param_group(group: Any, *_: Any) -> str:
@@ -132,10 +160,11 @@ def _of_param_group(group: Any, *_: Any) -> str:
 
 
 def _of_handle(state: Any, handle: Any = None, *_: Any) -> str:
-    for name, module in getattr(state, "_fsdp_wrapped_module", state).named_modules():
-        if module is getattr(handle, "_fully_sharded_module", None):
-            return str(name)
-    return ""
+    """Return what the parameters of a unit have in common, by their names in the whole model."""
+    names = state._exec_order_data.param_to_fqn[handle.flat_param]
+    paths = [name.replace("_fsdp_wrapped_module.", "").split(".")[:-1] for name in names]
+    shared = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
+    return ".".join(shared) or _together([".".join(path) for path in paths])
 
 
 def _within(name_of: Callable[..., str], plain: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,10 +13,13 @@ import os
 import sys
 import threading
 from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.job import children
+from stepscope.cli.ranks import children
+from stepscope.cli.ranks.folder import rank_name
 from stepscope.cli.signals import Phase, Termination
+from stepscope.frameworks.python.child_recorder import withdraw
 from stepscope.notices import notify
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.trace import launcher
@@ -24,9 +27,10 @@ from stepscope.trace import launcher
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.cli.job.order import Order
+    from stepscope.cli.ranks.order import Order
     from stepscope.record.session import Session
 
+_PATIENCE_S = 30.0  # of a process that ends while its trace is being saved
 _LAST = -1000  # of multiprocessing's finalizers
 # The functions that make a process a rank, by the module that is waited for.
 _BEGINNINGS = {
@@ -97,6 +101,9 @@ class Member:
         self._session: Session | None = None
         self._termination: Termination | None = None
         self._lock = threading.Lock()
+        self._saver: threading.Thread | None = None
+        self._is_saved = threading.Event()
+        self._is_saved.set()
         launcher.run_id_given = order.run_id
         patches = {
             name: Patches(partial(self._patch, places)) for name, places in _BEGINNINGS.items()
@@ -119,6 +126,7 @@ class Member:
             if self._session is not None:
                 return
             children.pass_on_no_more()
+            withdraw()
             session = self._order.session()
             session.start()
             self._session = session
@@ -139,7 +147,11 @@ class Member:
             each.stop()
         children.pass_on_no_more()
         if session is None:
+            if threading.current_thread() is not self._saver:
+                self._is_saved.wait(_PATIENCE_S)  # a signal's thread saves
             return
+        self._saver = threading.current_thread()
+        self._is_saved.clear()
         if self._termination is not None:
             self._termination.phase = Phase.AFTER  # a signal lets the saving finish
         try:
@@ -147,15 +159,21 @@ class Member:
         except Exception as error:
             _complain(error)
         finally:
-            if self._termination is not None:
+            self._is_saved.set()
+            is_main = self._saver is threading.main_thread()
+            if self._termination is not None and is_main:  # else the signal's thread ends us
                 self._termination.__exit__()
 
     def _save(self, session: Session) -> None:
-        from stepscope.cli.job.folder import save_rank
+        from stepscope.cli.saving import save_somewhere
 
         session.stop()
-        assert session.trace is not None, "a stopped session has a trace"
-        save_rank(session.trace, self._order)
+        trace = session.trace
+        assert trace is not None, "a stopped session has a trace"
+        folder = Path(self._order.folder)
+        with contextlib.suppress(OSError):  # saving says what is wrong, and goes elsewhere
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        save_somewhere(trace, folder / rank_name(trace, self._order.suffix), force=False)
 
     def _end_by_signals(self) -> None:
         self._termination = Termination(lambda _: self.finish(), also_when_blocked=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from stepscope.cli.job.member import join
-from stepscope.cli.job.order import Order
+from stepscope.cli.ranks.member import join
+from stepscope.cli.ranks.order import Order
 from stepscope.trace.launcher import place_of_process
 
 

@@ -14,14 +14,14 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscope._native import shielded
-from stepscope.cli.job.order import START_FOLDER, VARIABLE
+from stepscope.cli.ranks.order import START_FOLDER, VARIABLE
 from stepscope.record.patching import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.process import BaseProcess
 
-    from stepscope.cli.job.order import Order
+    from stepscope.cli.ranks.order import Order
 
 _ATTRIBUTE = "_stepscope_job"
 _ticket: Ticket | None = None  # that this process passes on

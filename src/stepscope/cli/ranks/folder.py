@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import time
 from pathlib import Path
@@ -15,7 +14,6 @@ from stepscope.trace.placing import numbered, shortened
 from stepscope.trace.store import SUFFIX
 
 if TYPE_CHECKING:
-    from stepscope.cli.job.order import Order
     from stepscope.trace.launcher import Place
     from stepscope.trace.model import Trace
 
@@ -28,16 +26,6 @@ def rank_name(trace: Trace, suffix: str) -> str:
     if trace.info.rank is None:
         return f"process-{trace.info.pid}{suffix}"
     return f"rank-{trace.info.rank}{suffix}"
-
-
-def save_rank(trace: Trace, order: Order) -> Path | None:
-    """Save the trace of a process of a job; return where it is, None when it is lost."""
-    from stepscope.cli.saving import save_somewhere
-
-    folder = Path(order.folder)
-    with contextlib.suppress(OSError):  # saving says what is wrong, and goes elsewhere
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return save_somewhere(trace, folder / rank_name(trace, order.suffix), force=False)
 
 
 def run_folder(output: Path) -> tuple[Path, str]:

@@ -32,7 +32,7 @@ def _join() -> None:
         return
     sys.path.append(told["package"])  # where the parent has us from
     try:
-        from stepscope.cli.job.by_environment import join_by_environment
+        from stepscope.cli.ranks.by_environment import join_by_environment
     except ImportError:
         return
     finally:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Self
 
-from stepscope.cli.job import children
-from stepscope.cli.job.folder import (
+from stepscope.cli.ranks import children
+from stepscope.cli.ranks.folder import (
     check_folder,
     default_folder,
     rank_name,
     ranks_in,
     run_folder,
 )
-from stepscope.cli.job.member import Ticket
-from stepscope.cli.job.order import Order
+from stepscope.cli.ranks.member import Ticket
+from stepscope.cli.ranks.order import Order
 from stepscope.trace import launcher
 from stepscope.trace.kinds import SliceKind
 from stepscope.trace.store import SUFFIX

@@ -166,3 +166,14 @@ def test_real_traces_add_up() -> None:
     traces = [stepscope.read_trace(path) for path in small]
     for one, other in pairwise(traces):
         assert_adds_up(diff_traces([one], [other], findings=False))
+
+
+def test_names_of_two_frameworks_meet_once() -> None:
+    """Paddle has several events for one operator: its time before is that of one of them."""
+    paddle = [(module, name, took) for module, name, took in BASE[:2]]
+    paddle += [("", "add dygraph", 20), ("", "add infer_meta", 5), ("", "add_", 9)]
+    found = diff_traces([steps(BASE)], [steps(paddle)])
+    assert_adds_up(found)
+    assert_adds_up(diff_traces([steps(paddle)], [steps(BASE)]))
+    was = [row.was for row in found.table("operator").rows if row.was]
+    assert was == ["aten::add"]

@@ -147,13 +147,13 @@ def _tables(sides: tuple[Side, Side], matches: list[Match]) -> list[DiffTable]:
         modules = [_by(side.work, _module_of) for side in sides]
         found.append(DiffTable("module", "modules", _renamed_rows(modules[0], modules[1], renamed)))
     operators = [_by(side.work, _operator_of) for side in sides]
-    was = {
-        _operator_of(match.after[0]): _operator_of(match.before[0])
-        for match in matches
-        if match.before and match.after
-    }
-    was = {new: old for new, old in was.items() if new not in operators[0] and new != old}
-    was = {new: old for new, old in was.items() if old not in operators[1]}
+    was: dict[str, str] = {}
+    for match in matches:
+        if match.before and match.after:
+            old, new = _operator_of(match.before[0]), _operator_of(match.after[0])
+            is_free = old not in operators[1] and new not in operators[0]
+            if is_free and old not in was.values():  # each row has its time from one
+                was.setdefault(new, old)
     found.append(DiffTable("operator", "operators", _plain_rows(operators[0], operators[1], was)))
     if before.kernels or after.kernels:
         kernels = [_whole(side.kernels, side, "no device work") for side in sides]

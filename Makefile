@@ -23,6 +23,8 @@
 #                what stepscope run with no option adds to a training step
 #   make bench-sampler
 #                what sampling costs, and how near its shares come, beside other samplers
+#   make bench-diff
+#                false alarms of stepscope diff, and planted slowdowns that it finds; takes an hour
 #   make bench-answers
 #                whether the planted problems of the bottleneck suite are named; ANSWERS=... are
 #                options of benchmarks/answers.py
@@ -62,6 +64,7 @@ WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-stragglers bench-default bench-sampler \
+	bench-diff \
 	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
 	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts fuzz
 .DELETE_ON_ERROR:
@@ -346,6 +349,10 @@ bench-default: $(DONE)/bench $(DONE)/torch $(DONE)/package
 # Beside py-spy, pyinstrument and austin where they are installed.
 bench-sampler: $(DONE)/bench $(DONE)/package
 	$(BIN)/python benchmarks/run.py --group sampler
+
+# DIFF=... are options of benchmarks/diff.py.
+bench-diff: $(DONE)/bench $(DONE)/torch $(DONE)/package
+	$(BIN)/python benchmarks/diff.py $(DIFF)
 
 # As test-gpu, in whatever environment there is.
 bench-gpu:

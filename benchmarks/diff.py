@@ -61,13 +61,16 @@ def main() -> None:
         if not list(folder.glob("*.stepscope")):
             record_turns(folder, args.turns)
         generator = np.random.default_rng(0)
-        told = [_alarms(folder, args.comparisons, generator)]
         for plant in GUILTY:
-            told += _found(folder, plant, max(args.comparisons // 3, 1), generator)
+            _show(_found(folder, plant, max(args.comparisons // 3, 1), generator))
+        _show([_alarms(folder, args.comparisons, generator)])
     if not args.no_speed:
-        told += _speed()
+        _show(_speed())
+
+
+def _show(told: list[tuple[str, str, str]]) -> None:
     for what, value, bar in told:
-        print(f"{what:<58} {value:>14}   {bar}")
+        print(f"{what:<62} {value:>12}   {bar}", flush=True)
 
 
 def record_turns(folder: Path, turns: int) -> None:
@@ -210,10 +213,10 @@ def _speed() -> list[tuple[str, str, str]]:
         told = [(f"{what}: diff", f"{ours:.2f} s", f"at most {SPEED_BAR_S:.0f} s")]
         try:
             from hta.trace_analysis import TraceAnalysis
-            from hta.trace_diff import TraceDiff
+            from hta.trace_diff import LabeledTrace, TraceDiff
         except ImportError:
             return [*told, ("HTA's trace diff", "not installed", "")]
-        loaded = [TraceAnalysis(trace_files={0: str(path)}, trace_dir=name).t for path in large]
+        loaded = [LabeledTrace(path.name, TraceAnalysis({0: str(path)}, name).t) for path in large]
         theirs = _timed(lambda: TraceDiff.compare_traces(*loaded))
         return [*told, ("HTA's TraceDiff.compare_traces, both loaded", f"{theirs:.2f} s", "")]
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope
-from made_trace import Call, Sample, trace_of_calls
+from made_steps import BASE, STEP, steps
+from made_trace import Call, trace_of_calls
 from sample_traces import SHARED_TRACES
 from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.statistics import Verdict
@@ -18,35 +19,6 @@ from stepscope.text.diff import diff_markdown, diff_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.compare.model import Diff
-    from stepscope.trace.model import Trace
-
-STEP = 1_000  # µs
-
-
-def steps(
-    calls: list[tuple[str, str, int]],
-    count: int = 12,
-    line: int = 7,
-    longer: int = 0,
-) -> Trace:
-    """Make marked steps of operators, each in a module (or none), one after the other.
-
-    Between them runs a line of Python, of which samples are taken.
-    """
-    made: list[Call] = []
-    samples: list[Sample] = []
-    for i in range(count):
-        start = i * (STEP + longer)
-        made.append(Call(f"ProfilerStep#{i}", start, start + STEP + longer, "user_annotation"))
-        at = start + 10
-        for module, operator, took in calls:
-            if module:
-                made.append(Call(module, at, at + took + 4, "module"))
-            made.append(Call(operator, at + 2, at + 2 + took))
-            at += took + 10
-        frames = (f"train.py({line}): main",)
-        samples += [Sample(at + 20 * k, at + 20 * k + 20, frames) for k in range(4)]
-    return trace_of_calls(made, samples=samples)
 
 
 def assert_adds_up(found: Diff) -> None:
@@ -55,9 +27,6 @@ def assert_adds_up(found: Diff) -> None:
         assert table.before_ns == found.before_ns, table.by
         assert table.after_ns == found.after_ns, table.by
         assert table.difference_ns == found.difference_ns, table.by
-
-
-BASE = [("net.first", "aten::mm", 200), ("net.second", "aten::mm", 300), ("", "aten::add", 50)]
 
 
 def test_rows_add_up_and_the_guilty_one_is_first() -> None:
@@ -166,3 +135,14 @@ def test_real_traces_add_up() -> None:
     traces = [stepscope.read_trace(path) for path in small]
     for one, other in pairwise(traces):
         assert_adds_up(diff_traces([one], [other], findings=False))
+
+
+def test_names_of_two_frameworks_meet_once() -> None:
+    """Paddle has several events for one operator: its time before is that of one of them."""
+    paddle = [(module, name, took) for module, name, took in BASE[:2]]
+    paddle += [("", "add dygraph", 20), ("", "add infer_meta", 5), ("", "add_", 9)]
+    found = diff_traces([steps(BASE)], [steps(paddle)])
+    assert_adds_up(found)
+    assert_adds_up(diff_traces([steps(paddle)], [steps(BASE)]))
+    was = [row.was for row in found.table("operator").rows if row.was]
+    assert was == ["aten::add"]

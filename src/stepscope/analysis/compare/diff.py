@@ -93,7 +93,9 @@ def _diff(
     )
     matches = matched(sides[0].work, sides[1].work)
     pairs = {work: match.after[0] for match in matches if match.after for work in match.before}
-    step = with_evidence(step, evidence(sides[0], sides[1], pairs))
+    shown = evidence(sides[0], sides[1], pairs)
+    step = with_evidence(step, shown)
+    changed = shown.changed if shown is not None and step.is_real else {}
     step = replace(step, remarks=(*_remarks(sides), *step.remarks))
     wanted = findings
     if wanted is None:
@@ -103,7 +105,7 @@ def _diff(
         sides[0],
         sides[1],
         step,
-        tuple(_tables(sides, matches)),
+        tuple(_tables(sides, matches, changed)),
         tuple(_memory(before, after)),
         tuple(_counts(sides)),
         came,
@@ -135,9 +137,12 @@ def _remarks(sides: tuple[Side, Side]) -> list[str]:
     return told
 
 
-def _tables(sides: tuple[Side, Side], matches: list[Match]) -> list[DiffTable]:
+def _tables(
+    sides: tuple[Side, Side], matches: list[Match], changed: Mapping[Work, float] | None = None
+) -> list[DiffTable]:
     before, after = sides
     work = _ranked(_work_row(match, before.work, after.work) for match in matches)
+    work = _proven_first(work, changed or {})
     found = [
         DiffTable("work", "what changed", _tested(work, sides)),
         DiffTable("phase", "phases", _plain_rows(before.phases, after.phases)),
@@ -147,13 +152,13 @@ def _tables(sides: tuple[Side, Side], matches: list[Match]) -> list[DiffTable]:
         modules = [_by(side.work, _module_of) for side in sides]
         found.append(DiffTable("module", "modules", _renamed_rows(modules[0], modules[1], renamed)))
     operators = [_by(side.work, _operator_of) for side in sides]
-    was = {
-        _operator_of(match.after[0]): _operator_of(match.before[0])
-        for match in matches
-        if match.before and match.after
-    }
-    was = {new: old for new, old in was.items() if new not in operators[0] and new != old}
-    was = {new: old for new, old in was.items() if old not in operators[1]}
+    was: dict[str, str] = {}
+    for match in matches:
+        if match.before and match.after:
+            old, new = _operator_of(match.before[0]), _operator_of(match.after[0])
+            is_free = old not in operators[1] and new not in operators[0]
+            if is_free and old not in was.values():  # each row has its time from one
+                was.setdefault(new, old)
     found.append(DiffTable("operator", "operators", _plain_rows(operators[0], operators[1], was)))
     if before.kernels or after.kernels:
         kernels = [_whole(side.kernels, side, "no device work") for side in sides]
@@ -216,6 +221,31 @@ def _work_row(match: Match, before: Amounts, after: Amounts) -> Row:
 def _ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
     """Put the largest change first; one within the error of sampling goes behind."""
     return tuple(sorted(rows, key=lambda row: (-row.certain_ns, -abs(row.difference_ns), row.what)))
+
+
+def _proven_first(rows: tuple[Row, ...], changed: Mapping[Work, float]) -> tuple[Row, ...]:
+    """Put the rows first whose work is proven to have changed, whatever else the machine did.
+
+    Of what no event covers the samples tell the line: the one that stands out most.
+    """
+    proven: dict[int, float] = {}
+    for work, share in changed.items():
+        mine = [
+            i
+            for i, row in enumerate(rows)
+            if Work(row.kind, row.module, row.name, row.shapes) == work
+        ]
+        if not mine:
+            lines = [
+                i
+                for i, row in enumerate(rows)
+                if row.error_ns and row.module == work.module and row.difference_ns * share > 0
+            ]
+            mine = sorted(lines, key=lambda i: -abs(rows[i].difference_ns) / rows[i].error_ns)[:1]
+        for i in mine:
+            proven[i] = proven.get(i, 0.0) + share
+    first = sorted(proven, key=lambda i: -abs(proven[i]))
+    return (*(rows[i] for i in first), *(row for i, row in enumerate(rows) if i not in proven))
 
 
 def _tested(rows: tuple[Row, ...], sides: tuple[Side, Side]) -> tuple[Row, ...]:

@@ -31,6 +31,8 @@ from stepscope.analysis.compare.statistics import (
 from stepscope.analysis.distinct import distinct_pairs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from stepscope.analysis.compare.side import Run, Side
@@ -45,6 +47,7 @@ _MOST_MOMENTS = 3_000_000  # of a run: of longer ones, the first steps
 _MOST_LABELINGS = 1000
 _FLOOR = 0.002  # of a step: what changes by less is as good as unchanged
 _DRAWS = 1000
+_AFTER = " after "  # between what no event covers, and what ran before it
 _AS_NARROW = 2.0  # an interval of the whole step this much wider than that of its parts
 _OUTLYING = 3.0  # median deviations: what is further off counts as that far
 
@@ -54,7 +57,7 @@ class Evidence:
     """What the work in a step says about the change."""
 
     p: float  # how often runs dealt at random differ so much
-    changed: tuple[Work, ...]  # the kinds of work that did
+    changed: Mapping[Work, float]  # the kinds of work that did, by how much, of a step
     change: float  # what they add to a step, of one
     low: float
     high: float
@@ -87,7 +90,12 @@ def evidence(before: Side, after: Side, pairs: dict[Work, Work], seed: int = 0) 
     # What did not change adds noise only, and much of it where the machine was busy.
     is_quiet = whole[2] - whole[1] <= _AS_NARROW * (own[2] - own[1]) + _FLOOR
     change, low, high = whole if is_quiet else own
-    return Evidence(p, tuple(names[i] for i in changed), change, low, high)
+    shift = np.median(values[is_after], axis=0) - np.median(values[~is_after], axis=0)
+    told: dict[Work, float] = {}
+    for i in changed.tolist():
+        work = names[i]._replace(name=names[i].name.partition(_AFTER)[0])
+        told[work] = told.get(work, 0.0) + float(shift[i])
+    return Evidence(p, told, change, low, high)
 
 
 def with_evidence(step: Comparison, found: Evidence | None) -> Comparison:
@@ -174,7 +182,7 @@ def _kinds(run: Run, end: int) -> tuple[list[Work], Int64]:
     (ours, theirs), kind = distinct_pairs(group, before)
     keys = []
     for mine, last in zip(ours.tolist(), theirs.tolist(), strict=True):
-        after = f" after {groups[last].name}" if last < len(groups) else ""
+        after = f"{_AFTER}{groups[last].name}" if last < len(groups) else ""
         keys.append(groups[mine]._replace(name=f"{groups[mine].name}{after}"))
     return keys, kind
 

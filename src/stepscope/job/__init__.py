@@ -22,46 +22,12 @@ if TYPE_CHECKING:
     from stepscope.job.flight_recorder import Dump, read_dump, stuck_in_dumps
     from stepscope.job.hangs import HangTable, hang_table
     from stepscope.job.imbalance import ImbalanceTable, imbalance_table
+    from stepscope.job.late import Straggler, step_delays, stragglers
     from stepscope.job.model import Job, LeftOut, open_job
     from stepscope.job.path import CriticalPath, critical_path
     from stepscope.job.replay import WhatIf, what_if
-    from stepscope.job.stragglers import Straggler, step_delays, stragglers
     from stepscope.job.summary import RankSummary, summarize
     from stepscope.job.why import Reason, reasons
-
-_HOMES = {
-    "ArrivalTable": "stepscope.job.arrivals",
-    "BandwidthTable": "stepscope.job.bandwidth",
-    "BlameTable": "stepscope.job.arrivals",
-    "CriticalPath": "stepscope.job.path",
-    "Dump": "stepscope.job.flight_recorder",
-    "ExposedTable": "stepscope.job.exposed",
-    "HangTable": "stepscope.job.hangs",
-    "ImbalanceTable": "stepscope.job.imbalance",
-    "Job": "stepscope.job.model",
-    "JobAnswer": "stepscope.job.answer",
-    "LeftOut": "stepscope.job.model",
-    "RankSummary": "stepscope.job.summary",
-    "Reason": "stepscope.job.why",
-    "Straggler": "stepscope.job.stragglers",
-    "WhatIf": "stepscope.job.replay",
-    "arrival_table": "stepscope.job.arrivals",
-    "bandwidth_table": "stepscope.job.bandwidth",
-    "blame_table": "stepscope.job.arrivals",
-    "critical_path": "stepscope.job.path",
-    "exposed_table": "stepscope.job.exposed",
-    "hang_table": "stepscope.job.hangs",
-    "imbalance_table": "stepscope.job.imbalance",
-    "job_answer": "stepscope.job.answer",
-    "open_job": "stepscope.job.model",
-    "read_dump": "stepscope.job.flight_recorder",
-    "reasons": "stepscope.job.why",
-    "step_delays": "stepscope.job.stragglers",
-    "stragglers": "stepscope.job.stragglers",
-    "stuck_in_dumps": "stepscope.job.flight_recorder",
-    "summarize": "stepscope.job.summary",
-    "what_if": "stepscope.job.replay",
-}
 
 __all__ = [
     "ArrivalTable",
@@ -99,9 +65,38 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    globals().update({each: value for each, value in _imported().items() if each in __all__})
+    return globals()[name]
 
-    return getattr(import_module(home), name)
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _imported() -> dict[str, Any]:
+    """Import all analyses, and return everything that their modules define."""
+    from stepscope.job import (
+        answer,
+        arrivals,
+        bandwidth,
+        exposed,
+        flight_recorder,
+        hangs,
+        imbalance,
+        late,
+        model,
+        path,
+        replay,
+        summary,
+        why,
+    )
+
+    held: dict[str, Any] = {}
+    for module in (
+        *(arrivals, bandwidth, exposed, flight_recorder, hangs, imbalance, model, path, replay),
+        *(late, summary, why, answer),
+    ):
+        held |= vars(module)
+    return held

@@ -32,6 +32,7 @@ GROUPS = {
     "paddle": ("paddle_op_cost", "paddle_step_cost", "paddle_summary", "paddle_files"),
     "cuda": ("cuda",),
     "report": ("report", "report_command"),
+    "job": ("job",),
     "default": ("default_run",),
     "sampler": ("sampler",),
 }

@@ -11,7 +11,7 @@ from stepscope.analysis.findings.model import Severity
 from stepscope.job.arrivals import blame_table, lateness, of_several
 from stepscope.job.exposed_sums import ALL
 from stepscope.job.findings import find_job_problems, transfer_ns
-from stepscope.job.stragglers import step_delays
+from stepscope.job.late import step_delays
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ import numpy as np
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.job.arrivals import group_words, of_several
 from stepscope.job.hangs import hang_table
-from stepscope.job.stragglers import stragglers
+from stepscope.job.late import stragglers
 from stepscope.job.why import reasons
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
+    from stepscope.job.late import Straggler
     from stepscope.job.meetings import Meetings
     from stepscope.job.model import Job
-    from stepscope.job.stragglers import Straggler
     from stepscope.job.why import Reason
 
 LEAST_COMMUNICATION = 0.15

@@ -19,7 +19,7 @@ from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.parts import Part
-from stepscope.analysis.steps.steps import steady_steps, step_table
+from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def step_work(trace: Trace, exposed: Intervals) -> StepWork:
     return StepWork(
         unit=steps.unit,
         how=steps.by.value,
-        by_marks=steps.by.name == "MARKS",
+        # A program may number its steps anew: then they are told apart by their order.
+        by_marks=steps.by is StepsBy.MARKS and len(np.unique(steps.number)) == len(steps),
         number=steps.number.astype(np.int64),
         start_ns=start_ns,
         end_ns=end_ns,

@@ -18,5 +18,9 @@ def serve() -> None:
             path = pickle.load(sys.stdin.buffer)
         except (EOFError, KeyboardInterrupt):
             return
-        pickle.dump(summarize(path), answers, protocol=pickle.HIGHEST_PROTOCOL)
-        answers.flush()
+        summary = summarize(path)
+        try:
+            pickle.dump(summary, answers, protocol=pickle.HIGHEST_PROTOCOL)
+            answers.flush()
+        except BrokenPipeError:  # the parent has ended
+            os._exit(1)

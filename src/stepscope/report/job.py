@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.job.arrivals import blame_table, of_several
+from stepscope.job.late import step_delays
 from stepscope.job.path import WORK, critical_path
-from stepscope.job.stragglers import step_delays
 from stepscope.report.build import write_page
 from stepscope.report.job_lanes import add_lanes
 from stepscope.report.pages import Page

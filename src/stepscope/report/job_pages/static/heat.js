@@ -58,7 +58,8 @@ export class Heat {
     const steady = this.data.column("job.steady");
     const known = Array.from(this.values).filter((value, i) => value >= 0 && steady[i % steady.length]).sort((a, b) => a - b);
     const low = this.metric === "delay" ? 0 : (known[Math.floor(known.length * 0.02)] ?? 0);
-    const high = known[Math.min(known.length - 1, Math.floor(known.length * 0.995))] ?? 1;
+    // The largest of all: one late rank among a thousand must stand out.
+    const high = known[known.length - 1] ?? 1;
     this.range = { low, high: Math.max(high, low + 1) };
     this.legend.textContent = `from ${time(this.range.low)} (light) to ${time(this.range.high)} and more (dark)`;
     this.view?.redraw();

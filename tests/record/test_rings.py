@@ -10,6 +10,7 @@ import pytest
 import stepscope
 from stepscope import Last, MemoryLimit, _native, profile, record_function
 from stepscope.background import EXPORTS, LARGE
+from stepscope.live.budget import Budget
 from stepscope.live.captures import write_capture
 from stepscope.live.steps import StepWatch
 from stepscope.live.triggers import Triggers, TriggerWatch
@@ -190,6 +191,18 @@ def test_each_cycle_keeps_its_own_events_until_it_is_built() -> None:
     for i, cycle in enumerate(cycles):
         assert cycle is not None
         assert f"work {i}" in [cycle.trace.strings[n] for n in cycle.trace.slices.name]
+
+
+def test_a_budget_turns_the_dearest_off_in_its_order() -> None:
+    with profile(with_stack=True, with_modules=True) as prof, record_function("a"):
+        budget = Budget(prof._recorder, 0.01, event_ns=1_000)
+        budget._seen = (0, 0.0)
+        assert budget.look(10_000, 1.0) == ""  # 1 %
+        assert budget.look(30_000, 2.0) == "Python calls and stacks"
+        assert budget.look(50_000, 3.0) == "calls of modules"
+        assert budget.look(70_000, 4.0) == "operators"
+        assert budget.look(90_000, 5.0) == ""
+    assert "a" in [event.name for event in prof.events()]
 
 
 def test_what_is_wrong_with_a_ring_is_said() -> None:

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
     from stepscope.record.recorder import Recorder
 
 ORDER = (
-    ("python", "Python calls and stacks"),
-    ("torch modules", "calls of modules"),
-    ("paddle layers", "calls of layers"),
-    ("sampler", "samples of what threads do"),
-    ("torch", "PyTorch's operators"),
-    ("paddle", "Paddle's operators"),
+    (("python",), "Python calls and stacks"),
+    (("torch modules", "paddle layers"), "calls of modules"),
+    (("sampler",), "samples of what threads do"),
+    (("torch", "paddle"), "operators"),
 )
 """The sources that go, in this order, by name; ranges and steps stay."""
 
@@ -52,13 +50,14 @@ class Budget:
         self._seen = emitted, now_s
         cost = (emitted - before) * self._event_ns / max(now_s - since_s, 1e-9) / 1e9
         while cost > self._share and self._left:
-            name, what = self._left.pop(0)
-            if self._recorder.turn_off(name):
+            names, what = self._left.pop(0)
+            turned_off = [name for name in names if self._recorder.turn_off(name)]
+            if turned_off:
                 notify(
                     f"recording costs {cost:.1%} of the time, over the budget of "
                     f"{self._share:.1%}: {what} are not recorded from now on"
                 )
-                return name
+                return what
         return ""
 
     def _run(self) -> None:

@@ -21,9 +21,11 @@ namespace {
 // What a window saw, to be made into columns later, by any thread, once.
 class PythonWindow {
  public:
-  explicit PythonWindow(HeldWindow held) : held_(std::move(held)), size_(held_.size()) {}
+  explicit PythonWindow(HeldWindow held)
+      : held_(std::move(held)), size_(held_.size()), lost_(held_.lost) {}
 
   size_t size() const { return size_; }
+  uint64_t lost() const { return lost_; }
 
   nb::dict columns() {
     Snapshot snapshot;
@@ -54,6 +56,7 @@ class PythonWindow {
  private:
   HeldWindow held_;
   size_t size_;
+  uint64_t lost_;
 };
 
 nb::dict close_window(uint64_t window) {
@@ -109,6 +112,7 @@ void bind_recorder(nb::module_& m) {
       nb::arg("ring_seconds") = 0.0);
   nb::class_<PythonWindow>(m, "HeldWindow")
       .def("__len__", &PythonWindow::size)
+      .def_prop_ro("lost", &PythonWindow::lost)
       .def("columns", &PythonWindow::columns);
   m.def(
       "look_at_window",

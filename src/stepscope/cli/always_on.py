@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from stepscope.cli.command import Parser
     from stepscope.live.always_on import AlwaysOn
+    from stepscope.live.budget import Budget
     from stepscope.live.server import ControlServer
     from stepscope.live.triggers import Triggers
     from stepscope.record.limits import Last
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)\s*x?")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _CAPTURES = 20
 
 
@@ -57,6 +59,14 @@ def signal_number(text: str) -> int:
     if not isinstance(found, signal.Signals) or name in {"SIGKILL", "SIGSTOP"}:
         raise argparse.ArgumentTypeError(f"{text!r} is no signal to listen to; use USR1 or USR2")
     return int(found)
+
+
+def share(text: str) -> float:
+    """Return the share that ``1%`` means."""
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None or not 0 < float(match[1]) <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share of the time; use 1%%")
+    return float(match[1]) / 100
 
 
 def add_always_on_options(parser: Parser) -> list[argparse.Action]:
@@ -100,6 +110,13 @@ def add_always_on_options(parser: Parser) -> list[argparse.Action]:
             help=f"the most of these that are written, 10 s apart at least (default: {_CAPTURES})",
         ),
         parser.add_argument(
+            "--overhead-budget",
+            metavar="1%%",
+            type=share,
+            help="turn off the dearest of what is recorded, in turn, while it costs more of the "
+            "time: Python calls, modules, samples, operators (default: no budget)",
+        ),
+        parser.add_argument(
             "--no-control",
             action="store_true",
             help="open no control socket: `stepscope ps`, `top` and `capture` do not see it",
@@ -127,21 +144,34 @@ class RunWatch:
     """The triggers and the control socket of a run, from its start to its end."""
 
     def __init__(
-        self, always_on: AlwaysOn, server: ControlServer | None, ring: Last | None
+        self,
+        always_on: AlwaysOn,
+        server: ControlServer | None,
+        ring: Last | None,
+        budget: float | None,
     ) -> None:
         """Take what watches, and what listens."""
         self._always_on = always_on
         self._server = server
         self._ring = ring
+        self._share = budget
+        self._budget: Budget | None = None
 
     def begin(self, recorder: Recorder) -> None:
         """Watch a recording that has begun."""
         self._always_on.watch(recorder, self._ring.limit() if self._ring else None)
         if self._server is not None:
             self._server.open()
+        if self._share is not None:
+            from stepscope.live.budget import Budget
+
+            self._budget = Budget(recorder, self._share)
+            self._budget.start()
 
     def end(self) -> None:
         """End it, before the recording ends; a second time is harmless."""
+        if self._budget is not None:
+            self._budget.stop()
         if self._server is not None:
             self._server.close()
         self._always_on.end_watch()
@@ -154,7 +184,7 @@ def always_on_of(args: argparse.Namespace) -> RunWatch:
 
     always_on = AlwaysOn(triggers=triggers_of(args))
     server = None if args.no_control else ControlServer(always_on)
-    return RunWatch(always_on, server, args.last)
+    return RunWatch(always_on, server, args.last, args.overhead_budget)
 
 
 def place_captures(output: Path) -> None:

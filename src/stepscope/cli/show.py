@@ -29,6 +29,7 @@ Fact = tuple[str, str]
 
 _UNBOUNDED_WIDTH = 10_000
 _LABEL_WIDTH = 10
+_RECORD_BYTES = 64  # an event while it is recorded: native/include/stepscope/record.h
 _LABEL_STYLE = "cyan"
 _NOT_IMPORTED = "was not imported"  # a framework that the program does not use
 _SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
@@ -55,7 +56,8 @@ def facts(trace: Trace) -> Iterator[Fact]:
         yield (
             "overhead",
             f"about {duration_text(cost_ns)}, {share:.2%} of the time "
-            f"({count_text(len(trace), 'event')} at {duration_text(info.overhead_ns)} each)",
+            f"({count_text(len(trace), 'event')} at {duration_text(info.overhead_ns)} each), and "
+            f"{size_text(len(trace) * _RECORD_BYTES)} of memory",
         )
     if info.losses.events:
         yield "lost", _losses(trace)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import time
 from typing import Any
 
 from stepscope.errors import StepscopeError
@@ -47,7 +48,7 @@ def _ask(name: str, request: dict[str, Any], timeout_s: float) -> Any:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.settimeout(timeout_s)
         with opened_folder(create=False) as folder:
-            line.connect(short_path(folder, name))
+            _connect(line, short_path(folder, name), timeout_s)
         line.sendall(json.dumps(request).encode() + b"\n")
         received = bytearray()
         while b"\n" not in received and len(received) < _MOST_BYTES:
@@ -59,6 +60,17 @@ def _ask(name: str, request: dict[str, Any], timeout_s: float) -> Any:
     if "error" in told:
         raise StepscopeError(str(told["error"]))
     return told["ok"]
+
+
+def _connect(line: socket.socket, path: str, timeout_s: float) -> None:
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            return line.connect(path)
+        except BlockingIOError:  # many others want to be let in
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
 
 
 def _sockets() -> list[tuple[int, str]]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stepscope.record.limits import Last
 
 _MOST_CLIENTS = 16
+_MOST_WAITING = 128  # to be let in
 _MOST_ANSWERS = 8  # at a time
 _MOST_BYTES = 64 * 1024  # of a request
 _PATIENCE_S = 5.0  # for a client that has not said all
@@ -102,7 +103,7 @@ class ControlServer:
                 # Nobody can connect before listen(), and nobody else can enter the folder.
                 listener.bind(short_path(folder, self._name))
                 os.chmod(short_path(folder, self._name), 0o600)  # noqa: PTH101
-                listener.listen(_MOST_CLIENTS)
+                listener.listen(_MOST_WAITING)
         except BaseException:
             listener.close()
             raise

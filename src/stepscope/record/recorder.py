@@ -204,6 +204,19 @@ class Recorder:
             self._pauses_ns.append((self._paused_ns, now_ns))
             self._paused_ns = None
 
+    def emitted(self) -> int:
+        """Return how many events there were until now, kept or not."""
+        return self._window.emitted() if self._window is not None else 0
+
+    def turn_off(self, name: str) -> bool:
+        """Stop one source while the others go on; tell whether it was on. Its events are kept."""
+        with self._looking:
+            for source in [each for each in self._on if each.name == name]:
+                self._on.remove(source)
+                source.stop()
+                return True
+        return False
+
     def _cost_ns(self) -> float:
         """Return the calibrated cost of an event, which is measured where nothing records."""
         costs = [cost for source in self._sources if (cost := source.overhead_ns())]

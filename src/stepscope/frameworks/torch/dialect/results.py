@@ -271,9 +271,7 @@ class ProfileResults:
         if cuda_graph_annotations is not None:
             warn_user("cuda_graph_annotations are not written by Stepscope")
         file_path("path", path)
-        from stepscope.formats.chrome.write import export_chrome
-
-        self._write("export_chrome_trace", path, export_chrome, background=background)
+        self._write("export_chrome_trace", path, _export_chrome, background=background)
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
@@ -297,9 +295,7 @@ class ProfileResults:
     def export_html(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
         """Write the report: one HTML file that opens offline, in any browser."""
         file_path("path", path)
-        from stepscope.report.build import export_html
-
-        self._write("export_html", path, export_html, background=background)
+        self._write("export_html", path, _export_html, background=background)
         self._report = Path(path).absolute()
 
     def __reduce__(self) -> NoReturn:
@@ -381,6 +377,21 @@ def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
         trace.slices.args, integers={**trace.slices.args.integers, "Record function id": column}
     )
     return replace(trace, slices=replace(trace.slices, args=args))
+
+
+# Imported where they are used: on the thread that writes.
+
+
+def _export_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
+    from stepscope.formats.chrome.write import export_chrome
+
+    export_chrome(trace, path)
+
+
+def _export_html(trace: Trace, path: str | os.PathLike[str]) -> None:
+    from stepscope.report.build import export_html
+
+    export_html(trace, path)
 
 
 def _check_key(function: str, key: Any) -> None:

@@ -99,7 +99,8 @@ def tied_to_slices(events: _Events, slices: Slices) -> _Events:
     """Put events in the order of time, each with the innermost slice around it."""
     if not len(events):
         return events
-    events = events.take(np.argsort(events.time_ns, kind="stable"))
+    if (events.time_ns[1:] < events.time_ns[:-1]).any():
+        events = events.take(np.argsort(events.time_ns, kind="stable"))
     found = np.full(len(events), NO_SLICE, np.int32)
     ended_here = slices.flags & SliceFlags.ASYNC == 0
     for track in np.unique(events.track):

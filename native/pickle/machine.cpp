@@ -95,7 +95,10 @@ void Machine::feed(std::string_view text) {
   const uint64_t before = position_;
   while (at < end && !has_stopped_) {
     position_ = before + static_cast<uint64_t>(at - all.data());
-    if (*at == 'j') at = recall_all(at, end);
+    if (*at == 'j') {
+      at = recall_all(at, end);
+      if (at == end) break;
+    }
     Input in(at, end);
     if (!step(in)) break;
     at = in.at();
@@ -104,16 +107,29 @@ void Machine::feed(std::string_view text) {
   pending_ = has_stopped_ ? std::string() : std::string(at, end);
 }
 
-// Nine of ten opcodes recall a frame: stacks are lists of those that were stored before.
+// Nine of ten opcodes recall a frame: stacks are lists of those that were stored before. A whole
+// stack that is met again is known by its bytes.
 const char* Machine::recall_all(const char* at, const char* end) {
   constexpr ptrdiff_t kSize = 5;
+  constexpr ptrdiff_t kBatch = 1000;  // of Python's pickler: more values follow then
+  const char* behind = at;
+  while (end - behind >= kSize && *behind == 'j') behind += kSize;
+  const bool is_all = behind < end && *behind == 'e' && (behind - at) / kSize < kBatch;
+  if (is_all && !marks_.empty() && marks_.back() == stack_.size() && !stack_.empty() &&
+      stack_.back().kind == Kind::kList) {
+    const uint32_t list = stack_.back().at;
+    if (lists[list].items.empty() && !lists[list].is_folded &&
+        observer_.on_recalled(list, {at, static_cast<size_t>(behind - at)})) {
+      marks_.pop_back();
+      return behind + 1;
+    }
+  }
   const size_t known = memo_.size();
-  while (end - at >= kSize && *at == 'j') {
+  for (; at < behind; at += kSize) {
     uint32_t number;
     std::memcpy(&number, at + 1, sizeof number);
     if (number >= known) break;
     push(memo_[number]);
-    at += kSize;
   }
   return at;
 }
@@ -453,6 +469,7 @@ void Machine::remember(uint32_t number) {
   if (value.kind == Kind::kDict) dicts[value.at].memo = number;
   if (number < memo_.size()) {
     memo_[number] = value;
+    observer_.on_stored_again();
   } else if (number == memo_.size()) {
     memo_.push_back(value);
   } else {

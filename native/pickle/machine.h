@@ -19,6 +19,11 @@ class Observer {
   virtual ~Observer() = default;
   // Items that the list need not hold become kOther.
   virtual void on_append(uint32_t list, std::span<Value> items) = 0;
+  // Recalled values, opcodes of five bytes each, are all that goes into an empty list. True: the
+  // list stands for them, and need not hold them.
+  virtual bool on_recalled(uint32_t list, std::string_view opcodes) = 0;
+  // What was stored under a number is now another.
+  virtual void on_stored_again() = 0;
   virtual void on_set(uint32_t dict, const Value& key, Value& value) = 0;
 };
 
@@ -30,6 +35,9 @@ class Machine {
 
   explicit Machine(Observer& observer) : observer_(observer) {}
 
+  const Value* stored(uint32_t number) const {
+    return number < memo_.size() ? &memo_[number] : nullptr;
+  }
   // From now on a number is recalled instead of the dictionary.
   void replace_stored(const Dict& dict, uint32_t folded);
 

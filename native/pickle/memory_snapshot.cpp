@@ -1,6 +1,7 @@
 #include "pickle/memory_snapshot.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace stepscope::pickle {
 namespace {
@@ -78,6 +79,31 @@ void MemorySnapshot::put_away(uint32_t list, Value& item, Dict& dict) {
     events.note.push_back(events.note[row]);
   }
   item = {Kind::kOther, {}};  // the list need not hold it
+}
+
+bool MemorySnapshot::on_recalled(uint32_t list, std::string_view opcodes) {
+  constexpr size_t kMostBytes = 64 << 20;
+  List& found = machine_.lists[list];
+  const auto known = known_runs_.find(opcodes);
+  if (known != known_runs_.end()) {
+    found.is_folded = true;
+    found.folded = known->second;
+    return true;
+  }
+  if (run_bytes_ > kMostBytes) return false;
+  frames_.clear();
+  for (size_t at = 0; at < opcodes.size(); at += 5) {
+    uint32_t number;
+    std::memcpy(&number, opcodes.data() + at + 1, sizeof number);
+    const Value* value = machine_.stored(number);
+    if (value == nullptr || value->kind != Kind::kFolded) return false;
+    frames_.push_back(value->at);
+  }
+  found.is_folded = true;
+  found.folded = insert_stack(frames_);
+  known_runs_.emplace(opcodes, found.folded);
+  run_bytes_ += opcodes.size();
+  return true;
 }
 
 void MemorySnapshot::on_set(uint32_t, const Value& key, Value& value) {
@@ -219,6 +245,7 @@ uint32_t MemorySnapshot::known_stack(const Dict& dict) const {
 void MemorySnapshot::finish() {
   is_whole = machine_.has_stopped();
   known_stacks_.clear();
+  known_runs_.clear();
   children_.clear();
   give_back(known_frames_);
   const Value& root = machine_.root();

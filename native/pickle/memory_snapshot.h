@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -76,6 +77,8 @@ class MemorySnapshot final : private Observer {
   enum Fold : uint8_t { kPlain, kFrame, kEvent };
 
   void on_append(uint32_t list, std::span<Value> items) override;
+  bool on_recalled(uint32_t list, std::string_view opcodes) override;
+  void on_stored_again() override { known_runs_.clear(); }
   void put_away(uint32_t list, Value& item, Dict& dict);
   void on_set(uint32_t dict, const Value& key, Value& value) override;
 
@@ -110,6 +113,13 @@ class MemorySnapshot final : private Observer {
   };
   std::unordered_map<uint64_t, KnownStack> known_stacks_;  // by the hash of their frames
   std::vector<uint32_t> known_frames_;
+  struct TextHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  // By the opcodes that recall their frames; not more of them than fit into some memory.
+  std::unordered_map<std::string, uint32_t, TextHash, std::equal_to<>> known_runs_;
+  size_t run_bytes_ = 0;
   std::unordered_map<uint64_t, uint32_t> children_;  // by parent and frame
   std::vector<uint32_t> frames_;                     // of the stack that is being folded
   std::string frame_text_;

@@ -54,7 +54,9 @@ def _value(rng: random.Random) -> Any:
 
 def _change(file: sqlite3.Connection, table: str, rng: random.Random) -> str:
     columns = [row[1].decode() for row in file.execute(f'PRAGMA table_info("{table}")')]
-    column = rng.choice(columns) if columns else "x"
+    if not columns:
+        return f"{table} is gone"
+    column = rng.choice(columns)
     match rng.randrange(9):
         case 0:
             file.execute(f'DROP TABLE "{table}"')

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 PRODUCER = "torch memory snapshot"
 _MICROSECOND = 1000  # ns
+_IN, _MORE = 1, 2  # what an event changes: the memory in use, or the memory held
 _NOT_ONE = "is the file one that torch.cuda.memory._dump_snapshot wrote?"
 _GROWS = ("segment_alloc", "segment_map")
 _SHRINKS = ("segment_free", "segment_unmap")
@@ -193,11 +194,15 @@ class _History:
         action = events["action"][here]
         # What frees: streams that still work on a block delay the second one. Others have one only.
         frees = "free_completed" if "free_completed" in self._ids else "free_requested"
-        is_free = self._is(action, frees, "free")
-        size = np.where(self._is(action, "alloc"), events["size"][here], 0)
-        size = np.where(is_free, -events["size"][here], size)
-        held = np.where(self._is(action, *_GROWS), events["size"][here], 0)
-        held = np.where(self._is(action, *_SHRINKS), -events["size"][here], held)
+        of_action = np.zeros(len(self._strings), np.int8)
+        for words, effect in (
+            (("alloc",), _IN), ((frees, "free"), -_IN), (_GROWS, _MORE), (_SHRINKS, -_MORE),
+        ):  # fmt: skip
+            of_action[[self._ids[word] for word in words if word in self._ids]] = effect
+        effect_of = of_action[action]
+        amount = np.sign(effect_of) * events["size"][here]
+        size = np.where(np.abs(effect_of) == _IN, amount, 0)
+        held = np.where(np.abs(effect_of) == _MORE, amount, 0)
         kept = (size != 0) | (held != 0)
         here, size, held = here[kept], size[kept], held[kept]
         address = events["address"][here]

@@ -110,7 +110,8 @@ def tied_to_slices(events: _Events, slices: Slices) -> _Events:
     """Put events in the order of time, each with the innermost slice around it."""
     if not len(events):
         return events
-    events = events.take(np.argsort(events.time_ns, kind="stable"))
+    if (events.time_ns[1:] < events.time_ns[:-1]).any():
+        events = events.take(np.argsort(events.time_ns, kind="stable"))
     return replace(events, slice=running_at(events.time_ns, events.track, slices))
 
 

@@ -44,7 +44,8 @@ def described(trace: Trace) -> Described:
         first = tracks[members[0]]
         number = None if on_device & set(members) else _os_id(pid)
         if number is None:
-            packets.append(messages.group(uuid, _group_title(first), rank))
+            title = _group_title(first, is_device=bool(on_device & set(members)))
+            packets.append(messages.group(uuid, title, rank))
         else:
             name, order = first.process_name, first.process_sort
             packets.append(messages.process(uuid, number, name, first.process_label, order))
@@ -75,8 +76,9 @@ def _os_id(text: str) -> int | None:
     return number if 0 < number <= _HIGHEST_ID else None
 
 
-def _group_title(track: Track) -> str:
-    words = [track.process_name, track.process_label or track.pid]
+def _group_title(track: Track, *, is_device: bool) -> str:
+    number = f"device {track.pid}" if is_device else track.pid
+    words = [track.process_name, track.process_label or number]
     return " ".join(dict.fromkeys(word for word in words if word)) or "(no process)"
 
 

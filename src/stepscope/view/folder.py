@@ -26,7 +26,7 @@ MAX_DEPTH = 5  # folders below the one that is shown
 MAX_ENTRIES = 20_000  # entries scanned, of any kind
 MAX_TRACES = 500
 
-_SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz")
+_SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz", ".pftrace", ".pftrace.gz")
 _NEVER_TRACES = frozenset({"__pycache__", "node_modules", "site-packages"})
 _SECOND_NS = 1_000_000_000
 # A writer that wrote nothing for so long has ended ...
@@ -196,7 +196,7 @@ def _looks_like_a_trace(path: Path) -> bool:
         return True
     if not head:
         return True
-    if path.name.lower().removesuffix(".gz").endswith(".pb"):
+    if path.name.lower().removesuffix(".gz").endswith((".pb", ".pftrace")):
         return format_of(path, head) is not None
     start = head[:_HEAD_BYTES]
     return any(sign in start for sign in _SIGNS_OF_EVENTS)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fuzzing.seeds import kineto_events, training
-from made_trace import Bytes, Call, trace_of_calls
+from made_trace import Bytes, Call, Sample, trace_of_calls
 from proto_messages import message, messages
 from stepscope import TraceReadError, _native, export_trace, read_trace
 from stepscope.errors import TraceReadWarning
@@ -46,7 +46,9 @@ def crossing() -> Trace:
         Call("kernel beside it", 230, 300, "kernel", track=1),
         Call("last", 300, 300),
     ]
-    return trace_of_calls(calls, [Bytes(5, 4096), Bytes(8, -4096)], pids=["10", "0", "10", "10"])
+    memory = [Bytes(5, 4096), Bytes(8, -4096)]
+    samples = [Sample(11, 14, ("a.py(3): work", "a.py(9): <module>")), Sample(14, 18)]
+    return trace_of_calls(calls, memory, samples, ["10", "0", "10", "10"])
 
 
 def rows(trace: Trace) -> Counter[Any]:
@@ -161,6 +163,9 @@ def test_perfettos_own_trace_processor_reads_the_same(tmp_path: Path) -> None:
         " join slice i on i.id = slice_in",
         "select value from counter join counter_track t on t.id = track_id"
         " where t.name like 'memory%' order by ts",
+        "select s.ts, f.name from cpu_profile_stack_sample s"
+        " join stack_profile_callsite c on c.id = s.callsite_id"
+        " join stack_profile_frame f on f.id = c.frame_id order by s.ts",
     ]
     done = subprocess.run(
         ["node", TOOL, perfetto_ui(), tmp_path / "a.pftrace"],
@@ -170,7 +175,7 @@ def test_perfettos_own_trace_processor_reads_the_same(tmp_path: Path) -> None:
         check=True,
         timeout=120,
     )
-    slices, problems, flows, memory = json.loads(done.stdout)
+    slices, problems, flows, memory, samples = json.loads(done.stdout)
     names = list(trace.names())
     starts = (trace.slices.start_ns + 5000).tolist()
     assert Counter((s, d, n) for s, d, n, _ in slices) == Counter(
@@ -185,6 +190,7 @@ def test_perfettos_own_trace_processor_reads_the_same(tmp_path: Path) -> None:
     assert problems == []
     assert flows == [["launch", "kernel"]]
     assert len(memory) == 2
+    assert samples == [[16_000, "a.py(3): work"], [19_000, "<no Python frames>"]]
 
 
 # Files of others.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 GROUPS = {
     "torch": (
         *("op_cost", "options", "ranges", "results", "export_chrome", "read_trace"),
+        "export_perfetto",
         "open_trace",
         "equal_times",
     ),

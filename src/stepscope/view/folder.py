@@ -27,8 +27,8 @@ MAX_ENTRIES = 20_000  # entries scanned, of any kind
 MAX_TRACES = 500
 
 # Names that profilers give their files: a folder of results holds other databases and pickles, too.
-_BINARY = (".pb", ".sqlite", "_results.db", ".rpd", ".pickle", ".csv")
-_SUFFIXES = (".json", ".json.gz", ".pickle.gz", ".pb.gz", *_BINARY)
+_BINARY = (".pb", ".pftrace", ".sqlite", "_results.db", ".rpd", ".pickle", ".csv")
+_SUFFIXES = (".json", ".json.gz", ".pickle.gz", ".pb.gz", ".pftrace.gz", *_BINARY)
 _NEVER_TRACES = frozenset({"__pycache__", "node_modules", "site-packages"})
 _SECOND_NS = 1_000_000_000
 # A writer that wrote nothing for so long has ended ...

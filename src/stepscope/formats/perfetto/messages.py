@@ -17,7 +17,8 @@ _PACKET = 1
 _SEQUENCE, _FLAGS, _CLOCK_SNAPSHOT, _TRACK = 10, 13, 6, 60
 _OWN = 77_000_021  # a field that Perfetto does not have, and so passes over
 _OUR_SEQUENCE = 1  # of these packets; events have others
-_STATE_CLEARED = 1
+_STATE_CLEARED, _NEEDS_STATE = 1, 2
+_THREAD, _INTERNED, _PROFILE = 44, 12, 54
 _REALTIME, _MONOTONIC = 1, 3
 _EXPLICIT_ORDER = 3
 _BYTES_UNIT, _COUNT_UNIT = 3, 2
@@ -73,3 +74,21 @@ def counter(uuid: int, parent_uuid: int, name: str, *, is_bytes: bool) -> bytes:
     unit: Fields = [(3, _BYTES_UNIT if is_bytes else _COUNT_UNIT)]
     parent: Fields = [(5, parent_uuid)] if parent_uuid else []
     return packet([(_TRACK, [(1, uuid), *parent, (2, name), (8, unit)])])
+
+
+def sampled_thread(sequence: int, ids: tuple[int, int], first_us: int) -> bytes:
+    """Say whose samples the packets of a sequence are, and since when their times count."""
+    about: Fields = [(1, ids[0]), (2, ids[1]), (6, first_us)]
+    fields: Fields = [(_THREAD, about), (_SEQUENCE, sequence), (_FLAGS, _STATE_CLEARED)]
+    return _native.encode_proto_fields([(_PACKET, fields)])
+
+
+def samples(sequence: int, interned: Fields, stacks: list[int], deltas_us: list[int]) -> bytes:
+    """Return samples: their stacks, and how long after the one before they were."""
+    profile = _repeated(1, stacks) + _repeated(2, deltas_us)
+    fields: Fields = [(_SEQUENCE, sequence), (_FLAGS, _NEEDS_STATE), (_INTERNED, interned)]
+    return _native.encode_proto_fields([(_PACKET, [*fields, (_PROFILE, profile)])])
+
+
+def _repeated(field: int, numbers: list[int]) -> Fields:
+    return [(field, number) for number in numbers]

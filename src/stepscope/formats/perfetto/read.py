@@ -42,6 +42,7 @@ _WIRES = {0: "varint", 1: "fixed", 2: "bytes", 5: "fixed"}
 _NUMBERS = {8, 10, 13, 41, 42, 58, 87}  # fields of a packet that are numbers
 _MESSAGES = {1, 2, 6, 11, 12, 33, 35, 36, 43, 44, 45, 50, 59, 60, 89, 77_000_021}
 _HEAD_FIELDS = 4
+_OTHER_PACKETS = "packets of other kinds not read"
 
 
 def is_perfetto(head: bytes) -> bool:
@@ -173,6 +174,7 @@ def _trace(columns: Columns) -> Trace:
     )
     if own:
         info = replace(own["info"], producer=_OWN_PRODUCER)
+        columns["anomalies"].pop(_OTHER_PACKETS, None)  # those of samples
     return build(captured, replace(info, anomalies={**info.anomalies, **columns["anomalies"]}))
 
 

@@ -26,6 +26,7 @@ class Described:
     uuids: Int64  # of each track
     group_uuids: Int64  # of each track's process or device
     free_uuid: int  # this and higher ones are not used
+    os_ids: list[tuple[int, int] | None]  # of each track: process and thread, if it is one
 
 
 def described(trace: Trace) -> Described:
@@ -38,19 +39,23 @@ def described(trace: Trace) -> Described:
     uuids = np.arange(1, len(tracks) + 1, dtype=np.int64)
     group_uuids = np.zeros(len(tracks), np.int64)
     packets: list[bytes] = []
+    os_ids: list[tuple[int, int] | None] = [None] * len(tracks)
     for rank, (pid, members) in enumerate(groups.items()):
         uuid = len(tracks) + 1 + rank
         group_uuids[members] = uuid
         first = tracks[members[0]]
         number = None if on_device & set(members) else _os_id(pid)
         if number is None:
-            packets.append(messages.group(uuid, _group_title(first), rank))
+            title = _group_title(first, is_device=bool(on_device & set(members)))
+            packets.append(messages.group(uuid, title, rank))
         else:
             name, order = first.process_name, first.process_sort
             packets.append(messages.process(uuid, number, name, first.process_label, order))
         for at_rank, at in enumerate(members):
-            packets.append(_line(tracks[at], int(uuids[at]), uuid, number, at_rank))
-    return Described(packets, uuids, group_uuids, len(tracks) + len(groups) + 1)
+            tid = _os_id(tracks[at].tid)
+            os_ids[at] = None if number is None or tid is None else (number, tid)
+            packets.append(_line(tracks[at], int(uuids[at]), uuid, os_ids[at], at_rank))
+    return Described(packets, uuids, group_uuids, len(tracks) + len(groups) + 1, os_ids)
 
 
 def _in_order(tracks: tuple[Track, ...]) -> Iterator[int]:
@@ -75,13 +80,15 @@ def _os_id(text: str) -> int | None:
     return number if 0 < number <= _HIGHEST_ID else None
 
 
-def _group_title(track: Track) -> str:
-    words = [track.process_name, track.process_label or track.pid]
+def _group_title(track: Track, *, is_device: bool) -> str:
+    number = f"device {track.pid}" if is_device else track.pid
+    words = [track.process_name, track.process_label or number]
     return " ".join(dict.fromkeys(word for word in words if word)) or "(no process)"
 
 
-def _line(track: Track, uuid: int, group_uuid: int, pid: int | None, rank: int) -> bytes:
-    tid = _os_id(track.tid)
-    if pid is not None and tid is not None:
-        return messages.thread(uuid, group_uuid, (pid, tid), track.thread_name)
+def _line(
+    track: Track, uuid: int, group_uuid: int, ids: tuple[int, int] | None, rank: int
+) -> bytes:
+    if ids is not None:
+        return messages.thread(uuid, group_uuid, ids, track.thread_name)
     return messages.line(uuid, group_uuid, track.thread_name or track.tid or "(no thread)", rank)

@@ -17,6 +17,7 @@ from stepscope.formats.files import output_file
 from stepscope.formats.perfetto import messages
 from stepscope.formats.perfetto.counters import COUNTER_PHASE, counters
 from stepscope.formats.perfetto.links import FLOW_PHASES, flows
+from stepscope.formats.perfetto.samples import sample_packets
 from stepscope.formats.perfetto.tracks import described
 from stepscope.formats.texts import AddedTexts
 from stepscope.trace.model import (
@@ -70,6 +71,8 @@ def write_perfetto(trace: Trace, sink: Sink, progress: Progress | None = None) -
     for uuid, counter in numbers:
         parent = 0 if counter.track is None else int(tracks.group_uuids[counter.track])
         sink.write(messages.counter(uuid, parent, counter.name, is_bytes=counter.is_bytes))
+    for packet in sample_packets(trace, tracks, shift_ns):
+        sink.write(packet)
     writer, total = _writer(trace, tracks, numbers, first_ns, shift_ns)
     for chunk, done in text_chunks_of(writer):
         sink.write(chunk.data)

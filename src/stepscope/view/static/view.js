@@ -115,8 +115,7 @@ function lineOf(row) {
 
 /** @param {Row} row */
 function nameCell(row) {
-  const perfetto = { href: `perfetto/${row.link}`, class: "quiet", title: "Open in Perfetto" };
-  return h("td", { class: "text" }, h("a", { href: `report/${row.link}` }, row.name), " ", h("a", perfetto, "Perfetto"));
+  return h("td", { class: "text" }, h("a", { href: `report/${row.link}` }, row.name));
 }
 
 /** @param {Row} row */
@@ -128,7 +127,9 @@ function cellsOf(row) {
   for (const note of [...lost, ...row.notes]) {
     cells[cells.length - 1].append(h("div", { class: "note" }, note));
   }
-  return cells;
+  if (!row.figures) return cells;
+  const perfetto = { href: `perfetto/${row.link}`, class: "quiet", title: "Open in Perfetto" };
+  return [...cells, h("td", null, h("a", perfetto, "Perfetto"))];
 }
 
 /** @param {Row} row */

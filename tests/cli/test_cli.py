@@ -232,7 +232,7 @@ def test_export_replaces_only_by_force(saved: Path, tmp_path: Path, name: str) -
         ("summary no-such.json", "'no-such.json' does not exist"),
         ("summary no-such.stepscope", "does not exist"),
         ("summary empty.json", "is empty"),
-        ("summary folder", "not a saved trace"),
+        ("summary folder", "holds no traces"),
         ("summary script.py", "is not a trace"),
         ("summary list.json", "without trace events"),
         ("summary half.gz", "half.gz"),

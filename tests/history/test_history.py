@@ -133,7 +133,10 @@ class TestVerb:
         assert page.count('class="cut worse"') == 2
         assert main(["history", "runs", "--json", "-o", "other.html"]) == 0
         told = json.loads(capsys.readouterr().out)
-        assert [each["metric"] for each in told[0]["changes"]] == ["step_time", "all_ops"]
+        assert [each["metric"] for each in told["programs"][0]["changes"]] == [
+            "step_time",
+            "all_ops",
+        ]
         assert main(["history", "runs", "--branch", "other"]) == 2
         assert "no run of the branch other" in capsys.readouterr().err
         assert main(["history", "nowhere"]) == 2

@@ -5,14 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from stepscope.frameworks.torch.flight_recorder import learn, plain_title
-from stepscope.record.collectives import (
-    Collective,
-    Group,
-    annotated,
-    calls_named,
-    number_calls,
-    take_notes,
-)
+from stepscope.record.collective_columns import annotated, calls_named
+from stepscope.record.collectives import Collective, Group, number_calls, take_notes
 from stepscope.trace.schema import Captured, Slices, Track
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args, IntColumn

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from stepscope.cli.json_output import json_text
 from stepscope.cli.progress import Progress
 from stepscope.cli.show import print_title, show_command, show_facts, show_findings
 from stepscope.cli.streams import say
@@ -54,7 +55,7 @@ def summarize_job(args: argparse.Namespace, usual_rows: int) -> None:
         text = json.dumps(told, indent=2) + "\n"
         Path(args.save_findings).write_text(text, encoding="utf-8")
     if args.json:
-        print(json.dumps(found.to_json(), indent=2), flush=True)
+        print(json_text("job", found.to_json()), end="", flush=True)
         return
     print_title(f"{args.trace}: {found.verdict}")
     show_facts(job_facts(found))

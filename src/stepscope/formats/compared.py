@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def diff(before: Traces, after: Traces, *, least_effect: float = LEAST_EFFECT) -> Diff:
-    """Compare two sides: is the step time different, and what is it owed to.
+    """Compare two sides: is a step slower, and why.
 
     A side is a trace or the path of one, in any format, or several: runs of the same program. Five
     runs a side, recorded in turns, tell a change of the program from one of the machine.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope
+from gate_traces import run
 from made_steps import BASE, STEP, steps
 from made_trace import Call, trace_of_calls
 from sample_traces import SHARED_TRACES
@@ -146,3 +147,13 @@ def test_names_of_two_frameworks_meet_once() -> None:
     assert_adds_up(diff_traces([steps(paddle)], [steps(BASE)]))
     was = [row.was for row in found.table("operator").rows if row.was]
     assert was == ["aten::add"]
+
+
+def test_an_operator_in_the_middle_of_a_gap_is_all_that_changed() -> None:
+    """It splits the gap in two, of which neither tells how fast the machine was."""
+    before = [run(seed=seed) for seed in range(5)]
+    after = [run(seed=seed + 10, slow=100) for seed in range(5)]
+    found = diff_traces(before, after)
+    assert found.step.verdict is Verdict.SLOWER
+    assert found.step.change == pytest.approx(0.1, abs=0.01)
+    assert found.rows[0].what == "aten::sort"

@@ -76,7 +76,7 @@ def evidence(before: Side, after: Side, pairs: dict[Work, Work], seed: int = 0) 
     names, times = _times(before, after, pairs)
     if not len(names):
         return None
-    times = times / _speed(times)[:, None]
+    times = times / _speed(_with_whole_gaps(names, times))[:, None]
     step = float(np.median(times.sum(axis=1)))
     values = _clipped(np.column_stack([times, times.sum(axis=1)]) / step)
     scores = _scores(values, _labelings(counts, seed)).max(axis=1)
@@ -197,6 +197,22 @@ def _numbers(code: Int64) -> Int64:
     number = np.empty(len(code), np.int64)
     number[order] = place - np.maximum.accumulate(np.where(begins, place, 0))
     return number
+
+
+def _with_whole_gaps(names: list[Work], times: Float64) -> Float64:
+    """Return the times with each gap as one kind of work, whatever ran before it.
+
+    Work that is new splits a gap in two, and neither half says how fast the machine was.
+    """
+    whole: dict[Work, int] = {}
+    at = [
+        whole.setdefault(each._replace(name=each.name.partition(_AFTER)[0]), len(whole))
+        for each in names
+    ]
+    sums = np.zeros((len(times), len(whole)))
+    for column, place in zip(times.T, at, strict=True):
+        sums[:, place] += column
+    return sums
 
 
 def _speed(times: Float64) -> Float64:

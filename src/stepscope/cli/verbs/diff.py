@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.json_output import json_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
@@ -23,7 +23,7 @@ _WIDTH = 140  # where the output is no terminal
 
 
 class DiffTraces:
-    """Compare two runs: is the step time different, and what is it owed to.
+    """Compare two runs: is a step slower, and why.
 
     BEFORE and AFTER are traces of any format. Several runs a side tell a change of the program
     from one of the machine: give them with --before and --after, or let --run make them, in turns.
@@ -97,7 +97,7 @@ class DiffTraces:
             raise StepscopeError(f"--least-effect is a percentage, not {args.least_effect:g}")
         found = _compared(args)
         if args.json:
-            print(json.dumps(found.to_json(), indent=2), flush=True)
+            print(json_text("diff", found.to_json()), end="", flush=True)
         else:
             _show(found, args)
         if args.output is not None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.json_output import json_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.units import count_text
@@ -182,7 +182,7 @@ def _tell(args: argparse.Namespace, found: Judgement, page: Path | None) -> None
 
     if args.json:
         told = {**found.to_json(), "page": None if page is None else str(page)}
-        print(json.dumps(told, indent=2), flush=True)
+        print(json_text("gate", told), end="", flush=True)
     elif args.markdown:
         print(judgement_markdown(found, page.name if page else ""), flush=True)
     else:

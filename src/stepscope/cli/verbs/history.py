@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.json_output import json_text
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
@@ -20,7 +20,7 @@ _PAGE = "stepscope-history.html"
 
 
 class ShowHistory:
-    """Show how step time and memory went over many runs, and where they changed.
+    """Show step time and memory over many runs.
 
     FOLDER holds traces of any format; those of `stepscope run` know the git commit that they are
     of. Runs are in the order of commits where git knows them here, else in that of time. A change
@@ -65,7 +65,8 @@ class ShowHistory:
         ]
         _write(found, args.output, " ".join(map(str, args.folders)))
         if args.json:
-            print(json.dumps([each.to_json() for each in found], indent=2), flush=True)
+            told = {"programs": [each.to_json() for each in found]}
+            print(json_text("history", told), end="", flush=True)
             return 0
         print("\n\n".join(history_text(each) for each in found))
         print(f"\npage  {args.output.absolute().as_uri()}", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.json_output import json_line
 from stepscope.units import duration_text, size_text
 
 if TYPE_CHECKING:
@@ -36,14 +37,12 @@ class Ps:
 
 def show_living(*, as_json: bool) -> None:
     """Print the programs that run now, with their ranks."""
-    import json
-
     from stepscope.live.client import living
 
     found = living()
     if as_json:
         for each in found:
-            print(json.dumps(each))
+            print(json_line("program", each), end="")
         return
     if not found:
         print("no program of yours runs under stepscope")

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.top_screen import Looked, screen
+from stepscope.cli.json_output import json_line
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
     from stepscope.cli.command import ExitCode, Parser
+    from stepscope.cli.top_screen import Looked
 
 _LOOK_S = 2.0
 _ANSWER_S = 60.0
 
 
 class Top:
-    """Show live what a program does: step time, where it goes, device, memory, hottest lines.
+    """Show live where the time of a running program goes.
 
-    The program is recorded for two seconds at a time, and what that shows is worked out here,
+    Step time and where it goes, how busy the devices are, memory, and the hottest lines. The program is recorded for two seconds at a time, and what that shows is worked out here,
     beside it. Ctrl-C ends the screen, and the program goes on.
     """
 
@@ -37,13 +37,15 @@ class Top:
         """Refresh until Ctrl-C, or until the program ends."""
         from rich.console import Console
 
+        from stepscope.cli.top_screen import screen
         from stepscope.private_folders import new_private_folder
 
         folder = new_private_folder("top-")
         try:
             if args.json:
                 looked = _looked(args.pid, folder)
-                print(json.dumps({**looked.status, "answer": looked.answer.to_json()}))
+                told = {**looked.status, "answer": looked.answer.to_json()}
+                print(json_line("program", told), end="")
                 return 0
             console = Console()
             if args.once or not console.is_terminal:
@@ -59,6 +61,7 @@ class Top:
 def _refresh(console: Any, pid: int, folder: Path) -> ExitCode:
     from rich.live import Live
 
+    from stepscope.cli.top_screen import screen
     from stepscope.errors import StepscopeError
 
     looked = _looked(pid, folder)
@@ -77,6 +80,7 @@ def _refresh(console: Any, pid: int, folder: Path) -> ExitCode:
 
 def _looked(pid: int, folder: Path) -> Looked:
     from stepscope.analysis.answer import answer
+    from stepscope.cli.top_screen import Looked
     from stepscope.formats import read_trace
     from stepscope.live.client import ask
 

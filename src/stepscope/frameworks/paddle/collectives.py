@@ -13,14 +13,7 @@ from threading import get_native_id
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice, now_ns
-from stepscope.record.collectives import (
-    Collective,
-    Group,
-    annotated,
-    calls_named,
-    number_calls,
-    take_notes,
-)
+from stepscope.record.collectives import Collective, Group, number_calls, take_notes
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.phase_ranges import RANGE_KIND
 from stepscope.record.source import Source
@@ -114,6 +107,8 @@ class PaddleCollectives(Source):
         """Write into the ranges what was noted of them."""
         if not self._notes:
             return captured
+        from stepscope.record.collective_columns import annotated, calls_named
+
         calls = calls_named(captured, _collective_of)
         take_notes(calls, self._notes)
         calls = [call for call in calls if call.group is not None]

@@ -18,14 +18,7 @@ from stepscope.frameworks.torch import shards
 from stepscope.frameworks.torch.collective_calls import METHODS, noted
 from stepscope.frameworks.torch.flight_recorder import flights, learn, plain_title
 from stepscope.frameworks.torch.process_groups import Membership
-from stepscope.record.collectives import (
-    Collective,
-    annotated,
-    calls_named,
-    number_calls,
-    rows_named,
-    take_notes,
-)
+from stepscope.record.collectives import Collective, number_calls, take_notes
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source
 
@@ -95,6 +88,8 @@ class TorchCollectives(Source):
         """Write into the slices of collectives what was noted of them."""
         if not self._membership.info:
             return captured
+        from stepscope.record.collective_columns import annotated, calls_named
+
         calls = calls_named(captured, _kineto_name)
         take_notes(calls, self._notes)
         learn(calls, self._flights)
@@ -138,6 +133,8 @@ def _add_works(captured: Captured, calls: Sequence[Collective]) -> None:
     A group has threads of its own, which take its work up in the order of the calls.
     """
     slices, texts = captured.slices, captured.strings.decode_all()
+    from stepscope.record.collective_columns import rows_named
+
     works = rows_named(captured, {i for i, text in enumerate(texts) if text.startswith(_WORK)})
     waiting: dict[str, list[Collective]] = {}
     for call in calls:

@@ -30,7 +30,7 @@ finally:
 
 
 class Attach:
-    """Load Stepscope into a running Python program that knows nothing of it.
+    """Load Stepscope into a Python program that already runs.
 
     From then on `stepscope top`, `capture` and `ps` know it. Needs Python 3.14 or newer on both
     sides, the same release, and the right to debug the process.

@@ -21,8 +21,9 @@ _ANSWER_S = 60.0
 class Top:
     """Show live where the time of a running program goes.
 
-    Step time and where it goes, how busy the devices are, memory, and the hottest lines. The program is recorded for two seconds at a time, and what that shows is worked out here,
-    beside it. Ctrl-C ends the screen, and the program goes on.
+    Step time and where it goes, how busy the devices are, memory, and the hottest lines. The
+    program is recorded for two seconds at a time, and what that shows is worked out here, beside
+    it. Ctrl-C ends the screen, and the program goes on.
     """
 
     name = "top"

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from stepscope.cli.ranks.launch import Job
     from stepscope.cli.signals import Interrupts
+    from stepscope.job.answer import JobAnswer
     from stepscope.record.session import Session
     from stepscope.trace.model import Trace
 
@@ -104,10 +105,7 @@ class Report:
                 interrupts.raises = False
 
     def _with_ranks(self, own: Trace) -> Trace:
-        """Complete the folder of a job whose ranks the program has started; return one of them.
-
-        That is the first: what the job as a whole says, `stepscope summary FOLDER` tells.
-        """
+        """Complete the folder of a job whose ranks the program has started; return the first."""
         path = self._job.own_path(own)
         if path is not None:
             save_somewhere(own, path, force=False)
@@ -148,7 +146,9 @@ class Report:
             notify("interrupted twice before the trace was saved: it is lost")
 
     def _tell(self, trace: Trace, ended: BaseException | None, saved: Path | None) -> None:
-        self._write_json(trace)
+        is_wanted = self._json is not None or not (self._args.quiet or self._args.no_summary)
+        together = self._answer_of_ranks() if is_wanted else None
+        self._write_json(trace, together)
         size = "" if saved is None else size_text(size_on_disk(saved))
         if self._args.quiet:
             self._write_report(trace, saved)
@@ -156,8 +156,35 @@ class Report:
             if saved is not None:
                 notify(f"saved {self._output} ({size})")
             self._write_report(trace, saved)
+        elif together is not None:
+            self._show_job(together, ended)
         else:
             self._show(trace, ended, saved, size)
+
+    def _show_job(self, found: JobAnswer, ended: BaseException | None) -> None:
+        """Show what the ranks that the program has started say together."""
+        from stepscope.cli.job_answer import first_rank, show_job
+
+        say()
+        title = f"{self._program_name}: {found.verdict}"
+        show_job(found, title, about=_ending(ended), findings=_FINDINGS)
+        say()
+        self._show_job_commands()
+        if found.rows:
+            show_command(*first_rank(found, self._command))
+
+    def _answer_of_ranks(self) -> JobAnswer | None:
+        """Return what they say together; None where they are no job, or do not fit together."""
+        if self._job.place is not None or len(self._job.ranks()) < 2:
+            return None
+        from stepscope.cli.job_answer import opened
+        from stepscope.job.answer import job_answer
+
+        try:
+            return job_answer(opened(str(self._absolute)))
+        except StepscopeError as error:
+            notify(f"the ranks are not compared: {error}")
+            return None
 
     def _show(
         self, trace: Trace, ended: BaseException | None, saved: Path | None, size: str
@@ -207,10 +234,13 @@ class Report:
     def _is_job(self) -> bool:
         return self._job.place is not None or bool(self._job.ranks())
 
-    def _write_json(self, trace: Trace) -> None:
+    def _write_json(self, trace: Trace, together: JobAnswer | None) -> None:
         if self._json is None:
             return
-        text = json_text("answer", answer(trace).to_json())
+        if together is not None:
+            text = json_text("job", together.to_json())
+        else:
+            text = json_text("answer", answer(trace).to_json())
 
         def make(path: Path) -> None:
             path.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from stepscope.cli.show import Fact
     from stepscope.job.answer import JobAnswer
@@ -39,7 +39,6 @@ def opened(path: str) -> Job:
 def summarize_job(args: argparse.Namespace, usual_rows: int) -> None:
     """Print which rank is late, by how much, and why; ``usual_rows`` is the limit of a table."""
     from stepscope.job.answer import job_answer
-    from stepscope.text.job import ranks_text
 
     for option in _ONE_RANK_ONLY:
         if getattr(args, option, None) not in (None, False):
@@ -57,17 +56,36 @@ def summarize_job(args: argparse.Namespace, usual_rows: int) -> None:
     if args.json:
         print(json_text("job", found.to_json()), end="", flush=True)
         return
-    print_title(f"{args.trace}: {found.verdict}")
-    show_facts(job_facts(found))
     limit = _MOST_RANKS if args.row_limit == usual_rows else args.row_limit
-    say()
-    say("\n".join(f"  {line}" for line in ranks_text(found, limit).splitlines()))
-    show_findings(found.findings, args.findings, ": --findings all")
+    show_job(found, f"{args.trace}: {found.verdict}", limit=limit, findings=args.findings)
     say()
     show_command("report", f"stepscope report {args.trace}")
     if found.rows:
-        at = int((job.number == found.rows[0].rank).argmax())
-        show_command(f"rank {found.rows[0].rank}", f"stepscope summary {job.ranks[at].path}")
+        show_command(*first_rank(found, "stepscope"))
+
+
+def show_job(
+    found: JobAnswer,
+    title: str,
+    about: Iterable[Fact] = (),
+    limit: int = _MOST_RANKS,
+    findings: int | None = None,
+) -> None:
+    """Print the answer of a job: its verdict, the table of its ranks, the findings."""
+    from stepscope.text.job import ranks_text
+
+    print_title(title)
+    show_facts([*about, *job_facts(found)])
+    say()
+    say("\n".join(f"  {line}" for line in ranks_text(found, limit).splitlines()))
+    show_findings(found.findings, findings, ": --findings all")
+
+
+def first_rank(found: JobAnswer, command: str) -> tuple[str, str]:
+    """Return the rank to look at first, and the command that shows it."""
+    job, rank = found.job, found.rows[0].rank
+    at = int((job.number == rank).argmax())
+    return f"rank {rank}", f"{command} summary {job.ranks[at].path}"
 
 
 def job_facts(found: JobAnswer) -> Iterator[Fact]:

@@ -76,7 +76,8 @@ def test_processes_that_make_a_process_group_are_ranks_of_one_job(tmp_path: Path
     assert done.returncode == 3, done.stderr
     assert done.stdout == "[0, 1] []\n"
     assert done.stderr.count("ValueError: the second rank fails") == 1
-    assert "2 ranks in job.stepscope; this is rank 0" in done.stderr
+    assert "ranks     2 on 1 host" in done.stderr
+    assert "saved     job.stepscope" in done.stderr
     folder = tmp_path / "job.stepscope"
     assert sorted(path.name for path in folder.iterdir()) == [
         "rank-0.stepscope",

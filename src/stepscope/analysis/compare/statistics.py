@@ -56,6 +56,7 @@ _PERMUTATIONS = 3000
 _DRAWS = 1000
 _MOST_BLOCKS = 64
 _AGREEING = 0.5  # of the change of the median: how much the lower quartile must change, too
+_APART = 1.25  # times: faster steps that much slower are no noise
 _LOWER = 25  # the percentile that other work of the machine hardly touches
 
 
@@ -364,7 +365,10 @@ def _verdict(found: Comparison, sides: tuple[_Side, _Side], alpha: float) -> Ver
     if within:
         return Verdict.SAME
     is_shown = found.p < alpha and not found.low <= 0 <= found.high and _agrees(found, sides)
-    if not is_shown or abs(found.change) < found.least_effect:
+    if not (is_shown or _is_clear(found, sides)):
+        is_large = found.p < alpha and abs(found.change) >= SINGLE_RUN_EFFECT
+        return Verdict.UNKNOWN if is_large else Verdict.NOISE
+    if abs(found.change) < found.least_effect:
         return Verdict.NOISE
     if found.test is Test.BLOCKS and abs(found.change) < SINGLE_RUN_EFFECT:
         return Verdict.UNKNOWN
@@ -379,6 +383,15 @@ def _agrees(found: Comparison, sides: tuple[_Side, _Side]) -> bool:
     before, after = (float(np.median(side.at(_LOWER))) for side in sides)
     change = after / before - 1 if before > 0 else 0.0
     return change / found.change >= _AGREEING if found.change else True
+
+
+def _is_clear(found: Comparison, sides: tuple[_Side, _Side]) -> bool:
+    """Tell whether the faster steps of every run are apart from those of the other side's.
+
+    However much a busy machine makes the others vary.
+    """
+    slow, fast = (side.at(_LOWER) for side in (sides if found.change < 0 else sides[::-1]))
+    return bool(float(np.min(slow)) >= _APART * float(np.max(fast)))
 
 
 def _remarks(found: Comparison, sides: tuple[_Side, _Side]) -> tuple[str, ...]:

@@ -5,6 +5,8 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <cstdint>
 #include <utility>
 
 #include "core/clock.h"
@@ -18,6 +20,24 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
+// Counts the windows whose stacks must stay known.
+class Hold {
+ public:
+  Hold() { ++count; }
+  Hold(Hold&& other) noexcept : holds_(std::exchange(other.holds_, false)) {}
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  Hold& operator=(Hold&&) = delete;
+  ~Hold() { let_go(); }
+
+  void let_go() { count -= std::exchange(holds_, false); }
+
+  static inline std::atomic<int64_t> count = 0;
+
+ private:
+  bool holds_ = true;
+};
+
 // What a window saw, to be made into columns later, by any thread, once.
 class PythonWindow {
  public:
@@ -26,6 +46,7 @@ class PythonWindow {
 
   size_t size() const { return size_; }
   uint64_t lost() const { return lost_; }
+  void let_go() { hold_.let_go(); }
 
   nb::dict columns() {
     Snapshot snapshot;
@@ -54,6 +75,7 @@ class PythonWindow {
   }
 
  private:
+  Hold hold_;
   HeldWindow held_;
   size_t size_;
   uint64_t lost_;
@@ -113,7 +135,9 @@ void bind_recorder(nb::module_& m) {
   nb::class_<PythonWindow>(m, "HeldWindow")
       .def("__len__", &PythonWindow::size)
       .def_prop_ro("lost", &PythonWindow::lost)
-      .def("columns", &PythonWindow::columns);
+      .def("columns", &PythonWindow::columns)
+      .def("let_go", &PythonWindow::let_go);
+  m.def("held_windows", [] { return Hold::count.load(); });
   m.def(
       "look_at_window",
       [](uint64_t w) { return PythonWindow(Recorder::instance().look_at_window(w)); },

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from stepscope._native import shielded
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _nothing() -> None: ...
 
 
 EXPORTS = Exports()
-os.register_at_fork(after_in_child=EXPORTS.forget)
+os.register_at_fork(after_in_child=shielded(EXPORTS.forget))
 
 
 def wait_for_exports() -> None:

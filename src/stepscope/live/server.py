@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from stepscope._native import shielded
 from stepscope.live.always_on import AlwaysOn
 from stepscope.live.requests import REQUESTS, RequestError
 from stepscope.live.runtime import opened_folder, short_path, socket_name
@@ -221,7 +222,7 @@ def _forget_all() -> None:
     _servers.clear()
 
 
-os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(after_in_child=shielded(_forget_all))
 
 
 class Serving:

@@ -13,7 +13,7 @@ from stepscope.analysis.distinct import distinct
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.module_calls import module_calls
 from stepscope.analysis.host.modules import module_table
-from stepscope.analysis.host.stacks import stack_labels, stacks_of_samples
+from stepscope.analysis.host.stacks import KnownStacks, stack_labels, stacks_of_samples
 from stepscope.analysis.labels import input_dims
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
@@ -100,7 +100,9 @@ def memory(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
     """Return the memory events, with what ran then."""
     frame = table_frame(trace, trace.memory)
     around = trace.memory.slice.astype(np.int64)
+    known = KnownStacks(trace.stacks, trace.memory.stack)
     return frame.with_columns(
+        **_stack_texts(trace, known, len(frame)),
         inside=_names(trace, around),
         module=_module_names(trace, around),
         step=_steps_of(trace, around),
@@ -110,12 +112,8 @@ def memory(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 def samples(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
     """Return the samples, with their stacks as texts."""
     around = trace.samples.slice.astype(np.int64)
-    stacks = stack_labels(stacks_of_samples(trace), len(trace.samples), trace.strings)
-    innermost = [path[0] if path else "" for path in stacks.texts]
-    whole = [" < ".join(path) for path in stacks.texts]
     return table_frame(trace, trace.samples, _SAMPLE_BASE).with_columns(
-        frame=text_series(innermost, stacks.codes),
-        stack=text_series(whole, stacks.codes),
+        **_stack_texts(trace, stacks_of_samples(trace), len(trace.samples)),
         inside=_names(trace, around),
         step=_steps_of(trace, around),
     )
@@ -166,6 +164,17 @@ def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
 
 
 # ---- parts of them
+
+
+def _stack_texts(trace: Trace, known: KnownStacks, rows: int) -> dict[str, pl.Series]:
+    """Return the innermost frame and the whole stack of each row."""
+    stacks = stack_labels(known, rows, trace.strings)
+    innermost = [path[0] if path else "" for path in stacks.texts]
+    whole = [" < ".join(path) for path in stacks.texts]
+    return {
+        "frame": text_series(innermost, stacks.codes),
+        "stack": text_series(whole, stacks.codes),
+    }
 
 
 def _names(trace: Trace, rows: Int64) -> pl.Series:

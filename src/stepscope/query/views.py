@@ -43,6 +43,10 @@ _WHEN = {
 
 
 _STEP_OF = {"step": "the number of the step it started in; null outside of steps"}
+_STACK = {
+    "frame": "the innermost Python frame: `train.py(12): step`",
+    "stack": "all frames, the innermost first, with ` < ` between them",
+}
 _INSIDE = {
     "inside": "the innermost slice then running on that thread; null without",
     "module": "the module that it belongs to; null without",
@@ -181,6 +185,7 @@ VIEWS.register(
             "slice": "the id of the innermost slice then running on that thread; null without",
             "allocated": "bytes; in use on the device after it",
             "reserved": "bytes; held by the allocator after it",
+            **_STACK,
             **_INSIDE,
             "step": "the number of that slice's step; null without",
         },
@@ -197,8 +202,7 @@ VIEWS.register(
             **_WHERE_IT_RAN,
             "state": "python, native, gil (waiting for it), blocked or ready",
             "wait": "what a blocked thread waited for",
-            "frame": "the innermost Python frame: `train.py(12): step`",
-            "stack": "all frames, the innermost first, with ` < ` between them",
+            **_STACK,
             "inside": _INSIDE["inside"],
             "step": "the number of that slice's step; null without",
         },

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class Cycle:
         self._trace: Trace | None = None
         self._error: BaseException | None = None
         self._lock = threading.Lock()
-        _alive.add(self)
+        self._process = os.getpid()
 
     def __len__(self) -> int:
         """Return how many events there are, about."""
@@ -36,6 +35,8 @@ class Cycle:
     @property
     def trace(self) -> Trace:
         """Return the trace, which is built now unless it was before."""
+        if self._process != os.getpid():  # a thread that builds is not in a forked child
+            self._process, self._lock = os.getpid(), threading.Lock()
         with self._lock:
             make, self._make = self._make, None
             if make is not None:
@@ -47,15 +48,3 @@ class Cycle:
                 raise self._error
         assert self._trace is not None, "a forked child does not have what its parent was building"
         return self._trace
-
-
-_alive: weakref.WeakSet[Cycle] = weakref.WeakSet()
-
-
-def _free_locks() -> None:
-    """Let a child look at what its parent had built; a thread that builds is not there."""
-    for cycle in _alive:
-        cycle._lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_free_locks)

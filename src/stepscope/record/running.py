@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Protocol
 
+from stepscope._native import shielded
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -61,4 +63,4 @@ class Running:
 
 
 RUNNING = Running()
-os.register_at_fork(after_in_child=RUNNING.forget)
+os.register_at_fork(after_in_child=shielded(RUNNING.forget))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
-import weakref
 from typing import TYPE_CHECKING
 
 from stepscope import _native
@@ -65,19 +63,15 @@ class Window:
 
 
 class HeldEvents:
-    """The events of a window, as they were recorded. The numbers of their stacks stay valid."""
+    """The events of a window, as they were recorded. The numbers of their stacks stay valid.
 
-    _held = 0  # how many there are
-    _lock = threading.RLock()  # an object may be dropped in the middle of anything
+    Stacks that only one knows that was dropped are forgotten when the next one is.
+    """
 
     def __init__(self, native: _native.HeldWindow, names: dict[int, str]) -> None:
         """Take the native events, and the names of threads."""
         self._native = native
         self._names = names
-        with HeldEvents._lock:
-            HeldEvents._held += 1
-        self._let_go = weakref.finalize(self, _let_go_of_stacks)
-        self._let_go.atexit = False
 
     def __len__(self) -> int:
         """Return how many records there are."""
@@ -88,21 +82,15 @@ class HeldEvents:
         from stepscope.record.capture import recorded
 
         result = recorded(self._native.columns(), self._names)
-        self._let_go()
+        self._native.let_go()
+        clear_stacks()
         return result
-
-
-def _let_go_of_stacks() -> None:
-    with HeldEvents._lock:
-        HeldEvents._held -= 1
-    clear_stacks()
 
 
 def clear_stacks() -> None:
     """Forget all Python stacks, unless somebody records or holds events that have some."""
-    with HeldEvents._lock:
-        if not HeldEvents._held:
-            _native.clear_stacks()
+    if not _native.held_windows():
+        _native.clear_stacks()
 
 
 def range_overhead_ns() -> float:

@@ -215,6 +215,7 @@ def files(stack: list[str]) -> list[str]:
     return [frame.partition("(")[0] for frame in stack if not frame.startswith(("<built", "<meth"))]
 
 
+@pytest.mark.usefixtures("compiled")
 def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
     for family in FAMILIES:
         (tmp_path / f"operators-{family.name}.so").write_bytes(b"no library")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import time
 from pathlib import Path
@@ -208,6 +209,7 @@ def _recorded(
     from stepscope import record_function
 
     program.prepare()
+    gc.collect()  # what we left behind is not collected in the program's time
     try:
         session.start()
     except StepscopeError:

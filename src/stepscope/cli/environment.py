@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.cli.after_run import Report
     from stepscope.cli.always_on import RunWatch
+    from stepscope.cli.signals import Interrupts
     from stepscope.record.session import Session
 
 NAME = "STEPSCOPE"
@@ -98,13 +99,13 @@ def _end(
     session: Session,
     watch: RunWatch,
     report: Report,
-    interrupts: object,
+    interrupts: Interrupts,
     ended: BaseException | None,
 ) -> None:
     from stepscope.background import EXPORTS
 
     watch.end()
-    report.make(session, interrupts, ended)  # type: ignore[arg-type]
+    report.make(session, interrupts, ended)
     EXPORTS.wait_quietly()
 
 

@@ -118,7 +118,9 @@ def show(grades: list[Grade]) -> bool:
 
 def main() -> int:
     """Grade all traces."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--real", type=Path, help="folder with the real traces")
     parser.add_argument("--only", default="", help="traces whose name has this in it")
     arguments = parser.parse_args()

@@ -67,7 +67,7 @@ class Rank:
     def slice(self, cat: str, name: str, start: float, end: float, **args: Any) -> None:
         """Write a slice of the host's thread."""
         on = {"pid": self.pid, "tid": self.pid}
-        self._write(cat, name, start, end, on, args)
+        self._write(cat, name, (start, end), on, args)
 
     def python(self, us: float) -> None:
         """Let the host do something that no event tells of."""
@@ -80,7 +80,9 @@ class Rank:
         yield
         self.slice(cat, name, began, self.now)
 
-    def op(self, name: str, *kernels: tuple[str, float], stream: int = COMPUTE, **args: Any) -> None:
+    def op(
+        self, name: str, *kernels: tuple[str, float], stream: int = COMPUTE, **args: Any
+    ) -> None:
         """Run an operator that launches kernels: their names and durations."""
         with self._operator(name, args) as external:
             self.now += CALL_US / 2
@@ -122,7 +124,7 @@ class Rank:
         self.ends[stream] = start + us
         on = {"pid": self.number, "tid": stream}
         args |= {"device": self.number, "stream": stream, "correlation": correlation}
-        self._write(cat, name, start, start + us, on, args)
+        self._write(cat, name, (start, start + us), on, args)
         call = {"id": correlation, "cat": "ac2g", "name": "ac2g"}
         self.events.append({"ph": "s", "pid": self.pid, "tid": self.pid, "ts": self.now, **call})
         self.events.append({"ph": "f", **on, "ts": start, "bp": "e", **call})
@@ -147,18 +149,17 @@ class Rank:
 
     def read(self, operator: str = "aten::_local_scalar_dense") -> None:
         """Read a value of the device, and wait for it."""
-        with self.range("aten::item", "cpu_op"):
-            with self._operator(operator, {}):
-                self.now += LAUNCH_US
-                correlation = next(self._ids)
-                kind = "Memcpy DtoH (Device -> Pageable)"
-                self.slice(
-                    "cuda_runtime", "cudaMemcpyAsync", self.now, self.now + 5,
-                    correlation=correlation,
-                )  # fmt: skip
-                end = self.work("gpu_memcpy", kind, 1.2, COMPUTE, correlation, bytes=8)
-                self.now += 5
-                self.call("cudaStreamSynchronize", max(end - self.now, 0) + 2)
+        with self.range("aten::item", "cpu_op"), self._operator(operator, {}):
+            self.now += LAUNCH_US
+            correlation = next(self._ids)
+            kind = "Memcpy DtoH (Device -> Pageable)"
+            self.slice(
+                "cuda_runtime", "cudaMemcpyAsync", self.now, self.now + 5,
+                correlation=correlation,
+            )  # fmt: skip
+            end = self.work("gpu_memcpy", kind, 1.2, COMPUTE, correlation, bytes=8)
+            self.now += 5
+            self.call("cudaStreamSynchronize", max(end - self.now, 0) + 2)
 
     def wait(self, name: str = "cudaDeviceSynchronize") -> None:
         """Wait until all streams are empty."""
@@ -190,12 +191,17 @@ class Rank:
         self.slice("cpu_op", name, began, self.now, **{"External id": external}, **args)
 
     def _write(
-        self, cat: str, name: str, start: float, end: float, on: dict[str, int], args: dict[str, Any]
+        self,
+        cat: str,
+        name: str,
+        time: tuple[float, float],
+        on: dict[str, int],
+        args: dict[str, Any],
     ) -> None:
         self.events.append(
             {
                 "ph": "X", "cat": cat, "name": name, **on,
-                "ts": round(start, 3), "dur": round(end - start, 3), "args": args,
+                "ts": round(time[0], 3), "dur": round(time[1] - time[0], 3), "args": args,
             }
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
-from made_kineto import A100, COMMUNICATION, COMPUTE, H100, MI300, V100, Gpu, Rank, write
+from made_kineto import A100, COMMUNICATION, COMPUTE, MI300, V100, Gpu, Rank, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,7 +71,9 @@ def backward(rank: Rank, scale: float = 1.0, gemm: str = "") -> None:
                      ("ScaledDotProductFlashAttentionBackward0", 500),
                      ("NativeLayerNormBackward0", 90)):  # fmt: skip
         with rank.range(f"autograd::engine::evaluate_function: {name}", "cpu_op"):
-            rank.op(name, ((gemm or GEMM) if name.startswith("A") else f"{name}_kernel", us * scale))
+            rank.op(
+                name, ((gemm or GEMM) if name.startswith("A") else f"{name}_kernel", us * scale)
+            )
 
 
 def optimizer(rank: Rank) -> None:
@@ -432,7 +434,9 @@ def float64_products() -> list[Rank]:
     rank = Rank(A100)
     for _ in steps(rank):
         for _ in range(30):
-            rank.op("aten::mm", ("void cutlass::Kernel2<cutlass_80_tensorop_d884gemm_64x64_16x4>", 900))
+            rank.op(
+                "aten::mm", ("void cutlass::Kernel2<cutlass_80_tensorop_d884gemm_64x64_16x4>", 900)
+            )
             rank.op("aten::tanh", (pointwise("tanh_kernel_cuda<double>"), 60))
         rank.read()
     return [rank]

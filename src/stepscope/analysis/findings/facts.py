@@ -213,7 +213,12 @@ class Facts:
     def named(self, wanted: Callable[[str], bool]) -> Int64:
         """Return the slices whose name is wanted."""
         name = self.trace.slices.name
-        return np.flatnonzero(np.isin(name, ids_where(name, self.trace.strings, wanted)))
+        ids = ids_where(name, self.trace.strings, wanted)
+        if not len(ids):
+            return np.zeros(0, np.int64)
+        is_wanted = np.zeros(len(self.trace.strings), np.bool_)  # names are few, slices are many
+        is_wanted[ids] = True
+        return np.flatnonzero(is_wanted.take(name))
 
     def within(self, rows: Int64) -> Bool:
         """Tell which slices lie inside one of some slices, at any depth."""

@@ -1,6 +1,6 @@
 """Asks about GPU traces whose problem is known: is the first finding right? ``make bench-traces``.
 
-The traces are made (``planted_traces.py``: one problem each), and real ones of a folder where one
+The traces are made (``planted/``: one problem each), and real ones of a folder where one
 is named. ``graded_traces.toml`` says what an expert finds in each. Exits with 1 under the bar.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planted_traces import make_all
+from planted import make_all
 from rich.console import Console
 from rich.table import Table
 

@@ -59,12 +59,18 @@ def driver_allocations(facts: Facts) -> Finding | None:
         f"take {duration_text(spent_ns)} of {'every step' if facts.steps else 'the run'} and make "
         "the device wait.",
         fix="Let the framework keep its memory: no torch.cuda.empty_cache() in the loop, tensors "
-        "of few different sizes, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where memory "
-        "is fragmented.",
+        f"of few different sizes, {allocator_setting(facts)} where memory is fragmented.",
         saves_ns=max(spent_ns, slack_ns),
         evidence=facts.on_timeline(facts.longest(calls)),
         places=spot.places if spot else (),
     )
+
+
+def allocator_setting(facts: Facts) -> str:
+    """Return what lowers fragmentation; segments that grow are there on NVIDIA's devices."""
+    if facts.is_amd:
+        return "PYTORCH_HIP_ALLOC_CONF=garbage_collection_threshold:0.8,max_split_size_mb:512"
+    return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
 def gaps_for_memory(facts: Facts) -> NDArray[np.bool_]:

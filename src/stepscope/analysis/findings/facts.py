@@ -10,10 +10,11 @@ import numpy as np
 from stepscope.analysis.device.idle import IdleReason, idle_gaps
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.start_up import StartUp
+from stepscope.analysis.device.steps import device_steps
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.intervals import union
-from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
+from stepscope.analysis.steps.breakdown import device_parts, run_parts, step_breakdown
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import steady_steps
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Trace
 
     Bool = NDArray[np.bool_]
+
+
+FAR_AHEAD = 0.25
+"""Share of the steps' time that devices work on after the last of them has ended on the host."""
+
+
+_AMD_NAMES = ("AMD", "Instinct", "Radeon", "gfx")
 
 
 class Facts:
@@ -68,15 +76,38 @@ class Facts:
             start_up_ns = found.sum() - self.device_ns / max(len(self.work.devices), 1)
             found[Part.IDLE] -= min(max(start_up_ns, 0.0), found[Part.IDLE])
             return found
+        time = self.device_time
+        if time is not self.step_time:
+            ahead_ns = device_parts(self.trace, time.start_ns, time.end_ns).sum(axis=0)
+            return ahead_ns.astype(np.float64) / self.steps
         counted = self.counted & self.breakdown.on_device
         in_steps: NDArray[np.float64] = self.breakdown.parts_ns[counted].sum(axis=0) / self.steps
         return in_steps
+
+    @cached_property
+    def device_time(self) -> Intervals:
+        """Return the time of the steps that count, as devices see them.
+
+        That is the host's, unless it runs ahead so far that what a step launches runs after it.
+        """
+        host, seen = self.step_time, device_steps(self.trace, self.work)
+        if not len(host) or not len(seen.step):
+            return host
+        counted = np.isin(seen.step, self.breakdown.step[self.counted])
+        devices = np.array(seen.device)
+        names = dict.fromkeys(seen.device)
+        busiest = max(names, key=lambda name: int(seen.busy_ns[devices == name].sum()))
+        mine = counted & (devices == busiest)
+        time = union(seen.start_ns[mine], (seen.start_ns + seen.device_ns)[mine])
+        if not len(time) or time.end_ns[-1] - host.end_ns[-1] < FAR_AHEAD * host.total_ns:
+            return host
+        return time
 
     def each_ns(self, which: Bool) -> float:
         """Return how long devices are busy with some work in an average step, or in the run."""
         busy = self.work.busy(which)
         if self.steps:
-            return busy.shared_with(self.step_time).total_ns / self.steps
+            return busy.shared_with(self.device_time).total_ns / self.steps
         if self._begin_ns is None:
             return busy.total_ns
         since = np.array([self._begin_ns])
@@ -105,8 +136,8 @@ class Facts:
         gaps = self.gaps
         end_ns = gaps.start_ns + gaps.duration_ns
         if self.steps:
-            compiles = self._start_up.compiles.shared_with(self.step_time)
-            counted: Int64 = self.step_time.covered(gaps.start_ns, end_ns)
+            compiles = self._start_up.compiles.shared_with(self.device_time)
+            counted: Int64 = self.device_time.covered(gaps.start_ns, end_ns)
             return counted - compiles.covered(gaps.start_ns, end_ns)
         return np.where(self._start_up.happen_once(gaps), 0, gaps.duration_ns)
 
@@ -136,7 +167,7 @@ class Facts:
         """
         work, gaps = self.work, self.gaps
         if self.steps:
-            return max(self.step_time.total_ns * len(work.devices), 1)
+            return max(self.device_time.total_ns * len(work.devices), 1)
         span_ns = 0
         for device in range(len(work.devices)):
             mine = work.device == device
@@ -188,6 +219,14 @@ class Facts:
         if len(self.named(lambda name: name.startswith("aten::"))):
             found.add("torch")  # whoever recorded it
         return frozenset(found)
+
+    @cached_property
+    def is_amd(self) -> bool:
+        """Tell whether the devices are AMD's: by their names, else by the calls of the runtime."""
+        names = [device.name for device in self.trace.devices()]
+        if any(names):
+            return any(word in name for name in names for word in _AMD_NAMES)
+        return len(self.named(lambda name: name.startswith("hipLaunch"))) > 0
 
     @cached_property
     def steps(self) -> int:

@@ -51,8 +51,8 @@ def waiting_streams(facts: Facts) -> Finding | None:
         "next had been launched and did not start: its stream waits for another stream, an event, "
         f"or work that is not in the trace.{_meanwhile(facts, lost_ns)}",
         fix="Look at what is waited for: the event that the stream waits for "
-        "(cudaStreamWaitEvent), another process on the device, a copy or a peer that is late. "
-        "Work that needs no other stream can go to a stream of its own.",
+        "(a call like cudaStreamWaitEvent), another process on the device, a copy or a peer that "
+        "is late. Work that needs no other stream can go to a stream of its own.",
         saves_ns=each_ns,
         evidence=moment(start_ns, end_ns),
     )

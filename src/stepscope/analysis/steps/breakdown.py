@@ -113,6 +113,15 @@ def step_breakdown(
     return StepBreakdown(number, steps.start_ns, steps.duration_ns, is_whole, on_device, parts_ns)
 
 
+def device_parts(trace: Trace, start_ns: Int64, end_ns: Int64) -> Int64:
+    """Return what devices do in some intervals for the process of the steps, a column per Part."""
+    track = int(step_table(trace).track[0])
+    process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
+    work = device_work(trace)
+    mine = _work_of(work, process, int(process[track]))
+    return _device_parts(work, mine, host_parts(trace), track, (start_ns, end_ns))
+
+
 def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
     """Return the parts of the whole recording as if it were one step, and whether devices' count.
 

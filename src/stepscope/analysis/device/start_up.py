@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.device.idle import IdleReason, idle_gaps
+from stepscope.analysis.device.work import device_work
 from stepscope.analysis.intervals import union
+from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.phases import compilations
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE, PRODUCER, SliceKind
@@ -36,6 +39,19 @@ MIN_RUNS = 3
 """What runs less often may be all that the program does."""
 
 _FIRST_USE = re.compile(r"(Module|Library)(Load|GetFunction)|GetFuncBySymbol|cuInit|nvrtc", re.I)
+
+
+@shared
+def start_up_idle_ns(trace: Trace) -> int:
+    """Return how long devices wait for what is done once, in a run without steps; on average."""
+    work = device_work(trace)
+    if not len(work):
+        return 0
+    found, gaps = StartUp(trace, work), idle_gaps(trace, work)
+    once = found.happen_once(gaps)
+    if found.is_recorded:
+        once |= gaps.parts_ns[:, IdleReason.BEFORE_FIRST] > 0
+    return int(gaps.duration_ns[once].sum()) // len(work.devices)
 
 
 class StartUp:

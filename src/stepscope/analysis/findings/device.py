@@ -86,7 +86,7 @@ def host_too_slow(facts: Facts) -> Finding | None:
         f"{duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in total.",
         fix="Give the device more work per launch: a larger batch, fused operators"
         + (
-            ', torch.compile(mode="reduce-overhead") or CUDA graphs'
+            f', torch.compile(mode="reduce-overhead") or {_graphs(facts)}'
             if "torch" in facts.frameworks
             else ""
         )
@@ -129,11 +129,15 @@ def tiny_kernels(facts: Facts) -> Finding | None:
         text=f"{count_text(len(tiny), 'kernel')}{per_step} are so short that launching them takes "
         f"longer than running them{who}. The gaps before them take {idle}.",
         fix=f"Fuse several into one: {compiled}fused or foreach optimizers, "
-        "scaled_dot_product_attention, a larger batch; CUDA graphs make launches cheaper.",
+        f"scaled_dot_product_attention, a larger batch; {_graphs(facts)} make launches cheaper.",
         saves_ns=saves_ns,
         evidence=facts.on_timeline(row),
         places=launching_lines(facts, is_tiny),
     )
+
+
+def _graphs(facts: Facts) -> str:
+    return "HIP graphs (torch.cuda.CUDAGraph)" if facts.is_amd else "CUDA graphs"
 
 
 def _tiny_kernels(facts: Facts) -> Int64:

@@ -78,8 +78,9 @@ class Facts:
             return found
         time = self.device_time
         if time is not self.step_time:
-            ahead_ns = device_parts(self.trace, time.start_ns, time.end_ns).sum(axis=0)
-            return ahead_ns.astype(np.float64) / self.steps
+            found_ns = device_parts(self.trace, time.start_ns, time.end_ns).sum(axis=0)
+            ahead: NDArray[np.float64] = found_ns.astype(np.float64) / self.steps
+            return ahead
         counted = self.counted & self.breakdown.on_device
         in_steps: NDArray[np.float64] = self.breakdown.parts_ns[counted].sum(axis=0) / self.steps
         return in_steps

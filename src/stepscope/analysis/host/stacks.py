@@ -111,7 +111,7 @@ def stack_labels(
     parent, frame = known.table.parent.tolist(), known.table.frame.tolist()
     names = {i: strings[i] for i in set(frame)}
     for row in present.tolist():
-        frames = []
+        frames: list[str] = []
         at = row
         while at and (limit is None or len(frames) < limit):
             frames.append(names[frame[at]])

@@ -32,7 +32,7 @@ MIN_WAITING_SHARE = 0.02
 MIN_COPIES_SHARE = 0.10
 """Of a step, in which devices copy and compute nothing."""
 
-_PAGEABLE = "Pageable"
+_PINNED = "Pinned"
 
 
 @DETECTORS.register
@@ -102,18 +102,18 @@ def exposed_copies(facts: Facts) -> Finding | None:
 
 
 def _copy_fix(name: str) -> str:
-    if "HtoD" in name or "Host To Device" in name:
+    if any(word in name for word in ("HtoD", "Host To Device", "HostToDevice")):
         pinned = (
             "Copy from pinned memory (DataLoader(pin_memory=True), tensor.pin_memory()) with "
             "non_blocking=True, so that the next batch is copied while this one is computed"
         )
         return (
             f"{pinned}; copy a smaller type and convert on the device."
-            if (_PAGEABLE in name)
+            if _PINNED not in name  # AMD's do not tell
             else "Copy the next batch while this one is computed, on a stream of its own; copy a "
             "smaller type and convert on the device."
         )
-    if "DtoH" in name:
+    if any(word in name for word in ("DtoH", "Device To Host", "DeviceToHost")):
         return (
             "Keep results on the device, and copy back what is needed every few dozen steps, to "
             "pinned memory with non_blocking=True."

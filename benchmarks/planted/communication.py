@@ -161,6 +161,21 @@ def merged_ranks() -> list[Rank]:
     return ranks
 
 
+def exposed_gloo() -> list[Rank]:
+    """Train on processors: the backward pass waits for gloo, which has threads of its own."""
+    rank = Rank(world=300)
+    for _ in steps(rank):
+        for _ in range(20):
+            rank.python(100)
+            rank.op("aten::mm")
+        began = rank.now
+        rank.python(30_000)
+        rank.slice("user_annotation", "## backward ##", began, rank.now)
+        rank.slice("user_annotation", "gloo:all_reduce", began + 500, rank.now - 100)
+        rank.events[-1]["tid"] += 1
+    return [rank]
+
+
 def host_far_ahead() -> list[Rank]:
     """Train without ever waiting: the device works on the steps when the host has ended them."""
     rank = Rank(world=8)
@@ -203,6 +218,7 @@ MADE = (
     exposed_fused_all_reduce,
     pipeline_bubble,
     merged_ranks,
+    exposed_gloo,
     host_far_ahead,
     overlap_in_graph,
 )

@@ -28,6 +28,9 @@
 #   make bench-answers
 #                whether the planted problems of the bottleneck suite are named; ANSWERS=... are
 #                options of benchmarks/answers.py
+#   make bench-traces
+#                whether the problems of made GPU traces are named, and of real ones in a folder:
+#                TRACES="--real FOLDER"
 #   make bench-stragglers
 #                jobs of 4, 8 and 16 ranks with one that is late, recorded into build/stragglers
 #   make stress-signals, stress-runs, stress-cache
@@ -63,7 +66,7 @@ PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/t
 WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-stragglers bench-default bench-sampler \
+.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-traces bench-stragglers bench-default bench-sampler \
 	bench-diff \
 	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
 	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts fuzz
@@ -343,6 +346,9 @@ bench-report: $(DONE)/test $(DONE)/browser $(DONE)/package
 bench-answers: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/package \
 		$(VENV)-paddle/done/test $(VENV)-paddle/done/package
 	$(BIN)/python benchmarks/answers.py --paddle-python $(VENV)-paddle/bin/python $(ANSWERS)
+
+bench-traces: $(DONE)/test $(DONE)/package
+	$(BIN)/python benchmarks/graded_traces.py $(TRACES)
 
 bench-stragglers: $(DONE)/test $(DONE)/torch $(DONE)/package
 	$(BIN)/python benchmarks/stragglers.py build/stragglers --ranks 4 8 16

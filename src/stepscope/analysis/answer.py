@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.roofline import flops_utilisation
+from stepscope.analysis.device.start_up import start_up_idle_ns
 from stepscope.analysis.device.steps import device_step
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.findings import Severity, find_problems
@@ -227,6 +228,10 @@ def _start_up(trace: Trace) -> StartUp | None:
     begin, end = info.start_ns, info.end_ns
     phases = [(phase.name, float(phase.total_ns)) for phase in phase_table(trace)]
     if not len(steps):
+        once_ns = 0.0 if len(trace.samples) else float(start_up_idle_ns(trace))
+        compiled_ns = sum(ns for _, ns in phases)
+        if once_ns > compiled_ns:  # devices wait for the compiler, too
+            phases.append(("first uses", once_ns - compiled_ns))
         return StartUp(sum(ns for _, ns in phases), tuple(phases)) if phases else None
     end = int(steps.start_ns[steady].min())
     if end <= begin:

@@ -13,6 +13,7 @@ from device_reference import (
     busy,
     by_device,
     call_of,
+    shared,
     shared_events,
     shared_trace,
     short_name,
@@ -21,7 +22,14 @@ from device_reference import (
 )
 from made_trace import Call, trace_of_calls
 from stepscope.analysis.device.busy import device_busy
-from stepscope.analysis.device.idle import IdleReason, device_idle, idle_gaps
+from stepscope.analysis.device.idle import (
+    HIDDEN,
+    LONGEST_AFTER_SYNC_NS,
+    LONGEST_LAUNCH_NS,
+    IdleReason,
+    device_idle,
+    idle_gaps,
+)
 from stepscope.analysis.device.work import device_work
 from stepscope.trace.model import SliceKind
 
@@ -98,8 +106,8 @@ def test_a_copy_that_returns_when_it_is_done_synchronises() -> None:
     later = [call("cudaLaunchKernel", 50, 55, 3), kernel(60, 65, 3)]
     assert reasons([*FIRST, *copy, *later]) == {
         "before first": 10,
-        "launch": 5 + 10,
-        "synchronisation": 4,
+        "launch": 10,
+        "synchronisation": 5 + 4,
         "after sync": 6,
     }
 
@@ -185,7 +193,7 @@ def slow_reasons(trace: Trace, events: list[Event]) -> dict[str, list[int]]:
                 parts[IdleReason.BEFORE_FIRST] += end - begin
             else:
                 starter = calls.get(starting[end].correlation)
-                _walk(parts, (begin, end), starter, waits, loads)
+                _walk(parts, (begin, end), starter, (waits, loads), stretches)
         told[device] = parts
     return told
 
@@ -194,33 +202,41 @@ def _walk(
     parts: list[int],
     gap: tuple[int, int],
     starter: Event | None,
-    waits: list[Event],
-    loads: list[Event],
+    doing: tuple[list[Event], list[Event]],
+    worked: list[tuple[int, int]],
 ) -> None:
     """Cut a gap wherever something begins or ends, and ask of each piece what it is."""
     begin, end = gap
+    waits, loads = doing
     if starter is None:
         parts[IdleReason.UNKNOWN] += end - begin
         return
     mine = [
         e for e in (*waits, *loads) if e.track == starter.track and e.end > begin and e.start < end
     ]
-    cuts = {begin, end, starter.start, *(e.start for e in mine), *(e.end for e in mine)}
+    late = starter.end + LONGEST_LAUNCH_NS
+    cuts = {begin, end, starter.start, late, *(e.start for e in mine), *(e.end for e in mine)}
     inside = sorted(at for at in cuts if begin <= at <= end)
     ran_dry = any(e.start <= begin < e.end for e in waits if e.track == starter.track)
+    own_ns = 0
     for one, other in pairwise(inside):
         now = [e for e in mine if e.start <= one and other <= e.end]
-        if starter.end <= begin:
+        if starter.end <= begin or one >= late:
             reason = IdleReason.QUEUED
         elif one >= starter.start:
-            reason = IdleReason.LAUNCH
+            reason = IdleReason.SYNCHRONISATION if starter in waits else IdleReason.LAUNCH
         elif any(e in waits for e in now):
             reason = IdleReason.SYNCHRONISATION
         elif now:
             reason = IdleReason.DATA_LOADING
         else:
-            reason = IdleReason.AFTER_SYNC if ran_dry else IdleReason.HOST
+            own_ns += other - one
+            continue
         parts[reason] += other - one
+    soon = own_ns <= LONGEST_AFTER_SYNC_NS
+    if not soon and ran_dry:
+        soon = shared(worked, [(begin - own_ns, begin)]) >= HIDDEN * own_ns
+    parts[IdleReason.AFTER_SYNC if ran_dry and soon else IdleReason.HOST] += own_ns
 
 
 @needs_traces

@@ -33,3 +33,22 @@ def test_what_is_no_c_plus_plus_name_stays(name: str) -> None:
 
 def test_a_mangled_kernel_of_a_collective_communicates() -> None:
     assert is_communication("_ZN7deep_ep9internode8dispatchILb0EEEvPv")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        (
+            "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELb1EEEvPT0_PT_Pfi",
+            "aiter::add_rmsnorm_quant_kernel<__bf16, __bf16, 256, true>",
+        ),
+        (
+            "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_E",
+            "sgl_hip::activation::act_and_mul_kernel<...>",
+        ),
+        ("_Z99999999999999999999x", "_Z99999999999999999999x"),
+        ("_ZN9999x", "_ZN9999x"),
+    ],
+)
+def test_a_symbol_that_is_newer_than_the_c_plus_plus_library(symbol: str, name: str) -> None:
+    assert kernel_name(symbol) == name

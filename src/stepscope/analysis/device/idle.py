@@ -9,14 +9,18 @@ before it, the host had not reached the launch
                          ``...Synchronize``, or a copy that returns when it is done
     ``data loading``     of the rest, the time inside a range of a data loader
     ``after sync``       the rest, when the host was waiting for the device at the moment the gap
-                         began: the device ran dry because the host did not run ahead
+                         began, and took no longer than LONGEST_AFTER_SYNC_NS of its own or than
+                         the device had worked before: the device ran dry because the host did not
+                         run ahead
     ``host``             the rest otherwise: the host was busy with other things
 
 from it on, the work waits for the device or its driver
     ``launch``           the call was made in the gap, or going on when the gap began: the time that
-                         a launch takes until the work starts
-    ``queued``           the call had returned before the gap began: the time between two pieces of
-                         work that were both queued, such as waiting for another stream
+                         a launch takes until the work starts; ``synchronisation`` where the call
+                         is one that waits for the device
+    ``queued``           the call had returned before the gap began, or LONGEST_LAUNCH_NS before:
+                         the time between two pieces of work that were both queued, such as waiting
+                         for another stream
 
 Besides, there is the time ``before first`` and ``after last`` work of the recorded window, and
 ``unknown`` where the call is not in the trace. The parts of a gap add up to the gap, and
@@ -50,6 +54,15 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Trace
 
     Bool = NDArray[np.bool_]
+
+LONGEST_AFTER_SYNC_NS = 1_000_000
+"""Launching again takes the host tens of µs; what takes longer may be work of its own."""
+
+HIDDEN = 0.9
+"""Share of the host's own time that the device worked before: so much would have been hidden."""
+
+LONGEST_LAUNCH_NS = 1_000_000
+"""From the end of a call on: work that starts later waits for something else."""
 
 _WAITING_CALL = re.compile(
     r"synchronize|^(cu|cuda|hip)Memcpy(?!.*Async)|^urQueueFinish|^urEventWait", re.IGNORECASE
@@ -151,7 +164,7 @@ def idle_gaps(trace: Trace, work: DeviceWork | None = None) -> IdleGaps:
     at_end = piece == len(work)
     before = np.append(work.rows, NO_SLICE)[piece]
     call = np.append(work.call, NO_SLICE)[piece]
-    parts = _divided(work, start_ns, end_ns, call)
+    parts = _divided(work, start_ns, end_ns, call, codes)
     duration_ns = end_ns - start_ns
     for reason, which in (
         (IdleReason.UNKNOWN, call == NO_SLICE),
@@ -199,16 +212,22 @@ def _gaps_of(work: DeviceWork, device: int, window: tuple[int, int]) -> tuple[In
     return gaps, np.append(own, len(work))[at]
 
 
-def _divided(work: DeviceWork, start_ns: Int64, end_ns: Int64, call: Int64) -> Int64:
+def _divided(
+    work: DeviceWork, start_ns: Int64, end_ns: Int64, call: Int64, device: NDArray[np.uint32]
+) -> Int64:
     """Return the parts of gaps by IdleReason; those of gaps without a call mean nothing."""
     slices = work.trace.slices
-    launch_ns = slices.start_ns[call]
-    cut_ns = np.clip(launch_ns, start_ns, end_ns)
+    cut_ns = np.clip(slices.start_ns[call], start_ns, end_ns)
     parts = np.zeros((len(start_ns), len(IdleReason)), np.int64)
-    was_queued = slices.end_ns[call] <= start_ns
-    parts[:, IdleReason.LAUNCH] = np.where(was_queued, 0, end_ns - cut_ns)
-    parts[:, IdleReason.QUEUED] = np.where(was_queued, end_ns - cut_ns, 0)
+    call_end_ns = slices.end_ns[call]
+    late_ns = np.where(call_end_ns <= start_ns, start_ns, call_end_ns + LONGEST_LAUNCH_NS)
+    late_ns = np.clip(late_ns, cut_ns, end_ns)
+    parts[:, IdleReason.LAUNCH] = late_ns - cut_ns
+    parts[:, IdleReason.QUEUED] = end_ns - late_ns
     waits, loads = waiting_calls(work.trace, work), loading_ranges(work.trace)
+    waiting_launch = np.isin(call, waits)
+    launch_ns = np.where(waiting_launch, parts[:, IdleReason.LAUNCH], 0)
+    parts[waiting_launch, IdleReason.LAUNCH] = 0
     for track in np.unique(slices.track[call[call != NO_SLICE]]):
         mine = np.flatnonzero((call != NO_SLICE) & (slices.track[call] == track))
         waiting, either = (
@@ -218,12 +237,26 @@ def _divided(work: DeviceWork, start_ns: Int64, end_ns: Int64, call: Int64) -> I
         waited_ns = waiting.covered(begin, cut)
         loading_ns = either.covered(begin, cut) - waited_ns
         rest_ns = cut - begin - waited_ns - loading_ns
-        after_sync = waiting.contain(begin)
-        parts[mine, IdleReason.SYNCHRONISATION] = waited_ns
+        soon = rest_ns <= LONGEST_AFTER_SYNC_NS
+        soon |= _worked_before(work, device[mine], begin, rest_ns) >= HIDDEN * rest_ns
+        after_sync = waiting.contain(begin) & soon
+        parts[mine, IdleReason.SYNCHRONISATION] = waited_ns + launch_ns[mine]
         parts[mine, IdleReason.DATA_LOADING] = loading_ns
         parts[mine, IdleReason.AFTER_SYNC] = np.where(after_sync, rest_ns, 0)
         parts[mine, IdleReason.HOST] = np.where(after_sync, 0, rest_ns)
     return parts
+
+
+def _worked_before(
+    work: DeviceWork, device: NDArray[np.uint32], begin_ns: Int64, length_ns: Int64
+) -> Int64:
+    """Return how long each gap's device worked in a time of some length before the gap."""
+    found = np.zeros(len(begin_ns), np.int64)
+    for number in range(len(work.devices)):
+        own = device == number
+        busy = work.busy(work.device == number)
+        found[own] = busy.covered(begin_ns[own] - length_ns[own], begin_ns[own])
+    return found
 
 
 def _time_on(trace: Trace, rows: Int64, track: int) -> Intervals:

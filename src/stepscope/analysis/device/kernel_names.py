@@ -11,6 +11,11 @@ from functools import lru_cache
 from stepscope import _native
 
 _MANGLED = re.compile(r"^(_Z\w+?)(\.kd)?$")  # AMD names a kernel's descriptor
+_LENGTH = re.compile(r"\d{1,4}")
+# Types that came late into the mangling, with one that no kernel has and that counts alike among
+# the substitutions: what it is called then is what they are.
+_LATER_TYPES = (("DF16b", "g", "__bf16"), ("DF16_", "e", "_Float16"))
+_STAND_INS = {"g": "__float128", "e": "long double"}
 _NOISE = re.compile(
     r"^void |at::native::|\(anonymous namespace\)::"
     r"|, (at::detail::A|std::a)rray<char\*, \w+>(?= ?>)"
@@ -27,7 +32,33 @@ def kernel_name(name: str) -> str:
 def demangled(name: str) -> str:
     """Return the C++ name behind a symbol; any other name as it is."""
     symbol = _MANGLED.match(name)
-    return _native.demangled(symbol[1]) if symbol else name
+    return _demangled(symbol[1]) if symbol else name
+
+
+@lru_cache(maxsize=65536)
+def _demangled(symbol: str) -> str:
+    """Demangle also what the C++ library at hand is too old for."""
+    told = _native.demangled(symbol)
+    if told.startswith("_Z") and any(code in symbol for code, _, _ in _LATER_TYPES):
+        known = symbol
+        for code, stand_in, _ in _LATER_TYPES:
+            known = known.replace(code, stand_in)
+        told = _native.demangled(known)
+        for _, stand_in, text in _LATER_TYPES:
+            told = told.replace(_STAND_INS[stand_in], text)
+    return _nested_name(symbol) if told.startswith("_Z") else told
+
+
+def _nested_name(symbol: str) -> str:
+    """Return the function's name that a symbol begins with, without its template arguments."""
+    at, names = len("_ZN") if symbol.startswith("_ZN") else len("_Z"), []
+    while (number := _LENGTH.match(symbol, at)) is not None:
+        begin = number.end()
+        at = begin + int(number[0])
+        names.append(symbol[begin:at])
+    if not names or at > len(symbol):
+        return symbol
+    return "::".join(names) + ("<...>" if symbol[at : at + 1] == "I" else "")
 
 
 def _argument_list(name: str) -> int:

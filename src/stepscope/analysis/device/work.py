@@ -4,9 +4,9 @@ Work is every kernel, copy and fill. Ranges on a device, such as ``gpu_user_anno
 work but are none; neither are the waits of streams for each other.
 
 Communication is recognised by the kernel's name: NCCL's and RCCL's kernels, and those whose
-name has a collective in it as a word (``multimem_all_reduce_kernel``, NVSHMEM's, DeepEP's,
-``cross_device_reduce_1stage``). Kernels with other names count as compute. A kernel with the
-argument ``Collective name`` communicates whatever it is called.
+name has a collective in it as a word (``multimem_all_reduce_kernel``, NVSHMEM's, DeepEP's, MORI's,
+Transformer Engine's user buffers, ``cross_device_reduce_1stage``). Kernels with other names count
+as compute. A kernel with the argument ``Collective name`` communicates whatever it is called.
 
 MTIA calls all it does kernels: there ``dma_request`` is a copy, ``event_record`` and ``event_wait``
 are no work.
@@ -49,7 +49,8 @@ COLLECTIVE_KEY = "Collective name"
 
 _COMMUNICATION = re.compile(
     r"nccl|rccl|nvshmem|rocshmem|deep_?ep|::ep::(inter|intra)node|cross_device_reduce|sendrecv"
-    r"|hccl|ucc_|mscclpp|multimem|quick_?reduce|(one|two)_?shot_?all_?reduce"
+    r"|hccl|ucc_|mscclpp|multimem|quick_?reduce|(one|two)_?shot_?all_?reduce|userbuffers|moeA2A"
+    r"|mori::|ep(dispatch|combine)(inter|intra)node|(?<![a-z])ishmem"
     r"|(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)(?![a-z])",
     re.IGNORECASE,
 )

@@ -19,6 +19,7 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     optimizer,
     pauses,
     python_work,
+    queued,
     resources,
     tensors,
     tiny,
@@ -32,19 +33,26 @@ from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Seve
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
+CHANGES_RESULTS = 0.75
+"""What a saving counts that somebody has to check the accuracy for."""
+
+_SMALLER_TYPES = frozenset({"float32-products"})
+
 __all__ = ["DETECTORS", "Detector", "Facts", "Finding", "Severity", "find_problems"]
 
 
 def find_problems(trace: Trace) -> list[Finding]:
     """Return the problems of the recorded program, the worst first.
 
-    Of those that are as bad, one with a line to look at goes before one without.
+    Of those that are as bad, one with a line to look at goes before one without, and one that
+    would change the numbers of a result (a smaller type) saves CHANGES_RESULTS of what it says.
     """
     facts = Facts(trace)
     found = [finding for detect in DETECTORS if (finding := detect(facts)) is not None]
     severities = list(Severity)
 
     def rank(each: Finding) -> tuple[int, bool, float]:
-        return severities.index(each.severity), not each.places, -each.share
+        weight = CHANGES_RESULTS if each.id in _SMALLER_TYPES else 1.0
+        return severities.index(each.severity), not each.places, -each.share * weight
 
     return sorted(found, key=rank)

@@ -11,6 +11,7 @@ from stepscope.analysis.findings.launched import device_finding
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.model_calls import moments_inside
 from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.intervals import union
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import SliceKind
 from stepscope.units import count_text, duration_text
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 MIN_ALLOCATIONS_SHARE = 0.03
 """Of a step, in calls that ask the driver for memory: a caching allocator does so only at first."""
 
+MIN_CALLS = 10
+"""A few in a run without steps may be the first of their kind."""
+
 _ALLOCATION = re.compile(
     r"^(cuda|hip)(Malloc|Free)(?!Async|Host)|^cuMem(Alloc|Free|Create|Map|Unmap|Release|Address)"
 )
@@ -34,29 +38,39 @@ _ALLOCATION = re.compile(
 def driver_allocations(facts: Facts) -> Finding | None:
     """Find memory that is asked for from the driver, or given back to it, in the steps."""
     calls = _allocations(facts)
-    if not len(calls) or len(calls) < facts.steps:
+    if len(calls) < max(facts.steps, MIN_CALLS):
         return None
-    spent_ns = facts.covered_ns(calls) / max(facts.steps, 1)
+    steps = max(facts.steps, 1)
+    slices = facts.trace.slices
+    spent = union(slices.start_ns[calls], slices.end_ns[calls]).shared_with(facts.loop)
+    spent_ns = spent.total_ns / steps
     if spent_ns < MIN_ALLOCATIONS_SHARE * float(facts.device_parts_ns.sum()):
         return None
     # The device runs dry meanwhile: what it waits for besides is lost to the same calls.
-    slack_ns = float(facts.gap_ns[gaps_for_memory(facts)].sum()) / facts.steps
+    slack_ns = float(facts.gap_ns[gaps_for_memory(facts)].sum()) / steps
     spot = hot_spot(facts.ledger, moments_inside(facts, calls))
     where = f": {spot.words}" if spot else ""
     return device_finding(
         facts,
         "driver-allocations",
-        title=f"{facts.commonest(calls)} is called {len(calls) / facts.steps:,.0f} times a step"
-        f"{where}",
+        title=f"{facts.commonest(calls)} is called {len(calls) / steps:,.0f} times"
+        f"{' a step' if facts.steps else ''}{where}",
         text=f"{count_text(len(calls), 'call')} that ask the driver for memory or give it back "
-        f"take {duration_text(spent_ns)} of every step and make the device wait.",
+        f"take {duration_text(spent_ns)} of {'every step' if facts.steps else 'the run'} and make "
+        "the device wait.",
         fix="Let the framework keep its memory: no torch.cuda.empty_cache() in the loop, tensors "
-        "of few different sizes, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where memory "
-        "is fragmented.",
+        f"of few different sizes, {allocator_setting(facts)} where memory is fragmented.",
         saves_ns=max(spent_ns, slack_ns),
         evidence=facts.on_timeline(facts.longest(calls)),
         places=spot.places if spot else (),
     )
+
+
+def allocator_setting(facts: Facts) -> str:
+    """Return what lowers fragmentation; segments that grow are there on NVIDIA's devices."""
+    if facts.is_amd:
+        return "PYTORCH_HIP_ALLOC_CONF=garbage_collection_threshold:0.8,max_split_size_mb:512"
+    return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
 def gaps_for_memory(facts: Facts) -> NDArray[np.bool_]:
@@ -77,4 +91,4 @@ def _allocations(facts: Facts) -> Int64:
         slices.name[calls], facts.trace.strings, lambda name: _ALLOCATION.match(name) is not None
     )
     calls = calls[np.isin(slices.name[calls], names)]
-    return facts.in_steps(calls) if facts.steps else calls[:0]
+    return facts.in_loop(calls)

@@ -8,15 +8,18 @@ import numpy as np
 
 from stepscope.analysis.device.communication import collective_table
 from stepscope.analysis.device.work import WorkKind
-from stepscope.analysis.findings.launched import device_finding, launching_lines
-from stepscope.analysis.findings.model import DETECTORS
-from stepscope.analysis.findings.spots import share_words
+from stepscope.analysis.findings.launched import (
+    device_finding,
+    launching_lines,
+    lines_of_operators,
+)
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.spots import saving, share_words
 from stepscope.analysis.steps.parts import Part
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.model import Finding
 
 MIN_SHARE = 0.10
 """Of a step; some communication cannot be hidden: the last bucket, the first layer."""
@@ -27,6 +30,8 @@ _NAMED = 2
 @DETECTORS.register
 def exposed_communication(facts: Facts) -> Finding | None:
     """Find communication during which no device computes."""
+    if not len(facts.work):
+        return _on_host(facts)
     talks = facts.work.kind == WorkKind.COMMUNICATION
     exposed_ns = float(facts.device_parts_ns[Part.COMMUNICATION])
     unit_ns = float(facts.device_parts_ns.sum())
@@ -46,15 +51,52 @@ def exposed_communication(facts: Facts) -> Finding | None:
             f"{duration_text(exposed_ns)} of that compute nothing meanwhile: {hidden:.0%} of the "
             "communication is hidden behind computation."
         ),
-        fix=(
-            "Start it earlier and compute meanwhile: smaller gradient buckets (bucket_cap_mb), "
-            "prefetching of shards, async_op=True; or communicate less: gradient accumulation "
-            "with no_sync(), a smaller type, larger batches. If ranks wait for a slow one, the "
-            "time is its."
-        ),
+        fix=_fix(facts),
         saves_ns=exposed_ns,
         evidence=facts.on_timeline(int(longest)),
         places=launching_lines(facts, talks),
+    )
+
+
+def _on_host(facts: Facts) -> Finding | None:
+    """Find collectives of processors (gloo, MPI) that the program waits for."""
+    found = facts.breakdown
+    if not facts.steps:
+        return None
+    each_ns = found.parts_ns[facts.counted].sum(axis=0) / facts.steps
+    exposed_ns, unit_ns = float(each_ns[Part.COMMUNICATION]), float(each_ns.sum())
+    slices = facts.trace.slices
+    rows = facts.in_steps(np.flatnonzero(facts.parts == Part.COMMUNICATION))
+    rows = rows[slices.duration_ns[rows] > 0]
+    if not len(rows) or exposed_ns < MIN_SHARE * unit_ns:
+        return None
+    whole_ns = max(facts.covered_ns(rows) / facts.steps, exposed_ns)
+    share = exposed_ns / unit_ns
+    longest = facts.longest(rows)
+    return Finding(
+        id="exposed-communication",
+        title=f"Exposed communication takes {share_words(share, facts.ledger.unit)}: "
+        f"{facts.trace.name_of(longest)}",
+        text=f"Collectives run for {duration_text(whole_ns)}, and for {duration_text(exposed_ns)} "
+        f"of that the step does nothing else. "
+        f"{saving(exposed_ns, facts.ledger.unit, unit_ns)}",
+        share=share,
+        evidence=facts.on_timeline(longest),
+        fix=_fix(facts),
+        severity=Severity.of_share(share),
+        saves_ns=exposed_ns,
+        of_ns=unit_ns,
+        unit=facts.ledger.unit,
+        places=lines_of_operators(facts, rows),
+    )
+
+
+def _fix(facts: Facts) -> str:
+    buckets = "smaller gradient buckets (bucket_cap_mb), " if "torch" in facts.frameworks else ""
+    return (
+        f"Start it earlier and compute meanwhile: {buckets}prefetching of shards, async_op=True; "
+        "or communicate less: gradient accumulation with no_sync(), a smaller type, larger "
+        "batches. If ranks wait for a slow one, the time is its."
     )
 
 

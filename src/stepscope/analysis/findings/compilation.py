@@ -12,7 +12,7 @@ from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
-from stepscope.analysis.steps.phases import COMPILE_CATEGORY
+from stepscope.analysis.steps.phases import COMPILE_CATEGORY, DYNAMO_TIMED, compilations
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64
 
 _COMPILATION = re.compile(r"torch\.compile (?:\d+/)?(\d+)/(\d+)")  # region and how often before
+_COMPILE_ID = re.compile(r"compile_id=(?:\d+/)?\d+/(\d+)")
+_REGION = "Torch-Compiled Region: "
 _BREAK = "graph break: "
 MIN_RECOMPILATIONS = 1
 """A second compilation means that a region met inputs that the first one does not cover."""
@@ -35,12 +37,13 @@ def recompilations(facts: Facts) -> Finding | None:
         return None
     slices = facts.trace.slices
     spent = union(slices.start_ns[again], slices.end_ns[again])
-    # Beside all steps that count; those that compile do not.
-    whole_ns = facts.step_time.total_ns + spent.total_ns
+    # Beside all steps that count; those that compile do not, where there are others.
+    steps = facts.step_time
+    whole_ns = steps.total_ns + spent.total_ns - spent.shared_with(steps).total_ns
     share = spent.total_ns / whole_ns if whole_ns else 1.0
     row = facts.longest(again)
     spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.FORWARD))
-    regions = sorted({facts.trace.name_of(int(i)).partition(": ")[2] for i in again})
+    regions = sorted({facts.trace.name_of(int(i)).partition(": ")[2] for i in again} - {""})
     return Finding(
         id="recompilations",
         title=f"torch.compile recompiled {count_text(len(again), 'time')}",
@@ -84,9 +87,37 @@ def graph_breaks(facts: Facts) -> Finding | None:
 def _again(facts: Facts) -> Int64:
     """Return the recompilations: those of regions that were compiled before."""
     slices, strings = facts.trace.slices, facts.trace.strings
+    marked = facts.named(lambda name: name.endswith(DYNAMO_TIMED))
+    if len(marked):
+        return _marked_again(facts)
     rows = facts.named(lambda name: (m := _COMPILATION.match(name)) is not None and m[2] != "0")
     is_compilation = [strings[int(i)] == COMPILE_CATEGORY for i in slices.category[rows]]
     return rows[np.array(is_compilation, np.bool_)]
+
+
+def _marked_again(facts: Facts) -> Int64:
+    """Return the compilations in another profiler's recording that are not a region's first.
+
+    Newer torches say which region it is and how often it was compiled; else a compilation after
+    the first step, or after a compiled region has run, is one too many.
+    """
+    slices = facts.trace.slices
+    rows = compilations(facts.trace)
+    told = facts.named(lambda name: _COMPILE_ID.search(name) is not None)
+    again = facts.named(lambda name: (m := _COMPILE_ID.search(name)) is not None and m[1] != "0")
+    if len(told):
+        numbers = np.searchsorted(
+            slices.start_ns[again], [slices.start_ns[rows], slices.end_ns[rows]]
+        )
+        found: Int64 = rows[numbers[1] > numbers[0]]
+        return found
+    ran = facts.named(lambda name: name.startswith(_REGION))
+    if len(facts.breakdown) > 1:
+        since_ns = int(facts.breakdown.start_ns[1])
+    else:
+        since_ns = int(slices.start_ns[ran].min() if len(ran) else slices.end_ns.max())
+    later: Int64 = rows[slices.start_ns[rows] >= since_ns]
+    return later
 
 
 def _listed(texts: list[str]) -> str:

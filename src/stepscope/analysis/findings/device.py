@@ -41,6 +41,9 @@ MIN_TINY_SHARE, MIN_TINY_KERNELS, MIN_TINY_SAVING = 0.50, 500, 0.05
 SHORT_GAP_NS = 50_000
 """Launching the next kernel takes the host less; in a longer gap it does something else."""
 
+MOST_LAUNCHES_UNKNOWN = 0.9
+"""Share of the work: without launches in the trace (XLA's), what is idle was not given work."""
+
 FUSED = 0.7
 """Of the time of tiny kernels: what is left after they are fused into larger ones."""
 
@@ -61,7 +64,8 @@ def host_too_slow(facts: Facts) -> Finding | None:
     lost_ns[_before_tiny(facts, lost_ns) | gaps_for_memory(facts)] = 0
     total_ns = _without_other_causes(facts, float(lost_ns.sum()) / len(facts.work.devices))
     each_ns = total_ns / max(facts.steps, 1)
-    share = each_ns / max(float(facts.device_parts_ns.sum()), 1)
+    whole_ns = float(facts.device_parts_ns.sum())
+    share = min(each_ns / whole_ns, 1.0) if whole_ns else 0.0
     if share < MIN_IDLE_SHARE:
         return None
     between_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
@@ -82,7 +86,7 @@ def host_too_slow(facts: Facts) -> Finding | None:
         f"{duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in total.",
         fix="Give the device more work per launch: a larger batch, fused operators"
         + (
-            ', torch.compile(mode="reduce-overhead") or CUDA graphs'
+            f', torch.compile(mode="reduce-overhead") or {_graphs(facts)}'
             if "torch" in facts.frameworks
             else ""
         )
@@ -125,11 +129,15 @@ def tiny_kernels(facts: Facts) -> Finding | None:
         text=f"{count_text(len(tiny), 'kernel')}{per_step} are so short that launching them takes "
         f"longer than running them{who}. The gaps before them take {idle}.",
         fix=f"Fuse several into one: {compiled}fused or foreach optimizers, "
-        "scaled_dot_product_attention, a larger batch; CUDA graphs make launches cheaper.",
+        f"scaled_dot_product_attention, a larger batch; {_graphs(facts)} make launches cheaper.",
         saves_ns=saves_ns,
         evidence=facts.on_timeline(row),
         places=launching_lines(facts, is_tiny),
     )
+
+
+def _graphs(facts: Facts) -> str:
+    return "HIP graphs (torch.cuda.CUDAGraph)" if facts.is_amd else "CUDA graphs"
 
 
 def _tiny_kernels(facts: Facts) -> Int64:
@@ -149,6 +157,8 @@ def _host_gaps(facts: Facts) -> Int64:
     In marked steps that is also the time before the first and after the last work.
     """
     reasons = [IdleReason.HOST, IdleReason.LAUNCH]
+    if (facts.work.call == NO_SLICE).mean() > MOST_LAUNCHES_UNKNOWN:
+        reasons.append(IdleReason.UNKNOWN)
     if facts.steps:
         reasons += [IdleReason.BEFORE_FIRST, IdleReason.AFTER_LAST]
     return facts.idle_ns(*reasons)

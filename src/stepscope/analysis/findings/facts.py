@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,14 @@ import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, idle_gaps
 from stepscope.analysis.device.kernel_names import kernel_name
+from stepscope.analysis.device.start_up import StartUp
+from stepscope.analysis.device.steps import device_steps
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.intervals import union
-from stepscope.analysis.steps.breakdown import run_parts, step_breakdown
+from stepscope.analysis.steps.breakdown import device_parts, run_parts, step_breakdown
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.parts import Part, host_parts
-from stepscope.analysis.steps.phases import compilations
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.tree import ids_where, levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
@@ -36,13 +36,12 @@ if TYPE_CHECKING:
 
     Bool = NDArray[np.bool_]
 
-MIN_FIRST_USE_NS = 500_000
-"""Loading a module of kernels, when one of them is first used: it happens once."""
 
-MIN_RUNS = 3
-"""What runs less often may be all that the program does."""
+FAR_AHEAD = 0.25
+"""Share of the steps' time that devices work on after the last of them has ended on the host."""
 
-_FIRST_USE = re.compile(r"(Module|Library)(Load|GetFunction)|GetFuncBySymbol|cuInit|nvrtc", re.I)
+
+_AMD_NAMES = ("AMD", "Instinct", "Radeon", "gfx")
 
 
 class Facts:
@@ -77,38 +76,52 @@ class Facts:
             start_up_ns = found.sum() - self.device_ns / max(len(self.work.devices), 1)
             found[Part.IDLE] -= min(max(start_up_ns, 0.0), found[Part.IDLE])
             return found
+        time = self.device_time
+        if time is not self.step_time:
+            found_ns = device_parts(self.trace, time.start_ns, time.end_ns).sum(axis=0)
+            ahead: NDArray[np.float64] = found_ns.astype(np.float64) / self.steps
+            return ahead
         counted = self.counted & self.breakdown.on_device
         in_steps: NDArray[np.float64] = self.breakdown.parts_ns[counted].sum(axis=0) / self.steps
         return in_steps
+
+    @cached_property
+    def device_time(self) -> Intervals:
+        """Return the time of the steps that count, as devices see them.
+
+        That is the host's, unless it runs ahead so far that what a step launches runs after it.
+        """
+        host, seen = self.step_time, device_steps(self.trace, self.work)
+        if not len(host) or not len(seen.step):
+            return host
+        counted = np.isin(seen.step, self.breakdown.step[self.counted])
+        devices = np.array(seen.device)
+        names = dict.fromkeys(seen.device)
+        busiest = max(names, key=lambda name: int(seen.busy_ns[devices == name].sum()))
+        mine = counted & (devices == busiest)
+        time = union(seen.start_ns[mine], (seen.start_ns + seen.device_ns)[mine])
+        if not len(time) or time.end_ns[-1] - host.end_ns[-1] < FAR_AHEAD * host.total_ns:
+            return host
+        return time
 
     def each_ns(self, which: Bool) -> float:
         """Return how long devices are busy with some work in an average step, or in the run."""
         busy = self.work.busy(which)
         if self.steps:
-            return busy.shared_with(self.step_time).total_ns / self.steps
+            return busy.shared_with(self.device_time).total_ns / self.steps
         if self._begin_ns is None:
             return busy.total_ns
         since = np.array([self._begin_ns])
         return float(busy.covered(since, np.maximum(since, self.work.end_ns.max()))[0])
 
     @cached_property
-    def _begin_ns(self) -> int | None:
-        """Return when devices begin with what they mostly do, in a run without steps.
+    def _start_up(self) -> StartUp:
+        return StartUp(self.trace, self.work)
 
-        Before, weights are copied and filled: that is start-up. None where it is not known.
-        """
-        kernels = np.flatnonzero(self.work.is_kernel)
-        if self.steps or not len(kernels):
-            return None
-        _, first, which = np.unique(
-            self.trace.slices.name[self.work.rows[kernels]], return_index=True, return_inverse=True
-        )
-        which = which.reshape(-1)
-        spent_ns = np.bincount(which, self.work.duration_ns[kernels])
-        heaviest = int(spent_ns.argmax())
-        if int((which == heaviest).sum()) < MIN_RUNS:
-            return None
-        return int(self.work.start_ns[kernels[first[heaviest]]])
+    @cached_property
+    def _begin_ns(self) -> int | None:
+        """Return when a run without steps has started up; None where it had before."""
+        return None if self.steps else self._start_up.end_ns
 
     @cached_property
     def gaps(self) -> IdleGaps:
@@ -117,37 +130,35 @@ class Facts:
 
     @cached_property
     def gap_ns(self) -> Int64:
-        """Return how much of each gap counts: in steps; without steps, all but first uses."""
+        """Return how much of each gap counts: in steps; without steps, all but first uses.
+
+        Compilations have a finding of their own.
+        """
         gaps = self.gaps
         end_ns = gaps.start_ns + gaps.duration_ns
         if self.steps:
-            return self.step_time.covered(gaps.start_ns, end_ns)
-        once = self._first_uses.covered(gaps.start_ns, end_ns) > 0
-        once |= self._before_first_run(gaps)
-        if self._begin_ns is not None:
-            once |= gaps.start_ns < self._begin_ns
-        return np.where(once, 0, gaps.duration_ns)
-
-    def _before_first_run(self, gaps: IdleGaps) -> Bool:
-        """Tell which gaps are before the first run of a kernel that runs often.
-
-        Its library is set up then, its module loaded, a plan searched for.
-        """
-        _, first, count = np.unique(
-            self.trace.slices.name[self.work.rows], return_index=True, return_counts=True
-        )
-        often = self.work.rows[first[count >= MIN_RUNS]]
-        found: Bool = np.isin(gaps.before, often) & (gaps.duration_ns >= MIN_FIRST_USE_NS)
-        return found
+            compiles = self._start_up.compiles.shared_with(self.device_time)
+            counted: Int64 = self.device_time.covered(gaps.start_ns, end_ns)
+            return counted - compiles.covered(gaps.start_ns, end_ns)
+        return np.where(self._start_up.happen_once(gaps), 0, gaps.duration_ns)
 
     @cached_property
-    def _first_uses(self) -> Intervals:
-        """Return when something was done that is done once: modules loaded, kernels compiled."""
-        slices = self.trace.slices
-        rows = self.named(lambda name: _FIRST_USE.search(name) is not None)
-        rows = rows[slices.duration_ns[rows] >= MIN_FIRST_USE_NS]
-        rows = np.union1d(rows, compilations(self.trace))
-        return union(slices.start_ns[rows], slices.end_ns[rows])
+    def loop(self) -> Intervals:
+        """Return the time of what is repeated: the steps; without steps, the run's after start-up.
+
+        Gaps in which something was done once are not in it.
+        """
+        if self.steps or not len(self.work):
+            return self.step_time
+        gaps, end_ns = self.gaps, int(self.work.end_ns.max())
+        begin_ns = int(self.work.start_ns.min()) if self._begin_ns is None else self._begin_ns
+        once = (self.gap_ns == 0) & (gaps.duration_ns > 0)
+        spans = union(gaps.start_ns[once], gaps.start_ns[once] + gaps.duration_ns[once])
+        return spans.gaps(min(begin_ns, end_ns), end_ns)
+
+    def in_loop(self, rows: Int64) -> Int64:
+        """Return those of some slices that start in the time of what is repeated."""
+        return rows[self.loop.contain(self.trace.slices.start_ns[rows])]
 
     @cached_property
     def device_ns(self) -> int:
@@ -157,7 +168,7 @@ class Facts:
         """
         work, gaps = self.work, self.gaps
         if self.steps:
-            return max(self.step_time.total_ns * len(work.devices), 1)
+            return max(self.device_time.total_ns * len(work.devices), 1)
         span_ns = 0
         for device in range(len(work.devices)):
             mine = work.device == device
@@ -211,6 +222,14 @@ class Facts:
         return frozenset(found)
 
     @cached_property
+    def is_amd(self) -> bool:
+        """Tell whether the devices are AMD's: by their names, else by the calls of the runtime."""
+        names = [device.name for device in self.trace.devices()]
+        if any(names):
+            return any(word in name for name in names for word in _AMD_NAMES)
+        return len(self.named(lambda name: name.startswith("hipLaunch"))) > 0
+
+    @cached_property
     def steps(self) -> int:
         """Return how many steps count."""
         return int(self.counted.sum())
@@ -234,7 +253,12 @@ class Facts:
     def named(self, wanted: Callable[[str], bool]) -> Int64:
         """Return the slices whose name is wanted."""
         name = self.trace.slices.name
-        return np.flatnonzero(np.isin(name, ids_where(name, self.trace.strings, wanted)))
+        ids = ids_where(name, self.trace.strings, wanted)
+        if not len(ids):
+            return np.zeros(0, np.int64)
+        is_wanted = np.zeros(len(self.trace.strings), np.bool_)  # names are few, slices are many
+        is_wanted[ids] = True
+        return np.flatnonzero(is_wanted.take(name))
 
     def within(self, rows: Int64) -> Bool:
         """Tell which slices lie inside one of some slices, at any depth."""

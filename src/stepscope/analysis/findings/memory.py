@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.findings.allocations import allocator_setting
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.memory.timeline import memory_timeline
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
@@ -76,8 +77,8 @@ def fragmentation(facts: Facts) -> Finding | None:
             "earlier, or the memory is fragmented into blocks that do not fit.",
             share=share,
             evidence=_at(device, peak.time_ns),
-            fix="Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; avoid sizes that change "
-            "from step to step (pad to a few lengths).",
+            fix=f"Set {allocator_setting(facts)}; avoid sizes that change from step to step (pad "
+            "to a few lengths).",
             severity=Severity.MEDIUM if held >= SCARCE * total else Severity.LOW,
         )
     return None

@@ -64,7 +64,8 @@ def gradients_filled(facts: Facts) -> Finding | None:
         "where it could just write.",
         share=share,
         evidence=facts.on_timeline(facts.longest(calls)),
-        fix="Call optimizer.zero_grad() without set_to_none=False: it then frees the gradients.",
+        fix="Call optimizer.zero_grad(set_to_none=True), the default since PyTorch 2.0: it frees "
+        "the gradients.",
         severity=Severity.of_share(share),
         saves_ns=spent_ns / max(facts.steps, 1),
         of_ns=base_ns / max(facts.steps, 1),

@@ -32,19 +32,19 @@ MIN_WAITING_SHARE = 0.02
 MIN_COPIES_SHARE = 0.10
 """Of a step, in which devices copy and compute nothing."""
 
-_PAGEABLE = "Pageable"
+_PINNED = "Pinned"
 
 
 @DETECTORS.register
 def waiting_copies(facts: Facts) -> Finding | None:
     """Find operators inside the steps that make the host wait for the device."""
-    if not len(facts.work) or not facts.steps:
+    if not len(facts.work):
         return None
     slices = facts.trace.slices
-    waits = facts.in_steps(waiting_calls(facts.trace, facts.work))
+    waits = facts.in_loop(waiting_calls(facts.trace, facts.work))
     operators = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
     waits = waits[facts.within(operators)[waits]]
-    if len(waits) < facts.steps:
+    if len(waits) < max(facts.steps, 1):
         return None
     lost_ns = facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
     share = int(lost_ns.sum()) / facts.device_ns
@@ -55,14 +55,14 @@ def waiting_copies(facts: Facts) -> Finding | None:
     return device_finding(
         facts,
         "waiting-copies",
-        title=f"The host waits for the device {_often(len(waits) / facts.steps)} per step",
+        title=f"The host waits for the device {_often(len(waits), facts.steps)}",
         text=f"Mostly in {facts.commonest(above)}: {count_text(len(waits), 'call')} that waited "
         f"for the device, {duration_text(waited_ns)} in total. After each one the device is idle "
         f"until the host launches more work: {share:.0%} of its time.",
         fix="Keep results on the device: no .item(), .cpu(), print(loss) or `if tensor` in every "
         "step; accumulate the loss there and read it occasionally. Copy batches from pinned memory "
         "with non_blocking=True.",
-        saves_ns=float(lost_ns.sum()) / len(facts.work.devices) / facts.steps,
+        saves_ns=float(lost_ns.sum()) / len(facts.work.devices) / max(facts.steps, 1),
         evidence=facts.on_timeline(facts.longest(above), facts.commonest(above)),
         places=lines_of_operators(facts, np.unique(above)),
     )
@@ -102,18 +102,18 @@ def exposed_copies(facts: Facts) -> Finding | None:
 
 
 def _copy_fix(name: str) -> str:
-    if "HtoD" in name or "Host To Device" in name:
+    if any(word in name for word in ("HtoD", "Host To Device", "HostToDevice")):
         pinned = (
             "Copy from pinned memory (DataLoader(pin_memory=True), tensor.pin_memory()) with "
             "non_blocking=True, so that the next batch is copied while this one is computed"
         )
         return (
             f"{pinned}; copy a smaller type and convert on the device."
-            if (_PAGEABLE in name)
+            if _PINNED not in name  # AMD's do not tell
             else "Copy the next batch while this one is computed, on a stream of its own; copy a "
             "smaller type and convert on the device."
         )
-    if "DtoH" in name:
+    if any(word in name for word in ("DtoH", "Device To Host", "DeviceToHost")):
         return (
             "Keep results on the device, and copy back what is needed every few dozen steps, to "
             "pinned memory with non_blocking=True."
@@ -121,8 +121,9 @@ def _copy_fix(name: str) -> str:
     return "Keep the data on the device where it is used."
 
 
-def _often(times: float) -> str:
-    return "once" if round(times) == 1 else f"{times:,.0f} times"
+def _often(times: int, steps: int) -> str:
+    each = round(times / max(steps, 1))
+    return ("once" if each == 1 else f"{each:,} times") + (" per step" if steps else "")
 
 
 def _operators_above(facts: Facts, rows: Int64) -> Int64:

@@ -69,9 +69,8 @@ def stack_of_slices(trace: Trace, *, by_calls: bool = False) -> KnownStacks | No
     told = len(table) > 1 and bool(rows.any())
     if told:
         rows = _inherited(slices, rows)
-    is_python = slices.kind == SliceKind.PYTHON
-    if is_python.any():
-        table, around = _running_frames(slices, is_python, table)
+    if (slices.kind == SliceKind.PYTHON).any():
+        table, around = _running_frames(trace)
         first, second = (around, rows) if by_calls else (rows, around)
         rows = np.where(first == NO_STACK, second, first)
     elif not told:
@@ -109,9 +108,15 @@ def stack_labels(
     present = distinct_ids(known.rows)
     code_of: dict[tuple[str, ...], int] = {}
     table = np.zeros(len(known.table), np.uint32)
+    parent, frame = known.table.parent.tolist(), known.table.frame.tolist()
+    names = {i: strings[i] for i in set(frame)}
     for row in present.tolist():
-        frames = _innermost(known.table, row, strings, limit)
-        table[row] = code_of.setdefault(frames, len(code_of))
+        frames: list[str] = []
+        at = row
+        while at and (limit is None or len(frames) < limit):
+            frames.append(names[frame[at]])
+            at = parent[at]
+        table[row] = code_of.setdefault(tuple(frames), len(code_of))
     return Labels(table.take(known.rows), tuple(code_of))
 
 
@@ -136,12 +141,15 @@ def _inherited(slices: Slices, rows: UInt32) -> UInt32:
     return rows
 
 
-def _running_frames(slices: Slices, is_python: Bool, table: Stacks) -> tuple[Stacks, UInt32]:
+@shared
+def _running_frames(trace: Trace) -> tuple[Stacks, UInt32]:
     """Return the stacks of ``python_function`` slices, and the one in which each slice started.
 
     Only Python slices hold others here: a range that starts in one frame and ends in another
     must not hide from its operators the frames that run at their start.
     """
+    slices, table = trace.slices, trace.stacks
+    is_python = slices.kind == SliceKind.PYTHON
     around = _frame_around(slices, is_python)
     calls = np.flatnonzero(is_python)
     bottom = np.zeros(len(slices), np.int64)

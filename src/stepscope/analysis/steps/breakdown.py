@@ -4,8 +4,9 @@ A step is the time between its begin and end on its thread of the host (see step
 
 in a program without device work, what that thread is in at each moment
     The part of its innermost slice that has one (see host_parts); where no slice has one,
-    ``backward`` while another thread of the process is in the backward pass, else ``other``:
-    Python's own code and waiting, which cannot be told apart. There are no ``copies`` (copies
+    ``backward`` while another thread of the process is in the backward pass, ``communication``
+    while one communicates (gloo's threads), else ``other``: Python's own code and waiting, which
+    cannot be told apart. There are no ``copies`` (copies
     within host memory belong to the part that makes them), and nothing is ``idle``.
 
 in a program with device work, what its devices do at each moment
@@ -32,7 +33,7 @@ from stepscope.analysis.steps.parts import Part, host_parts, thread_moments
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.analysis.table import Table
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
+from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,6 +113,15 @@ def step_breakdown(
     return StepBreakdown(number, steps.start_ns, steps.duration_ns, is_whole, on_device, parts_ns)
 
 
+def device_parts(trace: Trace, start_ns: Int64, end_ns: Int64) -> Int64:
+    """Return what devices do in some intervals for the process of the steps, a column per Part."""
+    track = int(step_table(trace).track[0])
+    process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
+    work = device_work(trace)
+    mine = _work_of(work, process, int(process[track]))
+    return _device_parts(work, mine, host_parts(trace), track, (start_ns, end_ns))
+
+
 def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
     """Return the parts of the whole recording as if it were one step, and whether devices' count.
 
@@ -122,6 +132,8 @@ def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
     on_host = ~np.isin(slices.kind, DEVICE_KINDS)
     if not on_host.any():
         return np.zeros(len(Part), np.int64), False
+    told = on_host & (slices.kind != SliceKind.OTHER)  # Kineto has a span for the recording itself
+    on_host = told if told.any() else on_host
     busy_ns = np.bincount(slices.track[on_host], slices.self_ns[on_host], len(trace.tracks))
     track = int(busy_ns.argmax())
     process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
@@ -185,8 +197,9 @@ def _thread_parts(
     claims = [(part, moments.time_in(part)) for part in told]
     slices = trace.slices
     beside = (process[slices.track] == process[track]) & (slices.track != track)
-    rows = np.flatnonzero(beside & (parts == Part.BACKWARD))
-    claims.append((Part.BACKWARD, union(slices.start_ns[rows], slices.end_ns[rows])))
+    for part in (Part.BACKWARD, Part.COMMUNICATION):
+        rows = np.flatnonzero(beside & (parts == part))
+        claims.append((part, union(slices.start_ns[rows], slices.end_ns[rows])))
     return _claimed(claims, window, Part.OTHER)
 
 

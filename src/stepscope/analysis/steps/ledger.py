@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.device.start_up import start_up_idle_ns
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, sampled_stacks
 from stepscope.analysis.host.source_files import SourceFiles
@@ -114,6 +115,8 @@ def ledger(trace: Trace) -> Ledger:
     if not len(steps):
         made = _ledger(trace, _run_windows(trace), "run", 1)
         exact_ns, on_device = run_parts(trace)
+        if on_device and not len(trace.samples):  # else samples tell what starting up is
+            exact_ns[Part.IDLE] -= min(start_up_idle_ns(trace), int(exact_ns[Part.IDLE]))
         if on_device or not len(trace.samples):
             made = _with_exact_parts(made, exact_ns, on_device=on_device)
         return _without(made, Cause.POLL, *_STARTUP)

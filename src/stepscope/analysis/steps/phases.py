@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.intervals import union
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import PRODUCER, SliceKind
+from stepscope.trace.model import NO_PARENT, PRODUCER, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Trace
 
 COMPILE_CATEGORY = "compile"
+DYNAMO_TIMED = " (dynamo_timed)"  # so torch marks what its compiler does, in any recording
 _IMPORT_PREFIX = "import "
 
 
@@ -51,10 +52,31 @@ def _phase_rows(trace: Trace) -> Iterator[tuple[str, Int64]]:
 
 
 def compilations(trace: Trace) -> Int64:
-    """Return the compilations; a graph break is of their category and has no duration."""
+    """Return the compilations; a graph break is of their category and has no duration.
+
+    Those of other profilers are known by torch's own marks, where ours are not there.
+    """
     slices = trace.slices
     categories = ids_where(slices.category, trace.strings, lambda word: word == COMPILE_CATEGORY)
+    if not len(categories):
+        return _marked_by_torch(trace)
     return np.flatnonzero(np.isin(slices.category, categories) & (slices.duration_ns > 0))
+
+
+def _marked_by_torch(trace: Trace) -> Int64:
+    """Return the outermost marks of torch's compiler."""
+    slices = trace.slices
+    names = ids_where(slices.name, trace.strings, lambda name: name.endswith(DYNAMO_TIMED))
+    if not len(names):
+        return np.zeros(0, np.int64)
+    is_mark = np.isin(slices.name, names) & (slices.duration_ns > 0)
+    rows = np.flatnonzero(is_mark)
+    inner = np.zeros(len(rows), np.bool_)
+    above = slices.parent[rows].astype(np.int64)
+    while len(climbing := np.flatnonzero(~inner & (above != NO_PARENT))):
+        inner[climbing] = is_mark[above[climbing]]
+        above[climbing] = slices.parent[above[climbing]]
+    return rows[~inner]
 
 
 def import_rows(trace: Trace) -> Int64:

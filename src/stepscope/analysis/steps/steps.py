@@ -3,6 +3,8 @@
 The first of these that a trace has makes the steps:
 
 - ``ProfilerStep#`` ranges that the program marked;
+- the marks that inference servers (vLLM, SGLang, TensorRT-LLM) put around a step of theirs: each
+  begins a step, so that scheduling between two of them counts;
 - the optimizer: each of its calls ends a step. Two optimizers that take turns (a GAN) end one
   step together, and what follows the last one belongs to no step;
 - calls of the outermost module (inference, ``generate``): each begins a step;
@@ -12,6 +14,7 @@ The first of these that a trace has makes the steps:
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -39,6 +42,11 @@ if TYPE_CHECKING:
 REQUEST_CATEGORY = "request"
 PADDLE_OPTIMIZER = "Optimization Step"
 _OPTIMIZER_PREFIX = "Optimizer.step#"
+_ENGINE_STEP = re.compile(
+    r"^execute_(\d+_)?(context|new)_\d+.*_(generation|cached)_\d+"  # vLLM
+    r"|^step\[(DECODE|EXTEND|MIXED|\w+ bs=)"  # SGLang
+    r"|^\[Executor\] _forward_step \d+"  # TensorRT-LLM
+)
 
 MIN_CALLS = 3
 """Fewer calls of a module, batches or requests are no loop."""
@@ -63,6 +71,7 @@ class StepsBy(Enum):
     """What the steps were recognised by."""
 
     MARKS = "as marked"
+    ENGINE = "each as the server marks it"
     OPTIMIZER = "each ended by the optimizer"
     MODULE = "each a call of the model"
     LOADER = "each a batch of the data loader"
@@ -99,7 +108,7 @@ class Steps:
 @shared
 def step_table(trace: Trace) -> Steps:
     """Return the steps; the module's docstring says which."""
-    for find in (_marked, _by_optimizer, _by_module, _by_loader, _by_request):
+    for find in (_marked, _by_engine, _by_optimizer, _by_module, _by_loader, _by_request):
         found = find(trace)
         if found is not None and len(found):
             return found
@@ -157,6 +166,18 @@ def _marked(trace: Trace) -> Steps | None:
         slices.track[rows].astype(np.int64),
         StepsBy.MARKS,
     )
+
+
+def _by_engine(trace: Trace) -> Steps | None:
+    """Begin a step with each mark of a server's engine, on the thread that has most of them."""
+    slices = trace.slices
+    rows = outermost(trace, _host_rows(trace, lambda name: _ENGINE_STEP.search(name) is not None))
+    if len(rows) < MIN_CALLS:
+        return None
+    rows = rows[slices.track[rows] == _commonest(slices.track[rows])]
+    starts = slices.start_ns[rows]
+    ends = np.concatenate([starts[1:], [slices.end_ns[rows[-1]]]])
+    return _numbered(trace, rows, starts, ends, StepsBy.ENGINE)
 
 
 def _by_optimizer(trace: Trace) -> Steps | None:

@@ -184,6 +184,23 @@ def written(path: Path, *statements: str) -> Path:
     return path
 
 
+def test_operators_of_emit_nvtx_have_names_shapes_and_sequence_numbers(tmp_path: Path) -> None:
+    texts = (
+        "aten::add, seq = 12, op_id = 5, sizes = [[2, 3], []], input_op_ids = [(4,0)]",
+        "aten::add, seq = 13, op_id = 6, sizes = [[2, 3], []]",
+        "aten::empty, op_id = 7",
+        "step 1, part 2",
+    )
+    rows = ", ".join(f"({10 * i}, {10 * i + 5}, 59, '{text}')" for i, text in enumerate(texts))
+    insert = f"INSERT INTO NVTX_EVENTS (start, end, eventType, text) VALUES {rows}"
+    trace = read_trace(written(write_nsight(tmp_path / "torch.sqlite", steps=1), insert))
+    assert names_of(trace, SliceKind.OPERATOR) == {"aten::add", "aten::empty"}
+    assert "step 1, part 2" in names_of(trace, SliceKind.RANGE)
+    first = np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR)[0]
+    told = trace.slices.args.of_row(int(first), trace.strings)
+    assert told == {"Sequence number": 12, "Input Dims": [[2, 3], []]}
+
+
 def test_hostile_schemas_do_no_harm(tmp_path: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i AS start FROM n"
     path = written(

@@ -138,14 +138,15 @@ Nesting nest(const NestingInput& input) {
   std::vector<std::pair<int32_t, int64_t>> in_tasks;  // what a parent does not have of its time
 
   for (size_t i = 0; i < n; ++i) {
-    if (!input.flags.empty() && (input.flags[i] & kAsync)) {
+    const uint32_t context = input.context.empty() ? 0 : input.context[i];
+    const bool is_async = !input.flags.empty() && (input.flags[i] & kAsync);
+    if (is_async && context != kOperations) {
       out.self_ns[i] = input.duration_ns[i];
       continue;
     }
     const int64_t start = input.start_ns[i];
     const int64_t end = start + input.duration_ns[i];
     const uint32_t track = input.track[i];
-    const uint32_t context = input.context.empty() ? 0 : input.context[i];
     Stack& outer = base[track];
     drop_ended(outer, start);
     int32_t parent = -1;
@@ -159,7 +160,8 @@ Nesting nest(const NestingInput& input) {
       drop_ended(own, start);
       drop_outlasted(own, end, i, out);
       out.self_ns[i] = input.duration_ns[i];
-      parent = own.empty() ? innermost(outer, end) : own.back().row;
+      if (!own.empty()) parent = own.back().row;
+      if (own.empty() && !is_async) parent = innermost(outer, end);
       own.push_back({end, static_cast<int32_t>(i)});
     }
     if (parent < 0) continue;

@@ -12,6 +12,10 @@ namespace stepscope {
 std::optional<std::vector<uint32_t>> slice_order(std::span<const int64_t> start_ns,
                                                  std::span<const int64_t> duration_ns);
 
+// The context of asynchronous ranges that have a track of their own: they nest in each other. All
+// other asynchronous ones hold nothing and are in nothing.
+inline constexpr uint32_t kOperations = UINT32_MAX;
+
 struct NestingInput {
   std::span<const int64_t> start_ns;  // in slice_order
   std::span<const int64_t> duration_ns;

@@ -33,7 +33,6 @@ constexpr std::pair<Oddity, const char*> kOddityNames[] = {
     {Oddity::kMalformedMetadata, "malformed metadata skipped"},
     {Oddity::kTextAfterEnd, "text after the end"},
 };
-static_assert(std::size(kOddityNames) == static_cast<size_t>(Oddity::kCount));
 
 nb::dict to_dict(ChromeColumns&& columns) {
   nb::dict out;
@@ -55,15 +54,8 @@ nb::dict to_dict(ChromeColumns&& columns) {
     metadata.append(nb::make_tuple(to_str(key), to_str(text)));
   }
   out["metadata"] = metadata;
-  const auto& blob = columns.strings.blob();
-  out["strings"] = nb::make_tuple(nb::bytes(blob.data(), blob.size()),
-                                  to_column(columns.strings.take_offsets()));
-  nb::dict anomalies;
-  for (const auto& [what, name] : kOddityNames) {
-    const uint64_t count = columns.oddities[static_cast<size_t>(what)];
-    if (count > 0) anomalies[name] = count;
-  }
-  out["anomalies"] = anomalies;
+  out["strings"] = to_strings(columns.strings);
+  out["anomalies"] = to_anomalies(columns.oddities, kOddityNames);
   out["events"] = columns.event_count;
   out["bytes"] = columns.bytes;
   out["broken_at"] = columns.is_broken ? nb::cast(columns.broken_at) : nb::none();

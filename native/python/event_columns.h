@@ -1,6 +1,9 @@
 // The columns of a foreign trace's events as NumPy arrays.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "json/event_tables.h"
@@ -40,6 +43,24 @@ inline nanobind::dict to_marks(json::MarkColumns&& marks, const json::StringTabl
   out["time_ns"] = to_column(std::move(marks.time_ns));
   out["args"] = to_args(std::move(marks.args), keys);
   out["fields"] = to_args(std::move(marks.fields), keys);
+  return out;
+}
+
+inline nanobind::tuple to_strings(json::StringTable& strings) {
+  const auto& blob = strings.blob();
+  return nanobind::make_tuple(nanobind::bytes(blob.data(), blob.size()),
+                              to_column(strings.take_offsets()));
+}
+
+// How often each odd thing was met, by its name; nothing of what was not.
+template <typename Oddities, typename Names>
+nanobind::dict to_anomalies(const Oddities& oddities, const Names& names) {
+  static_assert(std::tuple_size_v<Oddities> == std::extent_v<Names>);
+  nanobind::dict out;
+  for (const auto& [what, name] : names) {
+    const uint64_t count = oddities[static_cast<size_t>(what)];
+    if (count > 0) out[name] = count;
+  }
   return out;
 }
 

@@ -31,7 +31,6 @@ constexpr std::pair<Oddity, const char*> kOddityNames[] = {
     {Oddity::kFtracePackets, "ftrace packets not read"},
     {Oddity::kOtherPackets, "packets of other kinds not read"},
 };
-static_assert(std::size(kOddityNames) == static_cast<size_t>(Oddity::kCount));
 
 nb::dict to_dict(PerfettoColumns&& columns) {
   nb::dict out;
@@ -49,15 +48,8 @@ nb::dict to_dict(PerfettoColumns&& columns) {
     for (const auto& [id, name] : *names) told[nb::cast(id)] = to_str(name);
     out[key] = told;
   }
-  const auto& blob = columns.strings.blob();
-  out["strings"] = nb::make_tuple(nb::bytes(blob.data(), blob.size()),
-                                  to_column(columns.strings.take_offsets()));
-  nb::dict anomalies;
-  for (const auto& [what, name] : kOddityNames) {
-    const uint64_t count = columns.oddities[static_cast<size_t>(what)];
-    if (count > 0) anomalies[name] = count;
-  }
-  out["anomalies"] = anomalies;
+  out["strings"] = to_strings(columns.strings);
+  out["anomalies"] = to_anomalies(columns.oddities, kOddityNames);
   out["wall_offset_ns"] = columns.wall_offset_ns;
   out["own"] = to_str(columns.own);
   out["packets"] = columns.packets;

@@ -26,6 +26,11 @@ CALLS = [
     Call("aten::linear", 10, 40),
     Call("aten::addmm", 15, 30),
 ]
+SLOWER = [
+    Call("ProfilerStep#0", 0, 130, "user_annotation"),
+    Call("aten::linear", 10, 70),
+    Call("aten::addmm", 15, 60),
+]
 
 
 @pytest.fixture
@@ -33,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
     traces = tmp_path / "traces"
     traces.mkdir()
     trace_of_calls(CALLS).save(traces / "a.stepscope")
+    trace_of_calls(SLOWER).save(traces / "b.stepscope")
     trace_of_calls(CALLS).save(tmp_path / "outside.stepscope")
     return traces
 
@@ -49,6 +55,8 @@ def test_the_official_client_gets_its_answers(folder: Path) -> None:
                 ("list_traces", {}),
                 ("summary", {"trace": "a.stepscope"}),
                 ("sql", {"traces": ["a.stepscope"], "query": "select name from ops"}),
+                ("diff", {"before": ["a.stepscope"], "after": ["b.stepscope"], "limit": 1}),
+                ("timeline", {"trace": "a.stepscope", "limit": 1}),
                 ("findings", {"trace": "../outside.stepscope"}),
             ):
                 result = await session.call_tool(name, arguments)
@@ -59,7 +67,9 @@ def test_the_official_client_gets_its_answers(folder: Path) -> None:
 
     told = asyncio.run(ask())
     tools = {tool.name: tool for tool in told["tools"]}
-    assert set(tools) == {"list_traces", "summary", "findings", "list_tables", "sql", "timeline"}
+    assert set(tools) == {
+        *("list_traces", "summary", "findings", "diff", "list_tables", "sql", "timeline")
+    }
     assert "most expensive first" in tools["findings"].description
 
     def answer(name: str) -> Any:
@@ -67,12 +77,21 @@ def test_the_official_client_gets_its_answers(folder: Path) -> None:
         assert not failed, text
         return json.loads(text)
 
-    assert [each["trace"] for each in answer("list_traces")["traces"]] == ["a.stepscope"]
+    listed = {each["trace"] for each in answer("list_traces")["traces"]}
+    assert listed == {"a.stepscope", "b.stepscope"}
+    changed = answer("diff")
+    assert changed["difference_ns"] == 30_000
+    assert [(row["what"], row["difference_ns"]) for row in changed["rows"]] == [
+        ("aten::addmm", 30_000)
+    ]
+    assert changed["not_shown_difference_ns"] == 0
+    assert [each["name"] for each in answer("timeline")["slices"]] == ["ProfilerStep#0"]
+    assert all("ns" in answer(name)["units"] for name in ("summary", "sql", "diff", "timeline"))
     assert answer("summary")["steps"]["count"] == 1
     assert answer("sql")["rows"] == [["aten::linear"], ["aten::addmm"]]
     failed, text = told["findings"]
     assert failed
-    assert "there is no trace '../outside.stepscope' in the folder; there are: a.steps" in text
+    assert "there is no trace '../outside.stepscope' in the folder; there are: " in text
 
 
 def test_a_part_of_the_timeline(folder: Path) -> None:
@@ -96,5 +115,17 @@ def test_mistakes_are_told(folder: Path) -> None:
         tools.findings("a.stepscope", limit=0)
     with pytest.raises(StepscopeError, match="traces is empty"):
         tools.sql([], "select 1")
+    with pytest.raises(StepscopeError, match="after has 0 traces: name 1 to"):
+        tools.diff(["a.stepscope"], [])
+    with pytest.raises(StepscopeError, match="no table by 'colour': this comparison has work, ph"):
+        tools.diff(["a.stepscope"], ["b.stepscope"], by="colour")
     with pytest.raises(StepscopeError, match="read_"):
         tools.sql(["a.stepscope"], "select * from read_csv('/etc/passwd')")
+
+
+def test_a_name_that_would_fill_pages_is_cut(tmp_path: Path) -> None:
+    trace_of_calls([Call("k<" + "int, " * 1000 + ">", 0, 1)]).save(tmp_path / "a.stepscope")
+    tools = Tools(tmp_path)
+    name = tools.timeline("a.stepscope")["slices"][0]["name"]
+    assert name.endswith("... (4703 more letters)")
+    assert tools.sql(["a.stepscope"], "select name from slices")["rows"] == [[name]]

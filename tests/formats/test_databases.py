@@ -132,6 +132,43 @@ def test_rocpd_numbers_equal_those_of_plain_sql(tmp_path: Path, by_track: bool) 
     assert (shape["grid"], shape["block"]) == ([10, 2, 1], [64, 1, 1])
 
 
+@pytest.mark.parametrize("by_track", [False, True])
+def test_what_rocprofv3_leaves_out_of_releases_and_calls_samples(
+    tmp_path: Path, by_track: bool
+) -> None:
+    """A release has no agent and no size, an address may be taken again, a mark takes no time."""
+    path = write_rocpd(tmp_path / "trace.db", steps=0)
+    times = ("id", "timestamp_id") if by_track else ("id", "timestamp")
+    written(
+        path,
+        f"INSERT INTO rocpd_memory_allocate_{GUID} (id, pid, tid, start, end, agent_id, type,"
+        " level, address, size) VALUES (1, 1, 1, 10, 20, 3, 'ALLOC', 'REAL', 64, 1000),"
+        " (2, 1, 1, 30, 40, NULL, 'FREE', 'REAL', 64, 0),"
+        " (3, 1, 1, 50, 60, 3, 'ALLOC', 'REAL', 64, 500),"
+        " (4, 1, 1, 70, 80, 3, 'REALLOC', 'REAL', 64, 700),"
+        " (5, 1, 1, 90, 95, NULL, 'FREE', 'REAL', 0, 0)",
+        f"INSERT INTO rocpd_event_{GUID} (id, category_id, stack_id, extdata) VALUES"
+        """ (9, 5, 1, '{"message": "a mark"}')""",
+        f"CREATE TABLE rocpd_track_{GUID} (id, pid, tid)",
+        f"INSERT INTO rocpd_track_{GUID} VALUES (7, 1, 1)",
+        f"CREATE TABLE rocpd_sample_{GUID} ({', '.join(times)}, track_id, event_id)",
+        f"INSERT INTO rocpd_sample_{GUID} VALUES (1, 77, 7, 9)",
+        *(
+            (f"CREATE TABLE rocpd_timestamp_{GUID} (id, value)",
+             f"INSERT INTO rocpd_timestamp_{GUID} VALUES (77, 55)")
+            if by_track else ()
+        ),
+    )  # fmt: skip
+    trace = read_trace(path)
+    assert trace.memory.size.tolist() == [1000, -1000, 500, -500, 700]
+    assert {trace.strings[int(device)] for device in trace.memory.device} == {"hip:1"}
+    assert trace.memory.allocated.max() == 1000
+    assert [trace.strings[int(name)] for name in trace.marks.name] == ["a mark"]
+    first_ns = int(trace.memory.time_ns[0])
+    assert int(trace.marks.time_ns[0]) - first_ns == (55 if by_track else 77) - 20
+    assert trace.tracks[int(trace.marks.track[0])].tid == str(TID)
+
+
 def test_rocm_profile_data(tmp_path: Path) -> None:
     trace = read_trace(write_rpd(tmp_path / "trace.rpd"))
     assert names_of(trace, SliceKind.KERNEL) == {"gemm"}
@@ -145,6 +182,23 @@ def written(path: Path, *statements: str) -> Path:
             file.execute(statement)
         file.commit()
     return path
+
+
+def test_operators_of_emit_nvtx_have_names_shapes_and_sequence_numbers(tmp_path: Path) -> None:
+    texts = (
+        "aten::add, seq = 12, op_id = 5, sizes = [[2, 3], []], input_op_ids = [(4,0)]",
+        "aten::add, seq = 13, op_id = 6, sizes = [[2, 3], []]",
+        "aten::empty, op_id = 7",
+        "step 1, part 2",
+    )
+    rows = ", ".join(f"({10 * i}, {10 * i + 5}, 59, '{text}')" for i, text in enumerate(texts))
+    insert = f"INSERT INTO NVTX_EVENTS (start, end, eventType, text) VALUES {rows}"
+    trace = read_trace(written(write_nsight(tmp_path / "torch.sqlite", steps=1), insert))
+    assert names_of(trace, SliceKind.OPERATOR) == {"aten::add", "aten::empty"}
+    assert "step 1, part 2" in names_of(trace, SliceKind.RANGE)
+    first = np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR)[0]
+    told = trace.slices.args.of_row(int(first), trace.strings)
+    assert told == {"Sequence number": 12, "Input Dims": [[2, 3], []]}
 
 
 def test_hostile_schemas_do_no_harm(tmp_path: Path) -> None:

@@ -64,6 +64,28 @@ def test_names_steps_frames_and_arguments(tmp_path: Path) -> None:
     assert device_work(trace).operator_names(np.array([row])).texts
 
 
+def test_what_is_told_once_for_a_name_is_an_argument_of_each_event(tmp_path: Path) -> None:
+    """A TPU's operators have their FLOPs and category there."""
+    stats = bytes_of(5, number(1, 1) + number(3, 4096)) + bytes_of(5, number(1, 2) + number(7, 3))
+    name = number(1, 7) + bytes_of(2, number(1, 7) + bytes_of(2, "fusion.7") + stats)
+    words = [(1, "flops"), (2, "hlo_category"), (3, "convolution")]
+    known = b"".join(
+        bytes_of(5, number(1, key) + bytes_of(2, number(1, key) + bytes_of(2, word)))
+        for key, word in words
+    )
+    events = b"".join(
+        bytes_of(4, number(1, 7) + number(2, at * 10_000) + number(3, 5_000)) for at in range(2)
+    )
+    line = bytes_of(3, number(1, 1) + bytes_of(2, "XLA Ops") + number(3, 10**18) + events)
+    data = bytes_of(2, "/device:TPU:0") + line + bytes_of(4, name) + known
+    (tmp_path / "tpu.xplane.pb").write_bytes(bytes_of(1, data))
+    trace = read_trace(tmp_path / "tpu.xplane.pb")
+    assert trace.slices.kind.tolist() == [SliceKind.KERNEL] * 2
+    for row in range(2):
+        told = trace.slices.args.of_row(row, trace.strings)
+        assert told == {"flops": 4096, "hlo_category": "convolution"}
+
+
 def test_damaged_and_other_files(tmp_path: Path) -> None:
     data, _ = profile(50)
     path = tmp_path / "cut.xplane.pb"

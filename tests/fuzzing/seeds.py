@@ -110,6 +110,26 @@ def kineto_events() -> dict[str, Any]:
     return {**told, "distributedInfo": {"rank": 0, "world_size": 8}, "traceEvents": events}
 
 
+def async_events() -> dict[str, Any]:
+    """Return a file with operations that belong to no thread, in both forms."""
+    events: list[dict[str, Any]] = []
+    for step in range(4):
+        told = {"cat": "load", "pid": 1, "tid": 2 + step % 2, "id": step}
+        old = {"cat": "net", "name": "sent", "pid": 1, "tid": 2, "id": "0x1f"}
+        at = step * 100
+        events += [
+            {"ph": "X", "name": "work", "pid": 1, "tid": 2, "ts": at, "dur": 80},
+            {"ph": "b", "name": "fetch", "ts": at + 5, "args": {"url": "x"}, **told},
+            {"ph": "b", "name": "connect", "ts": at + 6, "id2": {"local": "0x1"}, **told},
+            {"ph": "n", "name": "byte", "ts": at + 7, **told},
+            {"ph": "e", "name": "connect", "ts": at + 20, "id2": {"local": "0x1"}, **told},
+            {"ph": "e", "ts": at + 130, "tts": 7, "args": {"bytes": 3}, **told},
+            {"ph": "S", "ts": at + 1, **old},
+            {"ph": "F", "ts": at + 90, **old, "pid": 1 + step % 2},
+        ]
+    return {"traceEvents": events}
+
+
 def hostile() -> Trace:
     """Names and arguments that nobody would choose."""
     numbers = IntColumn(np.array([0, 2], np.uint32), np.array([-(2**63), 2**63 - 1]))
@@ -139,6 +159,7 @@ def save_files(folder: Path) -> list[Path]:
     """Write a file of each format that is read."""
     (folder / "kineto.json").write_text(json.dumps(kineto_events()))
     (folder / "list.json").write_text(json.dumps(kineto_events()["traceEvents"]))
+    (folder / "async.json").write_text(json.dumps(async_events()))
     trace = training()
     for name in ("ours.json", "paddle.paddle_trace.json", "paddle.pb"):
         export_trace(trace, folder / name)

@@ -11,6 +11,7 @@ from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices
 from stepscope.cli.device import device_facts
 from stepscope.cli.streams import out, say
+from stepscope.formats.asynchronous import async_rows
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.layout import printable
 from stepscope.trace.model import DEVICE_KINDS
@@ -177,10 +178,14 @@ def _console() -> Console:
 
 def _places(trace: Trace) -> str:
     slices = trace.slices
-    tracks = np.unique(slices.track)
+    rows = async_rows(slices)  # what belongs to no thread
+    tracks = np.unique(np.delete(slices.track, rows))
     streams = np.unique(slices.track[np.isin(slices.kind, DEVICE_KINDS)])
-    threads = count_text(len(tracks) - len(streams), "thread")
-    return f"{threads} and {count_text(len(streams), 'stream')}" if len(streams) else threads
+    threads = len(tracks) - len(streams)
+    apart = np.setdiff1d(slices.track[rows], tracks)
+    counts = ((threads, "thread"), (len(streams), "stream"), (len(apart), "async track"))
+    told = [count_text(count, what) for count, what in counts if count] or ["0 threads"]
+    return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
 
 
 def _peaks(trace: Trace) -> Iterator[Fact]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.answer import answer
+from stepscope.analysis.compare.diff import diff_traces
 from stepscope.cli.files import read
 from stepscope.errors import StepscopeError
 from stepscope.query.engine import run_sql
@@ -18,11 +19,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from stepscope.analysis.compare.model import Diff, DiffTable, Quantity
     from stepscope.trace.model import Trace
 
 _KEPT = 4  # traces that stay open
 _MOST_ROWS = 500
 _MOST_TRACES = 200
+_LONGEST_TEXT = 300  # letters; the name of a kernel template can fill pages
+_MOST_QUANTITIES = 20
+_SIDE = 40  # runs of one side of a comparison
+_UNITS = "keys ending in _ns are ns, in bytes bytes; shares and changes are fractions (0.1: 10 %)"
+_FINDING = ("id", "title", "severity", "saves_ns", "file", "line")
 
 
 class Tools:
@@ -39,6 +46,7 @@ class Tools:
             self.list_traces,
             self.summary,
             self.findings,
+            self.diff,
             self.list_tables,
             self.sql,
             self.timeline,
@@ -60,11 +68,8 @@ class Tools:
         Times are in ns. `findings` has the problems themselves.
         """
         told = answer(self._trace(trace)).to_json()
-        problems = [
-            {key: each[key] for key in ("id", "title", "severity", "saves_ns", "file", "line")}
-            for each in told["findings"]
-        ]
-        return {**told, "findings": problems}
+        problems = [{key: each[key] for key in _FINDING} for each in told["findings"]]
+        return {**told, "findings": problems, "units": _UNITS}
 
     def findings(self, trace: str, limit: int = 5) -> dict[str, Any]:
         """Return the problems of a trace, the most expensive first: cost, line and fix."""
@@ -74,7 +79,26 @@ class Tools:
             {key: each.to_json()[key] for key in (*wanted, "places")}
             for each in found[: _bounded(limit)]
         ]
-        return {"findings": shown, "not_shown": len(found) - len(shown)}
+        return {"findings": shown, "not_shown": len(found) - len(shown), "units": _UNITS}
+
+    def diff(
+        self, before: list[str], after: list[str], by: str = "work", limit: int = 10
+    ) -> dict[str, Any]:
+        """Compare two runs: is a step slower or faster, is that real, and what is it made of.
+
+        `before` and `after` name one trace each, or several runs of each side, which tell a change
+        of the program from one of the machine. Rows are per step, the largest change first, and add
+        up to the change of a step; `by` sorts its time: work (module, operator and shapes), phase,
+        module, operator, kernel or line.
+        """
+        rows = _bounded(limit)
+        sides = self._side(before, "before"), self._side(after, "after")
+        found = diff_traces(*sides, labels=(before, after))
+        try:
+            table = found.table(by)
+        except KeyError as unknown:
+            raise StepscopeError(unknown.args[0]) from None
+        return _told_of(found, table, rows)
 
     def list_tables(self) -> dict[str, Any]:
         """List the tables that `sql` can ask, with the meaning and unit of each column."""
@@ -91,7 +115,8 @@ class Tools:
         shown = result.head(_bounded(limit))
         columns = [{"name": name, "type": str(kind)} for name, kind in result.schema.items()]
         rows = [[_plain(value) for value in row] for row in shown.rows()]
-        return {"columns": columns, "rows": rows, "not_shown": len(result) - len(shown)}
+        left = len(result) - len(shown)
+        return {"columns": columns, "rows": rows, "not_shown": left, "units": _UNITS}
 
     def timeline(
         self,
@@ -117,7 +142,7 @@ class Tools:
         longest = rows[np.argsort(-slices.duration_ns[rows], kind="stable")[: _bounded(limit)]]
         shown = [
             {
-                "name": opened.name_of(row),
+                "name": _plain(opened.name_of(row)),
                 "start_ns": int(slices.start_ns[row]) - base,
                 "duration_ns": int(slices.duration_ns[row]),
                 "depth": int(slices.depth[row]),
@@ -125,7 +150,14 @@ class Tools:
             }
             for row in sorted(longest.tolist())
         ]
-        return {"slices": shown, "not_shown": len(rows) - len(shown)}
+        return {"slices": shown, "not_shown": len(rows) - len(shown), "units": _UNITS}
+
+    def _side(self, names: list[str], side: str) -> list[Trace]:
+        if not 1 <= len(names) <= _SIDE:
+            raise StepscopeError(
+                f"{side} has {len(names)} traces: name 1 to {_SIDE} that list_traces returned"
+            )
+        return [self._trace(name) for name in names]
 
     def _trace(self, name: str) -> Trace:
         known = {found.name: found for found in self._folder.listing().traces}
@@ -140,6 +172,41 @@ class Tools:
                 self._open.popitem(last=False)
         self._open.move_to_end(key)
         return self._open[key]
+
+
+def _told_of(found: Diff, table: DiffTable, limit: int) -> dict[str, Any]:
+    shown, left = table.rows[:limit], table.rows[limit:]
+    rows = [{key: _plain(value) for key, value in row.to_json().items()} for row in shown]
+    came, went = (
+        [{key: finding.to_json()[key] for key in _FINDING} for finding in side]
+        for side in (found.findings_came, found.findings_went)
+    )
+    return {
+        "verdict": found.verdict,
+        "unit": found.unit,
+        "step": {**found.step.to_json(), "unit": "ns"},
+        "before_ns": found.before_ns,
+        "after_ns": found.after_ns,
+        "difference_ns": found.difference_ns,
+        "by": table.by,
+        "rows": rows,
+        "not_shown": len(left),
+        "not_shown_difference_ns": sum(row.difference_ns for row in left),
+        "tables": [each.by for each in found.tables],
+        "changed": _changed((*found.memory, *found.counts)),
+        "findings_came": came,
+        "findings_went": went,
+        "units": _UNITS,
+    }
+
+
+def _changed(quantities: Sequence[Quantity]) -> list[dict[str, Any]]:
+    """Return what is counted and differs, the largest change first."""
+    differing = [each for each in quantities if each.difference]
+    differing.sort(key=lambda each: -abs(each.difference) / max(each.before, each.after, 1e-9))
+    return [
+        {**each.to_json(), "unit": each.unit or "a step"} for each in differing[:_MOST_QUANTITIES]
+    ]
 
 
 def _bounded(limit: int) -> int:
@@ -157,4 +224,8 @@ def _track_name(track: Any) -> str:
 
 
 def _plain(value: object) -> object:
-    return value if isinstance(value, int | float | str | bool) or value is None else str(value)
+    if isinstance(value, int | float | bool) or value is None:
+        return value
+    text = str(value)
+    left = len(text) - _LONGEST_TEXT
+    return text if left <= 0 else f"{text[:_LONGEST_TEXT]}... ({left} more letters)"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Trace
 
     Names = dict[int, tuple[int, int]]  # by an event's number: string id, and category
+    Common = dict[int, list[memoryview]]  # by an event's number: statistics of all such events
 
 PRODUCER = "XLA"
 _PS = 1000  # in a ns
@@ -52,6 +53,7 @@ class _Plane:
         self.name = ""
         self.lines: list[memoryview] = []
         self.events: dict[int, str] = {}
+        self.of_events: dict[int, list[memoryview]] = {}  # what is told once for all of a name
         self.stats: dict[int, str] = {}
         self.own: list[memoryview] = []
         for number, value in fields(data):
@@ -65,6 +67,8 @@ class _Plane:
                 case 4, memoryview():
                     key, name = _entry(value, (4, 2))
                     self.events[key] = name
+                    if common := _stats_of_name(value):
+                        self.of_events[key] = common
                 case 5, memoryview():
                     key, name = _entry(value, (2,))
                     self.stats[key] = name
@@ -184,7 +188,7 @@ def _add_plane(gathered: Gathered, plane: _Plane, began: int) -> None:
                 pid, tid, plane.name, line.name or str(line.number), "", 0 if not is_device else 1
             )
         )
-        _add_line(gathered, line, track, (names, reader, began))
+        _add_line(gathered, line, track, (names, reader, began, plane.of_events))
 
 
 def _category(name: str) -> int:
@@ -215,12 +219,12 @@ def _add_line(
     gathered: Gathered,
     line: _Line,
     track: int,
-    known: tuple[Names, _Stats, int],
+    known: tuple[Names, _Stats, int, Common],
 ) -> None:
-    names, stats, began = known
+    names, stats, began, common = known
     found = _Events()
     for data in line.events:
-        _add_event(found, data, line.start_ns - began, (names, stats))
+        _add_event(found, data, line.start_ns - began, (names, stats, common))
     category = np.array(found.category, np.uint8)
     for number, word in enumerate(_CATEGORIES):
         rows = np.flatnonzero(category == number)
@@ -239,9 +243,9 @@ def _add_line(
 
 
 def _add_event(
-    found: _Events, data: memoryview, start_ns: int, known: tuple[Names, _Stats]
+    found: _Events, data: memoryview, start_ns: int, known: tuple[Names, _Stats, Common]
 ) -> None:
-    names, stats = known
+    names, stats, common = known
     name = offset = duration = 0
     own = []
     for field, value in fields(data):
@@ -254,7 +258,7 @@ def _add_event(
                 duration = _signed(value)
             case 4, memoryview():
                 own.append(value)
-    correlation, rest, step = stats.of_event(own)
+    correlation, rest, step = stats.of_event([*common.get(name, ()), *own])
     text, category = names.get(name, (0, _PLAIN))
     if step:
         text, category = step, _RANGE
@@ -331,6 +335,17 @@ def _entry(data: memoryview, text_fields: tuple[int, ...]) -> tuple[int, str]:
                 if inner in texts and isinstance(text, memoryview):
                     texts[inner] = _text(text)
     return key, next((text for text in texts.values() if text), "")
+
+
+def _stats_of_name(data: memoryview) -> list[memoryview]:
+    """Return what metadata tell of all events of a name: of a TPU's operators, FLOPs and bytes."""
+    return [
+        stat
+        for field, value in fields(data)
+        if field == 2 and isinstance(value, memoryview)
+        for inner, stat in fields(value)
+        if inner == 5 and isinstance(stat, memoryview)
+    ]
 
 
 def _text(data: memoryview) -> str:

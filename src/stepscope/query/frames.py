@@ -33,8 +33,9 @@ WHERE_IT_RAN = ("pid", "tid", "process", "thread")
 
 def slices(trace: Trace, wanted: Collection[str] | None) -> pl.DataFrame:
     """Return everything that has a start and a duration."""
-    # One column at least: a query may only count.
-    frame = slices_frame(trace, only=None if wanted is None else {*wanted, "start_ns"})
+    frame = slices_frame(trace, only=wanted)
+    if not frame.width:  # a query may only count
+        frame = slices_frame(trace, only={"start_ns"})
     if wanted is None or "id" in wanted:
         frame = frame.with_columns(id=pl.int_range(pl.len(), dtype=pl.Int64))
     return frame

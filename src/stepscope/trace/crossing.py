@@ -58,6 +58,7 @@ def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple
             gone = _crossing(slices, kind, collective, calls_alone, found[4])
         if collective.any():
             gone = np.union1d(gone, _holding_others(kind, flags, collective, found[0]))
+        gone = gone[flags[gone] & SliceFlags.ASYNC == 0]
         if not len(gone):
             return found, flags
         flags = flags.copy()

@@ -80,6 +80,7 @@ _KIND_OF_CATEGORY = {
     "operator": SliceKind.OPERATOR,
     "user_annotation": SliceKind.RANGE,
     "python_function": SliceKind.PYTHON,
+    "fee": SliceKind.PYTHON,  # of viztracer: function entry and exit
     "module": SliceKind.MODULE,
     "request": SliceKind.RANGE,  # of a server
     "task": SliceKind.RANGE,  # of asyncio

@@ -11,7 +11,7 @@ import pytest
 import stepscope
 from gate_traces import run
 from made_steps import BASE, STEP, steps
-from made_trace import Call, trace_of_calls
+from made_trace import Call, Sample, trace_of_calls
 from sample_traces import SHARED_TRACES
 from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.statistics import Verdict
@@ -20,6 +20,7 @@ from stepscope.text.diff import diff_markdown, diff_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.compare.model import Diff
+    from stepscope.trace.model import Trace
 
 
 def assert_adds_up(found: Diff) -> None:
@@ -72,6 +73,25 @@ def test_a_line_that_moved_down_its_file_is_no_change() -> None:
     assert_adds_up(found)
     lines = found.table("line").rows
     assert [(row.status, row.was) for row in lines] == [("moved", "train.py:7 main")]
+
+
+def test_the_lines_of_a_loop_are_one_row_of_the_work() -> None:
+    def loop(took: int) -> Trace:
+        calls, samples = [], []
+        for i in range(12):
+            start = i * 1000
+            calls.append(Call(f"ProfilerStep#{i}", start, start + 500 + took, "user_annotation"))
+            calls.append(Call("aten::mm", start + 10, start + 400))
+            for at in range(start + 400, start + 500 + took, 20):
+                frame = f"train.py({7 + at // 20 % 2}): count"
+                samples.append(Sample(at, at + 20, (frame,)))
+        return trace_of_calls(calls, samples=samples)
+
+    found = diff_traces([loop(100)], [loop(200)])
+    assert_adds_up(found)
+    assert [row.what for row in found.rows if row.difference_ns] == ["train.py count"]
+    lines = {row.what for row in found.table("line").rows}
+    assert {"train.py:7 count", "train.py:8 count"} <= lines
 
 
 def test_new_and_gone_work_is_called_so() -> None:

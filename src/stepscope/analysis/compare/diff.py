@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +33,7 @@ from stepscope.analysis.findings import find_problems
 from stepscope.analysis.memory.blocks import blocks_of_device
 from stepscope.analysis.memory.totals import totals_of
 from stepscope.analysis.memory.usage import devices, with_memory
-from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.shared import both, shared_analyses
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -84,10 +85,12 @@ def _diff(
     named = labels or ([f"before {i}" for i in range(len(before))],
                        [f"after {i}" for i in range(len(after))])  # fmt: skip
     with_shapes = all(knows_shapes(trace) for trace in (*before, *after))
-    sides = (
-        side_of(before, named[0], with_shapes=with_shapes),
-        side_of(after, named[1], with_shapes=with_shapes),
-    )
+    makers = [
+        partial(_measured, traces, names, with_shapes=with_shapes)
+        for traces, names in zip((before, after), named, strict=True)
+    ]
+    (one, peaks), (other, later_peaks) = both(*makers)
+    sides = (one, other)
     step = compare_samples(
         sides[0].step_times, sides[1].step_times, least_effect=least_effect, unit=sides[1].unit
     )
@@ -106,7 +109,7 @@ def _diff(
         sides[1],
         step,
         tuple(_tables(sides, matches, changed)),
-        tuple(_memory(before, after)),
+        tuple(_memory(peaks, later_peaks)),
         tuple(_counts(sides)),
         came,
         went,
@@ -322,13 +325,19 @@ def _line_rows(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> tup
     return tuple(replace(row, status=MOVED) if row.status == RENAMED else row for row in rows)
 
 
-def _memory(before: Sequence[Trace], after: Sequence[Trace]) -> list[Quantity]:
+def _measured(
+    traces: Sequence[Trace], names: Sequence[str], *, with_shapes: bool
+) -> tuple[Side, dict[str, float]]:
+    """Return what one side is, and the peaks of its memory: what takes long for large traces."""
+    return side_of(traces, names, with_shapes=with_shapes), _peaks(traces)
+
+
+def _memory(before: Mapping[str, float], after: Mapping[str, float]) -> list[Quantity]:
     """Compare the highest peak of each device's memory."""
-    peaks = [_peaks(traces) for traces in (before, after)]
     return [
-        Quantity(f"peak memory, {device}", peaks[0][device], peaks[1][device], "bytes")
-        for device in peaks[0]
-        if device in peaks[1]
+        Quantity(f"peak memory, {device}", before[device], after[device], "bytes")
+        for device in before
+        if device in after
     ]
 
 

@@ -17,7 +17,7 @@ from stepscope.analysis.intervals import union
 from stepscope.trace.model import NO_STACK
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from stepscope.analysis.compare.moments import Moments, Windows
     from stepscope.analysis.compare.sorting import Sorting
@@ -35,8 +35,8 @@ DEVICE_BUSY = "while devices work"
 class GapLines:
     """The time of lines; that of groups that are gaps is split by it."""
 
-    shares: Mapping[int, Mapping[str, int]]  # by group: the sampled ns of each line
-    samples: Mapping[str, int]  # how many were taken in each line where no operator runs
+    shares: Mapping[int, Mapping[str, int]]  # by group: the sampled ns of each line or function
+    samples: Mapping[str, int]  # how many were taken in each where no operator runs
     all_lines: Mapping[str, tuple[int, int]]
 
     def split(self, group: int, ns: int) -> dict[str, int] | None:
@@ -55,7 +55,8 @@ def gap_lines(trace: Trace, steps: Windows, held: Moments, by: Sorting) -> GapLi
     if not len(samples) or not len(steps):
         return GapLines({}, {}, {})
     rows, weight = _samples_in(trace, steps)
-    texts = line_texts(sampled_stacks(trace), samples.stack[rows].astype(np.int64))
+    stacks, stack = sampled_stacks(trace), samples.stack[rows].astype(np.int64)
+    texts = line_texts(stacks, stack, _work_of)
     group = by.group_at(samples.slice[rows].astype(np.int64))
     in_gap = by.is_gap[group]
     shares: dict[int, dict[str, int]] = {}
@@ -63,7 +64,7 @@ def gap_lines(trace: Trace, steps: Windows, held: Moments, by: Sorting) -> GapLi
         for each in np.unique(group[in_gap]).tolist():
             shares[each] = _sums(texts, weight, group == each)
     total = int(held.ns.sum())
-    everything = _sums(texts, weight, np.ones(len(rows), np.bool_))
+    everything = _sums(line_texts(stacks, stack), weight, np.ones(len(rows), np.bool_))
     taken = _sums(texts, np.ones(len(rows), np.int64), in_gap)
     if not everything:
         return GapLines(shares, taken, {})
@@ -86,19 +87,35 @@ def scaled(shares: Mapping[str, int], ns: int) -> dict[str, int]:
     return parts
 
 
-def line_texts(stacks: Mapping[int, SampledStack], rows: Int64) -> tuple[list[str], Int64]:
-    """Return the distinct lines of some stacks, and which of them each stack's is."""
-    texts: dict[str, int] = {}
-    found, which = np.unique(rows, return_inverse=True)
-    code = [texts.setdefault(_line_of(stacks[int(row)]), len(texts)) for row in found]
-    return list(texts), np.array(code, np.int64)[which.reshape(-1)]
-
-
 def _line_of(stack: SampledStack) -> str:
     place = stack.line
     if place is None:
         return OTHER_LINES
     return f"{place.file}:{place.line} {place.function}"
+
+
+def _work_of(stack: SampledStack) -> str:
+    """Return the line, but of what a function does itself the function.
+
+    The time of a loop is spread over its lines, each of which may look smaller than the noise of
+    something else; a line that calls something is a place of its own.
+    """
+    place = stack.line
+    if place is None or stack.beyond or stack.callee or place.function == "<module>":
+        return _line_of(stack)
+    return f"{place.file} {place.function}"
+
+
+def line_texts(
+    stacks: Mapping[int, SampledStack],
+    rows: Int64,
+    told: Callable[[SampledStack], str] = _line_of,
+) -> tuple[list[str], Int64]:
+    """Return the distinct lines of some stacks, and which of them each stack's is."""
+    texts: dict[str, int] = {}
+    found, which = np.unique(rows, return_inverse=True)
+    code = [texts.setdefault(told(stacks[int(row)]), len(texts)) for row in found]
+    return list(texts), np.array(code, np.int64)[which.reshape(-1)]
 
 
 def _samples_in(trace: Trace, steps: Windows) -> tuple[Int64, Int64]:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     Bool = NDArray[np.bool_]
 
 _WHOLE = 0.9
-_SHOWN = (SliceKind.OPERATOR, SliceKind.RANGE)
+# What a trace is about: of one without operators and ranges, functions or whatever it has.
+_SHOWN = ((SliceKind.OPERATOR, SliceKind.RANGE), (SliceKind.PYTHON,), (SliceKind.OTHER,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,11 @@ def step_operators(trace: Trace) -> StepOperators:
     slices = trace.slices
     steps, steady = step_table(trace), steady_steps(trace)
     count = max(int(steady.sum()), 1)
-    wanted = np.isin(slices.kind, _SHOWN) & (slices.flags & SliceFlags.ASYNC == 0)
-    wanted[import_rows(trace)] = False
+    wanted = np.zeros(len(slices), np.bool_)
+    for kinds in _SHOWN:
+        if not wanted.any():
+            wanted = np.isin(slices.kind, kinds) & (slices.flags & SliceFlags.ASYNC == 0)
+            wanted[import_rows(trace)] = False
     inside = wanted & ~_spans_all(trace)
     wanted = inside if inside.any() else wanted
     if len(steps):

@@ -20,8 +20,8 @@ class Mcp:
     """Serve the traces of a folder over the Model Context Protocol.
 
     A client such as a coding assistant starts it and talks to it through standard input and output:
-    it lists traces, and asks for summaries, findings, rows by SQL and parts of the timeline. Only
-    traces below FOLDER are read. It needs the package mcp.
+    it lists traces, and asks for summaries, findings, what changed between two, rows by SQL and
+    parts of the timeline. Only traces below FOLDER are read. It needs the package mcp.
     """
 
     name = "mcp"

@@ -12,6 +12,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
+from stepscope.formats.asynchronous import with_async_ranges
 from stepscope.formats.chrome import DIALECTS
 from stepscope.formats.chrome.kineto import without_span
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES, read_sections
@@ -157,7 +158,10 @@ def _trace(columns: Columns) -> Trace:
     raw, marks = slices_of(columns["slices"]), marks_of(columns["marks"])
     tracks = _tracks(columns["tracks"], columns["notes"])
     captured = Captured(raw, tuple(tracks), Strings(*columns["strings"]), marks=marks)
-    info = _info(columns, raw, marks)
+    captured, odd = with_async_ranges(captured)
+    for what, count in odd.items():
+        columns["anomalies"][what] = columns["anomalies"].get(what, 0) + count
+    info = _info(columns, captured.slices, captured.marks)
     if _OUR_KEY in info.user:
         captured = without_span(captured)
         info = _info(columns, captured.slices, captured.marks)
@@ -259,7 +263,7 @@ def _producer(user: Mapping[str, Any]) -> str:
 def window_of(raw: Slices, marks: Marks) -> tuple[int, int]:
     """Return when the first slice starts and the last one ends; without slices, the marks'."""
     if len(raw.start_ns):
-        return int(raw.start_ns[0]), int(np.max(raw.start_ns + raw.duration_ns))
+        return int(np.min(raw.start_ns)), int(np.max(raw.start_ns + raw.duration_ns))
     if len(marks):
         return int(marks.time_ns.min()), int(marks.time_ns.max())
     return 0, 0

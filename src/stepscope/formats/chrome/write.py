@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope import _native
+from stepscope.formats.asynchronous import async_marks, async_rows
 from stepscope.formats.chrome.device import DeviceRanges, device_ranges, launch_flows
 from stepscope.formats.chrome.flows import flow_marks, forward_backward_links
 from stepscope.formats.chrome.kineto import (
@@ -100,9 +101,12 @@ def text_chunks_of(
 
 
 def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int]:
-    slices, args = trace.slices, trace.slices.args
-    tables = [trace.marks]
+    tracks, tables = trace.tracks, [trace.marks]
+    if len(apart := async_rows(trace.slices)):
+        begins_and_ends, tracks = async_marks(trace)
+        tables.append(begins_and_ends)
     ranges: DeviceRanges | None = None
+    args = trace.slices.args
     texts = AddedTexts(trace.strings)
     if is_recording(trace):
         args = derived_args(trace, texts.add)
@@ -113,8 +117,13 @@ def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int
             tables.append(memory_marks(trace, texts.add))
         ranges = device_ranges(trace, texts.add("gpu_user_annotation"))
     blob, offsets = texts.table()
-    tracks = [_track_ids(track).encode() for track in trace.tracks]
-    writer = _native.ChromeWriter(blob, offsets, tracks, continues)
+    ids = [_track_ids(track).encode() for track in tracks]
+    writer = _native.ChromeWriter(blob, offsets, ids, continues)
+    slices = trace.slices
+    if len(apart):
+        stays = np.ones(len(slices), np.bool_)
+        stays[apart] = False
+        slices, args = slices.take(stays), args.take(np.flatnonzero(stays), len(slices))
     writer.add(
         None,
         slices.category,
@@ -201,7 +210,8 @@ def _track_events(trace: Trace) -> Iterator[str]:
     info = trace.info
     start_ns = info.start_ns or (int(trace.slices.start_ns[0]) if len(trace.slices) else 0)
     time = f"{'-' if start_ns < 0 else ''}{abs(start_ns) // 1000}.{abs(start_ns) % 1000:03}"
-    for track in trace.tracks:
+    apart = set(trace.slices.track[async_rows(trace.slices)].tolist())  # no threads
+    for at, track in enumerate(trace.tracks):
         process = f'"pid": {_id_text(track.pid)}, "tid": 0'
         for name, key, value, ids in (
             ("process_name", "name", track.process_name or None, process),
@@ -210,7 +220,8 @@ def _track_events(trace: Trace) -> Iterator[str]:
             ("thread_name", "name", track.thread_name or None, _track_ids(track)),
             ("thread_sort_index", "sort_index", track.thread_sort, _track_ids(track)),
         ):
-            if value is None or (name, ids) in seen:
+            is_thread = name.startswith("thread")
+            if value is None or (name, ids) in seen or (is_thread and at in apart):
                 continue
             seen.add((name, ids))
             args = f'{{"{key}": {json.dumps(value)}}}'

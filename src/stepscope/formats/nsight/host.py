@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.formats.gathered import ABSENT
-from stepscope.formats.nsight.names import process_of, thread_of
+from stepscope.formats.nsight.names import plain_call, process_of, thread_of
 from stepscope.trace.model import SliceFlags, Track
 from stepscope.trace.schema import CAPTURED_NODE
 
@@ -34,6 +36,13 @@ _CALLS = (
 )
 _MARK, _PUSHED, _STARTED = 34, 59, 60  # NvtxEventType
 _MOST_COPIES = 8  # of a node: a graph is cloned, then instantiated
+# As torch.autograd.profiler.emit_nvtx writes an operator.
+_OPERATOR = re.compile(
+    r"(?P<name>.+?)(, seq = (?P<seq>\d{1,18}))?(, op_id = (?P<op>\d{1,18}))?"
+    r"(, sizes = (?P<sizes>\[.*?\]))?(, input_op_ids = \[.*\])?$",
+    re.DOTALL,
+)
+_LONGEST_OPERATOR = 1 << 12
 _IMPORTED = {70: _PUSHED, 71: _STARTED}  # from a text file
 
 
@@ -87,7 +96,8 @@ def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
     columns = ("start", "end", "eventType", "globalTid", "endGlobalTid", "textId", "domainId")
     start, end, kind, thread, end_thread, text, domain = file.integers(table, columns)
     own = [told[0] for _, told in file.told(table, "start", ("text",))]
-    name = _texts(gathered, names, text, own)
+    said = _Said(gathered, names, text, own)
+    name = said.name
     for imported, plain in _IMPORTED.items():
         kind = np.where(kind == imported, plain, kind)
     tracks = _tracks(gathered, thread)
@@ -103,14 +113,19 @@ def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
     end = np.where(is_open, last, end)
     moved = (kind == _STARTED) | ((end_thread != ABSENT) & (end_thread != thread))
     flags = np.where(is_open, SliceFlags.UNFINISHED, 0) | np.where(moved, SliceFlags.ASYNC, 0)
-    gathered.add_slices(
-        "user_annotation",
-        name[is_range],
-        (start[is_range], end[is_range]),
-        tracks[is_range],
-        integers={"domain": domains[is_range]},
-        flags=flags[is_range].astype(np.uint8),
-    )
+    for category, rows in (
+        ("cpu_op", is_range & said.is_operator),
+        ("user_annotation", is_range & ~said.is_operator),
+    ):
+        gathered.add_slices(
+            category,
+            name[rows],
+            (start[rows], end[rows]),
+            tracks[rows],
+            integers={"domain": domains[rows], "Sequence number": said.sequence[rows]},
+            rest=said.rest[rows],
+            flags=flags[rows].astype(np.uint8),
+        )
 
 
 def name_tracks(file: SqliteFile, gathered: Gathered, names: Names) -> None:
@@ -128,11 +143,41 @@ def _latest(times: Int64) -> int:
     return int(times.max(initial=0))
 
 
-def _texts(gathered: Gathered, names: Names, numbers: Int64, own: list[str]) -> UInt32:
-    """Return the texts of ranges: registered ones by their number, others as they are."""
-    ids = names.ids(numbers, "")
-    plain = gathered.texts(own) if len(own) == len(numbers) else np.zeros_like(ids)
-    return np.where(plain != 0, plain, ids)
+class _Said:
+    """The texts of ranges: registered ones by their number, others as they are.
+
+    PyTorch's ``emit_nvtx`` writes into them what it knows of an operator, so that hardly two would
+    be called the same: ``aten::add, seq = 12, op_id = 5, sizes = [[2, 3], []]``.
+    """
+
+    def __init__(self, gathered: Gathered, names: Names, numbers: Int64, own: list[str]) -> None:
+        plain = own if len(own) == len(numbers) else [""] * len(numbers)
+        known: dict[str, tuple[int, bool, int, int]] = {}
+        rows = []
+        for text, number in zip(plain, numbers.tolist(), strict=True):
+            told = text or names.text(number)
+            if told not in known:
+                known[told] = _taken_apart(gathered, told)
+            rows.append(known[told])
+        columns = np.array(rows, np.int64).reshape(-1, 4).T
+        self.name = columns[0].astype(np.uint32)
+        self.is_operator = columns[1].astype(np.bool_)
+        self.sequence = np.ascontiguousarray(columns[2])
+        self.rest = columns[3].astype(np.uint32)
+
+
+def _taken_apart(gathered: Gathered, text: str) -> tuple[int, bool, int, int]:
+    """Return the name, whether it is an operator, its sequence number, and its other arguments."""
+    found = _OPERATOR.match(text) if ", " in text and len(text) < _LONGEST_OPERATOR else None
+    if found is None or (found["seq"] is None and found["op"] is None and found["sizes"] is None):
+        return gathered.text(plain_call(text)), False, ABSENT, 0
+    sequence = int(found["seq"]) if found["seq"] is not None else ABSENT
+    try:
+        sizes = json.loads(found["sizes"]) if found["sizes"] else None
+    except ValueError:
+        sizes = None
+    rest = gathered.fragment({"Input Dims": sizes}) if isinstance(sizes, list) else 0
+    return gathered.text(found["name"]), True, sequence, rest
 
 
 def _tracks(gathered: Gathered, threads: Int64) -> UInt32:

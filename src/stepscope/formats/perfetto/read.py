@@ -18,6 +18,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.errors import TraceReadError, TraceReadWarning
+from stepscope.formats.asynchronous import with_async_ranges
 from stepscope.formats.chrome.read import marks_of, slices_of, window_of
 from stepscope.formats.gzip import file_bytes
 from stepscope.trace.build import build
@@ -164,7 +165,10 @@ def _trace(columns: Columns) -> Trace:
     slices = replace(slices, track=track_of[slices.track], start_ns=slices.start_ns + shift_ns)
     marks = replace(marks, track=track_of[marks.track], time_ns=marks.time_ns + shift_ns)
     captured = Captured(slices, tuple(tracks), Strings(*columns["strings"]), marks=marks)
-    start_ns, end_ns = window_of(slices, marks)
+    captured, odd = with_async_ranges(captured)
+    for what, count in odd.items():
+        columns["anomalies"][what] = columns["anomalies"].get(what, 0) + count
+    start_ns, end_ns = window_of(captured.slices, captured.marks)
     offset_ns = columns["wall_offset_ns"] or 0
     info = TraceInfo(
         producer=_PRODUCER,

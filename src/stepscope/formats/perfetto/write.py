@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope import _native
+from stepscope.formats.asynchronous import async_rows
 from stepscope.formats.chrome.write import text_chunks_of
 from stepscope.formats.files import output_file
 from stepscope.formats.perfetto import messages
@@ -118,6 +119,8 @@ _Table = tuple[dict[str, Any], list[tuple[str, "UInt32", "Int64"]]]
 
 def _slices(trace: Trace, texts: AddedTexts, shift_ns: int) -> _Table:
     slices, linked = trace.slices, flows(trace)
+    leaves = slices.flags & np.uint8(SliceFlags.ASYNC)
+    leaves[async_rows(slices)] = 0  # these have tracks of their own
     table = {
         "name": slices.name,
         "category": slices.category,
@@ -125,7 +128,7 @@ def _slices(trace: Trace, texts: AddedTexts, shift_ns: int) -> _Table:
         "start_ns": _moved(slices.start_ns, shift_ns),
         "duration_ns": slices.duration_ns,
         "parent": slices.parent,
-        "is_async": slices.flags & np.uint8(SliceFlags.ASYNC),
+        "is_async": leaves,
         "rest": slices.args.rest,
         "stack": _stacks(trace, texts),
         "flow_row": linked.row,

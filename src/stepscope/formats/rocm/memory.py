@@ -21,6 +21,7 @@ _COLUMNS = (
     *("address", "size"),
 )
 _LARGEST = 1 << 56
+_RELEASES = ("FREE", "RECLAIM")
 
 Row = tuple[int, int, int, int, int]  # time, address, size, device, track
 
@@ -54,15 +55,18 @@ def _rows(process: Process, gathered: Gathered) -> Iterator[Row]:
         return
     table = process.table("memory_allocate")
     kinds = [kind for _, (kind,) in process.file.told(table, "id", ("type",))]
-    held: dict[tuple[int, int], int] = {}
+    held: dict[int, tuple[int, int]] = {}  # by address: what is there, and on which device
     columns = (found[name].tolist() for name in ("end", "address", "size", "agent_id"))
     places = zip(found["pid"].tolist(), found["tid"].tolist(), strict=True)
     rows = zip(kinds, places, *columns, strict=False)
     for kind, place, time_ns, address, told, agent in sorted(rows, key=lambda row: row[2]):
-        device = gathered.text(f"hip:{process.device_of(agent)}")
-        size = told if kind == "ALLOC" else -held.pop((device, address), 0)
-        if address == ABSENT or not 0 < abs(size) < _LARGEST or abs(time_ns) > LATEST_NS:
+        if address == ABSENT or abs(time_ns) > LATEST_NS:
             continue
-        if size > 0:
-            held[device, address] = size
-        yield time_ns, address, size, device, gathered.track(process.thread_track(*place))
+        track = gathered.track(process.thread_track(*place))
+        before, device = held.pop(address, (0, 0))
+        if before:  # a release names no agent and no size; one that is missing is told by reuse
+            yield time_ns, address, -before, device, track
+        if kind not in _RELEASES and 0 < told < _LARGEST:
+            device = gathered.text(f"hip:{process.device_of(agent)}")
+            held[address] = (told, device)
+            yield time_ns, address, told, device, track

@@ -80,6 +80,7 @@ class Process:
         self._add_kernels()
         self._add_copies()
         self._add_regions()
+        self._add_instants()
 
     def devices(self) -> list[dict[str, Any]]:
         """Return what is known of the devices."""
@@ -154,6 +155,29 @@ class Process:
                 integers={"correlation": stack[rows]},
             )
 
+    def _add_instants(self) -> None:
+        """Add what took no time, such as roctx marks: rocprofv3 calls them samples."""
+        columns = ("timestamp", "timestamp_id", "track_id", "event_id", "name_id", "pid", "tid")
+        found = dict(zip(columns, self.columns("sample", columns), strict=True))
+        if not len(found["event_id"]):
+            return
+        time_ns = found["timestamp"]
+        if not self.file.has(self.table("sample"), "timestamp"):
+            time_ns = _looked_up(found["timestamp_id"], self._times)
+        self._place_by_track(found)
+        _, category = self._event_columns(found["event_id"])
+        messages = self._messages(found["event_id"], category)
+        texts = self._named(
+            np.where(found["name_id"] == ABSENT, category, found["name_id"]), self.strings, "sample"
+        )
+        self.gathered.add_marks(
+            "i",
+            np.where(messages != 0, messages, texts),
+            time_ns,
+            self._threads(found),
+            category="sample",
+        )
+
     def _messages(self, events: Int64, category: Int64) -> UInt32:
         """Return the texts of roctx ranges, which are in their events."""
         marked = [n for n, word in self.strings.items() if word.upper().startswith("MARKER")]
@@ -175,14 +199,18 @@ class Process:
             found["start"] = _looked_up(found["start_id"], self._times)
             found["end"] = _looked_up(found["end_id"], self._times)
         if self._tracks and "track_id" in found:
-            known = np.array(
-                [self._tracks.get(track, (ABSENT,) * 5) for track in found["track_id"].tolist()],
-                np.int64,
-            ).reshape(-1, 5)
-            for i, name in enumerate(("pid", "tid", *_DEVICE)):
-                if name in found:
-                    found[name] = np.where(found[name] == ABSENT, known[:, i], found[name])
+            self._place_by_track(found)
         return found
+
+    def _place_by_track(self, found: dict[str, Int64]) -> None:
+        """Fill in the threads and streams that rows refer to by the number of a track."""
+        none = (ABSENT,) * 5
+        known = np.array(
+            [self._tracks.get(track, none) for track in found["track_id"].tolist()], np.int64
+        ).reshape(-1, 5)
+        for i, name in enumerate(("pid", "tid", *_DEVICE)):
+            if name in found:
+                found[name] = np.where(found[name] == ABSENT, known[:, i], found[name])
 
     def _event_columns(self, events: Int64) -> tuple[Int64, Int64]:
         """Return by which number a call and its work know each other, and the category."""

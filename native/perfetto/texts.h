@@ -1,0 +1,18 @@
+// Texts and ids as packets have them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "json/utf8.h"
+
+namespace stepscope::perfetto {
+
+inline std::string text_of(std::string_view bytes) {
+  return json::is_utf8(bytes) ? std::string(bytes) : json::replace_invalid_utf8(bytes);
+}
+
+inline int64_t as_id(uint64_t value) { return static_cast<int32_t>(value); }
+
+}  // namespace stepscope::perfetto

@@ -1,0 +1,400 @@
+"""Chrome's asynchronous events: operations that belong to no thread, as ranges on their own tracks.
+
+A file tells them by a begin and an end with the same id: ``b`` and ``e``, which may nest, or the
+older ``S`` and ``F``. Their instants (``n``, ``T``, ``p``) stay marks. On a thread's track such a
+range would hold whatever the thread does next; so operations have tracks of their own, one for each
+category of a process and more where they overlap. The range's fields keep what the file said: the
+letter (``ph``), the thread (``tid``) and what the end said otherwise (``end tid``, ``end pid``).
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.formats.texts import AddedTexts
+from stepscope.trace.fragments import pairs_of
+from stepscope.trace.kinds import SliceFlags
+from stepscope.trace.schema import Marks, Slices, Track
+from stepscope.trace.strings import Strings
+from stepscope.trace.table import Args, IntColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Trace
+    from stepscope.trace.schema import Captured
+    from stepscope.trace.table import Int64, UInt8, UInt32
+
+    Bool = NDArray[np.bool_]
+
+LETTER, PROCESS, THREAD, AT_END = "ph", "pid", "tid", "end "
+OPERATIONS = np.uint32(0xFFFFFFFF)
+"""``Slices.context`` of asynchronous ranges: they nest in each other, see ``nesting.h``."""
+
+_BEGINS, _ENDS = b"bS", b"eF"
+_MOST_TRACKS = 64  # of one category of a process; what runs beside so many overlaps on the last
+_IDENTITY = ("id", "id2", "scope")
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
+_NOBODY = -1
+
+
+def async_rows(slices: Slices) -> UInt32:
+    """Return the rows of asynchronous ranges of foreign files."""
+    column = slices.fields.integers.get(LETTER)
+    return np.zeros(0, np.uint32) if column is None else column.rows
+
+
+def with_async_ranges(captured: Captured) -> tuple[Captured, dict[str, int]]:
+    """Make ranges of begins and ends; return that, and how many of either stand alone.
+
+    An end without a begin stays a mark. What never ended lasts until the end of the trace.
+    """
+    marks = captured.marks
+    is_begin = np.isin(marks.phase, np.frombuffer(_BEGINS, np.uint8))
+    if not is_begin.any():
+        return captured, {}
+    is_end = np.isin(marks.phase, np.frombuffer(_ENDS, np.uint8))
+    rows = np.flatnonzero(is_begin | is_end)
+    events = marks.take(rows)
+    operation, everywhere = _operations(events, captured.tracks, captured.strings)
+    partner = _paired(events, operation, everywhere)
+    begins = np.flatnonzero(is_begin[rows])
+    ends = partner[begins]
+    strays = int(is_end.sum() - (ends >= 0).sum())
+    texts = AddedTexts(captured.strings)
+    ranges = _ranges(captured, events, begins, ends, texts)
+    ranges, tracks = _placed(ranges, operation[begins], captured)
+    slices = replace(captured.slices, context=np.zeros(len(captured.slices), np.uint32))
+    used = np.zeros(len(marks), np.bool_)
+    used[rows] = is_begin[rows] | (partner >= 0)
+    counts = {
+        "begins without an end": int((ends < 0).sum()),
+        "ends without a begin": strays,
+    }
+    found = replace(
+        captured,
+        slices=Slices.concat([slices, ranges]),
+        tracks=tracks,
+        strings=Strings(*texts.table()),
+        marks=marks.take(~used),
+    )
+    return found, {what: count for what, count in counts.items() if count}
+
+
+def _operations(events: Marks, tracks: Sequence[Track], strings: Strings) -> tuple[Int64, Int64]:
+    """Return a number for each event's operation in its process, and one in all of them.
+
+    An id is one of the process where the file says so (``id2.local``), else of the whole file; but
+    many tools count anew in each process, so that one's own begin is looked for first.
+    """
+    codes: dict[Any, int] = {}
+    is_local: dict[int, bool] = {0: False}
+    of_rest = {0: 0}
+    rest = events.fields.rest if len(events.fields.rest) else np.zeros(len(events), np.uint32)
+    for text in np.unique(rest).tolist():
+        told = pairs_of(strings[text]) if text else {}
+        key = tuple(str(told[name]) for name in _IDENTITY if name in told)
+        of_rest[text] = codes.setdefault(key, len(codes) + 1)
+        is_local[text] = isinstance(told.get("id2"), dict) and "local" in told["id2"]
+    distinct, inverse = np.unique(rest, return_inverse=True)
+    named = np.array([of_rest[text] for text in distinct.tolist()], np.int64)[inverse]
+    local = np.array([is_local[text] for text in distinct.tolist()], np.bool_)[inverse]
+    number = events.fields.dense("id", len(events), 0)
+    nestable = np.isin(events.phase, np.frombuffer(b"be", np.uint8))
+    pids: dict[str, int] = {}
+    pid_of_track = np.array([pids.setdefault(t.pid, len(pids)) for t in tracks], np.int64)
+    pid = pid_of_track[events.track]
+    everywhere = _coded(nestable, events.category, named, number, np.where(local, pid, _NOBODY))
+    return _coded(everywhere, pid), everywhere
+
+
+def _coded(*columns: NDArray[Any]) -> Int64:
+    """Return a number for each distinct row."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        inner = np.unique(column, return_inverse=True)[1].astype(np.int64)
+        code = np.unique(code * (int(inner.max(initial=0)) + 1) + inner, return_inverse=True)[1]
+        code = code.astype(np.int64)
+    return code
+
+
+def _paired(events: Marks, operation: Int64, everywhere: Int64) -> Int64:
+    """Return the end of each begin and the begin of each end, -1 without."""
+    is_end = np.isin(events.phase, np.frombuffer(_ENDS, np.uint8))
+    partner = np.full(len(events), _NOBODY, np.int64)
+    for key in (operation, everywhere):
+        # An end without a name closes the latest begin, whatever that is called.
+        nameless = np.zeros(int(key.max()) + 1, np.bool_)
+        nameless[key[is_end & (events.name == 0)]] = True
+        name = np.where(nameless[key], 0, events.name)
+        left = np.flatnonzero(partner == _NOBODY)
+        begin, end = _matched(_coded(key, name)[left], events.time_ns[left], is_end[left])
+        partner[left[begin]], partner[left[end]] = left[end], left[begin]
+    return partner
+
+
+def _matched(key: Int64, time_ns: Int64, is_end: Bool) -> tuple[Int64, Int64]:
+    """Match brackets of each key in the order of time; the latest open begin is closed first."""
+    order = np.lexsort((time_ns, key))
+    order = order[~_strays(key[order], is_end[order])]
+    steps = np.where(is_end[order], -1, 1)
+    level = np.cumsum(steps) + is_end[order]  # a begin and its end have the same
+    by_level = np.lexsort((level, key[order]))
+    place, level = order[by_level], level[by_level]
+    if len(place) < 2:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    first, second = place[:-1], place[1:]
+    fits = (key[first] == key[second]) & (level[:-1] == level[1:])
+    fits &= ~is_end[first] & is_end[second]
+    return first[fits], second[fits]
+
+
+def _strays(key: Int64, is_end: Bool) -> Bool:
+    """Return the ends that come when nothing of their key is open; rows are ordered by key."""
+    if not len(key):
+        return is_end
+    depth = np.cumsum(np.where(is_end, -1, 1))
+    starts = np.flatnonzero(np.diff(key, prepend=key[0] - 1))
+    group = np.cumsum(np.isin(np.arange(len(key)), starts)) - 1
+    before = np.concatenate(([0], depth))[starts]
+    # The lowest depth so far; each group begins below all of the groups before it.
+    floor = -group * (len(key) + 1)
+    lowest = np.minimum.accumulate(np.minimum(depth - before[group], 0) + floor)
+    previous = np.concatenate(([0], lowest[:-1]))
+    previous[starts] = floor[starts]
+    return is_end & (lowest < previous)
+
+
+def _ranges(
+    captured: Captured, events: Marks, begins: Int64, ends: Int64, texts: AddedTexts
+) -> Slices:
+    """Return the ranges, on the threads on which they began."""
+    first = events.take(begins)
+    has_end = np.flatnonzero(ends >= 0)
+    last = events.take(ends[has_end])
+    latest_ns = max(
+        int(captured.slices.end_ns.max(initial=np.iinfo(np.int64).min)),
+        int(captured.marks.time_ns.max()),
+    )
+    duration_ns = latest_ns - first.time_ns
+    duration_ns[has_end] = last.time_ns - first.time_ns[has_end]
+    flags = np.full(len(begins), SliceFlags.ASYNC | SliceFlags.UNFINISHED, np.uint8)
+    flags[has_end] = SliceFlags.ASYNC
+    return Slices.of(
+        name=first.name,
+        category=first.category,
+        start_ns=first.time_ns,
+        duration_ns=duration_ns,
+        track=first.track,
+        flags=flags,
+        context=np.full(len(begins), OPERATIONS, np.uint32),
+        args=_joined_args(first, last, has_end, captured.strings, texts),
+        fields=_fields(first, last, has_end, captured.tracks),
+    )
+
+
+def _joined_args(
+    begins: Marks, ends: Marks, has_end: Int64, strings: Strings, texts: AddedTexts
+) -> Args:
+    """Return the arguments of begins with those of their ends; of two with one key the end's."""
+    first, last, rows = begins.args, ends.args, len(begins)
+    integers = dict(first.integers)
+    for key, column in last.integers.items():
+        places = has_end[column.rows]
+        integers[key] = _overlaid(integers.get(key), places, column.values)
+    if not last.rest.any():
+        return Args(integers, first.rest)
+    rest = first.rest.copy() if len(first.rest) else np.zeros(rows, np.uint32)
+    both = np.stack((rest[has_end], last.rest), axis=1)
+    distinct, inverse = np.unique(both, axis=0, return_inverse=True)
+    ids = [
+        max(one, other)
+        if one == other or not one or not other
+        else texts.add(f"{strings[one]}, {strings[other]}")
+        for one, other in distinct.tolist()
+    ]
+    rest[has_end] = np.array(ids, np.uint32)[inverse.ravel()]
+    return Args(integers, rest)
+
+
+def _overlaid(column: IntColumn | None, rows: Int64, values: Int64) -> IntColumn:
+    if column is not None:
+        kept = ~np.isin(column.rows, rows)
+        rows = np.concatenate((column.rows[kept].astype(np.int64), rows))
+        values = np.concatenate((column.values[kept], values))
+    order = np.argsort(rows, kind="stable")
+    return IntColumn(rows[order].astype(np.uint32), values[order])
+
+
+def _fields(first: Marks, last: Marks, has_end: Int64, tracks: Sequence[Track]) -> Args:
+    """Return what begins say beside their arguments, and what ends say otherwise."""
+    count = len(first)
+    tid_known, tid = _numbers([track.tid for track in tracks])
+    pid_known, pid = _numbers([track.pid for track in tracks])
+    rows = np.flatnonzero(tid_known[first.track])
+    integers = {
+        **first.fields.integers,
+        LETTER: IntColumn(np.arange(count, dtype=np.uint32), first.phase.astype(np.int64)),
+        THREAD: IntColumn(rows.astype(np.uint32), tid[first.track[rows]]),
+    }
+    begun = first.track[has_end]
+    moved = np.flatnonzero((begun != last.track) & tid_known[last.track])
+    sent = np.flatnonzero((pid[begun] != pid[last.track]) & pid_known[last.track])
+    told = {THREAD: (moved, tid[last.track[moved]]), PROCESS: (sent, pid[last.track[sent]])}
+    for key, column in last.fields.integers.items():
+        before = first.fields.dense(key, count, 0)[has_end[column.rows]]
+        differs = before != column.values
+        told[key] = (column.rows[differs].astype(np.int64), column.values[differs])
+    for key, (places, values) in told.items():
+        if len(places):
+            integers[AT_END + key] = _overlaid(None, has_end[places], values)
+    return Args(integers, first.fields.rest)
+
+
+def _numbers(ids: list[str]) -> tuple[Bool, Int64]:
+    """Return which ids of processes or threads are numbers, and these."""
+    found = [int(each) if _INTEGER.fullmatch(each) else None for each in ids]
+    known = np.array([each is not None for each in found], np.bool_)
+    return known, np.array([each or 0 for each in found], np.int64)
+
+
+@dataclass(slots=True)
+class _Group:
+    """The tracks of one category of a process."""
+
+    title: str
+    tracks: list[int] = field(default_factory=list)
+    ends: list[list[int]] = field(default_factory=list)  # of what is open on each, outermost first
+    owner: list[int] = field(default_factory=list)  # the operation on each
+    busy: list[tuple[int, int]] = field(default_factory=list)  # until when, and which
+    free: list[int] = field(default_factory=list)
+
+    def place(self, start_ns: int, end_ns: int, operation: int, mine: int | None) -> int:
+        """Return where a range goes: inside of its operation's, else where nothing runs."""
+        if mine is not None and self.owner[mine] == operation:
+            open_ends = self.ends[mine]
+            while open_ends and open_ends[-1] <= start_ns:
+                open_ends.pop()
+            if open_ends and end_ns <= open_ends[-1]:
+                open_ends.append(end_ns)
+                return mine
+        while self.busy and self.busy[0][0] <= start_ns:
+            heapq.heappush(self.free, heapq.heappop(self.busy)[1])
+        if self.free:
+            found = heapq.heappop(self.free)
+        elif len(self.ends) < _MOST_TRACKS:
+            found = len(self.ends)
+            self.ends.append([])
+            self.owner.append(operation)
+        else:
+            return _MOST_TRACKS - 1
+        self.ends[found] = [end_ns]
+        self.owner[found] = operation
+        heapq.heappush(self.busy, (end_ns, found))
+        return found
+
+
+def _placed(
+    ranges: Slices, operation: Int64, captured: Captured
+) -> tuple[Slices, tuple[Track, ...]]:
+    """Put ranges on tracks of their own, so that those of one track nest."""
+    tracks, strings = list(captured.tracks), captured.strings
+    groups: dict[tuple[str, int], _Group] = {}
+    at_work: dict[int, int] = {}  # of each operation: its place among the tracks of its group
+    numbers = np.zeros(len(ranges), np.uint32)
+    order = np.lexsort((-ranges.duration_ns, ranges.start_ns))
+    starts, ends = ranges.start_ns.tolist(), ranges.end_ns.tolist()
+    categories, begun, operations = (
+        ranges.category.tolist(), ranges.track.tolist(), operation.tolist()
+    )  # fmt: skip
+    for row in order.tolist():
+        thread, which = tracks[begun[row]], operations[row]
+        key = thread.pid, categories[row]
+        if (group := groups.get(key)) is None:
+            group = groups[key] = _Group(strings[categories[row]] or "async")
+        place = group.place(starts[row], ends[row], which, at_work.get(which))
+        at_work[which] = place
+        if place == len(group.tracks):
+            group.tracks.append(len(tracks))
+            tracks.append(_track(thread, group.title, place))
+        numbers[row] = group.tracks[place]
+    return replace(ranges, track=numbers), tuple(tracks)
+
+
+def _track(thread: Track, title: str, place: int) -> Track:
+    number = f" {place + 1}" if place else ""
+    return replace(
+        thread,
+        tid=f"async {title}{number}" if title != "async" else f"async{number}",
+        thread_name=f"{title}{number} (async)" if title != "async" else f"async{number}",
+        thread_sort=None,
+        logical_id=-1,
+    )
+
+
+def async_marks(trace: Trace) -> tuple[Marks, tuple[Track, ...]]:
+    """Return the begins and ends of asynchronous ranges in the order of a file, and all tracks.
+
+    They stand on the threads that their file named, which are added where they are not there.
+    """
+    some = trace.slices.take(async_rows(trace.slices))
+    said = some.fields.integers
+    at_end = {key[len(AT_END) :]: said[key] for key in said if key.startswith(AT_END)}
+    own = {key: said[key] for key in said if key != LETTER and not key.startswith(AT_END)}
+    overlaid = {
+        key: _overlaid(own.get(key), column.rows.astype(np.int64), column.values)
+        for key, column in at_end.items()
+    }
+    letters = some.fields.dense(LETTER, len(some), 0).astype(np.uint8)
+    common = (some.category, some.name)
+    first = Marks(letters, *common, some.start_ns, some.track, args=some.args)
+    last = Marks(_letters_at_end(letters), *common, some.end_ns, some.track)
+    tracks = list(trace.tracks)
+    first, last = (
+        _on_threads(marks, Args(fields, some.fields.rest), tracks)
+        for marks, fields in ((first, own), (last, own | overlaid))
+    )
+    ended = np.flatnonzero(some.flags & SliceFlags.UNFINISHED == 0)
+    both = Marks.concat([first, last.take(ended)])
+    # At one moment: what ends, what begins, and what ends in the moment in which it began.
+    rank = np.concatenate((np.ones(len(some)), np.where(some.duration_ns[ended] > 0, 0, 2)))
+    return both.take(np.lexsort((rank, both.time_ns))), tuple(tracks)
+
+
+def _letters_at_end(letters: UInt8) -> UInt8:
+    found = np.full(256, ord("e"), np.uint8)
+    found[ord("S")] = ord("F")
+    of_row: UInt8 = found[letters]
+    return of_row
+
+
+def _on_threads(marks: Marks, fields: Args, tracks: list[Track]) -> Marks:
+    """Move marks to the threads that their fields name."""
+    others = {k: column for k, column in fields.integers.items() if k not in {PROCESS, THREAD}}
+    named = fields.integers.get(THREAD)
+    track = marks.track.copy()
+    if named is not None and len(named.rows):
+        known = {(each.pid, each.tid): at for at, each in reversed(list(enumerate(tracks)))}
+        elsewhere = np.zeros(len(marks), np.bool_)
+        if PROCESS in fields.integers:
+            elsewhere[fields.integers[PROCESS].rows] = True
+        pid = fields.dense(PROCESS, len(marks), 0)
+        columns = (track, elsewhere, pid)
+        pairs = np.stack([*(each[named.rows].astype(np.int64) for each in columns), named.values])
+        distinct, inverse = np.unique(pairs, axis=1, return_inverse=True)
+        places = []
+        for at, is_elsewhere, number, tid in distinct.T.tolist():
+            key = str(number) if is_elsewhere else tracks[at].pid, str(tid)
+            if key not in known:
+                known[key] = len(tracks)
+                tracks.append(Track(*key))
+            places.append(known[key])
+        track[named.rows] = np.array(places, np.uint32)[inverse.ravel()]
+    return replace(marks, track=track, fields=Args(others, fields.rest))

@@ -30,6 +30,7 @@ from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Severity
 
 if TYPE_CHECKING:
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.trace.model import Trace
 
 __all__ = ["DETECTORS", "Detector", "Facts", "Finding", "Severity", "find_problems"]
@@ -47,4 +48,11 @@ def find_problems(trace: Trace) -> list[Finding]:
     def rank(each: Finding) -> tuple[int, bool, float]:
         return severities.index(each.severity), not each.places, -each.share
 
-    return sorted(found, key=rank)
+    told: set[tuple[str, Place | None]] = set()
+    kept = []
+    for each in sorted(found, key=rank):
+        what = (each.id, each.places[0] if each.places else None)
+        if what not in told:  # by two detectors
+            kept.append(each)
+        told.add(what)
+    return kept

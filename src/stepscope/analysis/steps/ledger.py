@@ -24,7 +24,7 @@ from stepscope.analysis.steps.causes import Cause, cause_of_moment
 from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts, thread_moments
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_STACK, SliceKind, ThreadState
+from stepscope.trace.model import SliceKind, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -146,7 +146,9 @@ def _run_windows(trace: Trace) -> list[_Window]:
     waits = np.isin(samples.track, main) & (samples.state == ThreadState.BLOCKED)
     waited_ns = int(samples.duration_ns[waits].sum())
     if not main or waited_ns > _WAITING_MAIN * whole.total_ns:
-        runs = ~np.isin(samples.state, (ThreadState.BLOCKED,)) & (samples.stack != NO_STACK)
+        # A pool's threads that run no line of the program hand over what others do.
+        own = [row for row, stack in sampled_stacks(trace).items() if stack.own]
+        runs = ~np.isin(samples.state, (ThreadState.BLOCKED,)) & np.isin(samples.stack, own)
         working = np.bincount(samples.track[runs], samples.duration_ns[runs], len(trace.tracks))
         busy = [track for track in tracks if working[track] > _WORKING * whole.total_ns]
         main = busy or main
@@ -193,7 +195,8 @@ def _moments(trace: Trace, window: _Window) -> Float64:
         _long_gaps(trace, window).contain(time_ns),
     )
     cause = _causes(sampled_stacks(trace), np.stack(keys).astype(np.int64))
-    cause[_collecting(trace, window).contain(time_ns)] = Cause.COLLECTION
+    collects = _collecting(trace, window).contain(time_ns) & ~np.isin(cause, _STARTUP)
+    cause[collects] = Cause.COLLECTION
     at = np.searchsorted(window.start_ns, time_ns, side="right") - 1
     step = window.index[np.maximum(at, 0)]
     return np.stack([rows, weight, cause, part, step, samples.stack[rows]]).astype(np.float64)

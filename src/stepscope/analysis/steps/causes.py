@@ -6,7 +6,7 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.host.own_code import FRAMEWORKS, is_generated
+from stepscope.analysis.host.own_code import FRAMEWORKS, OWN, is_generated
 from stepscope.analysis.host.sampled_stacks import last_name
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
@@ -123,7 +123,7 @@ _SAVERS = (
     ("numpy/lib/_npyio_impl.py", frozenset({"save", "savez", "savez_compressed"})),
 )
 _SAVING_CALLS = frozenset({"pickle.dump", "torch.save", "paddle.save", "np.save", "np.savez"})
-_LOADERS = ("torch/utils/data/dataloader.py", "paddle/io/dataloader/dataloader_iter.py")
+LOADERS = ("torch/utils/data/dataloader.py", "paddle/io/dataloader/dataloader_iter.py")
 _BACKWARD = (
     ("torch/autograd/__init__.py", frozenset({"backward", "grad"})),
     ("torch/autograd/graph.py", frozenset({"_engine_run_backward"})),
@@ -143,6 +143,13 @@ _CHILDREN = (
     ("multiprocessing/process.py", frozenset({"join"})),
     ("multiprocessing/popen_fork.py", frozenset({"wait", "poll"})),
     ("torch/distributed/elastic/agent/server/api.py", frozenset({"_invoke_run", "run"})),
+)
+_THREADING = (
+    *("threading.py", "queue.py", "_weakrefset.py", "concurrent/", "multiprocessing/", "asyncio/"),
+    *("socketserver.py", "selectors.py", "subprocess.py", "ssl.py", "socket.py"),
+)
+_LOCKING = frozenset(
+    {"acquire", "wait", "wait_for", "join", "get", "put", "result", "__enter__", "select", "poll"}
 )
 _EVENT_LOOPS = ("asyncio/", "uvloop/", "tornado/", "trio/", "selectors.py", "socketserver.py")
 _FILE_MODULES = frozenset(
@@ -173,7 +180,7 @@ def cause_of_stack(stack: SampledStack) -> Cause | None:
 def phase_of_stack(stack: SampledStack) -> Cause | None:
     """Return the phase of training that a stack is in, by the framework's functions on it."""
     for frame in reversed(stack.frames):  # the innermost decides
-        if frame.file.startswith(_LOADERS):
+        if frame.file.startswith(LOADERS):
             return Cause.DATA_LOADING
         if frame.file.startswith(_OPTIMIZERS):
             return Cause.OPTIMIZER
@@ -230,7 +237,20 @@ def _cause_of_wait(stack: SampledStack, wait: int) -> Cause:
         return Cause.SOCKET
     if cause is Cause.LOCK and stack.callee.endswith("sleep"):
         return Cause.SLEEP
+    if cause is Cause.LOCK and _computes_in_threads(stack):
+        return Cause.NATIVE
     return cause
+
+
+def _computes_in_threads(stack: SampledStack) -> bool:
+    """Tell whether what looks like a lock is native code that waits for threads of its own.
+
+    A library that has Python threads wait uses those of Python for it.
+    """
+    if stack.library == OWN or not stack.beyond:
+        return False
+    innermost = stack.beyond[-1].file
+    return not innermost.startswith(_THREADING) and stack.callee.rpartition(".")[2] not in _LOCKING
 
 
 def _touches_files(stack: SampledStack) -> bool:

@@ -12,6 +12,7 @@ from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
 
 if TYPE_CHECKING:
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.host.sampled_stacks import SampledStack
 
 
@@ -133,6 +134,7 @@ _BACKWARD = (
 )
 _COMMUNICATION = ("torch/distributed/distributed_c10d.py", "paddle/distributed/communication/")
 _OPTIMIZERS = ("torch/optim/", "paddle/optimizer/")
+_TORCH = ("torch/", "paddle/")
 _MODULE_CALLS = (
     ("torch/nn/modules/module.py", frozenset({"_call_impl", "_wrapped_call_impl"})),
     ("paddle/nn/layer/layers.py", frozenset({"__call__", "_dygraph_call_func"})),
@@ -179,7 +181,7 @@ def cause_of_stack(stack: SampledStack) -> Cause | None:
 
 def phase_of_stack(stack: SampledStack) -> Cause | None:
     """Return the phase of training that a stack is in, by the framework's functions on it."""
-    for frame in reversed(stack.frames):  # the innermost decides
+    for frame in reversed(_closure(stack) or stack.frames):  # the innermost decides
         if frame.file.startswith(LOADERS):
             return Cause.DATA_LOADING
         if frame.file.startswith(_OPTIMIZERS):
@@ -190,6 +192,20 @@ def phase_of_stack(stack: SampledStack) -> Cause | None:
             if any(frame.file == file and last_name(frame) in names for file, names in table):
                 return cause
     return None
+
+
+def _closure(stack: SampledStack) -> tuple[Place, ...]:
+    """Return the frames of a function that an optimizer's step was given to call; () without.
+
+    Lightning runs a whole training step in there.
+    """
+    frames = stack.frames
+    last = max((i for i, f in enumerate(frames) if f.file.startswith(_OPTIMIZERS)), default=-1)
+    inner = frames[last + 1 :] if last >= 0 else ()
+    begin = next((i for i, f in enumerate(inner) if not f.file.startswith(_TORCH)), len(inner))
+    inner = inner[begin:]
+    # An optimizer of the program's own is called by torch's wrapper.
+    return inner if inner and last_name(inner[0]) != "step" else ()
 
 
 def cause_of_moment(
@@ -203,7 +219,8 @@ def cause_of_moment(
     told = cause_of_stack(stack)
     if told is not None:
         return told
-    phase = phase_of_stack(stack) if part == Part.OTHER else Cause(part)
+    by_stack = part == Part.OTHER or (part == Part.OPTIMIZER and bool(_closure(stack)))
+    phase = phase_of_stack(stack) if by_stack else Cause(part)
     if phase in (Cause.DATA_LOADING, Cause.OPTIMIZER, Cause.COMMUNICATION):
         return phase
     if in_operator or (phase is not None and not in_gap):

@@ -133,6 +133,21 @@ def test_short_calls_of_a_line_that_runs_python_are_part_of_it() -> None:
     assert_found(program, "python-work", "train.py:5", 3000 * MS)
 
 
+COMPILES = (*PREPARE, "jax/_src/compiler.py(1): backend_compile")
+
+
+def test_a_loop_that_compiles_again_and_again() -> None:
+    loop = [work for _ in range(20) for work in ((COMPILES, NATIVE), (PREPARE, NATIVE))]
+    program = plain(*loop)
+    finding = assert_found(program, "recompilations", "train.py:5", 20_000 * MS)
+    assert finding.of_ns == pytest.approx(40_000 * MS)
+
+
+def test_a_program_that_compiles_at_first() -> None:
+    program = plain(*[(COMPILES, NATIVE)] * 5, *[(PREPARE, NATIVE)] * 5)
+    assert found(program, "recompilations") is None
+
+
 def test_threads_that_run_no_line_of_a_waiting_program() -> None:
     """What a pool's helpers do is not what the program can change."""
     program = Program(framework="pandas")

@@ -110,21 +110,27 @@ class _Window:
 @shared
 def ledger(trace: Trace) -> Ledger:
     """Return where the time of the steady steps goes; without steps, that of the run."""
+    return _without(ledger_with_startup(trace), *_STARTUP)
+
+
+@shared
+def ledger_with_startup(trace: Trace) -> Ledger:
+    """Return the same with what is imported and compiled meanwhile."""
     steps = step_table(trace)
     if not len(steps):
         made = _ledger(trace, _run_windows(trace), "run", 1)
         exact_ns, on_device = run_parts(trace)
         if on_device or not len(trace.samples):
             made = _with_exact_parts(made, exact_ns, on_device=on_device)
-        return _without(made, Cause.POLL, *_STARTUP)
+        return _without(made, Cause.POLL)
     steady = steady_steps(trace)
     made = _ledger(trace, _step_windows(trace), steps.unit, int(steady.sum()))
     if steps.by is StepsBy.REQUEST and len(trace.samples):
-        return _without(made, Cause.POLL, *_STARTUP)
+        return _without(made, Cause.POLL)
     breakdown = step_breakdown(trace)
     exact_ns = breakdown.parts_ns[steady].sum(axis=0)
     on_device = bool(breakdown.on_device[steady].any())
-    return _without(_with_exact_parts(made, exact_ns, on_device=on_device), *_STARTUP)
+    return _with_exact_parts(made, exact_ns, on_device=on_device)
 
 
 def _step_windows(trace: Trace) -> list[_Window]:

@@ -58,6 +58,7 @@ _DATA_LIBRARIES = frozenset(
         *("transformers",),  # outside of the model's phases: its tokenizers
     }
 )
+_WITH_OPERATORS = frozenset({"torch", "paddle"})  # whose computations are no native calls
 _MACHINERY = (
     *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/_dynamo/"),
     *("torch/_tensor.py", "torch/functional.py", "torch/_ops.py", "torch/utils/_contextlib.py"),
@@ -111,8 +112,12 @@ def python_work(facts: Facts) -> Finding | None:
     ledger = facts.ledger
     alone = not facts.frameworks & {"torch", "paddle", "jax", "cupy"}
     native = ledger.spent_on(Cause.NATIVE)
-    if alone:  # what such a program is for is done by its libraries
-        native &= _stacks_where(facts, _calls_builtin)
+    if not facts.frameworks & _WITH_OPERATORS:
+        # What such a program is for is done by its libraries.
+        native &= _stacks_where(
+            facts,
+            lambda stack: _calls_builtin(stack) or (not alone and _prepares_data(stack)),
+        )
     which = (ledger.spent_on(Cause.PYTHON) | native) & ~_stacks_where(
         facts, lambda stack: stack.callee in _FROM_LISTS or _makes_array_of_list(stack)
     )

@@ -6,7 +6,7 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.host.own_code import FRAMEWORKS, OWN, is_generated
+from stepscope.analysis.host.own_code import FRAMEWORKS, is_generated
 from stepscope.analysis.host.sampled_stacks import last_name
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
@@ -262,12 +262,11 @@ def _cause_of_wait(stack: SampledStack, wait: int) -> Cause:
 def _computes_in_threads(stack: SampledStack) -> bool:
     """Tell whether what looks like a lock is native code that waits for threads of its own.
 
-    A library that has Python threads wait uses those of Python for it.
+    A library that has Python threads wait uses those of Python for it; JAX computes in a thread.
     """
-    if stack.library == OWN or not stack.beyond:
+    if not stack.callee or stack.callee.rpartition(".")[2] in _LOCKING:
         return False
-    innermost = stack.beyond[-1].file
-    return not innermost.startswith(_THREADING) and stack.callee.rpartition(".")[2] not in _LOCKING
+    return not stack.beyond or not stack.beyond[-1].file.startswith(_THREADING)
 
 
 def _touches_files(stack: SampledStack) -> bool:

@@ -133,6 +133,19 @@ def test_short_calls_of_a_line_that_runs_python_are_part_of_it() -> None:
     assert_found(program, "python-work", "train.py:5", 3000 * MS)
 
 
+def test_the_python_code_of_a_library_that_does_most_of_the_work() -> None:
+    fit = (*PREPARE, "sklearn/tree.py(1): fit")
+    program = plain((fit, PYTHON), *[((*fit, "<native call builder.build>"), NATIVE)] * 3)
+    assert problems_of(program) == []
+
+
+def test_an_event_loop_and_its_library_are_no_line_of_the_program() -> None:
+    serves = (*PREPARE, "asyncio/runners.py(1): run", "asyncio/base_events.py(1): run_forever")
+    polls = (*serves, "selectors.py(1): EpollSelector.select", "<native call self._selector.poll>")
+    program = plain((serves, PYTHON), (polls, ThreadState.READY), (polls, NATIVE))
+    assert found(program, "python-work") is None
+
+
 COMPILES = (*PREPARE, "jax/_src/compiler.py(1): backend_compile")
 
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words, taken
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.host.own_code import FRAMEWORKS, OWN
 from stepscope.analysis.host.sampled_stacks import last_name
-from stepscope.analysis.steps.causes import Cause, phase_of_stack
+from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -119,7 +119,10 @@ def python_work(facts: Facts) -> Finding | None:
             lambda stack: _calls_builtin(stack) or (not alone and _prepares_data(stack)),
         )
     which = (ledger.spent_on(Cause.PYTHON) | native) & ~_stacks_where(
-        facts, lambda stack: stack.callee in _FROM_LISTS or _makes_array_of_list(stack)
+        facts,
+        lambda stack: (
+            stack.callee in _FROM_LISTS or _makes_array_of_list(stack) or _is_event_loop(stack)
+        ),
     )
     if reading := reading_spot(facts):  # has a finding of its own
         which &= ~reading.which
@@ -128,6 +131,8 @@ def python_work(facts: Facts) -> Finding | None:
         return None
     if alone:
         spot = _with_short_calls(facts, spot)
+        if spot.each_ns < MIN_SHARE * ledger.unit_ns:
+            return None
     data = _stacks_where(facts, _prepares_data)
     is_data = ledger.each_ns(spot.which & data) >= DATA_SHARE * spot.each_ns
     spent = (
@@ -149,7 +154,7 @@ def python_work(facts: Facts) -> Finding | None:
                 "with num_workers."
             ),
         )
-    return finding_at(
+    found = finding_at(
         facts,
         spot,
         "python-work",
@@ -164,12 +169,15 @@ def python_work(facts: Facts) -> Finding | None:
             + ("." if alone else ", or prepare the next batch in a DataLoader's workers.")
         ),
     )
+    # A server that mostly has nothing to do keeps nobody waiting.
+    return replace(found, severity=Severity.LOW) if ledger.idle_ns > ledger.total_ns else found
 
 
 def _with_short_calls(facts: Facts, spot: Spot) -> Spot:
     """Add the native calls of lines that mostly run Python: they are many, and short."""
     ledger = facts.ledger
     native = ledger.spent_on(Cause.NATIVE)
+    libraries = _stacks_where(facts, lambda stack: stack.library != OWN)
     lines: dict[Place | None, list[int]] = {}
     for row, stack in ledger.stacks.items():
         lines.setdefault(stack.line, []).append(row)
@@ -178,8 +186,11 @@ def _with_short_calls(facts: Facts, spot: Spot) -> Spot:
     for line in {ledger.stacks[row].line for row in mine}:
         there = np.isin(ledger.stack, lines[line])
         calls_ns = ledger.each_ns(there & native & ~spot.which)
-        if calls_ns < ledger.each_ns(there & spot.which):
+        mine_ns = ledger.each_ns(there & spot.which)
+        if calls_ns < mine_ns:
             which |= there & native
+        elif 2 * ledger.each_ns(there & spot.which & libraries) > mine_ns:
+            which &= ~there  # the price of using a library, which does most of the work
     return replace(spot, which=which, each_ns=ledger.each_ns(which))
 
 
@@ -265,6 +276,11 @@ def _calls_builtin(stack: SampledStack) -> bool:
         return stack.library == OWN
     module, _, name = stack.callee.rpartition(".")
     return name in _BUILTINS | _DATABASE or module in sys.stdlib_module_names
+
+
+def _is_event_loop(stack: SampledStack) -> bool:
+    """Tell whether no line of the program runs in its event loop: the server's library does."""
+    return any(frame.file.startswith(EVENT_LOOPS) for frame in stack.beyond)
 
 
 def _makes_array_of_list(stack: SampledStack) -> bool:

@@ -96,8 +96,8 @@ def _without_core(facts: Facts, steps: int) -> Float64:
     ledger, samples = facts.ledger, facts.trace.samples
     rows = np.flatnonzero(ledger.row != NO_SAMPLE)
     rows = rows[samples.state[ledger.row[rows]] == ThreadState.READY]
-    found: Float64 = np.bincount(ledger.step[rows], ledger.weight_ns[rows], minlength=steps)
-    return found
+    spent = np.bincount(ledger.step[rows], ledger.weight_ns[rows], minlength=steps)
+    return spent.astype(np.float64)
 
 
 @DETECTORS.register

@@ -153,7 +153,8 @@ _THREADING = (
 _LOCKING = frozenset(
     {"acquire", "wait", "wait_for", "join", "get", "put", "result", "__enter__", "select", "poll"}
 )
-_EVENT_LOOPS = ("asyncio/", "uvloop/", "tornado/", "trio/", "selectors.py", "socketserver.py")
+_SELECTORS, _POLLS = "selectors.py", (".poll", ".select", ".control")
+EVENT_LOOPS = ("asyncio/", "uvloop/", "tornado/", "trio/", "selectors.py", "socketserver.py")
 _FILE_MODULES = frozenset(
     {"pathlib.py", "shutil.py", "glob.py", "tempfile.py", "genericpath.py", "os.py", "fnmatch.py"}
 )
@@ -236,6 +237,8 @@ def cause_of_moment(
             return phase
         if not stack.callee:
             return Cause.LIBRARY
+    if stack.beyond and stack.beyond[-1].file == _SELECTORS and stack.callee.endswith(_POLLS):
+        return Cause.POLL  # it has events by now, but no core yet
     if _touches_files(stack):
         return Cause.FILE
     return Cause.NATIVE if state == ThreadState.NATIVE or stack.callee else Cause.PYTHON
@@ -250,7 +253,7 @@ def _cause_of_wait(stack: SampledStack, wait: int) -> Cause:
     if "subprocess.py" in files:
         return Cause.PROCESS
     cause = _OF_WAIT[WaitReason(wait)]
-    if cause is Cause.POLL and not any(file.startswith(_EVENT_LOOPS) for file in files):
+    if cause is Cause.POLL and not any(file.startswith(EVENT_LOOPS) for file in files):
         return Cause.SOCKET
     if cause is Cause.LOCK and stack.callee.endswith("sleep"):
         return Cause.SLEEP

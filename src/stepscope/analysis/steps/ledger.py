@@ -62,6 +62,7 @@ class Ledger:
     stack: Int64  # row of the trace's stacks
     stacks: Mapping[int, SampledStack] = field(repr=False)
     files: SourceFiles = field(repr=False)
+    idle_ns: float = 0.0  # in which an event loop had nothing to do; in no moment
 
     def __len__(self) -> int:
         """Return the number of moments."""
@@ -122,11 +123,11 @@ def ledger_with_startup(trace: Trace) -> Ledger:
         exact_ns, on_device = run_parts(trace)
         if on_device or not len(trace.samples):
             made = _with_exact_parts(made, exact_ns, on_device=on_device)
-        return _without(made, Cause.POLL)
+        return _without_idling(made)
     steady = steady_steps(trace)
     made = _ledger(trace, _step_windows(trace), steps.unit, int(steady.sum()))
     if steps.by is StepsBy.REQUEST and len(trace.samples):
-        return _without(made, Cause.POLL)
+        return _without_idling(made)
     breakdown = step_breakdown(trace)
     exact_ns = breakdown.parts_ns[steady].sum(axis=0)
     on_device = bool(breakdown.on_device[steady].any())
@@ -291,6 +292,11 @@ def _with_parts(made: Ledger, parts: list[tuple[Part, float]]) -> Ledger:
         row=np.concatenate([made.row, nothing]),
         stack=np.concatenate([made.stack, nothing]),
     )
+
+
+def _without_idling(made: Ledger) -> Ledger:
+    idles = made.spent_on(Cause.POLL)
+    return replace(made.take(~idles), idle_ns=float(made.weight_ns[idles].sum()))
 
 
 def _without(made: Ledger, *causes: Cause) -> Ledger:

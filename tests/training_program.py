@@ -74,8 +74,11 @@ class _Sample:
 class Program:
     """A program that trains on the CPU; its methods say what its main thread, 0, does next."""
 
-    def __init__(self, parallelism: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self, parallelism: Mapping[str, float] | None = None, *, framework: str = "torch"
+    ) -> None:
         self.now_ns = 0
+        self._framework = framework
         self._parallelism = parallelism or {}
         self._texts = {"": 0}
         self._stacks = {(0, 0): 0}  # a row by its caller's row and its frame
@@ -194,8 +197,9 @@ class Program:
             "stepscope",
             end_ns=self.now_ns,
             pid=int(_PROCESS),
-            versions={"torch": "2.9"},
+            versions={self._framework: "2.9"},
             parallelism=self._parallelism,
+            libraries=("pandas", "sklearn"),
             code_folders=("/nowhere",),  # the files that frames name are not on this machine
         )
         return build(captured, info)

@@ -15,6 +15,7 @@ from stepscope.formats.asynchronous import async_rows
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.layout import printable
 from stepscope.trace.model import DEVICE_KINDS
+from stepscope.trace.schema import RECORD_BYTES
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ Fact = tuple[str, str]
 
 _UNBOUNDED_WIDTH = 10_000
 _LABEL_WIDTH = 10
-_RECORD_BYTES = 64  # an event while it is recorded: native/include/stepscope/record.h
 _LABEL_STYLE = "cyan"
 _NOT_IMPORTED = "was not imported"  # a framework that the program does not use
 _SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
@@ -58,7 +58,7 @@ def facts(trace: Trace) -> Iterator[Fact]:
             "overhead",
             f"about {duration_text(cost_ns)}, {share:.2%} of the time "
             f"({count_text(len(trace), 'event')} at {duration_text(info.overhead_ns)} each), and "
-            f"{size_text(len(trace) * _RECORD_BYTES)} of memory",
+            f"{size_text(len(trace) * RECORD_BYTES)} of memory",
         )
     if info.losses.events:
         yield "lost", _losses(trace)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.findings import find_problems
 from stepscope.analysis.findings.model import Severity
+from stepscope.analysis.shared import shared_analyses
+from stepscope.errors import TraceReadWarning
+from stepscope.formats.registry import read_trace
 from stepscope.job.arrivals import blame_table, lateness, of_several
 from stepscope.job.exposed_sums import ALL
 from stepscope.job.findings import find_job_problems, transfer_ns
@@ -96,7 +102,25 @@ def job_answer(job: Job) -> JobAnswer:
     """Return the answer to which rank is slow, and why."""
     findings = tuple(find_job_problems(job))
     rows = rank_rows(job)
+    if len(job) > 1 and all(each.severity is Severity.LOW for each in findings):
+        findings = (*_problems_of(job, rows[0].rank), *findings)
     return JobAnswer(_verdict(job, findings, rows), job, rows, findings)
+
+
+def _problems_of(job: Job, rank: int) -> list[Finding]:
+    """Return what is slow on one rank by itself: where none stands out, all do the same."""
+    path = job.ranks[int(np.flatnonzero(job.number == rank)[0])].path
+    if not path or not Path(path).exists():
+        return []
+    with warnings.catch_warnings(), shared_analyses():
+        warnings.simplefilter("ignore", TraceReadWarning)
+        found = find_problems(read_trace(path))
+    seen = f"Seen on rank {rank}; no rank stands out, so that the others are likely to do the same."
+    return [
+        replace(each, text=f"{each.text} {seen}")
+        for each in found
+        if each.severity is not Severity.LOW
+    ]
 
 
 def rank_rows(job: Job) -> tuple[RankRow, ...]:

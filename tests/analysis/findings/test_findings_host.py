@@ -21,10 +21,16 @@ from host_findings import (
     training,
 )
 from stepscope.analysis.findings import Severity
+from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.ledger import ledger
 from stepscope.trace.model import ThreadState, WaitReason
 from training_program import (
+    BACKWARD_NS,
+    FORWARD_NS,
     LOOP,
     MS,
+    OPTIMIZER_NS,
     STEP_NS,
     STEPS,
     Program,
@@ -76,6 +82,93 @@ def test_another_thread_may_wait(problem: str, stack: Stack, wait: WaitReason) -
 def test_reading_files_that_the_kernel_has_in_memory() -> None:
     reads = (*PREPARE, "<native call f.read>")
     assert_found(training(spend(reads, NATIVE, 50 * MS)), "waiting-io", "train.py:5", 50 * MS)
+
+
+def test_waiting_for_other_processes() -> None:
+    waits = (*PREPARE, "multiprocessing/pool.py(1): Pool.map", "threading.py(1): Event.wait")
+    program = training(spend(waits, BLOCKED, 50 * MS, WaitReason.LOCK))
+    finding = assert_found(program, "waiting-lock", "train.py:5", 50 * MS)
+    assert finding.title.startswith("Waiting for other processes")
+    assert "pickled" in finding.fix
+
+
+def test_native_code_that_waits_for_its_own_threads_computes() -> None:
+    fits = (*PREPARE, "sklearn/cluster.py(1): fit", "<native call lloyd_iter>")
+    program = training(spend(fits, BLOCKED, 50 * MS, WaitReason.LOCK))
+    assert found(program, "waiting-lock") is None
+    assert_found(program, "data-in-loop", "train.py:5", 50 * MS)
+
+
+def plain(*work: tuple[Stack, ThreadState]) -> Program:
+    """Return a program without a framework and without steps: each stack for a second."""
+    program = Program(framework="pandas")
+    for stack, state in work:
+        program.sample(stack, state, 1000 * MS)
+    return program
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("<native call PATTERN.sub>",),
+        ("<native call zlib.compress>",),
+        ("<native call db.execute>",),
+        ("json/decoder.py(1): JSONDecoder.raw_decode", "<native call self.scan_once>"),
+    ],
+)
+def test_a_plain_program_that_is_in_the_library_of_python(call: Stack) -> None:
+    program = plain(((*PREPARE, *call), NATIVE), ((*LOOP, "<native call a @ b>"), NATIVE))
+    finding = assert_found(program, "python-work", "train.py:5", 1000 * MS)
+    assert "mostly in" in finding.text
+
+
+def test_a_plain_program_whose_libraries_do_what_it_is_for() -> None:
+    sums = (*PREPARE, "pandas/core/groupby.py(1): sum", "<native call func>")
+    assert problems_of(plain((sums, NATIVE), ((*PREPARE, "<native call a @ b>"), NATIVE))) == []
+
+
+def test_short_calls_of_a_line_that_runs_python_are_part_of_it() -> None:
+    rows = (*PREPARE, "pandas/core/frame.py(1): DataFrame.iterrows")
+    program = plain((rows, PYTHON), (rows, PYTHON), ((*rows, "<native call new>"), NATIVE))
+    assert_found(program, "python-work", "train.py:5", 3000 * MS)
+
+
+def test_the_python_code_of_a_library_that_does_most_of_the_work() -> None:
+    fit = (*PREPARE, "sklearn/tree.py(1): fit")
+    program = plain((fit, PYTHON), *[((*fit, "<native call builder.build>"), NATIVE)] * 3)
+    assert problems_of(program) == []
+
+
+def test_an_event_loop_and_its_library_are_no_line_of_the_program() -> None:
+    serves = (*PREPARE, "asyncio/runners.py(1): run", "asyncio/base_events.py(1): run_forever")
+    polls = (*serves, "selectors.py(1): EpollSelector.select", "<native call self._selector.poll>")
+    program = plain((serves, PYTHON), (polls, ThreadState.READY), (polls, NATIVE))
+    assert found(program, "python-work") is None
+
+
+COMPILES = (*PREPARE, "jax/_src/compiler.py(1): backend_compile")
+
+
+def test_a_loop_that_compiles_again_and_again() -> None:
+    loop = [work for _ in range(20) for work in ((COMPILES, NATIVE), (PREPARE, NATIVE))]
+    program = plain(*loop)
+    finding = assert_found(program, "recompilations", "train.py:5", 20_000 * MS)
+    assert finding.of_ns == pytest.approx(40_000 * MS)
+
+
+def test_a_program_that_compiles_at_first() -> None:
+    program = plain(*[(COMPILES, NATIVE)] * 5, *[(PREPARE, NATIVE)] * 5)
+    assert found(program, "recompilations") is None
+
+
+def test_threads_that_run_no_line_of_a_waiting_program() -> None:
+    """What a pool's helpers do is not what the program can change."""
+    program = Program(framework="pandas")
+    program.aside(1, ("multiprocessing/pool.py(1): Pool._handle_tasks",), PYTHON, 1000 * MS)
+    waits = (*PREPARE, "multiprocessing/pool.py(1): Pool.map", "threading.py(1): Event.wait")
+    program.sample(waits, BLOCKED, 1000 * MS, wait=WaitReason.LOCK)
+    assert [each.id for each in problems_of(program)] == ["waiting-lock"]
+    assert_found(program, "waiting-lock", "train.py:5", 1000 * MS)
 
 
 def test_an_event_loop_without_events_waits_for_no_file() -> None:
@@ -252,10 +345,21 @@ def test_data_loading_that_the_steps_wait_for(iterator: str, fix: str) -> None:
     assert found(training(loading(20 * MS, iterator)), "data-loading") is None
 
 
-def collecting(ns: int) -> Work:
+def test_data_loading_by_the_programs_own_code() -> None:
+    """It can be made cheaper, so that less of it is of interest, though not an alarm."""
+
+    def load(program: Program) -> None:
+        with program.recorded("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
+            program.sample((*LOADER, "train.py(5): collate"), PYTHON, 20 * MS)
+
+    finding = assert_found(training(load), "data-loading", "train.py:5", 20 * MS)
+    assert finding.severity is Severity.LOW
+
+
+def collecting(ns: int, *call: str) -> Work:
     def collect(program: Program) -> None:
         with program.recorded("Python garbage collection 2"):
-            program.sample(PREPARE, PYTHON, ns)
+            program.sample((*PREPARE, *call), NATIVE if call else PYTHON, ns)
 
     return collect
 
@@ -263,6 +367,31 @@ def collecting(ns: int) -> Work:
 def test_garbage_collection() -> None:
     assert_found(training(collecting(10 * MS)), "garbage-collection", "train.py:5", 10 * MS)
     assert found(training(collecting(MS // 2)), "garbage-collection") is None
+
+
+def test_garbage_that_the_program_collects_itself() -> None:
+    program = training(collecting(50 * MS, "<native call gc.collect>"))
+    finding = assert_found(program, "garbage-collection", "train.py:5", 50 * MS)
+    assert finding.title.endswith(": prepare (train.py:5)")
+    assert finding.fix.startswith("Leave out gc.collect()")
+
+
+def test_work_in_a_function_that_the_optimizer_is_given() -> None:
+    """Lightning runs a whole training step inside of the optimizer's."""
+    step = (*LOOP, "torch/optim/optimizer.py(1): wrapper", "torch/optim/adam.py(1): step")
+    closure = (*step, "lightning/precision.py(1): closure", "train.py(5): training_step")
+    program = Program()
+    for _ in range(STEPS):
+        with program.recorded("Optimizer.step#Adam.step"):
+            program.sample(closure, PYTHON, 50 * MS)
+            program.forward()
+            program.backward(BACKWARD_NS)
+            program.sample(step, NATIVE, OPTIMIZER_NS)
+    assert_found(program, "python-work", "train.py:5", 50 * MS)
+    with shared_analyses():
+        spent = ledger(program.trace()).by_cause()
+    assert spent[Cause.FORWARD] == pytest.approx(FORWARD_NS, rel=0.01)
+    assert spent[Cause.OPTIMIZER] == pytest.approx(OPTIMIZER_NS, rel=0.01)
 
 
 def test_code_of_a_framework_beside_the_model() -> None:

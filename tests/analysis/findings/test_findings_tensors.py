@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from host_findings import EVALUATES, PREPARE, READS, TEACHER, assert_found, found, spend, training
-from stepscope.analysis.findings import Severity, find_problems
+from stepscope.analysis.findings import Severity, find_problems, growth
 from stepscope.trace.model import NO_SEQUENCE, ThreadState
 from training_program import (
     BACKWARD_NS,
@@ -231,6 +231,22 @@ def test_memory_that_only_the_first_steps_keep() -> None:
     assert found(keeping(last=4), "memory-growth") is None
 
 
+def test_memory_that_the_recording_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not the program's; the growth of its own memory is found all the same."""
+    (tmp_path / "train.py").write_text("pass\n" * 4 + "kept.append(prepare())\n" + "pass\n" * 20)
+    program = Program()
+    for number in range(STEPS):
+        program.resident(200 * MIB + 10 * MIB * number)
+        program.sample(PREPARE, PYTHON, 10 * MS)
+        program.step()
+    trace = program.trace()
+    info = replace(trace.info, code_folders=(str(tmp_path),), wall_offset_ns=0)
+    trace = replace(trace, info=info)
+    assert "memory-growth" in {each.id for each in find_problems(trace)}
+    monkeypatch.setattr(growth, "RECORD_BYTES", 10 * MIB * STEPS / len(trace))
+    assert "memory-growth" not in {each.id for each in find_problems(trace)}
+
+
 def test_memory_that_is_replaced() -> None:
     assert found(keeping(grows=False), "memory-growth") is None
 
@@ -257,6 +273,15 @@ def test_python_code_that_takes_longer_and_longer() -> None:
         program.step()
     assert_found(program, "slowing-steps", "train.py:5", GROWN_NS)
     assert found(program, "graph-kept") is None
+
+
+def test_steps_that_wait_longer_and_longer_for_a_core() -> None:
+    program = Program()
+    for number in range(STEPS):
+        program.sample(PREPARE, PYTHON, 50 * MS)
+        program.sample(PREPARE, ThreadState.READY, number * GROWS_BY_NS)
+        program.step()
+    assert found(program, "slowing-steps") is None
 
 
 def test_python_code_that_takes_as_long_in_every_step() -> None:

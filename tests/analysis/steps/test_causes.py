@@ -72,3 +72,24 @@ def test_a_native_call_of_a_framework(
 def test_what_jax_does_at_first_is_compiling() -> None:
     compiling = stack(Place("jax/_src/compiler.py", 1, "backend_compile"), library="jax")
     assert cause(compiling, ThreadState.BLOCKED, WaitReason.LOCK) is Cause.COMPILE
+
+
+@pytest.mark.parametrize(
+    ("callee", "expected"),
+    [
+        ("step", Cause.NATIVE),  # JAX computes in a thread of its own
+        ("np.linalg.svd", Cause.NATIVE),
+        ("lock.acquire", Cause.LOCK),
+        ("lock.__enter__", Cause.LOCK),
+        ("", Cause.LOCK),
+    ],
+)
+def test_native_code_that_waits_for_its_own_threads(callee: str, expected: Cause) -> None:
+    assert cause(stack(callee=callee), ThreadState.BLOCKED, WaitReason.LOCK) is expected
+
+
+def test_python_threads_that_wait() -> None:
+    waiting = stack(Place("threading.py", 1, "Condition.wait"), callee="waiter.acquire")
+    assert cause(waiting, ThreadState.BLOCKED, WaitReason.LOCK) is Cause.LOCK
+    joined = stack(Place("threading.py", 1, "Thread._wait_for_tstate_lock"), callee="lock.sync")
+    assert cause(joined, ThreadState.BLOCKED, WaitReason.LOCK) is Cause.LOCK

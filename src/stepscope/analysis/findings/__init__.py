@@ -31,6 +31,7 @@ from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Severity
 
 if TYPE_CHECKING:
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.trace.model import Trace
 
 CHANGES_RESULTS = 0.75
@@ -55,4 +56,11 @@ def find_problems(trace: Trace) -> list[Finding]:
         weight = CHANGES_RESULTS if each.id in _SMALLER_TYPES else 1.0
         return severities.index(each.severity), not each.places, -each.share * weight
 
-    return sorted(found, key=rank)
+    told: set[tuple[str, Place | None]] = set()
+    kept = []
+    for each in sorted(found, key=rank):
+        what = (each.id, each.places[0] if each.places else None)
+        if what not in told:  # by two detectors
+            kept.append(each)
+        told.add(what)
+    return kept

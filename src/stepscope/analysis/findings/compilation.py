@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.facts import moment
-from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
-from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
+from stepscope.analysis.findings.spots import hot_spot, saving, share_words, source_line
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.ledger import ledger_with_startup
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY, DYNAMO_TIMED, compilations
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.steps.ledger import Ledger
     from stepscope.trace.model import Int64
 
 _COMPILATION = re.compile(r"torch\.compile (?:\d+/)?(\d+)/(\d+)")  # region and how often before
@@ -25,6 +30,9 @@ _REGION = "Torch-Compiled Region: "
 _BREAK = "graph break: "
 MIN_RECOMPILATIONS = 1
 """A second compilation means that a region met inputs that the first one does not cover."""
+
+MIN_EVERY_STEP, STRETCHES = 0.5, 10
+"""Share of the steps that compile, or stretches of a run without steps, all of which do."""
 
 _NAMED_PLACES = 3
 
@@ -59,6 +67,50 @@ def recompilations(facts: Facts) -> Finding | None:
         of_ns=whole_ns / max(facts.steps, 1),
         places=spot.places if spot else (),
     )
+
+
+@DETECTORS.register
+def compiling_again(facts: Facts) -> Finding | None:
+    """Find a loop that compiles all the time: a new function, or new shapes, in every step."""
+    if len(_again(facts)):
+        return None
+    spent = ledger_with_startup(facts.trace)
+    spent = spent.take(~spent.spent_on(Cause.IMPORT) & (spent.row != NO_SAMPLE))
+    which = spent.spent_on(Cause.COMPILE)
+    spot = hot_spot(spent, which)
+    if spot is None or not _all_along(facts, spent, spot.which):
+        return None
+    saves_ns = spent.each_ns(which)
+    share = saves_ns / spent.unit_ns
+    if share < MEDIUM_SHARE:
+        return None
+    return Finding(
+        id="recompilations",
+        title=f"Compiling takes {share_words(share, spent.unit)}: {spot.words}",
+        text=f"The loop compiles again and again{spot.called_from}: what is compiled is not used "
+        f"twice. {saving(saves_ns, spent)}",
+        share=share,
+        evidence=source_line(spot.place),
+        fix="Compile once before the loop and call the result: a function that is made anew in "
+        "each step, or called with other shapes, is compiled anew.",
+        severity=Severity.of_share(share),
+        saves_ns=saves_ns,
+        of_ns=spent.unit_ns,
+        unit=spent.unit,
+        places=spot.places,
+    )
+
+
+def _all_along(facts: Facts, spent: Ledger, which: NDArray[np.bool_]) -> bool:
+    """Tell whether something happens in most steps; without steps, all over the run."""
+    if spent.unit != "run":
+        return len(np.unique(spent.step[which])) >= MIN_EVERY_STEP * spent.count
+    time_ns = facts.trace.samples.time_ns[spent.row]
+    order = np.argsort(time_ns, kind="stable")
+    times = int((np.diff(which[order].astype(np.int8)) == 1).sum())
+    begin, end = int(time_ns[which].min()), int(time_ns.max()) + 1
+    stretches = (time_ns[which] - begin) * STRETCHES // (end - begin)
+    return times >= STRETCHES and len(np.unique(stretches)) == STRETCHES
 
 
 @DETECTORS.register

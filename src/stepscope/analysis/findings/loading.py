@@ -8,15 +8,19 @@ import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
-from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.causes import LOADERS, Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.spots import Spot
 
 MIN_SHARE = 0.20
 """A healthy loader prepares the next batch while the step runs: the wait should be negligible."""
+
+MIN_OWN_SHARE = 0.10
+"""Items that the program's own code makes can be made cheaper, or in the background."""
 
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
 
@@ -27,7 +31,9 @@ def slow_loading(facts: Facts) -> Finding | None:
     found = facts.breakdown
     step_ns = int(found.duration_ns[facts.counted].sum())
     loading_ns = int(found.parts_ns[facts.counted, Part.DATA_LOADING].sum())
-    if not step_ns or loading_ns < MIN_SHARE * step_ns:
+    spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.DATA_LOADING))
+    least = MIN_OWN_SHARE if spot and _makes_items(facts, spot) else MIN_SHARE
+    if not step_ns or loading_ns < least * step_ns:
         return None
     slices = facts.trace.slices
     is_loading = facts.parts == Part.DATA_LOADING
@@ -36,7 +42,6 @@ def slow_loading(facts: Facts) -> Finding | None:
     row = facts.longest(inside if len(inside := facts.in_steps(rows)) else rows)
     share = loading_ns / step_ns
     idle = ", and the device is idle meanwhile" if found.on_device.any() else ""
-    spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.DATA_LOADING))
     where = f": {spot.words}" if spot else ""
     return Finding(
         id="data-loading",
@@ -48,11 +53,22 @@ def slow_loading(facts: Facts) -> Finding | None:
         share=share,
         evidence=facts.on_timeline(row),
         fix=_fix(facts, facts.trace.name_of(row)),
-        severity=Severity.of_share(share),
+        severity=Severity.of_share(share) if share >= MIN_SHARE else Severity.LOW,
         saves_ns=loading_ns / facts.steps,
         of_ns=step_ns / facts.steps,
         places=spot.places if spot else (),
     )
+
+
+def _makes_items(facts: Facts, spot: Spot) -> bool:
+    """Tell whether a loader mostly runs the program's own code: a Dataset, a collate function."""
+    ledger = facts.ledger
+    own = [
+        row
+        for row, stack in ledger.stacks.items()
+        if stack.own and not any(frame.file in LOADERS for frame in stack.beyond)
+    ]
+    return 2 * ledger.each_ns(spot.which & np.isin(ledger.stack, own)) > spot.each_ns
 
 
 def _fix(facts: Facts, loader: str) -> str:

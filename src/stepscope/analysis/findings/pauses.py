@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.facts import moment
-from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
@@ -42,6 +42,7 @@ _EXTRA = (
 )
 _NOW_AND_THEN = (Cause.CHECKPOINT, Cause.LOGGING)  # of interest elsewhere if in every step
 _COLLECTION = "Python garbage collection"
+_COLLECTS = ("gc.collect", "collect")
 
 
 @DETECTORS.register
@@ -58,20 +59,35 @@ def garbage_collection(facts: Facts) -> Finding | None:
     row = facts.longest(rows)
     longest_ns = int(facts.trace.slices.duration_ns[row])
     spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.COLLECTION))
+    # Where it comes by itself, it is no line's fault; one that has most of it may make the garbage.
+    where = f": {spot.words}" if spot and share >= MEDIUM_SHARE else ""
     return Finding(
         id="garbage-collection",
-        title=f"Python's garbage collector takes {share:.1%} of the steps",
+        title=f"Python's garbage collector takes {share:.1%} of the steps{where}",
         text=f"{count_text(len(rows), 'collection')} within {count_text(facts.steps, 'step')} took "
         f"{duration_text(spent_ns)}; the longest stopped the program for "
         f"{duration_text(longest_ns)}.",
         share=share,
         evidence=facts.on_timeline(row, _COLLECTION),
-        fix="Call gc.collect() and gc.freeze() before the loop, so that existing objects are not "
-        "scanned again; or gc.disable(), and gc.collect() every few hundred steps.",
+        fix=_fix_of_collections(facts, spot),
         severity=Severity.of_share(share),
         saves_ns=spent_ns / facts.steps,
         of_ns=base_ns / facts.steps,
         places=spot.places if spot else (),
+    )
+
+
+def _fix_of_collections(facts: Facts, spot: Spot | None) -> str:
+    if spot is not None:
+        rows = np.unique(facts.ledger.stack[spot.which & (facts.ledger.stack >= 0)]).tolist()
+        if any(facts.ledger.stacks[row].callee.endswith(_COLLECTS) for row in rows):
+            return (
+                "Leave out gc.collect(), or call it every few hundred steps; gc.freeze() before "
+                "the loop keeps it from scanning what is there for good."
+            )
+    return (
+        "Call gc.collect() and gc.freeze() before the loop, so that existing objects are not "
+        "scanned again; or gc.disable(), and gc.collect() every few hundred steps."
     )
 
 

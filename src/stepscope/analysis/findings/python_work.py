@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import builtins
+import re
+import sys
+import zlib
+from collections import deque
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from random import Random
+from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words, taken
+from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.host.own_code import FRAMEWORKS, OWN
 from stepscope.analysis.host.sampled_stacks import last_name
-from stepscope.analysis.steps.causes import Cause, phase_of_stack
+from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -20,6 +30,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
     from stepscope.analysis.findings.spots import Spot
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.host.sampled_stacks import SampledStack
 
     Bool = NDArray[np.bool_]
@@ -47,15 +58,21 @@ _DATA_LIBRARIES = frozenset(
         *("transformers",),  # outside of the model's phases: its tokenizers
     }
 )
+_WITH_OPERATORS = frozenset({"torch", "paddle"})  # whose computations are no native calls
 _MACHINERY = (
     *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/_dynamo/"),
     *("torch/_tensor.py", "torch/functional.py", "torch/_ops.py", "torch/utils/_contextlib.py"),
     *("paddle/nn/", "paddle/optimizer/", "paddle/io/", "paddle/autograd/", "paddle/tensor/"),
     *("paddle/base/", "paddle/utils/", "paddle/framework/"),
 )
+_STANDARD_TYPES = (
+    *(str, bytes, bytearray, list, dict, set, int, float, deque, date, Decimal, Random, Struct),
+    *(re.Pattern, re.Match, type(zlib.compressobj()), type(zlib.decompressobj())),
+)
+_DATABASE = frozenset({"execute", "executemany", "executescript", "fetchall", "fetchone"})
 # Methods that arrays have, too, may be an array's.
 _BUILTINS = frozenset(
-    name for owner in (builtins, str, bytes, list, dict, set, int, float) for name in dir(owner)
+    name for owner in (builtins, *_STANDARD_TYPES) for name in dir(owner)
 ) - frozenset(dir(np.ndarray)).difference(dir(builtins))
 _ROOTS = ("np.", "numpy.", "pd.", "pandas.", "cv2.", "Image.", "json.", "zlib.", "gzip.", "pickle.")
 
@@ -95,14 +112,27 @@ def python_work(facts: Facts) -> Finding | None:
     ledger = facts.ledger
     alone = not facts.frameworks & {"torch", "paddle", "jax", "cupy"}
     native = ledger.spent_on(Cause.NATIVE)
-    if alone:  # what such a program is for is done by its libraries
-        native &= _stacks_where(facts, _calls_builtin)
+    if not facts.frameworks & _WITH_OPERATORS:
+        # What such a program is for is done by its libraries.
+        native &= _stacks_where(
+            facts,
+            lambda stack: _calls_builtin(stack) or (not alone and _prepares_data(stack)),
+        )
     which = (ledger.spent_on(Cause.PYTHON) | native) & ~_stacks_where(
-        facts, lambda stack: stack.callee in _FROM_LISTS or _makes_array_of_list(stack)
+        facts,
+        lambda stack: (
+            stack.callee in _FROM_LISTS or _makes_array_of_list(stack) or _is_event_loop(stack)
+        ),
     )
+    if reading := reading_spot(facts):  # has a finding of its own
+        which &= ~reading.which
     spot = hot_spot(ledger, which)
     if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
         return None
+    if alone:
+        spot = _with_short_calls(facts, spot)
+        if spot.each_ns < MIN_SHARE * ledger.unit_ns:
+            return None
     data = _stacks_where(facts, _prepares_data)
     is_data = ledger.each_ns(spot.which & data) >= DATA_SHARE * spot.each_ns
     spent = (
@@ -124,13 +154,13 @@ def python_work(facts: Facts) -> Finding | None:
                 "with num_workers."
             ),
         )
-    return finding_at(
+    found = finding_at(
         facts,
         spot,
         "python-work",
         title=f"Python code takes {taken(ledger, spot)}",
         text=(
-            f"{spent} run Python code there{spot.called_from}"
+            f"{spent} run Python code there{_mostly_in(facts, spot)}{spot.called_from}"
             + ("." if alone else "; the model waits meanwhile.")
         ),
         fix=(
@@ -139,6 +169,37 @@ def python_work(facts: Facts) -> Finding | None:
             + ("." if alone else ", or prepare the next batch in a DataLoader's workers.")
         ),
     )
+    # A server that mostly has nothing to do keeps nobody waiting.
+    return replace(found, severity=Severity.LOW) if ledger.idle_ns > ledger.total_ns else found
+
+
+def _with_short_calls(facts: Facts, spot: Spot) -> Spot:
+    """Add the native calls of lines that mostly run Python: they are many, and short."""
+    ledger = facts.ledger
+    native = ledger.spent_on(Cause.NATIVE)
+    libraries = _stacks_where(facts, lambda stack: stack.library != OWN)
+    lines: dict[Place | None, list[int]] = {}
+    for row, stack in ledger.stacks.items():
+        lines.setdefault(stack.line, []).append(row)
+    mine = np.unique(ledger.stack[spot.which]).tolist()
+    which = spot.which.copy()
+    for line in {ledger.stacks[row].line for row in mine}:
+        there = np.isin(ledger.stack, lines[line])
+        calls_ns = ledger.each_ns(there & native & ~spot.which)
+        mine_ns = ledger.each_ns(there & spot.which)
+        if calls_ns < mine_ns:
+            which |= there & native
+        elif 2 * ledger.each_ns(there & spot.which & libraries) > mine_ns:
+            which &= ~there  # the price of using a library, which does most of the work
+    return replace(spot, which=which, each_ns=ledger.each_ns(which))
+
+
+def _mostly_in(facts: Facts, spot: Spot) -> str:
+    """Return the call that a spot's time goes to, if it is not the Python code itself."""
+    ledger = facts.ledger
+    native_ns = ledger.each_ns(spot.which & ledger.spent_on(Cause.NATIVE))
+    callee = _commonest_callee(facts, spot) if native_ns > DATA_SHARE * spot.each_ns else ""
+    return f", mostly in {callee}" if callee else ""
 
 
 @DETECTORS.register
@@ -210,8 +271,16 @@ def _stacks_where(facts: Facts, wanted: object) -> Bool:
 
 
 def _calls_builtin(stack: SampledStack) -> bool:
-    """Tell whether own code runs a function of Python itself: ``sum``, ``text.split``."""
-    return not stack.beyond and (stack.callee.rpartition(".")[2] in _BUILTINS)
+    """Tell whether own code runs what Python brings along: ``sum``, ``text.split``, ``json``."""
+    if stack.beyond:  # of Python's own library, if there is no other one
+        return stack.library == OWN
+    module, _, name = stack.callee.rpartition(".")
+    return name in _BUILTINS | _DATABASE or module in sys.stdlib_module_names
+
+
+def _is_event_loop(stack: SampledStack) -> bool:
+    """Tell whether no line of the program runs in its event loop: the server's library does."""
+    return any(frame.file.startswith(EVENT_LOOPS) for frame in stack.beyond)
 
 
 def _makes_array_of_list(stack: SampledStack) -> bool:

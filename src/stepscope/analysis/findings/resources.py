@@ -120,7 +120,7 @@ def _doubles_of_operators(facts: Facts) -> tuple[float, Bool, str]:
         inside = facts.step_time.contain(slices.start_ns[known.rows])
     rows, kinds = known.rows[inside], known.type[inside]
     doubles = [i for i, name in enumerate(known.types) if name in _DOUBLES]
-    is_double = np.isin(kinds, doubles)
+    is_double = np.isin(kinds, doubles) & (known.elements[inside] > 1)
     time_ns = slices.duration_ns[rows].astype(np.float64)
     if len(rows) < MIN_KNOWN or not time_ns.sum():
         return 0.0, nothing, ""

@@ -10,7 +10,7 @@ from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.host.operator_inputs import operator_inputs
-from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.causes import LOADERS, Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import outermost, step_table
 from stepscope.trace.model import NO_PARENT, SliceKind
@@ -52,7 +52,8 @@ MOST_CALLED_WITHIN = 8
 CALL_SHARE = 0.8
 """Of the time of tiny operators: what is left is computed in any case."""
 
-_WHOLE_STEP = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
+_LOADER_LIBRARIES = frozenset({"torch", "paddle"})
+_WHOLE_STEP = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)
 
 
 @DETECTORS.register
@@ -72,7 +73,7 @@ def tiny_operators(facts: Facts) -> Finding | None:
         spent_ns -= ledger.each_ns(reading.which & ledger.spent_on(Cause.FORWARD))
     if each < MIN_OPERATORS or spent_ns < MIN_SHARE * ledger.unit_ns:
         # With a larger batch all that a step does would be done less often.
-        spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP)) - others_ns
+        spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP) | _drawing(facts)) - others_ns
         if not _has_small_batch(facts, each) or spent_ns < FEW_MIN_SHARE * ledger.unit_ns:
             return None
     spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY))
@@ -137,6 +138,18 @@ def _has_small_batch(facts: Facts, each: float) -> bool:
     if len(elements) < MIN_KNOWN or each < FEW_OPERATORS:
         return False
     return float((elements <= FEW_ELEMENTS).mean()) >= FEW_SHARE
+
+
+def _drawing(facts: Facts) -> Bool:
+    """Return the moments of a loader's own work; making an item takes as long in any batch."""
+    ledger = facts.ledger
+    rows = [
+        row
+        for row, stack in ledger.stacks.items()
+        if stack.library in _LOADER_LIBRARIES
+        and any(frame.file in LOADERS for frame in stack.beyond)  # called by no Dataset of its own
+    ]
+    return ledger.spent_on(Cause.DATA_LOADING) & np.isin(ledger.stack, rows)
 
 
 def _fix(facts: Facts) -> str:

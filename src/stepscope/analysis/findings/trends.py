@@ -8,10 +8,11 @@ import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding
 from stepscope.analysis.findings.spots import finding_at, hot_spot
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.trace.model import SliceFlags, SliceKind
+from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def slowing_steps(facts: Facts) -> Finding | None:
     if step_table(facts.trace).by is StepsBy.REQUEST or facts.counted.sum() < MIN_STEPS:
         return None
     index = np.flatnonzero(facts.counted)
-    time_ns = without_compilation(facts.trace, found.start_ns, found.duration_ns)[index]
+    time_ns = without_compilation(facts.trace, found.start_ns, found.duration_ns)
+    time_ns = np.maximum(time_ns - _without_core(facts, len(time_ns)), 0.0)[index]
     early, late = thirds(time_ns)
     rank = rank_correlation(time_ns)
     if late < MIN_SLOWER * early or rank < MIN_RANK:
@@ -87,6 +89,15 @@ def slowing_steps(facts: Facts) -> Finding | None:
         ),
         saves_ns=saves_ns,
     )
+
+
+def _without_core(facts: Facts, steps: int) -> Float64:
+    """Return how long each step's thread could have run, had other programs left it a core."""
+    ledger, samples = facts.ledger, facts.trace.samples
+    rows = np.flatnonzero(ledger.row != NO_SAMPLE)
+    rows = rows[samples.state[ledger.row[rows]] == ThreadState.READY]
+    spent = np.bincount(ledger.step[rows], ledger.weight_ns[rows], minlength=steps)
+    return spent.astype(np.float64)
 
 
 @DETECTORS.register

@@ -36,6 +36,17 @@ class _Wait(NamedTuple):
     fix: str
 
 
+_FOR_PROCESSES = _Wait(
+    (Cause.LOCK, Cause.QUEUE),
+    "waiting-lock",
+    "Waiting for other processes",
+    "wait there for what other processes do",
+    "What they are given and give back is pickled and copied: send less, in fewer and larger "
+    "pieces, or let them read it themselves. `stepscope run --workers` shows what they do.",
+)
+_POOLS = ("multiprocessing/", "concurrent/futures/process.py", "joblib/")
+
+
 @DETECTORS.register
 def sleeping(facts: Facts) -> Finding | None:
     """Find a loop that sleeps."""
@@ -54,10 +65,12 @@ def sleeping(facts: Facts) -> Finding | None:
 
 @DETECTORS.register
 def locked(facts: Facts) -> Finding | None:
-    """Find a loop that waits for a lock, another thread or a queue."""
+    """Find a loop that waits for a lock, another thread or a queue, or for other processes."""
     return _waiting(
         facts,
-        _Wait(
+        _FOR_PROCESSES
+        if _waits_for_processes(facts)
+        else _Wait(
             (Cause.LOCK, Cause.QUEUE),
             "waiting-lock",
             "Waiting for another thread",
@@ -66,6 +79,18 @@ def locked(facts: Facts) -> Finding | None:
             "several items), or do its work where it is needed.",
         ),
     )
+
+
+def _waits_for_processes(facts: Facts) -> bool:
+    """Tell whether most of such waits are for what a pool of processes has to do."""
+    ledger = facts.ledger
+    waits = ledger.spent_on(*_FOR_PROCESSES.causes)
+    rows = [
+        row
+        for row, stack in ledger.stacks.items()
+        if any(frame.file.startswith(_POOLS) for frame in stack.beyond)
+    ]
+    return 2 * ledger.each_ns(waits & np.isin(ledger.stack, rows)) > ledger.each_ns(waits)
 
 
 @DETECTORS.register

@@ -28,7 +28,7 @@ class OperatorInputs:
     rows: Int64  # of the slices
     elements: Int64  # of the largest tensor
     types: tuple[str, ...]  # of tensors, as the framework spells them
-    type: Int64  # of the first tensor, an index of ``types``
+    type: Int64  # of the first tensor with several elements, else of the first; index of ``types``
     is_sample: bool  # they are a few, drawn by lot; else all
 
     def __len__(self) -> int:
@@ -54,7 +54,9 @@ def operator_inputs(trace: Trace) -> OperatorInputs:
         tensors, is_sample = found
         are_all |= not is_sample
         elements[i] = max(count for count, _ in tensors)
-        kind[i] = types.setdefault(tensors[0][1], len(types))
+        # A number that is written in an expression comes as a double without dimensions.
+        first = next((name for count, name in tensors if count > 1), tensors[0][1])
+        kind[i] = types.setdefault(first, len(types))
     known = elements[place] >= 0
     place = place[known]
     return OperatorInputs(rows[known], elements[place], tuple(types), kind[place], not are_all)

@@ -12,6 +12,7 @@ from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
 
 if TYPE_CHECKING:
+    from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.host.sampled_stacks import SampledStack
 
 
@@ -123,7 +124,7 @@ _SAVERS = (
     ("numpy/lib/_npyio_impl.py", frozenset({"save", "savez", "savez_compressed"})),
 )
 _SAVING_CALLS = frozenset({"pickle.dump", "torch.save", "paddle.save", "np.save", "np.savez"})
-_LOADERS = ("torch/utils/data/dataloader.py", "paddle/io/dataloader/dataloader_iter.py")
+LOADERS = ("torch/utils/data/dataloader.py", "paddle/io/dataloader/dataloader_iter.py")
 _BACKWARD = (
     ("torch/autograd/__init__.py", frozenset({"backward", "grad"})),
     ("torch/autograd/graph.py", frozenset({"_engine_run_backward"})),
@@ -133,6 +134,7 @@ _BACKWARD = (
 )
 _COMMUNICATION = ("torch/distributed/distributed_c10d.py", "paddle/distributed/communication/")
 _OPTIMIZERS = ("torch/optim/", "paddle/optimizer/")
+_TORCH = ("torch/", "paddle/")
 _MODULE_CALLS = (
     ("torch/nn/modules/module.py", frozenset({"_call_impl", "_wrapped_call_impl"})),
     ("paddle/nn/layer/layers.py", frozenset({"__call__", "_dygraph_call_func"})),
@@ -144,7 +146,15 @@ _CHILDREN = (
     ("multiprocessing/popen_fork.py", frozenset({"wait", "poll"})),
     ("torch/distributed/elastic/agent/server/api.py", frozenset({"_invoke_run", "run"})),
 )
-_EVENT_LOOPS = ("asyncio/", "uvloop/", "tornado/", "trio/", "selectors.py", "socketserver.py")
+_THREADING = (
+    *("threading.py", "queue.py", "_weakrefset.py", "concurrent/", "multiprocessing/", "asyncio/"),
+    *("socketserver.py", "selectors.py", "subprocess.py", "ssl.py", "socket.py"),
+)
+_LOCKING = frozenset(
+    {"acquire", "wait", "wait_for", "join", "get", "put", "result", "__enter__", "select", "poll"}
+)
+_SELECTORS, _POLLS = "selectors.py", (".poll", ".select", ".control")
+EVENT_LOOPS = ("asyncio/", "uvloop/", "tornado/", "trio/", "selectors.py", "socketserver.py")
 _FILE_MODULES = frozenset(
     {"pathlib.py", "shutil.py", "glob.py", "tempfile.py", "genericpath.py", "os.py", "fnmatch.py"}
 )
@@ -172,8 +182,8 @@ def cause_of_stack(stack: SampledStack) -> Cause | None:
 
 def phase_of_stack(stack: SampledStack) -> Cause | None:
     """Return the phase of training that a stack is in, by the framework's functions on it."""
-    for frame in reversed(stack.frames):  # the innermost decides
-        if frame.file.startswith(_LOADERS):
+    for frame in reversed(_closure(stack) or stack.frames):  # the innermost decides
+        if frame.file.startswith(LOADERS):
             return Cause.DATA_LOADING
         if frame.file.startswith(_OPTIMIZERS):
             return Cause.OPTIMIZER
@@ -183,6 +193,20 @@ def phase_of_stack(stack: SampledStack) -> Cause | None:
             if any(frame.file == file and last_name(frame) in names for file, names in table):
                 return cause
     return None
+
+
+def _closure(stack: SampledStack) -> tuple[Place, ...]:
+    """Return the frames of a function that an optimizer's step was given to call; () without.
+
+    Lightning runs a whole training step in there.
+    """
+    frames = stack.frames
+    last = max((i for i, f in enumerate(frames) if f.file.startswith(_OPTIMIZERS)), default=-1)
+    inner = frames[last + 1 :] if last >= 0 else ()
+    begin = next((i for i, f in enumerate(inner) if not f.file.startswith(_TORCH)), len(inner))
+    inner = inner[begin:]
+    # An optimizer of the program's own is called by torch's wrapper.
+    return inner if inner and last_name(inner[0]) != "step" else ()
 
 
 def cause_of_moment(
@@ -196,7 +220,8 @@ def cause_of_moment(
     told = cause_of_stack(stack)
     if told is not None:
         return told
-    phase = phase_of_stack(stack) if part == Part.OTHER else Cause(part)
+    by_stack = part == Part.OTHER or (part == Part.OPTIMIZER and bool(_closure(stack)))
+    phase = phase_of_stack(stack) if by_stack else Cause(part)
     if phase in (Cause.DATA_LOADING, Cause.OPTIMIZER, Cause.COMMUNICATION):
         return phase
     if in_operator or (phase is not None and not in_gap):
@@ -212,6 +237,8 @@ def cause_of_moment(
             return phase
         if not stack.callee:
             return Cause.LIBRARY
+    if stack.beyond and stack.beyond[-1].file == _SELECTORS and stack.callee.endswith(_POLLS):
+        return Cause.POLL  # it has events by now, but no core yet
     if _touches_files(stack):
         return Cause.FILE
     return Cause.NATIVE if state == ThreadState.NATIVE or stack.callee else Cause.PYTHON
@@ -226,11 +253,23 @@ def _cause_of_wait(stack: SampledStack, wait: int) -> Cause:
     if "subprocess.py" in files:
         return Cause.PROCESS
     cause = _OF_WAIT[WaitReason(wait)]
-    if cause is Cause.POLL and not any(file.startswith(_EVENT_LOOPS) for file in files):
+    if cause is Cause.POLL and not any(file.startswith(EVENT_LOOPS) for file in files):
         return Cause.SOCKET
     if cause is Cause.LOCK and stack.callee.endswith("sleep"):
         return Cause.SLEEP
+    if cause is Cause.LOCK and _computes_in_threads(stack):
+        return Cause.NATIVE
     return cause
+
+
+def _computes_in_threads(stack: SampledStack) -> bool:
+    """Tell whether what looks like a lock is native code that waits for threads of its own.
+
+    A library that has Python threads wait uses those of Python for it; JAX computes in a thread.
+    """
+    if not stack.callee or stack.callee.rpartition(".")[2] in _LOCKING:
+        return False
+    return not stack.beyond or not stack.beyond[-1].file.startswith(_THREADING)
 
 
 def _touches_files(stack: SampledStack) -> bool:

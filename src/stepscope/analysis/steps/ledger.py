@@ -25,7 +25,7 @@ from stepscope.analysis.steps.causes import Cause, cause_of_moment
 from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts, thread_moments
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_STACK, SliceKind, ThreadState
+from stepscope.trace.model import SliceKind, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +63,7 @@ class Ledger:
     stack: Int64  # row of the trace's stacks
     stacks: Mapping[int, SampledStack] = field(repr=False)
     files: SourceFiles = field(repr=False)
+    idle_ns: float = 0.0  # in which an event loop had nothing to do; in no moment
 
     def __len__(self) -> int:
         """Return the number of moments."""
@@ -111,6 +112,12 @@ class _Window:
 @shared
 def ledger(trace: Trace) -> Ledger:
     """Return where the time of the steady steps goes; without steps, that of the run."""
+    return _without(ledger_with_startup(trace), *_STARTUP)
+
+
+@shared
+def ledger_with_startup(trace: Trace) -> Ledger:
+    """Return the same with what is imported and compiled meanwhile."""
     steps = step_table(trace)
     if not len(steps):
         made = _ledger(trace, _run_windows(trace), "run", 1)
@@ -119,15 +126,15 @@ def ledger(trace: Trace) -> Ledger:
             exact_ns[Part.IDLE] -= min(start_up_idle_ns(trace), int(exact_ns[Part.IDLE]))
         if on_device or not len(trace.samples):
             made = _with_exact_parts(made, exact_ns, on_device=on_device)
-        return _without(made, Cause.POLL, *_STARTUP)
+        return _without_idling(made)
     steady = steady_steps(trace)
     made = _ledger(trace, _step_windows(trace), steps.unit, int(steady.sum()))
     if steps.by is StepsBy.REQUEST and len(trace.samples):
-        return _without(made, Cause.POLL, *_STARTUP)
+        return _without_idling(made)
     breakdown = step_breakdown(trace)
     exact_ns = breakdown.parts_ns[steady].sum(axis=0)
     on_device = bool(breakdown.on_device[steady].any())
-    return _without(_with_exact_parts(made, exact_ns, on_device=on_device), *_STARTUP)
+    return _with_exact_parts(made, exact_ns, on_device=on_device)
 
 
 def _step_windows(trace: Trace) -> list[_Window]:
@@ -149,7 +156,9 @@ def _run_windows(trace: Trace) -> list[_Window]:
     waits = np.isin(samples.track, main) & (samples.state == ThreadState.BLOCKED)
     waited_ns = int(samples.duration_ns[waits].sum())
     if not main or waited_ns > _WAITING_MAIN * whole.total_ns:
-        runs = ~np.isin(samples.state, (ThreadState.BLOCKED,)) & (samples.stack != NO_STACK)
+        # A pool's threads that run no line of the program hand over what others do.
+        own = [row for row, stack in sampled_stacks(trace).items() if stack.own]
+        runs = ~np.isin(samples.state, (ThreadState.BLOCKED,)) & np.isin(samples.stack, own)
         working = np.bincount(samples.track[runs], samples.duration_ns[runs], len(trace.tracks))
         busy = [track for track in tracks if working[track] > _WORKING * whole.total_ns]
         main = busy or main
@@ -196,7 +205,8 @@ def _moments(trace: Trace, window: _Window) -> Float64:
         _long_gaps(trace, window).contain(time_ns),
     )
     cause = _causes(sampled_stacks(trace), np.stack(keys).astype(np.int64))
-    cause[_collecting(trace, window).contain(time_ns)] = Cause.COLLECTION
+    collects = _collecting(trace, window).contain(time_ns) & ~np.isin(cause, _STARTUP)
+    cause[collects] = Cause.COLLECTION
     at = np.searchsorted(window.start_ns, time_ns, side="right") - 1
     step = window.index[np.maximum(at, 0)]
     return np.stack([rows, weight, cause, part, step, samples.stack[rows]]).astype(np.float64)
@@ -285,6 +295,11 @@ def _with_parts(made: Ledger, parts: list[tuple[Part, float]]) -> Ledger:
         row=np.concatenate([made.row, nothing]),
         stack=np.concatenate([made.stack, nothing]),
     )
+
+
+def _without_idling(made: Ledger) -> Ledger:
+    idles = made.spent_on(Cause.POLL)
+    return replace(made.take(~idles), idle_ns=float(made.weight_ns[idles].sum()))
 
 
 def _without(made: Ledger, *causes: Cause) -> Ledger:

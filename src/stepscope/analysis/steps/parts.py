@@ -26,9 +26,10 @@ from stepscope.analysis.host.event_types import event_types
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY
+from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import TracerEventType
-from stepscope.trace.model import DEVICE_KINDS, SliceFlags, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -94,6 +95,7 @@ def host_parts(trace: Trace) -> Int8:
     slices = trace.slices
     types = event_types(trace)
     told, is_forward = _told_parts(trace, types), _forward_slices(trace, types)
+    told[_in_closures(trace, told, is_forward)] = Part.FORWARD
     part = _native.handed_down(slices.parent, told.astype(np.int32))
     forward = np.where(is_forward, np.int32(Part.FORWARD), np.int32(_UNTOLD))
     part = np.where(part == _UNTOLD, _native.handed_down(slices.parent, forward), part)
@@ -147,6 +149,20 @@ def _part_of_name(name: str) -> int:
     if name.startswith(_ENGINE):
         return Part.BACKWARD
     return Part.COMMUNICATION if _COLLECTIVE.search(name) else _UNTOLD
+
+
+def _in_closures(trace: Trace, told: Int8, is_forward: NDArray[np.bool_]) -> Int64:
+    """Return what an optimizer's step runs before the backward pass within it.
+
+    It was given a function to call: Lightning runs a whole training step in there.
+    """
+    slices = trace.slices
+    optimizer = nearest(slices.parent, told == Part.OPTIMIZER)
+    backward = np.flatnonzero((told == Part.BACKWARD) & (optimizer != NO_PARENT))
+    last_ns = np.full(len(slices) + 1, -1, np.int64)  # the last for no optimizer
+    np.maximum.at(last_ns, optimizer[backward], slices.end_ns[backward])
+    before = slices.start_ns < last_ns[optimizer]
+    return np.flatnonzero(is_forward & (told == _UNTOLD) & before)
 
 
 def _forward_slices(trace: Trace, types: UInt8) -> NDArray[np.bool_]:

@@ -9,7 +9,8 @@
 #                the parts that need no framework, with the other Pythons that are at hand
 #   make wheels  a wheel for each Python at hand, in dist/, and each tried in an empty environment
 #                without a compiler
-#   make check-programs      run model programs bare and recorded: nothing in them may change
+#   make check-programs
+#                whether model programs do the same bare and recorded
 #   make check-layouts
 #                whether the bridges in the wheel suit each release of torch that they serve
 #   make test-gpu, bench-gpu

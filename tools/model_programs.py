@@ -264,7 +264,11 @@ def _train_with_lightning() -> object:
     torch.manual_seed(2)
     data = torch.utils.data.DataLoader(torch.randn(12, 8), batch_size=4)  # type: ignore[arg-type]
     module = Module()
-    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    quiet: dict[str, Any] = {
+        "logger": False,
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+    }
     lightning.Trainer(max_epochs=1, accelerator="cpu", enable_model_summary=False, **quiet).fit(
         module, data
     )
@@ -347,7 +351,7 @@ def facts() -> list[str]:
         found.append(f"attributes of Module: {_digest(torch.nn.Module)}")
         call: Any = torch.nn.Module.__call__
         found.append(f"its call: {call.__module__}.{call.__qualname__}")
-        found.append(f"profiler enabled: {torch.autograd._profiler_enabled()}")  # type: ignore[no-untyped-call]
+        found.append(f"profiler enabled: {torch.autograd._profiler_enabled()}")
     if "torch._dynamo" in sys.modules:
         from torch._dynamo.utils import counters
 

@@ -9,6 +9,8 @@
 #                the parts that need no framework, with the other Pythons that are at hand
 #   make wheels  a wheel for each Python at hand, in dist/, and each tried in an empty environment
 #                without a compiler
+#   make check-programs
+#                whether model programs do the same bare and recorded
 #   make check-layouts
 #                whether the bridges in the wheel suit each release of torch that they serve
 #   make test-gpu, bench-gpu
@@ -69,7 +71,7 @@ WHEEL := build/wheel
 .PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-traces bench-stragglers bench-default bench-sampler \
 	bench-diff \
 	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
-	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts fuzz
+	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts check-programs fuzz
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -330,6 +332,12 @@ wheels: $(DONE)/venv $(DONE)/torch $(HEADERS)
 
 check-layouts: $(DONE)/test $(HEADERS)
 	$(BIN)/python tools/torch_layouts.py
+
+# Minutes long: programs with Paddle run in its own environment.
+check-programs: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/package \
+		$(VENV)-paddle/done/test $(VENV)-paddle/done/package
+	$(BIN)/python tools/compare_programs.py
+	$(VENV)-paddle/bin/python tools/compare_programs.py
 
 # --- make bench
 

@@ -29,9 +29,10 @@ enum stepscope_input {
   STEPSCOPE_INPUT_INT_LIST = 6,    /* count, values */
   STEPSCOPE_INPUT_DOUBLE_LIST = 7,
   STEPSCOPE_INPUT_BOOL_LIST = 8,
-  STEPSCOPE_INPUT_SIZED = 9,    /* a tensor without strides (a sparse one): type, rank, sizes */
-  STEPSCOPE_INPUT_KEYWORD = 10, /* the name of the value that follows: a text */
-  STEPSCOPE_INPUT_TEXT = 11,    /* of a keyword: count, bytes */
+  STEPSCOPE_INPUT_SIZED = 9,      /* a tensor without strides (a sparse one): type, rank, sizes */
+  STEPSCOPE_INPUT_KEYWORD = 10,   /* the name of the value that follows: a text */
+  STEPSCOPE_INPUT_TEXT = 11,      /* of a keyword: count, bytes */
+  STEPSCOPE_INPUT_TEXT_LIST = 12, /* of a keyword: count, then the texts, each with its own mark */
 };
 
 /* A slice that has begun. The first word is the bridge's own, to build its context object in; the

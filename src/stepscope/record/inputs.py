@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     _SIZED,
     _KEYWORD,
     _TEXT,
-) = range(12)
+    _TEXT_LIST,
+) = range(13)
 
 SAMPLED_DIMS = "Sampled dims"
 SAMPLED_TYPES = "Sampled types"
@@ -143,11 +144,19 @@ class _Decoder:
         self._at += size
         return text
 
+    def _marked_text(self) -> str:
+        self._at += 1
+        return self._text()
+
     def _keep_keyword(self, name: str) -> None:
         """Read a value that has a name; tensors and what else has no spelling are left out."""
-        if self._bytes[self._at] == _TEXT:
+        mark = self._bytes[self._at]
+        if mark == _TEXT:
+            self.keywords[name] = self._marked_text()
+            return
+        if mark == _TEXT_LIST:
             self._at += 1
-            self.keywords[name] = self._text()
+            self.keywords[name] = [self._marked_text() for _ in range(self._take("I")[0])]
             return
         _, _, kind, spelled = next(self)
         if kind in ("Scalar", "ScalarList"):

@@ -43,7 +43,8 @@ def forward_backward_links(trace: Trace) -> tuple[Int64, Int64]:
     _, last_forward, first_backward = np.intersect1d(
         forward_keys[::-1], backward_keys, return_indices=True
     )
-    return forward[::-1][last_forward], backward[first_backward]
+    order = np.argsort(first_backward)  # numbered as the backward pass comes to them
+    return forward[::-1][last_forward[order]], backward[first_backward[order]]
 
 
 def flow_marks(

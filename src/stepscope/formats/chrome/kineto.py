@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     AddText = Callable[[str], int]
 
+# What torch.profiler sees as functions: they have a number of its observers.
+_FUNCTIONS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
 _TOLD_ABOVE = ("trace_id", "distributedInfo")
 _DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
 
@@ -202,6 +204,9 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     yield "correlation", _where(slices.correlation != NO_CORRELATION, slices.correlation)
     on_host = np.flatnonzero(~np.isin(slices.kind, DEVICE_KINDS)).astype(np.uint32)
     yield "Ev Idx", IntColumn(on_host, index[on_host])
+    if "torch" in trace.info.versions:  # 0 where no observer of execution traces ran
+        functions = np.flatnonzero(np.isin(slices.kind, _FUNCTIONS)).astype(np.uint32)
+        yield "Record function id", IntColumn(functions, np.zeros(len(functions), np.int64))
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
     if len(calls):
         ids = python_ids(trace)

@@ -170,16 +170,16 @@ def test_a_config_that_asks_for_nothing_more_is_silent(config: object) -> None:
     "config",
     [
         torch.profiler._ExperimentalConfig(
-            profiler_metrics=["sm"], adjust_profiler_step=True, verbose=True
+            profiler_metrics=["sm"], profiler_measure_per_kernel=True, verbose=True
         ),
-        ExperimentalConfig(profiler_metrics=["sm"], adjust_profiler_step=True, verbose=True),
-        {"profiler_metrics": ["sm"], "adjust_profiler_step": True},
-        SimpleNamespace(adjust_profiler_step=True, profiler_metrics=["sm"]),
+        ExperimentalConfig(profiler_metrics=["sm"], profiler_measure_per_kernel=True, verbose=True),
+        {"profiler_metrics": ["sm"], "profiler_measure_per_kernel": True},
+        SimpleNamespace(profiler_measure_per_kernel=True, profiler_metrics=["sm"]),
     ],
     ids=lambda config: type(config).__name__,
 )
 def test_what_has_no_effect_is_named_in_one_warning(config: object) -> None:
-    with pytest.warns(UserWarning, match="adjust_profiler_step, profiler_metrics") as caught:
+    with pytest.warns(UserWarning, match="profiler_measure_per_kernel, profiler_metrics") as caught:
         profiler = profile(experimental_config=config)
     assert [w.filename for w in caught] == [__file__]
     assert "verbose" not in str(caught[0].message)

@@ -31,8 +31,7 @@ class Inputs {
               [](const auto* a, const auto* b) { return a->first < b->first; });
     for (const auto* const pair : pairs) {
       put_text(STEPSCOPE_INPUT_KEYWORD, pair->first);
-      const c10::IValue& value = pair->second;
-      value.isString() ? put_text(STEPSCOPE_INPUT_TEXT, value.toStringRef()) : put_value(value);
+      put_keyword(pair->second);
     }
   }
   const char* data() const { return bytes_.data(); }
@@ -85,6 +84,19 @@ class Inputs {
     to = write(to, static_cast<uint8_t>(sizes.size()));
     to = write_numbers(to, sizes);
     if (has_strides) write_numbers(to, impl->strides());
+  }
+
+  // Texts are kept of keywords only.
+  void put_keyword(const c10::IValue& value) {
+    if (value.isString()) return put_text(STEPSCOPE_INPUT_TEXT, value.toStringRef());
+    if (!value.isList()) return put_value(value);
+    const c10::ArrayRef<c10::IValue> values = value.toListRef();
+    const auto is_text = [](const c10::IValue& each) { return each.isString(); };
+    if (values.empty() || !std::all_of(values.begin(), values.end(), is_text)) {
+      return put_value(value);
+    }
+    put(STEPSCOPE_INPUT_TEXT_LIST, static_cast<uint32_t>(values.size()));
+    for (const c10::IValue& each : values) put_text(STEPSCOPE_INPUT_TEXT, each.toStringRef());
   }
 
   template <typename Number>

@@ -1,9 +1,12 @@
 // Which tensors operators were called with: where they and their storages stand.
 //
 // Kept here and not by the core, which interns inputs: addresses are hardly ever the same twice.
+// The objects of noted tensors are kept, without what they hold: an address stands for one tensor.
 #pragma once
 
 #include <ATen/record_function.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/UndefinedTensorImpl.h>
 
 #include <atomic>
 #include <memory>
@@ -35,10 +38,13 @@ constexpr uint16_t kFunctionId = UINT16_MAX;  // as a position: a note of note_f
 
 std::atomic<bool> notes_tensors{false};
 
+using HeldTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
 // One a thread; whoever reads it locks it.
 struct ThreadNotes {
   std::mutex mutex;
   std::vector<TensorNote> notes;
+  std::vector<HeldTensor> held;
 };
 
 std::mutex notes_mutex;
@@ -71,6 +77,10 @@ void note_tensor(ThreadNotes& to, TensorNote note, const at::Tensor& tensor) {
   note.type = static_cast<uint8_t>(tensor.scalar_type());
   note.layout = static_cast<uint8_t>(tensor.layout());
   to.notes.push_back(note);
+  // What an operator passes on to the next one is held already.
+  if (to.held.empty() || to.held.back()._unsafe_get_target() != impl) {
+    to.held.emplace_back(tensor.getIntrusivePtr());
+  }
 }
 
 [[gnu::noinline]] void note_tensors(const at::RecordFunction& fn, const OpenSlice& slice) {
@@ -124,6 +134,7 @@ void forget_tensors() {
   for (const auto& each : all_notes()) {
     const std::lock_guard<std::mutex> its_lock(each->mutex);
     std::vector<TensorNote>().swap(each->notes);
+    std::vector<HeldTensor>().swap(each->held);
     if (each.use_count() > 1) alive.push_back(each);
   }
   all_notes().swap(alive);

@@ -129,11 +129,37 @@ def _listed(
             activities.append(activity)
             named = getattr(kinds, "activity_types", kinds)  # a ProfilerActivityConfig
             if named is not None:
-                filters[activity] = set(named)
+                filters[activity] = _known_kinds(activity, named)
     if any(filters.values()):
         chosen = {key.name: sorted(kinds) for key, kinds in filters.items() if kinds}
         warn_user(f"selecting kinds of events is not supported, all are recorded: {chosen}")
     return activities
+
+
+_KINDS = {
+    ProfilerActivity.CPU: (
+        "CPU_OP", "CPU_INSTANT_EVENT", "CUDA_DRIVER", "CUDA_RUNTIME", "EXTERNAL_CORRELATION",
+        "PRIVATEUSE1_DRIVER", "PRIVATEUSE1_RUNTIME", "PYTHON_FUNCTION", "USER_ANNOTATION",
+        "XPU_DRIVER", "XPU_RUNTIME",
+    ),
+    ProfilerActivity.CUDA: (
+        "CONCURRENT_KERNEL", "CUDA_DRIVER", "CUDA_EVENT", "CUDA_PROFILER_RANGE", "CUDA_RUNTIME",
+        "CUDA_SYNC", "GPU_MEMCPY", "GPU_MEMSET", "GPU_PM_COUNTER", "GPU_USER_ANNOTATION",
+        "OVERHEAD",
+    ),
+}  # fmt: skip
+"""The kinds of events that torch knows of a group."""
+
+
+def _known_kinds(activity: ProfilerActivity, named: Iterable[str]) -> set[str]:
+    kinds, known = set(named), _KINDS.get(activity)
+    for kind in sorted(kinds):
+        if known is not None and kind not in known:
+            raise RuntimeError(
+                f"Unknown or non-member activity type name: {kind!r}; those of {activity.name} "
+                f"are {', '.join(known)}"
+            )
+    return kinds
 
 
 def _missing(activity: ProfilerActivity) -> str:

@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from stepscope.analysis.device.launches import device_name, launches
+from stepscope.analysis.device.launches import device_name, launched_work, launches
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.backward import backward_functions
 from stepscope.analysis.host.python_ids import python_ids
@@ -16,6 +16,7 @@ from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import overload_labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.tree import call_tree
+from stepscope.formats.chrome.flows import forward_backward_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,6 +133,25 @@ class EventColumns:
     def python_ids(self) -> PythonIds:
         """The numbers of the Python calls among the slices of the tree's trace."""
         return python_ids(self.tree.trace)
+
+    @cached_property
+    def flows(self) -> dict[int, tuple[int, int, bool]]:
+        """The flow that starts or ends at a slice: its number, its kind, and which of the two.
+
+        In torch's words: 1 goes from an operator to its backward function, 2 to device work.
+        """
+        trace = self.tree.trace
+        operators, functions = forward_backward_links(trace)
+        work, calls = launched_work(trace)
+        found: dict[int, tuple[int, int, bool]] = {}
+        for kind, starts, ends, numbers in (
+            (1, operators, functions, range(1, len(operators) + 1)),
+            (2, calls, work, trace.slices.correlation[work].tolist()),
+        ):
+            for start, end, number in zip(starts.tolist(), ends.tolist(), numbers, strict=True):
+                found[start] = (number, kind, True)
+                found[end] = (number, kind, False)
+        return found
 
     @cached_property
     def launches(self) -> Launches | None:

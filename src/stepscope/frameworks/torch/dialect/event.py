@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Track
 
 
+_NO_FLOW = (0, 0, False)
+
+
 class _InTree(Measures):
     """One that stands in the tree of events."""
 
@@ -194,7 +197,8 @@ class FunctionEvent(_InTree):
     @property
     def metadata_json(self) -> str:
         """Return all fields of the event as the inside of a JSON object."""
-        return json.dumps(self._args)[1:-1]
+        numbers = {"External id": self.external_id, "Ev Idx": self._row}
+        return json.dumps({**numbers, **self._args})[1:-1]
 
     def append_kernel(self, name: str, device: int, duration: float) -> None:
         """Refuse: events show what was recorded."""
@@ -207,8 +211,22 @@ class FunctionEvent(_InTree):
     set_cpu_parent = append_cpu_child
 
     event_metadata = None  # torch's own form of a few of these
-    flow_id = flow_type = 0
-    flow_start = False
+
+    @property
+    def flow_id(self) -> int:
+        """Return the number of the flow that it is an end of, as in files; 0 where it is none."""
+        return self._columns.flows.get(self._row, _NO_FLOW)[0]
+
+    @property
+    def flow_type(self) -> int:
+        """Return 1 for a flow to the backward pass, 2 for one to a device, 0 without one."""
+        return self._columns.flows.get(self._row, _NO_FLOW)[1]
+
+    @property
+    def flow_start(self) -> bool:
+        """Tell whether the flow starts here."""
+        return self._columns.flows.get(self._row, _NO_FLOW)[2]
+
     self_cpu_percent = total_cpu_percent = total_device_percent = -1
 
     @property

@@ -82,7 +82,7 @@ class Inner:
     @property
     def _stats(self) -> ProfilerStats:
         """Return how long the parts of the last cycle took."""
-        stats: ProfilerStats = self._profile._stats()
+        stats: ProfilerStats = self._profile._current_stats()
         return stats
 
     def config(self, create_trace_id: bool = False) -> Any:

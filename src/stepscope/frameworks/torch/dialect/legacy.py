@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Self
 
 from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
     from stepscope.frameworks.torch.dialect.events import EventList
+    from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
 
 
@@ -53,7 +55,9 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self.use_cuda = use_cuda
         device = "cuda" if use_cuda else use_device
         found = [each for each in _DEVICES if each.name.lower() == device]
-        if device is not None and not found:
+        self._use_kineto = use_kineto
+        self._is_of_private_use = device is not None and device == _private_use_name()
+        if device is not None and not found and not self._is_of_private_use:
             warn_user(f"The {device} is not a valid device option.")
         wanted += found
         more.pop("activity_filters", None)
@@ -106,6 +110,16 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         return self.function_events.total_average()
 
     @property
+    def profiler_kind(self) -> Any:
+        """Return torch's word for what it would use for this device; needs torch."""
+        states = sys.modules["torch"]._C._profiler.ProfilerState
+        if not self._is_of_private_use:
+            return states.KINETO
+        if self._use_kineto:
+            return states.KINETO_PRIVATEUSE1
+        return states.KINETO_PRIVATEUSE1_FALLBACK
+
+    @property
     def trace_id(self) -> str:
         """Return the id of the trace."""
         return self.get_trace_id() or ""
@@ -119,6 +133,11 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
     def kineto_activities(self) -> set[Any]:
         """Return what is recorded."""
         return self.activities
+
+    @property
+    def _stats(self) -> ProfilerStats | None:  # type: ignore[override]
+        """Return how long the parts of the recording took."""
+        return self._current_stats()
 
     def config(self, create_trace_id: bool = False) -> Any:
         """Return torch's own form of the options; needs torch."""
@@ -135,3 +154,13 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         return self.table()
 
     __repr__ = __str__
+
+
+def _private_use_name() -> str | None:
+    """Return what the program calls a device of its own kind, where torch is asked for that."""
+    module = sys.modules.get("torch.autograd.profiler")
+    named: Any = getattr(module, "_get_privateuse1_backend_name", None)
+    if named is None:
+        return None
+    name: str = named()
+    return None if name == "privateuseone" else name

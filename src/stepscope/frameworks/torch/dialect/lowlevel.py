@@ -89,6 +89,7 @@ class LowLevelProfile(ProfileResults):
             raise ValueError("post_processing_timeout_s must be non-negative")
         settings = settings_of(experimental_config)
         self._trace_only = bool(settings.get("trace_only"))
+        self._adjusts_steps = bool(settings.get("adjust_profiler_step"))
         if self._in_place_of_torch:
             self._shows_overloads = bool(settings.get("capture_overload_names"))
         self.record_shapes = record_shapes
@@ -98,7 +99,7 @@ class LowLevelProfile(ProfileResults):
         self.experimental_config = experimental_config
         self.execution_trace_observer = execution_trace_observer
         self.acc_events = acc_events
-        # Kept for who reads it: results are ready at once, there is nothing to time out.
+        # Results are ready at once: only 0 s is too short.
         self.post_processing_timeout_s = post_processing_timeout_s
         self.use_device: str | None = "cuda" if ProfilerActivity.CUDA in chosen else None
         self.has_cudagraphs = False
@@ -133,8 +134,6 @@ class LowLevelProfile(ProfileResults):
         super().__init__(recorder, custom_trace_id_callback, with_flops=with_flops)
         self._metadata |= {name: 1 for name in _TOLD_IN_FILES if getattr(self, name)}
 
-    _in_place_of_torch = False  # whether it was made by a name of torch's: see patch_torch()
-
     def start(self) -> None:
         """Begin to record."""
         self.prepare_trace()
@@ -161,6 +160,9 @@ class LowLevelProfile(ProfileResults):
 
     def _stats(self) -> ProfilerStats | None:
         """Return how long the parts of the last cycle took; None before the first."""
+        return self._current_stats()
+
+    def _current_stats(self) -> ProfilerStats | None:
         if self._trace_id is None:
             return None
         stats, spent_ns = self._stats_of_cycle, self._recorder.spent_ns

@@ -67,8 +67,8 @@ class ExperimentalConfig:
     trace_only: bool = False
     record_python_gc_info: bool = False
     expose_kineto_event_metadata: bool = False
-
     adjust_profiler_step: bool = False
+
     profiler_metrics: Sequence[str] = ()
     profiler_measure_per_kernel: bool = False
     performance_events: Sequence[str] = ()
@@ -76,7 +76,7 @@ class ExperimentalConfig:
     custom_profiler_config: str = ""
 
 
-_HARMLESS = {each.name for each in fields(ExperimentalConfig)[:8]}
+_HARMLESS = {each.name for each in fields(ExperimentalConfig)[:9]}
 
 
 def warn_of_ignored(config: object) -> None:

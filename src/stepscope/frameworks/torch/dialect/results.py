@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
 from stepscope.arguments import file_path, function, shown, text_or_none, whole
 from stepscope.background import EXPORTS, LARGE
+from stepscope.frameworks.torch.dialect.as_torch import (
+    with_adjusted_steps,
+    with_function_ids,
+    with_overloads_in_names,
+    with_torch_keywords,
+)
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
 from stepscope.frameworks.torch.switches import Switches, as_switched
-from stepscope.frameworks.torch.tensor_notes import FUNCTION_ID
 from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
-from stepscope.trace.model import IntColumn
 from stepscope.trace.strings import valid_value
 
 if TYPE_CHECKING:
@@ -32,6 +36,9 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.tensor_notes import TensorNotes
     from stepscope.record.recorder import Recorder
     from stepscope.trace.model import Trace
+
+# torch's own, which who gives a timeout listens to.
+_LOGGER = logging.getLogger("torch.autograd.profiler")
 
 
 class ProfileResults:
@@ -75,10 +82,13 @@ class ProfileResults:
         assert cycle is not None, f"the profiler has no results: {self._why_nothing()}"
         metadata = {**self._metadata, "trace_id": self._trace_id}
         notes, switches = self._tensor_notes, self._switches
+        adjusts_steps = self._adjusts_steps
 
         def finished() -> Trace:
             user = {**cycle.trace.info.user, **metadata}
             trace = replace(cycle.trace, info=replace(cycle.trace.info, user=user))
+            if adjusts_steps:
+                trace = with_adjusted_steps(trace)
             return as_switched(with_function_ids(trace, notes), switches)
 
         return finished
@@ -196,6 +206,9 @@ class ProfileResults:
             )
         if self._recorder.active:
             return EventList(self.trace, with_flops=self.with_flops)
+        if self.post_processing_timeout_s == 0:  # nobody can be quicker; all else takes no time
+            _LOGGER.warning("Post-processing timed out after 0 s; partial results: no events")
+            return EventList(empty_trace(), with_flops=self.with_flops)
         if self._events is None or self._events[0] is not self._recorder.trace:
             before = time.perf_counter_ns()
             made = EventList(
@@ -210,6 +223,9 @@ class ProfileResults:
 
     _trace_only = False
     _shows_overloads = True
+    _adjusts_steps = False
+    _in_place_of_torch = False  # whether it was made by a name of torch's: see patch_torch()
+    post_processing_timeout_s: float | None = None
 
     def _warn_of_nothing(self, what: str) -> None:
         if self._recorder.active:
@@ -271,7 +287,10 @@ class ProfileResults:
         if cuda_graph_annotations is not None:
             warn_user("cuda_graph_annotations are not written by Stepscope")
         file_path("path", path)
-        self._write("export_chrome_trace", path, _export_chrome, background=background)
+        write = _export_chrome
+        if self._in_place_of_torch:
+            write = partial(_export_as_torch, overloads=self._shows_overloads)
+        self._write("export_chrome_trace", path, write, background=background)
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
@@ -361,24 +380,6 @@ class ProfileResults:
         """Return None: Stepscope has its own collector, and nothing that is pending."""
 
 
-def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
-    """Add the numbers by which an ExecutionTraceObserver knows the operators, where one ran."""
-    if notes is None or not len(notes):
-        return trace
-    chosen = np.flatnonzero(notes.notes["position"] == FUNCTION_ID)
-    if not len(chosen):
-        return trace
-    rows = notes.rows_in(trace)[chosen]
-    known = rows >= 0
-    rows, numbers = rows[known], notes.notes["impl"][chosen][known]
-    order = np.argsort(rows, kind="stable")
-    column = IntColumn(rows[order].astype(np.uint32), numbers[order].astype(np.int64))
-    args = replace(
-        trace.slices.args, integers={**trace.slices.args.integers, "Record function id": column}
-    )
-    return replace(trace, slices=replace(trace.slices, args=args))
-
-
 # Imported where they are used: on the thread that writes.
 
 
@@ -386,6 +387,11 @@ def _export_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
     from stepscope.formats.chrome.write import export_chrome
 
     export_chrome(trace, path)
+
+
+def _export_as_torch(trace: Trace, path: str | os.PathLike[str], *, overloads: bool) -> None:
+    trace = with_torch_keywords(trace)
+    _export_chrome(with_overloads_in_names(trace) if overloads else trace, path)
 
 
 def _export_html(trace: Trace, path: str | os.PathLike[str]) -> None:

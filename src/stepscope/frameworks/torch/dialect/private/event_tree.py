@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from functools import cached_property
@@ -14,7 +15,7 @@ from stepscope.frameworks.torch.dialect.private.tensor_ids import Numbers, Tenso
 from stepscope.frameworks.torch.live_objects import LiveObjects, optimizer_call
 from stepscope.frameworks.torch.owners import DEVICE_TYPES, PRIVATE_USE
 from stepscope.frameworks.torch.tensor_notes import tensors_of
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 _SHOWN = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP, SliceKind.PYTHON, *DEVICE_KINDS)
+_BEGINS_THREAD = re.compile(r"(^|/)threading\.py\(\d+\): _bootstrap$")
 
 
 class EventTree:
@@ -41,7 +43,19 @@ class EventTree:
 
     @cached_property
     def _shown(self) -> Any:
-        return np.isin(self.trace.slices.kind, _SHOWN)
+        slices = self.trace.slices
+        return np.isin(slices.kind, _SHOWN) & ~self._calls_of_new_threads()
+
+    def _calls_of_new_threads(self) -> Any:
+        """Tell which Python calls torch does not see: those of threads that began meanwhile."""
+        slices, strings = self.trace.slices, self.trace.strings
+        calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
+        names = {int(name) for name in np.unique(slices.name[calls])}
+        begin = [name for name in names if _BEGINS_THREAD.search(strings[name])]
+        later = slices.start_ns[calls] > self.trace.info.start_ns
+        began = calls[np.isin(slices.name[calls], begin) & later]
+        of_new = np.isin(slices.track, np.unique(slices.track[began]))
+        return of_new & (slices.kind == SliceKind.PYTHON)
 
     @cached_property
     def parents(self) -> list[int]:
@@ -57,7 +71,24 @@ class EventTree:
             parent[hidden] = slices.parent[parent[hidden]]
             hidden = hidden[(parent[hidden] >= 0) & ~self._shown[parent[hidden].clip(0)]]
         found: list[int] = parent.tolist()
+        self._put_unfinished_inside(found)
         return found
+
+    def _put_unfinished_inside(self, parents: list[int]) -> None:
+        """Let a range that nobody ended be inside of the one around its start, as in torch."""
+        slices = self.trace.slices
+        is_open = (slices.flags & SliceFlags.UNFINISHED) != 0
+        for row in np.flatnonzero(is_open & (slices.kind == SliceKind.RANGE)).tolist():
+            start_ns = slices.start_ns[row]
+            around = (slices.start_ns < start_ns) & (slices.end_ns > start_ns) & ~is_open
+            around &= (slices.track == slices.track[row]) & self._shown
+            if not around.any():
+                continue
+            inner = int(np.flatnonzero(around)[-1])  # ordered by start
+            outer, parents[row] = parents[row], inner
+            for child in np.flatnonzero(slices.parent == row).tolist():
+                if slices.start_ns[child] >= slices.end_ns[inner]:
+                    parents[child] = outer
 
     @cached_property
     def start_ns(self) -> list[int]:
@@ -137,12 +168,10 @@ class EventTree:
             elif self.trace.slices.kind[number] == SliceKind.PYTHON:
                 self._number_live(number, ids, seen, found)
             else:
-                name = self.trace.name_of(number)
                 for position, place, note in tensors_of(self.notes_of.get(number, [])):
                     device = f"{note['device_type']}:{note['device_index']}"
                     tensor = int(note["impl"]), int(note["storage"]), device
-                    first = name if position == 0 else ""
-                    found[number, position, place] = ids.tensor(*tensor, first)
+                    found[number, position, place] = ids.tensor(*tensor)
         ids.finish()
         return found
 

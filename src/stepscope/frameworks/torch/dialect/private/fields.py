@@ -312,12 +312,21 @@ def _live(tree: EventTree, tensor: LiveTensor | None) -> TensorMetadata | None:
 
 
 def _caller(tree: EventTree, number: int) -> FrameState:
+    """Return the Python function around a call; one in C has no frame."""
     from stepscope.trace.model import NO_PARENT, SliceKind
 
     parent = tree.parents[number]
-    while parent != NO_PARENT and tree.trace.slices.kind[parent] != SliceKind.PYTHON:
+    while parent != NO_PARENT and not (
+        tree.trace.slices.kind[parent] == SliceKind.PYTHON
+        and not is_c_call(tree.trace.name_of(parent))
+    ):
         parent = tree.parents[parent]
-    return FrameState("" if parent == NO_PARENT else tree.trace.name_of(parent))
+    return FrameState("") if parent == NO_PARENT else PyCall(tree, parent).callsite
+
+
+def is_c_call(name: str) -> bool:
+    """Tell whether a call of this name is one of a function written in C."""
+    return name.startswith("<built-in ")
 
 
 # ---- torch's objects by its numbers

@@ -21,6 +21,20 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 
+_given_ids = 0
+_MOST_IDS = 2**32 - 1
+
+
+def _ids_for(events: int) -> int:
+    """Return the number behind which those of so many events begin."""
+    global _given_ids  # noqa: PLW0603 - they are unique in the process
+    if _given_ids + events >= _MOST_IDS:
+        _given_ids = 0
+    first = _given_ids
+    _given_ids += events + 1
+    return first
+
+
 class KinetoResults:
     """torch's ``_ProfilerResult`` of one recording."""
 
@@ -36,6 +50,7 @@ class KinetoResults:
         self._trace = trace
         self._tree = EventTree(trace, notes, objects)
         self._columns = EventColumns(trace, with_flops=with_flops)
+        self._first_id = _ids_for(len(trace.slices) + len(trace.memory))
 
     def trace_start_ns(self) -> int:
         """Return when the recording began, in ns of Unix time."""
@@ -47,7 +62,7 @@ class KinetoResults:
 
     @cached_property
     def _events(self) -> KinetoEvents:
-        return KinetoEvents(self._columns)
+        return KinetoEvents(self._columns, self._first_id)
 
     def experimental_event_tree(self) -> list[Node]:
         """Return the events at the top; the others are inside of them."""
@@ -63,10 +78,11 @@ class KinetoResults:
 class KinetoEvents(MadeWhenTouched[Any]):
     """All events of a trace, and its allocations."""
 
-    def __init__(self, columns: EventColumns) -> None:
+    def __init__(self, columns: EventColumns, first_id: int = 0) -> None:
         """Make nothing yet."""
         super().__init__()
         self._columns = columns
+        self._first_id = first_id
 
     def _size(self) -> int:
         return len(self._columns.tree) + len(self._columns.trace.memory)
@@ -74,18 +90,19 @@ class KinetoEvents(MadeWhenTouched[Any]):
     def _make(self, index: int) -> Any:
         events = len(self._columns.tree)
         if index < events:
-            return KinetoEvent(FunctionEvent(self._columns, index))
+            return KinetoEvent(FunctionEvent(self._columns, index), self._first_id)
         return MemoryEvent(self._columns, index - events)
 
 
 class KinetoEvent:
     """torch's ``_KinetoEvent``: the same facts as a FunctionEvent's, as methods."""
 
-    __slots__ = ("_event",)
+    __slots__ = ("_event", "_first_id")
 
-    def __init__(self, event: FunctionEvent) -> None:
-        """Look at an event."""
+    def __init__(self, event: FunctionEvent, first_id: int = 0) -> None:
+        """Look at an event; the numbers of a recording's events go on from ``first_id``."""
         self._event = event
+        self._first_id = first_id
 
     def name(self) -> str:
         """Return the name as recorded."""
@@ -121,8 +138,13 @@ class KinetoEvent:
         return self._event.input_dtypes
 
     def correlation_id(self) -> int:
-        """Return the number by which device work refers to this event."""
-        return self._event.external_id
+        """Return the number by which device work refers to this event: unique in the process."""
+        return self._first_id + self._event.external_id
+
+    def linked_correlation_id(self) -> int:
+        """Return the number of the event that launched this work, 0 for all else."""
+        linked = self._event.linked_correlation_id
+        return self._first_id + linked if linked else 0
 
     def fwd_thread_id(self) -> int:
         """Return the number of the thread that ran the forward pass, 0 where there is none."""

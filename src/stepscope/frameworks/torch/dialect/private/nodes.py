@@ -10,6 +10,7 @@ from stepscope.frameworks.torch.dialect.private.fields import (
     PyCCall,
     TorchOp,
     Work,
+    is_c_call,
     torch_profiler,
 )
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_THREAD, SliceKind
@@ -57,7 +58,7 @@ class Node:
             return Allocation(tree, number)
         kind = tree.trace.slices.kind[number]
         if kind == SliceKind.PYTHON:
-            is_c = tree.trace.name_of(number).startswith("<built-in ")
+            is_c = is_c_call(tree.trace.name_of(number))
             return PyCCall(tree, number) if is_c else PyCall(tree, number)
         return Work(tree, number) if kind in DEVICE_KINDS else TorchOp(tree, number)
 

@@ -37,6 +37,9 @@ class Recorder {
   // behind) gives an empty snapshot.
   Snapshot close_window(uint64_t window);
 
+  // What is being recorded; null when nothing is.
+  std::shared_ptr<Recording> current();
+
   static bool recording() { return shared_state.active.load(std::memory_order_relaxed) != nullptr; }
 
   // Begin and end slices. Null when nothing records.

@@ -111,6 +111,14 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
   out.chunks = recording.chunks();
   Inside::order_with_others();
   out.threads = recording.threads();
+  for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
+  for (const std::string_view text : recording.inputs.texts()) out.inputs.emplace_back(text);
+  put_in_order(out, recording.blocks_before());
+  return out;
+}
+
+void put_in_order(Snapshot& out, MemoryBlocks blocks_before) {
+  const uint64_t end_ticks = out.end_ticks;
   std::set<std::pair<uint32_t, uint64_t>> open;
   for (const Record& record : out.unfinished) open.emplace(record.thread, record.slice.order);
 
@@ -127,7 +135,7 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
     return record.kind == Kind::kPython && record.start_ticks < out.start_ticks &&
            record.slice.end_ticks > out.start_ticks && record.thread < runs.size();
   };
-  for (const auto& [chunk, size] : out.chunks) {
+  for (const auto& [chunk, size, is_retired] : out.chunks) {
     for (size_t i = 0; i < size; ++i) {
       const Record& record = chunk->records[i];
       if (record.kind == Kind::kBlock) {
@@ -164,14 +172,11 @@ Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch
     runs[record.thread].push_back(&record);
   }
   out.block_changes =
-      changes_of(merge_by_start(std::move(blocks)), recording.blocks_before(), out.start_ticks);
+      changes_of(merge_by_start(std::move(blocks)), std::move(blocks_before), out.start_ticks);
   for (const Record& change : out.block_changes) out.memory.push_back(&change);
   for (Run& run : runs) run = in_begin_order(std::move(run));
   out.records = merge_by_start(std::move(runs));
   if (has_samples) out.sampled_inputs = places_of(samples, out.records);
-  for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
-  for (const std::string_view text : recording.inputs.texts()) out.inputs.emplace_back(text);
-  return out;
 }
 
 }  // namespace stepscope

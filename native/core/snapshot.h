@@ -36,4 +36,8 @@ struct Snapshot {
 Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch,
                        uint64_t end_ticks);
 
+// Fill in the records, and what is worked out from them, where the rest is known. `blocks_before`
+// are those that were in use where the chunks begin.
+void put_in_order(Snapshot& out, MemoryBlocks blocks_before);
+
 }  // namespace stepscope

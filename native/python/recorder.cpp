@@ -21,19 +21,7 @@ nb::dict close_window(uint64_t window) {
     nb::gil_scoped_release release;
     snapshot = Recorder::instance().close_window(window);
   }
-  nb::list threads;
-  for (const ThreadInfo& thread : snapshot.threads) {
-    threads.append(nb::make_tuple(thread.os_id, thread.logical_id,
-                                  nb::bytes(thread.name.data(), thread.name.size())));
-  }
-  nb::dict out = tables_of(snapshot);
-  out["threads"] = threads;
-  out["window_start_ns"] = snapshot.tick_map.ns(snapshot.start_ticks);
-  out["window_end_ns"] = snapshot.tick_map.ns(snapshot.end_ticks);
-  out["lost"] = snapshot.lost;
-  out["limit_bytes"] = snapshot.limit.bytes;
-  out["keep_newest"] = snapshot.limit.keep == Keep::kNewest;
-  return out;
+  return window_of(snapshot);
 }
 
 double overhead_ns(uint32_t rounds) {

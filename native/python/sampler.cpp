@@ -161,6 +161,13 @@ void Sampler::look_at_all(int64_t now_ns) {
     resident_due_ns_ = now_ns + kResidentEveryNs;
   }
   samples_.set_other_bytes(stacks_.bytes() + codes_.bytes());
+  if (journal_.is_on() && journal_.is_due(now_ns)) stream(now_ns);
+}
+
+void Sampler::stream(int64_t now_ns) {
+  std::vector<int64_t> growing;
+  for (const auto& [thread, watched] : watched_) growing.push_back(watched.sample);
+  journal_.write(now_ns, codes_, stacks_, samples_, growing, seen_, resident_);
 }
 
 // ---- one thread

@@ -6,7 +6,7 @@ import contextlib
 import json
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stepscope.analysis.answer import answer
 from stepscope.cli.files import write_report
@@ -29,17 +29,26 @@ from stepscope.cli.terminal import own_command, size_on_disk
 from stepscope.cli.verbs.report import report_beside
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
+from stepscope.record.stream.places import is_unsealed
 from stepscope.trace.store import SUFFIX
 from stepscope.units import size_text
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from stepscope.cli.signals import Interrupts
     from stepscope.record.session import Session
     from stepscope.trace.model import Trace
+
+
+class Forgettable(Protocol):
+    """What is kept until the trace is saved."""
+
+    def forget(self) -> None:
+        """Remove it."""
+
 
 _FINDINGS = 3
 _MOST_EVENTS = 1_000_000  # for a report that nobody asked for: a second or two of work
@@ -66,17 +75,33 @@ class Report:
         self._stream = own_stream()
         self._path = list(sys.path)
 
+    def is_for(self, output: Path, command: str, *, replaces_json: bool) -> None:
+        """Report for a process that has ended, in whose place this one stands."""
+        self._absolute = output
+        self._command = command
+        self._replaces_json = replaces_json
+
     def make(
-        self, session: Session, interrupts: Interrupts, ended: BaseException | None = None
+        self,
+        build: Callable[[], Trace],
+        interrupts: Interrupts,
+        ended: BaseException | None = None,
+        stream: Forgettable | None = None,
     ) -> None:
-        """Save what was recorded, then show it; the program's own exit is unaffected."""
+        """Save what was recorded, then show it; the program's own exit is unaffected.
+
+        The name of the trace is taken by the folder of its stream until then.
+        """
         with self._beside_the_program():
             trace: Trace | None = None
             saved: Path | None = None
             try:
-                trace = _built(session)
-                saved = save_somewhere(trace, self._absolute, force=self._args.force)
+                trace = build()
+                force = self._args.force or (stream is not None and is_unsealed(self._absolute))
+                saved = save_somewhere(trace, self._absolute, force=force)
                 if saved is not None:
+                    if stream is not None:
+                        stream.forget()
                     self._output = self._shown(saved)
                     self._absolute = saved
                 interrupts.raises = True
@@ -210,7 +235,8 @@ class Report:
                 show_facts([("", note)])
 
 
-def _built(session: Session) -> Trace:
+def built(session: Session) -> Trace:
+    """Stop the session and return its trace."""
     with Progress("building the trace"):
         session.stop()
     trace = session.trace

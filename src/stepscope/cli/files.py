@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.progress import Progress
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
+from stepscope.record.stream.places import is_unsealed
+from stepscope.record.stream.sealing import sealed
 from stepscope.trace.placing import staging_folder
 from stepscope.trace.store import SUFFIX, is_stored_trace
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from stepscope.trace.model import Trace
 
@@ -25,7 +27,7 @@ def read(path: str) -> Trace:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TraceReadWarning)
         with Progress(f"reading {path}") as progress:
-            trace = read_trace(path, progress)
+            trace = sealed(Path(path)) if is_unsealed(path) else read_trace(path, progress)
     for warning in caught:
         notify(str(warning.message))
     return trace

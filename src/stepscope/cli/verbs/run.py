@@ -24,6 +24,7 @@ from stepscope.cli.signals import (
     let_ctrl_c_kill,
     let_ctrl_c_raise,
 )
+from stepscope.cli.streamed import shown_output, started_stream
 from stepscope.errors import StepscopeError
 from stepscope.trace.placing import shortened
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from stepscope.cli.command import ExitCode, Parser
     from stepscope.cli.program import Ending
     from stepscope.record.session import Session
+    from stepscope.record.stream.run import RunStream
+    from stepscope.trace.model import Trace
 
 _ROWS = 10
 _DEFAULT_LIMIT = "2G"
@@ -106,6 +109,13 @@ class Run:
             ),
             parser.add_argument("--no-summary", action="store_true", help="only save the trace"),
             parser.add_argument(
+                "--stream",
+                action=argparse.BooleanOptionalAction,
+                default=True,
+                help="have what is recorded outlive the program, also when it is killed, or not "
+                "(default: it does)",
+            ),
+            parser.add_argument(
                 "-q",
                 "--quiet",
                 action="store_true",
@@ -119,7 +129,7 @@ class Run:
         let_ctrl_c_kill()
         from stepscope import patch_torch
         from stepscope.analysis.host.source_files import program_folders
-        from stepscope.cli.after_run import Report
+        from stepscope.cli.after_run import Report, built
         from stepscope.cli.files import check_output, check_writable
         from stepscope.cli.tables import check_sort_by
 
@@ -134,21 +144,29 @@ class Run:
         interrupts = Interrupts()
         # What the output needs is captured before the run: the program may change folder, streams,
         # arguments and import path.
-        report = Report(program.name, output, [*program.folders(), *program_folders()], args)
+        folders = [*program.folders(), *program_folders()]
+        stream = started_stream(output, program.name, folders, args) if args.stream else None
+        output = shown_output(output, stream)
+        report = Report(program.name, output, folders, args)
+
+        def build() -> Trace:
+            if stream is not None:
+                stream.stop()
+            return built(session)
 
         def save(number: int) -> None:
             with contextlib.suppress(KeyboardInterrupt):
                 interrupts.take()
-            report.make(session, interrupts, Terminated(number))
+            report.make(build, interrupts, Terminated(number), stream)
 
         pid = os.getpid()
         let_ctrl_c_raise()
         with Termination(save) as termination:
             with patch_torch() if args.patch_torch else contextlib.nullcontext():
-                ending = _recorded(session, program, termination, interrupts)
+                ending = _recorded(session, program, termination, interrupts, stream)
             termination.phase = Phase.AFTER
             if os.getpid() == pid:  # a child that the program forked leaves through here, too
-                report.make(session, interrupts, ending.error)
+                report.make(build, interrupts, ending.error, stream)
             interrupts.give_back()
         code = honoured(ending.error)
         if ending.abandons_threads:
@@ -170,18 +188,26 @@ def _session(args: argparse.Namespace) -> Session:
 
 
 def _recorded(
-    session: Session, program: Program, termination: Termination, interrupts: Interrupts
+    session: Session,
+    program: Program,
+    termination: Termination,
+    interrupts: Interrupts,
+    stream: RunStream | None,
 ) -> Ending:
     """Run the program inside a range of its name; the session still runs at the end."""
     from stepscope import record_function
 
-    program.prepare()
     try:
+        program.prepare()
         session.start()
-    except StepscopeError:
-        raise
-    except Exception as error:
+    except BaseException as error:
+        if stream is not None:
+            stream.forget()
+        if isinstance(error, StepscopeError) or not isinstance(error, Exception):
+            raise
         raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
+    if stream is not None:
+        stream.follow(session.recorder)
     scope = record_function(program.name)
     scope.__enter__()
     termination.phase = Phase.PROGRAM
@@ -190,6 +216,8 @@ def _recorded(
     except BaseException:  # there is no such program
         termination.phase = Phase.BEFORE
         session.stop()
+        if stream is not None:
+            stream.forget()
         raise
     scope.__exit__()
     return ending

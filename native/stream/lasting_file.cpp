@@ -1,0 +1,133 @@
+#include "stream/lasting_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace stepscope {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kLargestRegion = size_t{16} << 20;
+// Others use the same tmpfs, workers of a DataLoader above all, and fail where it is full.
+constexpr uint64_t kShareOfWhole = 4;
+constexpr uint64_t kShareOfFree = 2;
+
+size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) & ~(kPage - 1); }
+size_t whole_lines(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
+
+}  // namespace
+
+bool LastingFile::open(const std::string& path, size_t first_region_bytes, uint64_t most_bytes,
+                       InChild in_child) {
+  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file_ < 0) return false;
+  regions_.clear();
+  bytes_ = 0;
+  in_child_ = in_child;
+  most_bytes_ = most_bytes;
+  next_region_bytes_ = first_region_bytes;
+  if (grow(0)) return true;
+  close();
+  unlink(path.c_str());
+  return false;
+}
+
+uint64_t LastingFile::room_left() const {
+  struct statvfs all;
+  if (fstatvfs(file_, &all) != 0) return 0;
+  const uint64_t free = uint64_t{all.f_bavail} * all.f_frsize;
+  const uint64_t whole = uint64_t{all.f_blocks} * all.f_frsize;
+  const uint64_t most = std::min(most_bytes_, whole / kShareOfWhole);
+  return bytes_ < most ? std::min(free / kShareOfFree, most - bytes_) : 0;
+}
+
+bool LastingFile::is_short_of(size_t bytes) const {
+  if (!is_open()) return true;
+  const size_t here = free_bytes_ + (regions_.back().bytes - used_);
+  return here < bytes && here + room_left() < bytes;
+}
+
+// The pages are reserved before they are used: touching one that the tmpfs has not would end the
+// program.
+bool LastingFile::grow(size_t at_least) {
+  const uint64_t room = room_left();
+  size_t bytes = whole_pages(std::max(next_region_bytes_, at_least + sizeof(RegionHeader)));
+  const size_t least = whole_pages(at_least + sizeof(RegionHeader));
+  if (bytes > room) bytes = least;
+  if (bytes > room) return false;
+  const auto offset = static_cast<off_t>(bytes_);
+  if (fallocate(file_, 0, offset, static_cast<off_t>(bytes)) != 0) return false;
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, offset);
+  if (at == MAP_FAILED) return false;
+  if (in_child_ == InChild::kNothing) madvise(at, bytes, MADV_DONTFORK);
+  madvise(at, bytes, MADV_DONTDUMP);
+  bytes_ += bytes;
+  next_region_bytes_ = std::min(2 * next_region_bytes_, kLargestRegion);
+  auto* const header = static_cast<RegionHeader*>(at);
+  header->version = kLastingVersion;
+  header->bytes = bytes;
+  header->address = reinterpret_cast<uint64_t>(at);
+  header->magic = kRegionMagic;
+  regions_.push_back({static_cast<std::byte*>(at), bytes});
+  used_ = sizeof(RegionHeader);
+  return true;
+}
+
+BlockHeader* LastingFile::take(BlockKind kind, size_t bytes) {
+  if (!is_open()) return nullptr;
+  const size_t wanted = whole_lines(sizeof(BlockHeader) + bytes);
+  BlockHeader* block = nullptr;
+  if (const auto found = free_.find(wanted); found != free_.end()) {
+    block = found->second;
+    free_.erase(found);
+    free_bytes_ -= wanted;
+  } else {
+    if (regions_.back().bytes - used_ < wanted && !grow(wanted)) return nullptr;
+    block = reinterpret_cast<BlockHeader*>(regions_.back().begin + used_);
+    used_ += wanted;
+    block->bytes = wanted;
+    block->address = reinterpret_cast<uint64_t>(block + 1);
+  }
+  block->serial = block->cursor = 0;
+  block->generation = block->capacity = block->size = 0;
+  block->kind = kind;
+  __atomic_store_n(&block->magic, kBlockMagic, __ATOMIC_RELEASE);
+  return block;
+}
+
+void LastingFile::give_back(BlockHeader* block) {
+  block->kind = BlockKind::kFree;
+  if (!is_open()) return;
+  free_.emplace(block->bytes, block);
+  free_bytes_ += block->bytes;
+}
+
+void LastingFile::close() {
+  if (file_ >= 0) ::close(file_);
+  file_ = -1;
+  free_.clear();
+  free_bytes_ = 0;
+}
+
+// Whoever still holds a pointer into what was copied, an object of Python's that ends its slice,
+// reads and writes the child's own memory.
+void LastingFile::leave_after_fork() {
+  if (in_child_ == InChild::kCopy) {
+    for (const Region& region : regions_) {
+      void* const copy =
+          mmap(nullptr, region.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (copy == MAP_FAILED) continue;
+      std::memcpy(copy, region.begin, region.bytes);
+      mremap(copy, region.bytes, region.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, region.begin);
+    }
+  }
+  regions_.clear();
+  close();
+}
+
+}  // namespace stepscope

@@ -1,0 +1,58 @@
+// Memory that outlives the process: a file of a tmpfs that grows, mapped a region at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "stream/lasting_format.h"
+
+namespace stepscope {
+
+class LastingFile {
+ public:
+  enum class InChild : uint8_t { kCopy, kNothing };  // what a forked child sees of it
+
+  ~LastingFile() { close(); }
+
+  // False when there can be no such file.
+  bool open(const std::string& path, size_t first_region_bytes, uint64_t most_bytes,
+            InChild in_child);
+  bool is_open() const { return file_ >= 0; }
+
+  // A block for so many bytes, all 0 unless it was used before; null where there is no more room.
+  BlockHeader* take(BlockKind kind, size_t bytes);
+  void give_back(BlockHeader* block);
+
+  uint64_t bytes() const { return bytes_; }
+  // Whether so many bytes can be had only if others are given back.
+  bool is_short_of(size_t bytes) const;
+
+  // Leave the memory as it is, and give no more of it out.
+  void close();
+  // In a forked child: what it inherited is its own from here on, or gone.
+  void leave_after_fork();
+
+ private:
+  struct Region {
+    std::byte* begin;
+    size_t bytes;
+  };
+
+  bool grow(size_t at_least);
+  uint64_t room_left() const;
+
+  int file_ = -1;
+  InChild in_child_ = InChild::kNothing;
+  uint64_t bytes_ = 0;
+  uint64_t most_bytes_ = 0;
+  size_t next_region_bytes_ = 0;
+  std::vector<Region> regions_;
+  size_t used_ = 0;  // of the last region
+  std::multimap<uint64_t, BlockHeader*> free_;
+  size_t free_bytes_ = 0;
+};
+
+}  // namespace stepscope

@@ -1,6 +1,7 @@
 #include "stream/stream.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr auto kEvery = std::chrono::milliseconds(200);
 constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kDevicesEveryNs = kSecondNs / 2;
 constexpr size_t kStackBytes = size_t{256} << 10;
 constexpr size_t kFirstLanes = size_t{256} << 10;
 constexpr size_t kFirstChunks = size_t{1} << 20;
@@ -186,12 +188,14 @@ void Stream::stop_thread() {
 
 void* Stream::run(void* self) {
   pthread_setname_np(pthread_self(), "stepscope");
+  thread_id_ = gettid();
   static_cast<Stream*>(self)->loop();
   return nullptr;
 }
 
 void Stream::loop() {
   int64_t due_ns = 0;
+  int64_t devices_due_ns = 0;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     wake_.wait_for(lock, kEvery);
@@ -201,6 +205,10 @@ void Stream::loop() {
     if (tell && now_ns >= due_ns) {
       due_ns = now_ns + kSecondNs;
       tell();
+    }
+    if (void (*const before)() = before_flush_.load(); before && now_ns >= devices_due_ns) {
+      devices_due_ns = now_ns + kDevicesEveryNs;
+      before();
     }
     flush();
     lock.lock();
@@ -296,6 +304,8 @@ std::string Stream::obstacle() const {
 void Stream::leave_after_fork() {
   on_.store(false, std::memory_order_relaxed);
   every_second_ = nullptr;
+  thread_id_ = 0;
+  before_flush_ = nullptr;
   has_thread_ = false;
   stopping_ = false;
   journal_ = nullptr;

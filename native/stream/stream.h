@@ -36,6 +36,8 @@ struct StreamPlaces {
 class Stream {
  public:
   static Stream& instance();
+  // The system's number of the thread that writes to disk; 0 without one. It is not the program's.
+  static pid_t thread_id() { return thread_id_.load(std::memory_order_relaxed); }
   static bool is_on() { return on_.load(std::memory_order_relaxed); }
 
   // Begin; before that, nothing may have been recorded that is to last. Returns whether memory
@@ -67,6 +69,9 @@ class Stream {
   // For the thread that writes to disk, and for tests: write what does not last otherwise.
   void flush();
 
+  // Called by the stream's thread some times a second, so that devices deliver what they have.
+  void set_before_flush(void (*before_flush)()) { before_flush_ = before_flush; }
+
   // Called by the stream's thread every second: it must not wait for anybody. Null: nobody.
   void set_every_second(void (*every_second)()) { every_second_ = every_second; }
 
@@ -90,6 +95,7 @@ class Stream {
   void beat(uint64_t ticks);
 
   static inline constinit std::atomic<bool> on_{false};
+  static inline constinit std::atomic<pid_t> thread_id_{0};
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -105,6 +111,7 @@ class Stream {
   std::string obstacle_;
   std::atomic<uint64_t> lost_{0};
   std::atomic<void (*)()> every_second_{nullptr};
+  std::atomic<void (*)()> before_flush_{nullptr};
 
   std::mutex writing_;  // held while something is written to disk; never waited for by a recorder
   SegmentFile segments_;

@@ -33,13 +33,13 @@ def emit(slot, board):
     ended = 0
     name = f"slot {slot}"
     while True:
-        for _ in range(500):
+        for _ in range(200):
             with record_function(name):
                 pass
             ended += 1
             struct.pack_into("=q", board, 16 * slot, ended)
         struct.pack_into("=q", board, 16 * slot + 8, 1)
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 def board():
     with open(sys.argv[1], "r+b") as file:

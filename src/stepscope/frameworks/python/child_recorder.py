@@ -115,6 +115,7 @@ class _Agent:
         self._recording = ChildRecording(assignment.make_sources(), assignment.limit)
         self._order: Record | None = None
         self._lock = threading.Lock()
+        self._parent = os.getppid()
         self._stream = _started_stream(assignment.stream)
         if assignment.first is not None:
             self._follow(assignment.first)
@@ -122,6 +123,8 @@ class _Agent:
 
     def finish(self) -> None:
         """Deliver what there is: the child ends."""
+        if self._stream is not None and self._is_orphan():
+            return  # the parent has died: who seals its recording finds ours as it is
         try:
             with self._lock:
                 self._save()
@@ -133,6 +136,11 @@ class _Agent:
             pass  # the parent has gone before us
         except Exception as error:
             _complain(error)
+
+    def _is_orphan(self) -> bool:
+        """Tell whether the parent has died: one of the two is known first."""
+        parent = multiprocessing.parent_process()
+        return os.getppid() != self._parent or (parent is not None and not parent.is_alive())
 
     def _listen(self) -> None:
         try:

@@ -1,0 +1,183 @@
+"""A recording outlives its program: whatever ends it, what was recorded before is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stepscope.errors import TraceReadWarning
+from stepscope.formats import read_trace
+from stepscope.record.stream.leftovers import leftovers
+from stepscope.record.stream.places import (
+    MEMORY_VARIABLE,
+    StreamFolders,
+    is_unsealed,
+    new_memory_folder,
+)
+from stepscope.record.stream.processes import ProcessId
+from stepscope.trace.kinds import SliceFlags
+
+# Ranges on two threads and in a worker process; then it ends without a word to Python.
+DYING = """
+import ctypes, multiprocessing, os, signal, sys, threading
+from stepscope import _native, record_function
+
+def emit(name, times):
+    for _ in range(times):
+        with record_function(name):
+            pass
+
+def work(ready):
+    emit("worker", 5_000)
+    _native.flush_stream()
+    ready.set()
+    multiprocessing.parent_process().join()
+
+if __name__ == "__main__":
+    ready = multiprocessing.Event()
+    worker = multiprocessing.Process(target=work, args=(ready,), daemon=True)
+    worker.start()
+    other = threading.Thread(target=emit, args=("other", 5_000))
+    other.start()
+    other.join()
+    emit("main", 5_000)
+    ready.wait()
+    _native.flush_stream()
+    print("told", flush=True)
+    with record_function("open"):
+        {ending}
+"""
+ENDINGS = {
+    "by SIGKILL": "os.kill(os.getpid(), signal.SIGKILL)",
+    "by SIGSEGV": "ctypes.string_at(0)",
+    "with exit code 3": "os._exit(3)",
+    # Another program: it may be over before anybody sees what it was.
+    "ended": 'os.execvp("true", ["true"])',
+}
+
+
+def run_to_its_death(
+    folder: Path, ending: str, memory: str = ""
+) -> subprocess.CompletedProcess[str]:
+    script = folder / "dying.py"
+    script.write_text(DYING.replace("{ending}", ending), encoding="utf-8")
+    command = [sys.executable, "-m", "stepscope", "run", "--workers", "--no-report"]
+    environment = {**os.environ, **({MEMORY_VARIABLE: memory} if memory else {})}
+    return subprocess.run(
+        [*command, "-o", str(folder / "out.stepscope"), str(script)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def ended_ranges(path: Path) -> Counter[str]:
+    trace = read_trace(path)
+    is_ended = trace.slices.flags & SliceFlags.UNFINISHED == 0
+    return Counter(trace.strings[int(name)] for name in trace.slices.name[is_ended])
+
+
+@pytest.mark.parametrize("ended", ENDINGS)
+def test_whatever_ends_a_program_its_trace_is_sealed_and_shown(tmp_path: Path, ended: str) -> None:
+    done = run_to_its_death(tmp_path, ENDINGS[ended])
+    assert done.stdout == "told\n"
+    assert ended in done.stderr
+    assert "nothing is missing" in done.stderr
+    found = ended_ranges(tmp_path / "out.stepscope")
+    assert (found["main"], found["other"], found["worker"]) == (5_000, 5_000, 5_000)
+    trace = read_trace(tmp_path / "out.stepscope")
+    unfinished = trace.slices.flags & SliceFlags.UNFINISHED != 0
+    open_names = {trace.strings[int(name)] for name in trace.slices.name[unfinished]}
+    assert {"open", "dying.py"} <= open_names
+    assert not list(tmp_path.glob("*.stream.stepscope"))
+    assert "SIGKILL" not in ended or done.returncode == -signal.SIGKILL
+
+
+def test_without_a_tmpfs_what_was_written_to_disk_is_there(tmp_path: Path) -> None:
+    done = run_to_its_death(tmp_path, ENDINGS["by SIGKILL"], memory="off")
+    assert "there was no tmpfs" in done.stderr
+    found = ended_ranges(tmp_path / "out.stepscope")
+    assert (found["main"], found["other"], found["worker"]) == (5_000, 5_000, 5_000)
+
+
+UNSEALED = """
+import sys
+from pathlib import Path
+from stepscope import _native, record_function
+from stepscope.record.stream.run import RunStream
+
+stream = RunStream.begin(Path(sys.argv[1]), lambda claimed: {"program": "left"})
+window = _native.open_window(0, False)
+for _ in range(1_000):
+    with record_function("left"):
+        pass
+print(stream.folders.memory, flush=True)
+_native.flush_stream()
+__import__("os")._exit(1)
+"""
+
+
+def left_behind(folder: Path, memory: str = "") -> tuple[Path, Path]:
+    """Have a program die that nobody watches; return its folders."""
+    output = folder / "left.stepscope"
+    environment = {**os.environ, **({MEMORY_VARIABLE: memory} if memory else {})}
+    told = subprocess.run(
+        [sys.executable, "-c", UNSEALED, str(output)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    return output, Path(told or ".")
+
+
+def test_a_folder_that_nobody_sealed_is_read_and_cleaned(tmp_path: Path) -> None:
+    output, memory = left_behind(tmp_path)
+    assert is_unsealed(output)
+    with pytest.warns(TraceReadWarning, match="was never sealed.*nothing is missing"):
+        assert ended_ranges(output)["left"] == 1_000
+    mine = [each for each in leftovers() if each.folders.memory == str(memory)]
+    assert len(mine) == 1
+    assert mine[0].clean() == output
+    assert not memory.exists()
+    assert not is_unsealed(output)
+    assert ended_ranges(output)["left"] == 1_000
+
+
+def test_segments_that_were_cut_give_back_all_that_is_whole(tmp_path: Path) -> None:
+    output, _ = left_behind(tmp_path, memory="off")
+    (segments,) = output.glob("*.segments")
+    whole = segments.read_bytes()
+    counts = []
+    for size in range(len(whole), 0, -max(len(whole) // 20, 1)):
+        segments.write_bytes(whole[:size])
+        with pytest.warns(TraceReadWarning, match="was never sealed"):
+            counts.append(ended_ranges(output)["left"])
+    assert counts[0] == 1_000
+    assert counts == sorted(counts, reverse=True)
+    damaged = bytearray(whole)
+    damaged[len(damaged) // 2] ^= 0xFF
+    segments.write_bytes(damaged)
+    with pytest.warns(TraceReadWarning, match="damaged"):
+        read_trace(output)
+
+
+def test_what_belongs_to_a_living_program_is_no_leftover(tmp_path: Path) -> None:
+    memory = new_memory_folder()
+    if memory is None:
+        pytest.skip("there is no tmpfs here")
+    folders = StreamFolders(str(tmp_path), str(memory), ProcessId.own())
+    folders.write()
+    try:
+        assert folders.owner.is_alive()
+        assert str(memory) not in {each.folders.memory for each in leftovers()}
+    finally:
+        folders.forget_memory()
+    assert not memory.exists()

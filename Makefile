@@ -23,9 +23,13 @@
 #                what stepscope run with no option adds to a training step
 #   make bench-sampler
 #                what sampling costs, and how near its shares come, beside other samplers
+#   make bench-diff
+#                false alarms of stepscope diff, and planted slowdowns that it finds; takes an hour
 #   make bench-answers
 #                whether the planted problems of the bottleneck suite are named; ANSWERS=... are
 #                options of benchmarks/answers.py
+#   make bench-stragglers
+#                jobs of 4, 8 and 16 ranks with one that is late, recorded into build/stragglers
 #   make stress-signals, stress-runs, stress-cache
 #                400 signals at random moments of stepscope run; 64 runs that start together; another
 #                user who exchanges the cache of bridges, as root only
@@ -61,7 +65,8 @@ PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/t
 WHEEL := build/wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-default bench-sampler \
+.PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-stragglers bench-default bench-sampler \
+	bench-diff \
 	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
 	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts fuzz
 .DELETE_ON_ERROR:
@@ -124,7 +129,7 @@ $(VENV)-plain/done/test: pyproject.toml $(VENV)-plain/done/venv
 
 # After torch: none of them may bring another one.
 $(DONE)/frameworks: pyproject.toml $(DONE)/torch
-	@echo '--- installing what the tests put Stepscope beside: Lightning, Accelerate, TensorBoard'
+	@echo '--- installing what the tests put Stepscope beside: Lightning, TensorBoard, DuckDB, ...'
 	$(PIP) install --group frameworks
 	touch $@
 
@@ -286,7 +291,10 @@ SANITIZED_TESTS := $(addprefix tests/record/test_, endings.py ranges.py record_m
 	tests/frameworks/torch/test_stacks_of_operators.py
 # Both before Python itself: the sanitizer must see every allocation, and every C++ exception. It
 # keeps freed memory for a while: what a process grows by says nothing then. Real traces are read in
-# test_export_chrome.py: what Python then compares arg by arg needs no sanitizer.
+# test_export_chrome.py: what Python then compares arg by arg needs no sanitizer, nor do the
+# formats that Polars and Python write.
+SANITIZED_KEEPS := not grow_the_process and not kept_exactly and not command_line and not registered \
+	and not saved_folder and not modules_with
 PRELOAD = $(shell $${CXX:-c++} -print-file-name=libasan.so) \
 	$(shell $${CXX:-c++} -print-file-name=libstdc++.so)
 
@@ -299,7 +307,7 @@ test-sanitized: build-sanitized $(DONE)/torch $(DONE)/package
 	LD_PRELOAD="$(strip $(PRELOAD))" ASAN_OPTIONS=detect_leaks=0 \
 		UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH="$(CURDIR)/$(SANITIZED)/package" \
 		$(BIN)/python $(PYTEST) --capture=sys \
-		-k 'not grow_the_process and not kept_exactly' $(SANITIZED_TESTS)
+		-k '$(SANITIZED_KEEPS)' $(SANITIZED_TESTS)
 
 # --- make fuzz
 
@@ -310,6 +318,7 @@ FUZZ_SEED ?= $(shell date +%j)
 fuzz: $(DONE)/test $(DONE)/package
 	$(BIN)/python tools/fuzz.py --folders --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
 	$(BIN)/python tools/fuzz.py --files --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
+	$(BIN)/python tools/fuzz.py --foreign --seed $(FUZZ_SEED) --seconds $(FUZZ_SECONDS)
 	$(BIN)/python tools/fail_files.py
 
 # --- make wheels
@@ -336,12 +345,19 @@ bench-answers: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/package \
 		$(VENV)-paddle/done/test $(VENV)-paddle/done/package
 	$(BIN)/python benchmarks/answers.py --paddle-python $(VENV)-paddle/bin/python $(ANSWERS)
 
+bench-stragglers: $(DONE)/test $(DONE)/torch $(DONE)/package
+	$(BIN)/python benchmarks/stragglers.py build/stragglers --ranks 4 8 16
+
 bench-default: $(DONE)/bench $(DONE)/torch $(DONE)/package
 	$(BIN)/python benchmarks/run.py --group default
 
 # Beside py-spy, pyinstrument and austin where they are installed.
 bench-sampler: $(DONE)/bench $(DONE)/package
 	$(BIN)/python benchmarks/run.py --group sampler
+
+# DIFF=... are options of benchmarks/diff.py.
+bench-diff: $(DONE)/bench $(DONE)/torch $(DONE)/package
+	$(BIN)/python benchmarks/diff.py $(DIFF)
 
 # As test-gpu, in whatever environment there is.
 bench-gpu:

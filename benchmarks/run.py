@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 GROUPS = {
     "torch": (
         *("op_cost", "options", "ranges", "results", "export_chrome", "read_trace"),
+        "export_perfetto",
         "open_trace",
         "equal_times",
     ),
     "paddle": ("paddle_op_cost", "paddle_step_cost", "paddle_summary", "paddle_files"),
     "cuda": ("cuda",),
     "report": ("report", "report_command"),
+    "job": ("job",),
     "default": ("default_run",),
     "sampler": ("sampler",),
 }

@@ -14,6 +14,7 @@ import pytest
 from fuzzing import files, folders, seeds, verbs
 
 ROOT = Path(__file__).parents[1]
+_FOREIGN_SECONDS = 3.0
 _SECONDS = 7.0  # of processor time for our own folders, and for other tools' files
 
 # What failed once, by seed and case; case N of a seed is the same as long as fuzzing/ is.
@@ -28,6 +29,7 @@ FAILED_FILES: tuple[str, ...] = (
     "3/5811",
     "3/7270",
 )
+FAILED_FOREIGN: tuple[str, ...] = ()
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,11 @@ def whole_folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @pytest.fixture(scope="module")
 def whole_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return seeds.save_files(tmp_path_factory.mktemp("files"))
+
+
+@pytest.fixture(scope="module")
+def foreign_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return seeds.save_foreign_files(tmp_path_factory.mktemp("foreign"))
 
 
 def one_folder(name: str, wholes: list[Path], place: Path) -> None:
@@ -77,6 +84,18 @@ def test_damaged_files_are_used_or_refused(whole_files: list[Path], tmp_path: Pa
     case, end = 0, time.process_time() + _SECONDS
     while time.process_time() < end:
         one_file(f"1/{case}", whole_files, tmp_path)
+        case += 1
+    assert case
+
+
+def test_damaged_files_of_other_profilers_are_used_or_refused(
+    foreign_files: list[Path], tmp_path: Path
+) -> None:
+    for name in FAILED_FOREIGN:
+        one_file(name, foreign_files, tmp_path)
+    case, end = 0, time.process_time() + _FOREIGN_SECONDS
+    while time.process_time() < end:
+        one_file(f"1/{case}", foreign_files, tmp_path)
         case += 1
     assert case
 

@@ -26,6 +26,7 @@ MODULES = {
 # What everybody may import, and what imports nothing of ours but another of these.
 LEAVES = {
     *("arguments", "errors", "notices", "private_folders", "registry", "enums", "units"),
+    "background",
     "_native",
 }
 # A part of the package, and the parts it may import besides the leaves. The order is the flow.
@@ -35,15 +36,21 @@ NEUTRAL: dict[str, set[str]] = {
     "record": {"trace"},
     "analysis": {"trace"},
     "formats": {"analysis", "trace"},
-    "text": {"formats", "analysis", "trace"},
-    "report": {"formats", "text", "analysis", "trace"},
+    "query": {"analysis", "trace"},
+    "job": {"formats", "analysis", "trace"},
+    "text": {"job", "formats", "analysis", "trace"},
+    "report": {"job", "formats", "text", "analysis", "trace"},
+    "gate": {"text", "formats", "analysis", "trace"},
+    "history": {"text", "analysis", "trace"},
     "view": {"report", "formats", "analysis", "trace"},
+    "live": {"record", "formats", "analysis", "trace"},
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }
 FRAMEWORKS = {"frameworks": {"report", "text", "formats", "analysis", "record", "trace", "nvtx"}}
 MAY_IMPORT = {**NEUTRAL, "itt": {"record"}, "nvtx": {"record"}, **FRAMEWORKS}
-# They stand above all parts: the public names, the dialects' faces, and the command line.
-TOP = {"", "torch", "paddle", "cli", "__main__"}
+# They stand above all parts: the public names, the dialects' faces, the command line, and what
+# other tools load: integrations import a library when it is used.
+TOP = {"", "torch", "paddle", "cli", "__main__", "integrations"}
 
 _OURS = re.compile(r"stepscope(\.\w+)+")
 _DYNAMIC = {"import_module", "__import__", "resolve_name"}

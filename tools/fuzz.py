@@ -59,7 +59,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=10**9)
     parser.add_argument("--folders", action="store_true", help="our own folders only")
     parser.add_argument("--files", action="store_true", help="other tools' files only")
+    parser.add_argument("--foreign", action="store_true", help="other profilers' files only")
     parser.add_argument("--all-verbs", action="store_true", help="all for each case, not two")
+    parser.add_argument("--no-verbs", action="store_true", help="read each case, and no more")
     parser.add_argument("--trace", action="append", default=[], help="one more to begin with")
     parser.add_argument("--case", type=int, help="run this one in this process")
     parser.add_argument("--worker", type=int, nargs=2, help=argparse.SUPPRESS)
@@ -120,10 +122,12 @@ def _work(args: argparse.Namespace, first: int, end: int, *, raising: bool = Fal
 
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        for name in ("folders", "files"):
+        for name in ("folders", "files", "foreign"):
             (folder / name).mkdir()
         folders = [*seeds.save_folders(folder / "folders"), *map(Path, args.trace)]
-        files = seeds.save_files(folder / "files")
+        files = seeds.save_foreign_files(folder / "foreign")
+        if not args.foreign:
+            files = seeds.save_files(folder / "files")
         _warm(folders[0], folder)
         if not raising:
             mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -152,7 +156,8 @@ def _one_case(
     from fuzzing import verbs
 
     rng = random.Random(f"{args.seed}/{case}")
-    is_folder = args.folders or (not args.files and rng.random() < 0.5)
+    only_files = args.files or args.foreign
+    is_folder = args.folders or (not only_files and rng.random() < 0.5)
     folders, files = whole_ones
     if is_folder:
         whole = rng.choice(folders)
@@ -164,6 +169,8 @@ def _one_case(
         what = f"{whole.name}: {foreign.mutate(whole, path, rng)}"
     _say("start", case, what)
     chosen = verbs.all_verbs() if args.all_verbs else verbs.some_verbs(rng, 2)
+    if args.no_verbs:
+        chosen = []
     if not raising:
         # What runs for ever, and what waits for ever; other programs may take the processor.
         signal.setitimer(signal.ITIMER_PROF, _ALARM_S)

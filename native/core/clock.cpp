@@ -11,6 +11,8 @@ namespace stepscope {
 namespace {
 
 constexpr int64_t kShortestBaseNs = 50'000'000;
+constexpr size_t kFewPoints = 4096;
+constexpr uint64_t kTicksMeasured = 1'000'000'000;
 
 std::atomic<int64_t> manual_now_ns{0};
 std::atomic<int64_t> manual_tick_ns{0};
@@ -82,6 +84,13 @@ int64_t Clock::wall_offset_ns() {
   return offset;
 }
 
+uint64_t Clock::ticks_in(double seconds) {
+  const uint64_t now = ticks();
+  const TickMap map = TickMap().closed();
+  const auto ns = static_cast<double>(map.ns(now + kTicksMeasured) - map.ns(now));
+  return static_cast<uint64_t>(seconds * 1e9 / ns * static_cast<double>(kTicksMeasured));
+}
+
 SyncPoint SyncPoint::now() {
   SyncPoint best;
   int64_t best_gap = INT64_MAX;
@@ -109,6 +118,17 @@ void TickMap::add_if_due() {
   if (identity_) return;
   const SyncPoint now = SyncPoint::now();
   if (now.ns - points_.back().ns >= kShortestBaseNs) points_.push_back(now);
+}
+
+void TickMap::forget_before(uint64_t ticks) {
+  if (points_.size() < kFewPoints) return;
+  const auto first = std::upper_bound(points_.begin(), points_.end(), ticks,
+                                      [](uint64_t at, const SyncPoint& p) { return at < p.ticks; });
+  // Two at least stay before it: they make the slope there. In lots, so that little is moved.
+  const auto stale = first - points_.begin() - 2;
+  if (stale > static_cast<std::ptrdiff_t>(points_.size() / 2)) {
+    points_.erase(points_.begin(), points_.begin() + stale);
+  }
 }
 
 TickMap TickMap::closed() const {

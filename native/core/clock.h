@@ -24,6 +24,9 @@ class Clock {
   // Unix time less now_ns().
   static int64_t wall_offset_ns();
 
+  // How many ticks pass in so many seconds, about.
+  static uint64_t ticks_in(double seconds);
+
   static bool ticks_are_ns() { return shared_state.clock.load() != ClockSource::kCounter; }
 
   // From now on every reading returns the next of start, start + tick, start + 2 tick...
@@ -46,6 +49,8 @@ class TickMap {
 
   // Points too close to the one before would make a poor slope; such a one is left out.
   void add_if_due();
+  // Nobody will ask for what was before: points that no later moment needs may go.
+  void forget_before(uint64_t ticks);
   // The map as of now, with this moment as its last point.
   TickMap closed() const;
 

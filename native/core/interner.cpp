@@ -59,6 +59,11 @@ std::pair<uint32_t, std::string_view> Interner::intern(std::string_view text) {
   return {id, kept};
 }
 
+std::string Interner::text(uint32_t id) const {
+  const std::lock_guard lock(mutex_);
+  return texts_[id];
+}
+
 std::vector<std::string_view> Interner::texts() const {
   const std::lock_guard lock(mutex_);
   return {texts_.begin(), texts_.end()};

@@ -28,6 +28,7 @@ class Interner {
   // The id and the lasting copy of a text, which a zero follows.
   std::pair<uint32_t, std::string_view> intern(std::string_view text);
 
+  std::string text(uint32_t id) const;
   // All texts by id, at this moment; id 0 is "".
   std::vector<std::string_view> texts() const;
 

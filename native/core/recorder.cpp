@@ -39,7 +39,25 @@ void Recorder::restart_window(uint64_t window) {
   }
 }
 
-Snapshot Recorder::close_window(uint64_t window) {
+HeldWindow Recorder::look_at_window(uint64_t window) {
+  const uint64_t end_ticks = Clock::ticks();
+  const std::lock_guard lock(mutex_);
+  if (!windows_.contains(window)) return {};
+  return hold_window(current_, window, end_ticks);
+}
+
+std::vector<RecentRange> Recorder::recent_ranges(uint64_t since_ticks,
+                                                 const std::vector<std::string>& prefixes) {
+  std::shared_ptr<Recording> recording;
+  {
+    const std::lock_guard lock(mutex_);
+    recording = current_;
+  }
+  if (!recording) return {};
+  return stepscope::recent_ranges(*recording, since_ticks, prefixes);
+}
+
+HeldWindow Recorder::end_window(uint64_t window) {
   const uint64_t end_ticks = Clock::ticks();
   const std::lock_guard lock(mutex_);
   if (!windows_.erase(window)) return {};
@@ -48,7 +66,14 @@ Snapshot Recorder::close_window(uint64_t window) {
     ThreadState::end_recording(*recording);
     current_.reset();
   }
-  return take_snapshot(*recording, recording->unwatch(window), end_ticks);
+  HeldWindow held = hold_window(recording, window, end_ticks);
+  recording->unwatch(window);
+  if (!windows_.empty()) {
+    Limit rest = windows_.begin()->second;
+    for (const auto& [id, limit] : windows_) rest = rest.joined(limit);
+    recording->narrow(rest);
+  }
+  return held;
 }
 
 std::shared_ptr<Recording> Recorder::current() {

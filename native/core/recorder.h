@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/recent_ranges.h"
 #include "core/recording.h"
 #include "core/snapshot.h"
 #include "core/thread_state.h"
@@ -33,9 +34,15 @@ class Recorder {
   uint64_t open_window(Limit limit);
   // Let the window begin now; what it saw before is not part of it.
   void restart_window(uint64_t window);
-  // What the window saw; its last call for this window. An unknown window (one that a fork left
-  // behind) gives an empty snapshot.
-  Snapshot close_window(uint64_t window);
+  // What the window has seen so far; it goes on. An unknown window (one that a fork left behind)
+  // gives nothing.
+  HeldWindow look_at_window(uint64_t window);
+  // The ranges of such names that ended since then; nothing where nothing records.
+  std::vector<RecentRange> recent_ranges(uint64_t since_ticks,
+                                         const std::vector<std::string>& prefixes);
+  // What the window saw; its last call for this window.
+  HeldWindow end_window(uint64_t window);
+  Snapshot close_window(uint64_t window) { return in_order(end_window(window)); }
 
   // What is being recorded; null when nothing is.
   std::shared_ptr<Recording> current();

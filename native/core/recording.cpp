@@ -62,6 +62,7 @@ size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) 
 void retire_chunk(Chunk& chunk) {
   Cursor& cursor = *std::exchange(chunk.cursor, nullptr);
   chunk.size = static_cast<size_t>(cursor.next.load() - chunk.records);
+  chunk.retired_ticks = Clock::ticks();
   if (chunk.lasting) chunk.lasting->size = static_cast<uint32_t>(chunk.size);
   // Whoever reads it after our death finds its size before the cursor has gone on.
   std::atomic_signal_fence(std::memory_order_release);
@@ -69,6 +70,13 @@ void retire_chunk(Chunk& chunk) {
 }
 
 }  // namespace
+
+Limit Limit::joined(const Limit& other) const {
+  const bool is_more = bytes != 0 && (other.bytes == 0 || other.bytes > bytes);
+  Limit both = is_more ? other : *this;
+  both.age_ticks = is_ring() && other.is_ring() ? std::max(age_ticks, other.age_ticks) : 0;
+  return both;
+}
 
 Chunk::Chunk(uint32_t generation, size_t records_wanted)
     : serial(last_serial.fetch_add(1, std::memory_order_relaxed) + 1), capacity(records_wanted) {
@@ -80,7 +88,8 @@ Chunk::Chunk(const Chunk& retired, size_t records_in_it)
     : serial(retired.serial),
       records(take_records(retired.capacity)),
       capacity(retired.capacity),
-      size(records_in_it) {
+      size(records_in_it),
+      retired_ticks(retired.retired_ticks) {
   std::memcpy(static_cast<void*>(records), retired.records, size * sizeof(Record));
 }
 
@@ -126,6 +135,7 @@ bool Recording::next_chunk(Cursor& cursor, bool use_reserve) {
   tick_map_.add_if_due();
   const size_t capacity = next_capacity(retire_locked(cursor), limit_.bytes, use_reserve);
   const uint64_t bytes = capacity * sizeof(Record);
+  if (limit_.is_ring()) evict_aged();
   if (limit_.bytes) {
     const uint64_t allowed = limit_.bytes + (use_reserve ? limit_.bytes / kReserveShare : 0);
     if (limit_.keep == Keep::kNewest) {
@@ -149,21 +159,35 @@ bool Recording::next_chunk(Cursor& cursor, bool use_reserve) {
 }
 
 // Chunks that threads still fill stay: when there are only those, the limit is too small for them.
-bool Recording::evict_oldest() {
+const Chunk* Recording::oldest_retired() const {
   const auto oldest = std::find_if(chunks_.begin(), chunks_.end(),
                                    [](const auto& chunk) { return !chunk->cursor; });
-  if (oldest == chunks_.end()) return false;
-  const Chunk& chunk = **oldest;
-  for (size_t i = 0; i < chunk.size; ++i) {
-    if (chunk.records[i].kind == Kind::kBlock) forgotten_.note(chunk.records[i]);
+  return oldest == chunks_.end() ? nullptr : oldest->get();
+}
+
+bool Recording::evict_oldest() {
+  const Chunk* const oldest = oldest_retired();
+  if (!oldest) return false;
+  for (size_t i = 0; i < oldest->size; ++i) {
+    if (oldest->records[i].kind == Kind::kBlock) forgotten_.note(oldest->records[i]);
     for (auto& [window, watch] : watches_) {
-      watch.lost += chunk.records[i].start_ticks >= watch.start_ticks;
+      watch.lost += oldest->records[i].start_ticks >= watch.start_ticks;
     }
   }
-  if (Stream::is_on()) Stream::instance().count_lost(chunk.size);
-  bytes_ -= (*oldest)->capacity * sizeof(Record);
-  chunks_.erase(oldest);
+  if (Stream::is_on()) Stream::instance().count_lost(oldest->size);
+  bytes_ -= oldest->capacity * sizeof(Record);
+  evicted_until_ticks_ = std::max(evicted_until_ticks_, oldest->retired_ticks);
+  chunks_.erase(std::find_if(chunks_.begin(), chunks_.end(),
+                             [&](const auto& chunk) { return chunk.get() == oldest; }));
   return true;
+}
+
+void Recording::evict_aged() {
+  const uint64_t now = Clock::ticks();
+  const uint64_t since = now - std::min(limit_.age_ticks, now);
+  const Chunk* oldest = oldest_retired();
+  while (oldest && oldest->retired_ticks < since && evict_oldest()) oldest = oldest_retired();
+  tick_map_.forget_before(evicted_until_ticks_);
 }
 
 void Recording::retire(Cursor& cursor) {
@@ -183,16 +207,25 @@ Chunk* Recording::retire_locked(Cursor& cursor) {
   const auto found = std::find_if(chunks_.rbegin(), chunks_.rend(),
                                   [&](const auto& chunk) { return chunk->cursor == &cursor; });
   if (found == chunks_.rend()) return nullptr;
-  retire_chunk(**found);
-  return found->get();
+  // One that was filled slowly holds newer records than those that were begun after it.
+  const std::shared_ptr<Chunk> chunk = std::move(*found);
+  retire_chunk(*chunk);
+  chunks_.erase(std::next(found).base());
+  chunks_.push_back(chunk);
+  return chunk.get();
 }
 
 void Recording::widen(Limit limit) {
   const std::lock_guard lock(mutex_);
-  if (limit_.bytes == 0) return;
-  if (limit.bytes != 0 && limit.bytes <= limit_.bytes) return;
-  limit_ = limit;
-  limits_set_.fetch_add(1, std::memory_order_relaxed);
+  const Limit both = limit_.joined(limit);
+  const bool is_more = both.bytes != limit_.bytes;
+  limit_ = both;
+  if (is_more) limits_set_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Recording::narrow(Limit limit) {
+  const std::lock_guard lock(mutex_);
+  if (limit.is_ring()) limit_ = limit;
 }
 
 void Recording::watch(uint64_t window, Limit limit, uint64_t start_ticks) {
@@ -204,23 +237,33 @@ void Recording::watch(uint64_t window, Limit limit, uint64_t start_ticks) {
   }
 }
 
-Recording::Watch Recording::unwatch(uint64_t window) {
+void Recording::unwatch(uint64_t window) {
   const std::lock_guard lock(mutex_);
-  Watch watch = watches_.extract(window).mapped();
-  watch.lost += dropped.load();
-  return watch;
+  watches_.erase(window);
 }
 
-std::vector<ChunkView> Recording::chunks() const {
+Recording::View Recording::view(uint64_t window) const {
+  const std::lock_guard lock(mutex_);
+  View view{watches_.at(window), {}, evicted_until_ticks_, forgotten_.in_use()};
+  view.watch.lost += dropped.load();
+  for (const auto& chunk : chunks_) view.chunks.push_back(view_of(chunk));
+  return view;
+}
+
+std::vector<ChunkView> Recording::chunks_since(uint64_t ticks) const {
   const std::lock_guard lock(mutex_);
   std::vector<ChunkView> views;
   for (const auto& chunk : chunks_) {
-    const Record* const first = chunk->records;
-    const size_t size =
-        chunk->cursor ? static_cast<size_t>(chunk->cursor->next.load() - first) : chunk->size;
-    views.push_back({chunk, size, chunk->is_retired()});
+    if (chunk->cursor || chunk->retired_ticks >= ticks) views.push_back(view_of(chunk));
   }
   return views;
+}
+
+ChunkView Recording::view_of(const std::shared_ptr<Chunk>& chunk) {
+  const Record* const first = chunk->records;
+  const size_t size =
+      chunk->cursor ? static_cast<size_t>(chunk->cursor->next.load() - first) : chunk->size;
+  return {chunk, size, chunk->is_retired()};
 }
 
 void Recording::move_to_plain_memory(const ChunkView& view) {
@@ -234,11 +277,6 @@ void Recording::move_to_plain_memory(const ChunkView& view) {
 TickMap Recording::tick_map() const {
   const std::lock_guard lock(mutex_);
   return tick_map_.closed();
-}
-
-MemoryBlocks Recording::blocks_before() const {
-  const std::lock_guard lock(mutex_);
-  return forgotten_.in_use();
 }
 
 std::vector<ThreadInfo> Recording::threads() const {

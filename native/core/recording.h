@@ -22,8 +22,16 @@ namespace stepscope {
 enum class Keep : uint8_t { kOldest, kNewest };
 
 struct Limit {
+  static constexpr uint64_t kAnyAge = UINT64_MAX;
+
   uint64_t bytes = 0;  // 0: none
   Keep keep = Keep::kOldest;
+  // Of a ring: what ended longer ago falls off, kAnyAge where only the bytes count. 0: no ring.
+  uint64_t age_ticks = 0;
+
+  bool is_ring() const { return age_ticks != 0; }
+  // What serves the windows of both.
+  Limit joined(const Limit& other) const;
 };
 
 // Written by one thread, read by any: a record never changes once the cursor has passed it.
@@ -45,8 +53,9 @@ struct Chunk {
   Record* records = nullptr;
   const size_t capacity;
   // Guarded by the recording's mutex.
-  size_t size = 0;           // once nobody fills it any more
-  Cursor* cursor = nullptr;  // of the thread that fills it
+  size_t size = 0;             // once nobody fills it any more
+  uint64_t retired_ticks = 0;  // since then nobody fills it: its records ended before
+  Cursor* cursor = nullptr;    // of the thread that fills it
 };
 
 // What is in a chunk at some moment.
@@ -81,6 +90,8 @@ class Recording {
 
   // Another window wants more; threads that were refused may ask again.
   void widen(Limit limit);
+  // One that wanted more is gone: only rings take less from now on.
+  void narrow(Limit limit);
   uint32_t limits_set() const { return limits_set_.load(std::memory_order_relaxed); }
 
   // Count what a window loses of its own: drops from now on, and evictions of what began in it.
@@ -90,15 +101,22 @@ class Recording {
     uint64_t lost = 0;
   };
   void watch(uint64_t window, Limit limit, uint64_t start_ticks);
-  Watch unwatch(uint64_t window);
+  void unwatch(uint64_t window);
 
-  std::vector<ChunkView> chunks() const;
+  // What a window sees at this moment, and what it has lost until then.
+  struct View {
+    Watch watch;
+    std::vector<ChunkView> chunks;
+    uint64_t whole_since = 0;    // of what began from then on, nothing was evicted
+    MemoryBlocks blocks_before;  // that were in use where the chunks begin
+  };
+  View view(uint64_t window) const;
+  // The chunks in which records may have ended since then; all since 0.
+  std::vector<ChunkView> chunks_since(uint64_t ticks) const;
   // Give the lasting memory of a chunk back; what it holds is written to disk.
   void move_to_plain_memory(const ChunkView& view);
   std::vector<ThreadInfo> threads() const;
   TickMap tick_map() const;
-  // Blocks of memory that were in use where the chunks begin.
-  MemoryBlocks blocks_before() const;
 
   const uint32_t generation;
   Interner interner;
@@ -106,15 +124,19 @@ class Recording {
   std::atomic<uint64_t> dropped{0};  // records that found no room
 
  private:
+  const Chunk* oldest_retired() const;
   bool evict_oldest();
+  static ChunkView view_of(const std::shared_ptr<Chunk>& chunk);
+  void evict_aged();
   Chunk* retire_locked(Cursor& cursor);
 
   mutable std::mutex mutex_;
   Limit limit_;
   TickMap tick_map_;
   uint64_t bytes_ = 0;
+  uint64_t evicted_until_ticks_ = 0;
   std::atomic<uint32_t> limits_set_{0};
-  std::deque<std::shared_ptr<Chunk>> chunks_;
+  std::deque<std::shared_ptr<Chunk>> chunks_;  // those nobody fills in the order of their ends
   std::vector<ThreadInfo> threads_;
   ForgottenBlocks forgotten_;
   std::unordered_map<uint64_t, Watch> watches_;  // by window; `lost` less the drops before it

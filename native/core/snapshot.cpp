@@ -98,26 +98,54 @@ std::vector<std::pair<size_t, uint32_t>> places_of(const std::vector<Run>& sampl
 
 }  // namespace
 
-Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch,
+size_t HeldWindow::size() const {
+  size_t records = unfinished.size();
+  for (const ChunkView& view : chunks) records += view.size;
+  return records;
+}
+
+HeldWindow hold_window(std::shared_ptr<const Recording> recording, uint64_t window,
                        uint64_t end_ticks) {
-  Snapshot out;
-  out.start_ticks = watch.start_ticks;
-  out.end_ticks = end_ticks;
-  out.tick_map = recording.tick_map();
-  out.limit = watch.limit;
-  out.lost = watch.lost;
+  HeldWindow held;
+  held.end_ticks = end_ticks;
+  held.tick_map = recording->tick_map();
   // Open slices first: one that ends meanwhile is then found twice, and never missed.
-  out.unfinished = ThreadState::open_slices(recording.generation, end_ticks);
-  out.chunks = recording.chunks();
+  held.unfinished = ThreadState::open_slices(recording->generation, end_ticks);
+  Recording::View view = recording->view(window);
   Inside::order_with_others();
-  out.threads = recording.threads();
+  held.threads = recording->threads();
+  held.limit = view.watch.limit;
+  held.lost = view.watch.lost;
+  held.asked_ticks = held.start_ticks = view.watch.start_ticks;
+  if (held.limit.is_ring()) {
+    const uint64_t aged = end_ticks - std::min(held.limit.age_ticks, end_ticks);
+    held.start_ticks = std::max({held.start_ticks, view.whole_since, aged});
+  }
+  held.chunks = std::move(view.chunks);
+  held.blocks_before = std::move(view.blocks_before);
+  held.recording = std::move(recording);
+  return held;
+}
+
+Snapshot in_order(HeldWindow held) {
+  if (!held.recording) return {};
+  const Recording& recording = *held.recording;
+  Snapshot out;
+  out.start_ticks = held.start_ticks;
+  out.end_ticks = held.end_ticks;
+  out.tick_map = std::move(held.tick_map);
+  out.limit = held.limit;
+  out.lost = held.lost;
+  out.unfinished = std::move(held.unfinished);
+  out.chunks = std::move(held.chunks);
+  out.threads = std::move(held.threads);
   for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
   for (const std::string_view text : recording.inputs.texts()) out.inputs.emplace_back(text);
-  put_in_order(out, recording.blocks_before());
+  put_in_order(out, held.asked_ticks, std::move(held.blocks_before));
   return out;
 }
 
-void put_in_order(Snapshot& out, MemoryBlocks blocks_before) {
+void put_in_order(Snapshot& out, uint64_t asked_ticks, MemoryBlocks blocks_before) {
   const uint64_t end_ticks = out.end_ticks;
   std::set<std::pair<uint32_t, uint64_t>> open;
   for (const Record& record : out.unfinished) open.emplace(record.thread, record.slice.order);
@@ -135,10 +163,15 @@ void put_in_order(Snapshot& out, MemoryBlocks blocks_before) {
     return record.kind == Kind::kPython && record.start_ticks < out.start_ticks &&
            record.slice.end_ticks > out.start_ticks && record.thread < runs.size();
   };
+  // Of what a ring still holds of the time before: it has fallen off all the same.
+  const auto has_fallen_off = [&](const Record& record) {
+    return record.start_ticks < out.start_ticks && record.start_ticks >= asked_ticks;
+  };
   for (const auto& [chunk, size, is_retired] : out.chunks) {
     for (size_t i = 0; i < size; ++i) {
       const Record& record = chunk->records[i];
       if (record.kind == Kind::kBlock) {
+        out.lost += has_fallen_off(record);
         if (record.start_ticks <= end_ticks && record.thread < blocks.size()) {
           blocks[record.thread].push_back(&record);
         }
@@ -151,7 +184,10 @@ void put_in_order(Snapshot& out, MemoryBlocks blocks_before) {
         runs[record.thread].push_back(&cut);
         continue;
       }
-      if (!in_window(record)) continue;
+      if (!in_window(record)) {
+        out.lost += has_fallen_off(record);
+        continue;
+      }
       if (record.kind == Kind::kInputs) {
         samples[record.thread].push_back(&record);
         has_samples = true;

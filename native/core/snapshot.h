@@ -12,6 +12,28 @@
 
 namespace stepscope {
 
+// The same as it stands in the chunks. Taking it is quick, however much was recorded, and the
+// recording may go on.
+struct HeldWindow {
+  std::shared_ptr<const Recording> recording;  // null: of no window
+  uint64_t start_ticks = 0;
+  uint64_t asked_ticks = 0;  // before start_ticks where a ring has moved on
+  uint64_t end_ticks = 0;
+  TickMap tick_map;
+  uint64_t lost = 0;
+  Limit limit;
+  std::vector<ThreadInfo> threads;
+  std::vector<ChunkView> chunks;
+  std::vector<Record> unfinished;
+  MemoryBlocks blocks_before;
+
+  // How many records it holds: as many events at most.
+  size_t size() const;
+};
+
+HeldWindow hold_window(std::shared_ptr<const Recording> recording, uint64_t window,
+                       uint64_t end_ticks);
+
 struct Snapshot {
   uint64_t start_ticks = 0;
   uint64_t end_ticks = 0;
@@ -33,11 +55,11 @@ struct Snapshot {
   std::deque<Record> entered_before;  // Python calls that were in progress when the window began
 };
 
-Snapshot take_snapshot(const Recording& recording, const Recording::Watch& watch,
-                       uint64_t end_ticks);
+Snapshot in_order(HeldWindow held);
 
 // Fill in the records, and what is worked out from them, where the rest is known. `blocks_before`
-// are those that were in use where the chunks begin.
-void put_in_order(Snapshot& out, MemoryBlocks blocks_before);
+// are those that were in use where the chunks begin; what began since `asked_ticks`, but before the
+// snapshot does, has fallen off a ring, and is counted as lost.
+void put_in_order(Snapshot& out, uint64_t asked_ticks, MemoryBlocks blocks_before);
 
 }  // namespace stepscope

@@ -258,12 +258,12 @@ uint32_t DeviceCollector::load(const std::string& path) {
   return version;
 }
 
-uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest) {
+uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (!s.library) throw std::runtime_error("CUPTI is not loaded");
   if (s.users == 0) {
-    s.records.reset(limit_bytes, keep_newest);
+    s.records.reset(limit_bytes, keep_newest, age_ticks);
     turn_on(s);
     if (Stream::is_on()) Stream::instance().set_before_flush(&deliver);
   }

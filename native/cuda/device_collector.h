@@ -15,7 +15,7 @@ class DeviceCollector {
 
   // Record from now on, but for calls that neither launch, copy, wait nor allocate; returns the
   // moment, for stop(). Throws std::runtime_error when CUPTI refuses.
-  static uint64_t start(uint64_t limit_bytes, bool keep_newest);
+  static uint64_t start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks);
 
   // Wait for the devices, and return what started since. CUPTI is left alone when nobody else
   // records.

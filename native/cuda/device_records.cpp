@@ -40,12 +40,13 @@ std::string fill_name(unsigned memory) {
 
 }  // namespace
 
-void DeviceRecords::reset(uint64_t limit_bytes, bool keep_newest) {
+void DeviceRecords::reset(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks) {
   const std::lock_guard lock(mutex_);
   records_.clear();
   records_.shrink_to_fit();
   most_records_ = limit_bytes / sizeof(DeviceRecord);
   keep_newest_ = keep_newest;
+  age_ticks_ = age_ticks;
   lost_ = 0;
 }
 
@@ -176,6 +177,11 @@ void DeviceRecords::add(const cupti::Activity* activity) {
 }
 
 void DeviceRecords::append(const DeviceRecord& record) {
+  while (age_ticks_ && !records_.empty() &&
+         records_.front().end_ticks + age_ticks_ < record.end_ticks) {
+    records_.pop_front();
+    ++lost_;
+  }
   if (most_records_ && records_.size() >= most_records_) {
     ++lost_;
     if (!keep_newest_) return;

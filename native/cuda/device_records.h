@@ -58,8 +58,8 @@ struct DeviceColumns {
 // Filled by CUPTI's thread, taken by the one that stops.
 class DeviceRecords {
  public:
-  // 0: no limit. At the limit the newest go, or the oldest.
-  void reset(uint64_t limit_bytes, bool keep_newest);
+  // 0: no limit. At the limit the newest go, or the oldest. What is older than the age goes, too.
+  void reset(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks = 0);
   void add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library);
   void add_lost(uint64_t count);
   // Everything that started at or after `since_ticks`, but no call from `until_ticks` on.
@@ -76,6 +76,7 @@ class DeviceRecords {
   std::deque<DeviceRecord> records_;
   uint64_t most_records_ = 0;
   bool keep_newest_ = false;
+  uint64_t age_ticks_ = 0;
   uint64_t lost_ = 0;
   std::vector<std::string> names_;
   std::unordered_map<std::string_view, uint32_t> name_ids_;  // by what CUPTI calls them

@@ -49,7 +49,7 @@ void put(PairColumns::Integers& column, uint32_t row, int64_t value) {
 
 PairRun EventTables::put_away(const Pairs& pairs) {
   const PairRun run{pairs_.size(), static_cast<uint32_t>(pairs.integers.size()),
-                    strings.intern_text(pairs.rest)};
+                    pairs.rest_id != 0 ? pairs.rest_id : strings.intern_text(pairs.rest)};
   for (const Pair& pair : pairs.integers) pairs_.push_back(pair);
   return run;
 }

@@ -22,10 +22,12 @@ struct Pair {
 struct Pairs {
   std::vector<Pair> integers;
   std::string rest;
+  uint32_t rest_id = 0;  // the number of the fragment in place of its text
 
   void clear() {
     integers.clear();
     rest.clear();
+    rest_id = 0;
   }
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "python/columns.h"
+#include "python/event_columns.h"
 #include "python/module.h"
 #include "python/text.h"
 
@@ -19,7 +20,6 @@ namespace {
 using json::ChromeColumns;
 using json::ChromeReader;
 using json::Oddity;
-using json::PairColumns;
 
 constexpr std::pair<Oddity, const char*> kOddityNames[] = {
     {Oddity::kNoDuration, "slices without a duration"},
@@ -34,40 +34,6 @@ constexpr std::pair<Oddity, const char*> kOddityNames[] = {
     {Oddity::kTextAfterEnd, "text after the end"},
 };
 static_assert(std::size(kOddityNames) == static_cast<size_t>(Oddity::kCount));
-
-nb::tuple to_args(PairColumns&& columns, const json::StringTable& keys) {
-  nb::dict integers;
-  for (PairColumns::Integers& column : columns.integers) {
-    integers[to_str(keys[column.key])] =
-        nb::make_tuple(to_column(std::move(column.rows)), to_column(std::move(column.values)));
-  }
-  return nb::make_tuple(integers, to_column(std::move(columns.rest)));
-}
-
-nb::dict to_slices(json::SliceColumns&& slices, const json::StringTable& keys) {
-  nb::dict out;
-  out["category"] = to_column(std::move(slices.category));
-  out["name"] = to_column(std::move(slices.name));
-  out["track"] = to_column(std::move(slices.track));
-  out["start_ns"] = to_column(std::move(slices.start_ns));
-  out["duration_ns"] = to_column(std::move(slices.duration_ns));
-  out["flags"] = to_column(std::move(slices.flags));
-  out["args"] = to_args(std::move(slices.args), keys);
-  out["fields"] = to_args(std::move(slices.fields), keys);
-  return out;
-}
-
-nb::dict to_marks(json::MarkColumns&& marks, const json::StringTable& keys) {
-  nb::dict out;
-  out["phase"] = to_column(std::move(marks.phase));
-  out["category"] = to_column(std::move(marks.category));
-  out["name"] = to_column(std::move(marks.name));
-  out["track"] = to_column(std::move(marks.track));
-  out["time_ns"] = to_column(std::move(marks.time_ns));
-  out["args"] = to_args(std::move(marks.args), keys);
-  out["fields"] = to_args(std::move(marks.fields), keys);
-  return out;
-}
 
 nb::dict to_dict(ChromeColumns&& columns) {
   nb::dict out;

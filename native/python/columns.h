@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -38,6 +39,8 @@ constexpr const char* dtype_name() {
   if constexpr (std::is_same_v<T, uint8_t>) return "uint8";
 }
 
+inline constexpr size_t kManyRows = 10'000;
+
 // Columns over rows, each with its name and type, so that whoever reads them can check both.
 template <typename Row>
 class Table {
@@ -47,8 +50,13 @@ class Table {
   template <typename T, typename Field>
   void column(const char* name, const Field& field) {
     std::vector<T> values;
-    values.reserve(rows_.size());
-    for (const Row& row : rows_) values.push_back(static_cast<T>(field(record_of(row))));
+    {
+      // The program goes on meanwhile; asking for the GIL again is not worth it for a few rows.
+      std::optional<nanobind::gil_scoped_release> release;
+      if (rows_.size() > kManyRows) release.emplace();
+      values.reserve(rows_.size());
+      for (const Row& row : rows_) values.push_back(static_cast<T>(field(record_of(row))));
+    }
     add<T>(name, nanobind::cast(to_column(std::move(values))));
   }
 

@@ -113,8 +113,14 @@ nb::list device_column_types() { return table_of({}, TickMap()).types; }
 
 void bind_cuda(nb::module_& m) {
   m.def("load_cupti", &DeviceCollector::load, nb::arg("path"));
-  m.def("start_cuda", &DeviceCollector::start, nb::arg("limit_bytes"), nb::arg("keep_newest"),
-        nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "start_cuda",
+      [](uint64_t limit_bytes, bool keep_newest, double ring_seconds) {
+        const uint64_t age_ticks = ring_seconds > 0 ? Clock::ticks_in(ring_seconds) : 0;
+        return DeviceCollector::start(limit_bytes, keep_newest, age_ticks);
+      },
+      nb::arg("limit_bytes"), nb::arg("keep_newest"), nb::arg("ring_seconds"),
+      nb::call_guard<nb::gil_scoped_release>());
   m.def("stop_cuda", &stop, nb::arg("since_ticks"));
   m.def("forget_cuda_after_fork", &DeviceCollector::forget_after_fork);
 }

@@ -76,20 +76,29 @@ class HeapSamples {
     stopped_ns_ = Clock::now_ns();
   }
 
-  // All that was held for some time, and what was when it stopped. Needs the GIL.
-  nb::dict collect() {
+  // All that was held for some time, and what was when it stopped, or is while it goes on. Needs
+  // the GIL, which is not waited for with the lock.
+  nb::dict collect(bool goes_on) {
     std::vector<Block> blocks;
+    StackRows rows;
+    std::vector<uint32_t> row_of;
+    std::vector<pid_t> threads;
     {
       const std::lock_guard lock(mutex_);
-      blocks = std::move(released_);
+      const int64_t until_ns = goes_on ? Clock::now_ns() : stopped_ns_;
+      blocks = released_;
       for (const auto& [address, block] : held_) {
         blocks.push_back(block);
-        blocks.back().duration_ns = stopped_ns_ - block.time_ns;
+        blocks.back().duration_ns = until_ns - block.time_ns;
       }
-      released_ = {};
-      held_ = {};
+      row_of = stacks_.add_rows(rows);
+      threads = threads_;
+      if (!goes_on) {
+        released_ = {};
+        held_ = {};
+      }
     }
-    return columns_of(blocks);
+    return columns_of(blocks, std::move(rows), row_of, threads);
   }
 
  private:
@@ -110,9 +119,9 @@ class HeapSamples {
     return found->second;
   }
 
-  nb::dict columns_of(const std::vector<Block>& blocks) const {
-    StackRows rows;
-    const std::vector<uint32_t> row_of = stacks_.add_rows(rows);
+  static nb::dict columns_of(const std::vector<Block>& blocks, StackRows rows,
+                             const std::vector<uint32_t>& row_of,
+                             const std::vector<pid_t>& thread_ids) {
     Table<Block> table(blocks);
     table.column<int64_t>("time_ns", [](const Block& block) { return block.time_ns; });
     table.column<int64_t>("duration_ns", [](const Block& block) { return block.duration_ns; });
@@ -125,7 +134,7 @@ class HeapSamples {
     nb::list texts;
     for (const std::string& text : rows.texts) texts.append(to_str(text));
     nb::list threads;
-    for (const pid_t thread : threads_) threads.append(thread);
+    for (const pid_t thread : thread_ids) threads.append(thread);
     out["held"] = table.columns;
     out["parent"] = to_column(std::move(rows.parent));
     out["frame"] = to_column(std::move(rows.frame));
@@ -194,7 +203,7 @@ class PythonHeapSamples {
     leave(&samples_);
     samples_.stop();
   }
-  nb::dict collect() { return samples_.collect(); }
+  nb::dict collect(bool goes_on) { return samples_.collect(goes_on); }
 
  private:
   HeapSamples samples_;
@@ -207,7 +216,7 @@ void bind_heap_samples(nb::module_& m) {
       .def(nb::init<>())
       .def("start", &PythonHeapSamples::start)
       .def("stop", &PythonHeapSamples::stop)
-      .def("collect", &PythonHeapSamples::collect);
+      .def("collect", &PythonHeapSamples::collect, nb::arg("goes_on") = false);
 }
 
 }  // namespace stepscope

@@ -26,11 +26,14 @@ NB_MODULE(_native, m) {
   stepscope::bind_owners(m);
   stepscope::bind_paddle_reader(m);
   stepscope::bind_paddle_writer(m);
+  stepscope::bind_perfetto_reader(m);
+  stepscope::bind_perfetto_writer(m);
   stepscope::bind_cuda(m);
   stepscope::bind_recorder(m);
   stepscope::bind_range(m);
   stepscope::bind_sampler(m);
   stepscope::bind_slices(m);
+  stepscope::bind_snapshot_reader(m);
   stepscope::bind_stacks(m);
   stepscope::bind_stream(m);
   stepscope::bind_tasks(m);

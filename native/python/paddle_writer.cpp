@@ -104,8 +104,8 @@ nb::bytes encode_paddle_trees(const nb::bytes& blob, const ColumnView<int64_t>& 
   return nb::bytes(file.data(), file.size());
 }
 
-// A message as pairs of a field's number and its value: an int, a float of 32 bits, a text, or the
-// pairs of a message within.
+// A message as pairs of a field's number and its value: an int, a float of 32 bits, a text, bytes,
+// or the pairs of a message within.
 paddle::WireWriter encoded(const nb::list& fields) {
   paddle::WireWriter out;
   for (nb::handle pair : fields) {
@@ -119,6 +119,9 @@ paddle::WireWriter encoded(const nb::list& fields) {
       if (utf8 == nullptr) throw nb::python_error();
       const auto text = nb::steal<nb::bytes>(utf8);
       out.bytes(field, {text.c_str(), text.size()});
+    } else if (PyBytes_Check(value.ptr())) {
+      const auto bytes = nb::borrow<nb::bytes>(value);
+      out.bytes(field, {bytes.c_str(), bytes.size()});
     } else {
       out.bytes(field, encoded(nb::cast<nb::list>(value)).view());
     }
@@ -126,7 +129,7 @@ paddle::WireWriter encoded(const nb::list& fields) {
   return out;
 }
 
-nb::bytes encode_paddle_fields(const nb::list& fields) {
+nb::bytes encode_proto_fields(const nb::list& fields) {
   const paddle::WireWriter out = encoded(fields);
   return nb::bytes(out.view().data(), out.view().size());
 }
@@ -134,7 +137,7 @@ nb::bytes encode_paddle_fields(const nb::list& fields) {
 }  // namespace
 
 void bind_paddle_writer(nb::module_& m) {
-  m.def("encode_paddle_fields", &encode_paddle_fields, nb::arg("fields"));
+  m.def("encode_proto_fields", &encode_proto_fields, nb::arg("fields"));
   m.def("encode_paddle_trees", &encode_paddle_trees, nb::arg("blob"), nb::arg("offsets"),
         nb::arg("encoded"), nb::arg("threads"), nb::arg("host"), nb::arg("runtime"),
         nb::arg("memory"), nb::arg("device"), nb::arg("details"));

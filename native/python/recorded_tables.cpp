@@ -177,6 +177,7 @@ nb::dict window_of(const Snapshot& snapshot) {
   out["window_end_ns"] = snapshot.tick_map.ns(snapshot.end_ticks);
   out["lost"] = snapshot.lost;
   out["limit_bytes"] = snapshot.limit.bytes;
+  out["is_ring"] = snapshot.limit.is_ring();
   out["keep_newest"] = snapshot.limit.keep == Keep::kNewest;
   return out;
 }

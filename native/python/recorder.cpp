@@ -5,23 +5,82 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
 #include "core/clock.h"
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/recorded_tables.h"
+#include "python/text.h"
 
 namespace nb = nanobind;
 
 namespace stepscope {
 namespace {
 
+// Counts the windows whose stacks must stay known.
+class Hold {
+ public:
+  Hold() { ++count; }
+  Hold(Hold&& other) noexcept : holds_(std::exchange(other.holds_, false)) {}
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  Hold& operator=(Hold&&) = delete;
+  ~Hold() { let_go(); }
+
+  void let_go() { count -= std::exchange(holds_, false); }
+
+  static inline std::atomic<int64_t> count = 0;
+
+ private:
+  bool holds_ = true;
+};
+
+// What a window saw, to be made into columns later, by any thread, once.
+class PythonWindow {
+ public:
+  explicit PythonWindow(HeldWindow held)
+      : held_(std::move(held)), size_(held_.size()), lost_(held_.lost) {}
+
+  size_t size() const { return size_; }
+  uint64_t lost() const { return lost_; }
+  void let_go() { hold_.let_go(); }
+
+  nb::dict columns() {
+    Snapshot snapshot;
+    {
+      nb::gil_scoped_release release;
+      snapshot = in_order(std::exchange(held_, {}));
+    }
+    nb::dict out = window_of(snapshot);
+    {
+      nb::gil_scoped_release release;
+      snapshot = {};  // many chunks, and large ones
+    }
+    return out;
+  }
+
+ private:
+  Hold hold_;
+  HeldWindow held_;
+  size_t size_;
+  uint64_t lost_;
+};
+
 nb::dict close_window(uint64_t window) {
-  Snapshot snapshot;
+  HeldWindow held;
   {
     nb::gil_scoped_release release;
-    snapshot = Recorder::instance().close_window(window);
+    held = Recorder::instance().end_window(window);
   }
-  return window_of(snapshot);
+  return PythonWindow(std::move(held)).columns();
+}
+
+uint64_t age_ticks(bool is_ring, double seconds) {
+  if (!is_ring) return 0;
+  return seconds > 0 ? Clock::ticks_in(seconds) : Limit::kAnyAge;
 }
 
 double overhead_ns(uint32_t rounds) {
@@ -54,11 +113,45 @@ void bind_recorder(nb::module_& m) {
   m.def("recording", &Recorder::recording);
   m.def(
       "open_window",
-      [](uint64_t limit_bytes, bool keep_newest) {
-        return Recorder::instance().open_window(
-            {limit_bytes, keep_newest ? Keep::kNewest : Keep::kOldest});
+      [](uint64_t limit_bytes, bool keep_newest, bool is_ring, double ring_seconds) {
+        return Recorder::instance().open_window({limit_bytes,
+                                                 keep_newest ? Keep::kNewest : Keep::kOldest,
+                                                 age_ticks(is_ring, ring_seconds)});
       },
-      nb::arg("limit_bytes"), nb::arg("keep_newest"));
+      nb::arg("limit_bytes"), nb::arg("keep_newest"), nb::arg("is_ring") = false,
+      nb::arg("ring_seconds") = 0.0);
+  nb::class_<PythonWindow>(m, "HeldWindow")
+      .def("__len__", &PythonWindow::size)
+      .def_prop_ro("lost", &PythonWindow::lost)
+      .def("columns", &PythonWindow::columns)
+      .def("let_go", &PythonWindow::let_go);
+  m.def("held_windows", [] { return Hold::count.load(); });
+  m.def(
+      "look_at_window",
+      [](uint64_t w) { return PythonWindow(Recorder::instance().look_at_window(w)); },
+      nb::arg("window"), nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "end_window", [](uint64_t w) { return PythonWindow(Recorder::instance().end_window(w)); },
+      nb::arg("window"), nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "recent_ranges",
+      [](uint64_t since_ticks, const std::vector<std::string>& prefixes) {
+        const uint64_t now_ticks = Clock::ticks();
+        std::vector<RecentRange> found;
+        TickMap map;
+        {
+          nb::gil_scoped_release release;
+          found = Recorder::instance().recent_ranges(since_ticks, prefixes);
+          map = TickMap().closed();
+        }
+        nb::list ranges;
+        for (const RecentRange& each : found) {
+          ranges.append(
+              nb::make_tuple(to_str(each.name), map.ns(each.start_ticks), map.ns(each.end_ticks)));
+        }
+        return nb::make_tuple(ranges, now_ticks);
+      },
+      nb::arg("since_ticks"), nb::arg("prefixes"));
   m.def(
       "restart_window", [](uint64_t w) { Recorder::instance().restart_window(w); },
       nb::arg("window"));

@@ -74,6 +74,7 @@ void SampleJournal::write(int64_t now_ns, const CodeCopies& codes, const StackNo
   for (samples_ = new_from; samples_ < samples.end(); ++samples_) add(samples, samples_);
   if (!batch_.empty()) stream.append(Entry::kSamples, bytes_of(batch_), {}, {});
   batch_.clear();
+  resident_ = std::min(resident_, resident.size());  // a ring forgets
   std::vector<ResidentMemory> sizes(resident.begin() + static_cast<ptrdiff_t>(resident_),
                                     resident.end());
   resident_ = resident.size();

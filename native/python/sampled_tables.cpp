@@ -116,12 +116,13 @@ void add_samples(nb::dict& all, const std::vector<Sample>& samples, NamedStacks&
 class PythonSampler {
  public:
   PythonSampler(int64_t interval_ns, double budget, size_t limit_bytes, bool keep_newest,
-                const std::string& way, const std::vector<uint8_t>& operations) {
+                const std::string& way, const std::vector<uint8_t>& operations, int64_t age_ns) {
     SamplerOptions options;
     options.interval_ns = interval_ns;
     options.budget = budget;
     options.limit_bytes = limit_bytes;
     options.keep_newest = keep_newest;
+    options.age_ns = age_ns;
     options.way = way == "readv"  ? MemoryReader::Way::kVmReadv
                   : way == "file" ? MemoryReader::Way::kProcMemory
                                   : MemoryReader::best_way();
@@ -252,10 +253,10 @@ void bind_sampler(nb::module_& m) {
   [[maybe_unused]] static const int registered =
       pthread_atfork(nullptr, nullptr, &CodeCopies::forget_after_fork);
   nb::class_<PythonSampler>(m, "Sampler")
-      .def(nb::init<int64_t, double, size_t, bool, const std::string&,
-                    const std::vector<uint8_t>&>(),
+      .def(nb::init<int64_t, double, size_t, bool, const std::string&, const std::vector<uint8_t>&,
+                    int64_t>(),
            nb::arg("interval_ns"), nb::arg("budget"), nb::arg("limit_bytes"),
-           nb::arg("keep_newest"), nb::arg("way"), nb::arg("operations"))
+           nb::arg("keep_newest"), nb::arg("way"), nb::arg("operations"), nb::arg("age_ns") = 0)
       .def("start", &PythonSampler::start)
       .def("progress", &PythonSampler::progress)
       .def("stop", &PythonSampler::stop)

@@ -22,6 +22,7 @@ constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
 constexpr int kPassesToCost = 8;                   // reading our own clock costs, too
 constexpr size_t kWaitingLooks = 4;  // at threads that have run and wait again, in a pass
 constexpr size_t kMostFiles = 256;
+constexpr size_t kFewResident = 1024;
 constexpr size_t kMostResident = size_t{1} << 20;  // 14 hours
 
 // Ask for a short turn as soon as it is due, rather than a long one later: where all cores are
@@ -51,7 +52,7 @@ Sampler::Sampler(SamplerOptions options)
       reader_(memory_, codes_),
       list_(memory_),
       pace_(options_.interval_ns, options_.budget),
-      samples_(options_.limit_bytes, options_.keep_newest) {
+      samples_(options_.limit_bytes, options_.keep_newest, options_.age_ns) {
   set_lasting_memory(memory_);
 }
 
@@ -156,6 +157,11 @@ void Sampler::look_at_all(int64_t now_ns) {
   if (now_ns >= others_due_ns_) {
     look_at_others(now_ns);
     others_due_ns_ = now_ns + kOthersEveryNs;
+  }
+  const size_t half = resident_.size() / 2;
+  if (options_.age_ns && half > kFewResident &&
+      resident_[half].time_ns < now_ns - options_.age_ns) {
+    resident_.erase(resident_.begin(), resident_.begin() + static_cast<std::ptrdiff_t>(half));
   }
   if (now_ns >= resident_due_ns_ && resident_.size() < kMostResident) {
     resident_.push_back({now_ns, resident_bytes()});

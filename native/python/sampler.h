@@ -38,6 +38,7 @@ struct SamplerOptions {
   double budget = 0.03;      // the share of a core that it may use
   size_t limit_bytes = 0;    // 0: none
   bool keep_newest = false;  // what to keep at the limit
+  int64_t age_ns = 0;        // older samples go; 0: none
   MemoryReader::Way way = MemoryReader::Way::kVmReadv;
   std::array<Operation, 256> operations{};  // what kind each instruction is of
 };

@@ -35,12 +35,30 @@ PyObject* variable(PyObject* name) {
   return variables ? PyDict_GetItemWithError(variables, name) : nullptr;
 }
 
+// What torch itself says of its profilers. It costs a range that nobody records more than all else,
+// so that the answer is kept for as long as nothing in the dictionary changed that it came from.
+bool torch_profiles() {
+  static PyObject* const is_enabled = interned("_is_profiler_enabled");
+#if PY_VERSION_HEX < 0x030C0000  // later versions of Python have no version of a dictionary
+  static const PyDictObject* looked_into = nullptr;
+  static uint64_t version = 0;
+  static bool answer = false;
+  if (looked_into && looked_into->ma_version_tag == version) return answer;
+  answer = variable(is_enabled) == Py_True;
+  PyObject* const variables = torch_profiler();
+  looked_into = reinterpret_cast<PyDictObject*>(variables ? variables : PyImport_GetModuleDict());
+  version = looked_into->ma_version_tag;
+  return answer;
+#else
+  return variable(is_enabled) == Py_True;
+#endif
+}
+
 }  // namespace
 
 bool torch_listens() {
-  static PyObject* const is_enabled = interned("_is_profiler_enabled");
   if (Recorder::recording()) return others_listen && others_listen();
-  return variable(is_enabled) == Py_True;
+  return torch_profiles();
 }
 
 PyObject* begin_torch_range(PyObject* name, PyObject* args) {

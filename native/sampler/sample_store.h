@@ -16,7 +16,8 @@ class SampleStore {
   static constexpr int64_t kNowhere = -1;
 
   // A limit of 0 is none. When it is reached, the oldest go, or no new ones are taken.
-  SampleStore(size_t limit_bytes, bool keep_newest);
+  // With an age, what is older than the newest by that much goes, and is not counted as lost.
+  SampleStore(size_t limit_bytes, bool keep_newest, int64_t age_ns = 0);
 
   // Returns its place, kNowhere when it was not taken.
   int64_t add(const Sample& sample);
@@ -38,9 +39,11 @@ class SampleStore {
   static constexpr int64_t kBlockSamples = 512;
 
   bool make_room();
+  void drop_oldest_block();
 
   const size_t limit_bytes_;
   const bool keep_newest_;
+  const int64_t age_ns_;
   size_t other_bytes_ = 0;
   int64_t begin_ = 0;  // the place of the first that is still here
   int64_t end_ = 0;

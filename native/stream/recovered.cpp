@@ -465,7 +465,7 @@ class Reader {
     }
     out.texts = recording.texts;
     out.inputs = recording.inputs;
-    put_in_order(out, {});
+    put_in_order(out, out.start_ticks, {});
     return out;
   }
 

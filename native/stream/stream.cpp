@@ -243,7 +243,7 @@ void Stream::flush() {
   if (recording) {
     note(Entry::kSyncPoint, SyncPoint::now());
     if (!lanes_last) open = ThreadState::open_slices(recording->generation, now_ticks);
-    views = recording->chunks();
+    views = recording->chunks_since(0);
   }
   Inside::order_with_others();
   const bool is_written = flush_journal() &&
@@ -267,6 +267,7 @@ bool Stream::flush_journal() {
 
 bool Stream::flush_records(Recording& recording, const std::vector<ChunkView>& views,
                            bool memory_is_short) {
+  forget_gone(views);
   for (const ChunkView& view : views) {
     const Chunk& chunk = *view.chunk;
     if (chunk.lasting && !(memory_is_short && view.is_retired)) continue;
@@ -286,6 +287,17 @@ bool Stream::flush_records(Recording& recording, const std::vector<ChunkView>& v
     if (chunk.lasting) recording.move_to_plain_memory(view);
   }
   return true;
+}
+
+// Chunks come and go for as long as the newest are kept.
+void Stream::forget_gone(const std::vector<ChunkView>& views) {
+  if (written_.size() <= 2 * views.size()) return;
+  std::unordered_map<uint64_t, size_t> there;
+  for (const ChunkView& view : views) {
+    const auto found = written_.find(view.chunk->serial);
+    if (found != written_.end()) there.insert(*found);
+  }
+  written_ = std::move(there);
 }
 
 bool Stream::flush_open_slices(const std::vector<Record>& open, uint64_t now_ticks) {

@@ -90,6 +90,7 @@ class Stream {
   bool flush_journal();
   bool flush_records(Recording& recording, const std::vector<ChunkView>& views,
                      bool memory_is_short);
+  void forget_gone(const std::vector<ChunkView>& views);
   bool flush_open_slices(const std::vector<Record>& open, uint64_t now_ticks);
   bool is_short() const;
   void beat(uint64_t ticks);

@@ -12,8 +12,10 @@ from stepscope.registry import before_first_use, before_recording
 
 if TYPE_CHECKING:
     from stepscope import itt, nvtx, paddle
+    from stepscope.background import wait_for_exports
     from stepscope.errors import StepscopeError, TraceReadError, UnsupportedError
     from stepscope.formats import export_trace, read_trace
+    from stepscope.formats.compared import diff
     from stepscope.frameworks.torch.dialect.activity import (
         ProfilerActivity,
         kineto_available,
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.dialect.profile import profile
     from stepscope.frameworks.torch.patch import patch_torch, unpatch_torch
     from stepscope.frameworks.torch.source import TorchCollector
-    from stepscope.record.limits import Keep, MemoryLimit
+    from stepscope.job.model import Job, open_job
+    from stepscope.live.captures import capture
+    from stepscope.live.server import serve
+    from stepscope.record.limits import Keep, Last, MemoryLimit
     from stepscope.record.options import StackMode
     from stepscope.record.schedules import ProfilerAction, schedule
     from stepscope.record.session import Session
@@ -60,7 +65,7 @@ def _register_extensions() -> None:
 
 @before_first_use
 def _register_others() -> None:
-    from stepscope import formats, report  # noqa: F401
+    from stepscope import formats, query, report  # noqa: F401
 
 
 # What a graph was captured from is known while it is captured, or never. Only there: elsewhere the
@@ -77,7 +82,9 @@ _HOMES = {
     "DeviceType": "stepscope.frameworks.torch.dialect.columns",
     "ExecutionTraceObserver": "stepscope.frameworks.torch.dialect.observer",
     "ExperimentalConfig": "stepscope.frameworks.torch.dialect.options",
+    "Job": "stepscope.job.model",
     "Keep": "stepscope.record.limits",
+    "Last": "stepscope.record.limits",
     "MemoryLimit": "stepscope.record.limits",
     "PerformanceMetricsConfig": "stepscope.frameworks.torch.dialect.collectors",
     "ProfilerAction": "stepscope.record.schedules",
@@ -90,26 +97,34 @@ _HOMES = {
     "Trace": "stepscope.trace.model",
     "TraceReadError": "stepscope.errors",
     "UnsupportedError": "stepscope.errors",
+    "capture": "stepscope.live.captures",
+    "diff": "stepscope.formats.compared",
     "export_trace": "stepscope.formats",
     "html_handler": "stepscope.report.handler",
     "kineto_available": "stepscope.frameworks.torch.dialect.activity",
+    "load_ipython_extension": "stepscope.integrations.notebook",  # what %load_ext calls
+    "open_job": "stepscope.job.model",
     "patch_torch": "stepscope.frameworks.torch.patch",
     "profile": "stepscope.frameworks.torch.dialect.profile",
     "read_trace": "stepscope.formats",
     "schedule": "stepscope.record.schedules",
+    "serve": "stepscope.live.server",
     "supported_activities": "stepscope.frameworks.torch.dialect.activity",
     "tensorboard_trace_handler": "stepscope.frameworks.torch.dialect.handlers",
     "unpatch_torch": "stepscope.frameworks.torch.patch",
+    "wait_for_exports": "stepscope.background",
 }
 # torch is not in __all__: a star import would hide the real one.
-_MODULES = {"itt", "nvtx", "paddle", "torch"}
+_MODULES = {"integrations", "itt", "nvtx", "paddle", "torch"}
 
 __all__ = [
     "CuspyConfig",
     "DeviceType",
     "ExecutionTraceObserver",
     "ExperimentalConfig",
+    "Job",
     "Keep",
+    "Last",
     "MemoryLimit",
     "PerformanceMetricsConfig",
     "ProfilerAction",
@@ -122,20 +137,25 @@ __all__ = [
     "Trace",
     "TraceReadError",
     "UnsupportedError",
+    "capture",
+    "diff",
     "export_trace",
     "html_handler",
     "itt",
     "kineto_available",
     "nvtx",
+    "open_job",
     "paddle",
     "patch_torch",
     "profile",
     "read_trace",
     "record_function",
     "schedule",
+    "serve",
     "supported_activities",
     "tensorboard_trace_handler",
     "unpatch_torch",
+    "wait_for_exports",
 ]
 
 
@@ -191,3 +211,9 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+if os.environ.get("STEPSCOPE"):
+    from stepscope.cli.environment import start_of_environment
+
+    start_of_environment(os.environ["STEPSCOPE"])

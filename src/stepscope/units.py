@@ -7,9 +7,14 @@ Three significant digits; a value that rounds up to the next unit gets it; halve
 from __future__ import annotations
 
 import math
+import re
 
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_POWER_OF_1024 = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
+_UNIT_NS = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1, ""))
 
 
@@ -38,6 +43,18 @@ def percent_text(part: float, whole: float = 1) -> str:
 def count_text(count: int, one: str, many: str = "") -> str:
     """Return a count with its noun: ``1 step``, ``12,345 steps``."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def size_of(text: str) -> int | None:
+    """Return the bytes that ``512M``, ``2GiB`` or ``200MB`` means, None for what is no size."""
+    match = _SIZE.fullmatch(text.strip())
+    return int(float(match[1]) * 1024 ** _POWER_OF_1024[match[2].upper()]) if match else None
+
+
+def duration_of(text: str) -> float | None:
+    """Return the ns that ``20ms`` or ``1.5 s`` means, None for what is no duration."""
+    match = _DURATION.fullmatch(text.strip())
+    return float(match[1]) * _UNIT_NS[match[2]] if match else None
 
 
 def _with_unit(value: float, units: tuple[tuple[float, str], ...], *, whole: bool) -> str:

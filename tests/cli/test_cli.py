@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,14 +18,12 @@ from made_trace import Call, trace_of_calls
 from sample_traces import HOSTILE, SHARED_TRACES, recording
 from stepscope import notices
 from stepscope.cli import COMMANDS, main
+from stepscope.cli.json_output import VERSIONS
 from stepscope.cli.options import memory_size
 from stepscope.cli.progress import Progress
 from stepscope.trace.model import Losses, Trace
 from stepscope.trace.model import save_trace as save
 from stepscope.units import count_text, duration_text, size_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -234,7 +232,7 @@ def test_export_replaces_only_by_force(saved: Path, tmp_path: Path, name: str) -
         ("summary no-such.json", "'no-such.json' does not exist"),
         ("summary no-such.stepscope", "does not exist"),
         ("summary empty.json", "is empty"),
-        ("summary folder", "not a saved trace"),
+        ("summary folder", "holds no traces"),
         ("summary script.py", "is not a trace"),
         ("summary list.json", "without trace events"),
         ("summary half.gz", "half.gz"),
@@ -377,3 +375,16 @@ def test_progress_is_silent_where_nobody_watches(monkeypatch: pytest.MonkeyPatch
         assert progress.timer is None
         progress(1, 2)
     assert sys.stderr.getvalue() == ""
+
+
+def test_documents_name_their_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.stepscope"
+    recording(rank=3).save(path)
+    for verb, form in (("summary", "answer"), ("info", "info")):
+        assert main([verb, str(path), "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["schema"] == f"stepscope.{form}/1"
+    assert (told["rank"], told["rows"]["slices"], told["kinds"]) == (3, 2, {"operator": 2})
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    for form, version in VERSIONS.items():
+        assert f"| `stepscope.{form}/{version}` |" in page

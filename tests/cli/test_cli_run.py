@@ -246,14 +246,6 @@ with record_function("last"): pass
     assert f"lost      the {dropped} {trace.losses.events:,} events" in done.stderr
 
 
-def test_ranks_of_one_job_write_different_traces(tmp_path: Path) -> None:
-    script(tmp_path, "")
-    for rank in ("0", "1"):
-        stepscope_run("--no-summary", "program.py", cwd=tmp_path, RANK=rank, WORLD_SIZE="2")
-    names = sorted(path.name.split("-2")[0] for path in tmp_path.glob("*.stepscope"))
-    assert names == ["program-rank0", "program-rank1"]
-
-
 def test_a_reader_of_the_output_may_leave(tmp_path: Path) -> None:
     script(tmp_path, "import sys; sys.exit(3)")
     command = f"set -o pipefail; {shlex.quote(sys.executable)} -m stepscope run program.py | true"

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import pickle
 import threading
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
+import polars
 import pytest
 
+from proto_messages import messages
 from stepscope import Trace, export_trace, profile, read_trace, record_function
 from stepscope.formats import FORMATS
 
@@ -154,10 +157,36 @@ def test_every_registered_exporter_writes_something_readable(
                 assert expected_names() <= set(read_trace(path).names())
             elif exporter.reader is not None:
                 check(read_trace(path))
+            elif exporter.title == "Parquet":
+                names = polars.read_parquet(path / "slices.parquet")["name"]
+                assert expected_names() <= set(names.cast(polars.String))
+            elif exporter.title == "pprof":
+                raw = gzip.decompress(path.read_bytes())
+                assert set(HOSTILE) <= {
+                    text.decode() for number, text in messages(raw) if number == 6
+                }
             else:
                 raw = path.read_bytes()
                 text = gzip.decompress(raw) if suffix.endswith(".gz") else raw
-                assert text.decode("utf-8")
+                check_text(exporter.title, text.decode("utf-8"))
+
+
+def check_text(title: str, text: str) -> None:
+    """Check that a file which is not read back is valid, and names all ranges."""
+    assert text
+    if title == "CSV":
+        names = {row["name"] for row in csv.DictReader(io.StringIO(text, newline=""))}
+        assert expected_names() - {name for name in HOSTILE if "\0" in name} <= names
+    elif title == "Firefox Profiler":
+        threads = json.loads(text)["threads"]
+        named = {th["stringArray"][name] for th in threads for name in th["markers"]["name"]}
+        assert expected_names() <= named
+        assert set(HOSTILE) <= {thread["name"] for thread in threads}
+    elif title == "OpenTelemetry spans":
+        (resource,) = json.loads(text)["resourceSpans"]
+        assert expected_names() <= {span["name"] for span in resource["scopeSpans"][0]["spans"]}
+    elif title == "speedscope":
+        assert set(HOSTILE) <= {frame["name"] for frame in json.loads(text)["shared"]["frames"]}
 
 
 def test_folded_stacks_have_a_stack_and_a_number_a_line(profiler: profile, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
-"""Damages a trace file of another tool: JSON by values, protobuf by fields, gzip by bytes."""
+"""Damages a trace file of another tool as somebody does who knows its format; gzip by bytes."""
 
 from __future__ import annotations
 
 import gzip
 from typing import TYPE_CHECKING
 
-from fuzzing.values import damaged_bytes, damaged_json, hostile_text
+from fuzzing.databases import damaged_database
+from fuzzing.pickles import damaged_pickle
+from fuzzing.values import damaged_bytes, damaged_json, damaged_table, hostile_text
 
 if TYPE_CHECKING:
     import random
@@ -26,6 +28,12 @@ def mutate(whole: Path, place: Path, rng: random.Random) -> str:
         data, what = data[: rng.randrange(len(data) + 1)], "cut"
     elif whole.suffix == ".json":
         data, what = damaged_json(data.decode(), rng)
+    elif whole.suffix == ".pickle":
+        data, what = damaged_pickle(data, rng)
+    elif whole.suffix in {".sqlite", ".db", ".rpd"}:
+        data, what = damaged_database(data, rng)
+    elif whole.suffix == ".csv":
+        data, what = damaged_table(data.decode(), rng)
     else:
         data, what = damaged_message(data, rng), "fields"
     if rng.random() < 0.1:

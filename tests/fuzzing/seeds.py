@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from made_databases import write_nsight, write_rocpd, write_rpd
+from made_ncu import NCU_LONG, NCU_WIDE
+from made_snapshot import snapshot
 from made_trace import Bytes, Call, Sample, trace_of_calls
+from made_xplane import profile
 from sample_traces import HOSTILE, recording
 from stepscope.formats import export_trace, read_trace
 from stepscope.trace.join import join_traces
@@ -140,3 +145,17 @@ def save_files(folder: Path) -> list[Path]:
     export_trace(read_trace(folder / "kineto.json"), folder / "device.paddle_trace.json")
     export_trace(read_trace(folder / "kineto.json"), folder / "device.pb")
     return sorted(folder.glob("*.json")) + sorted(folder.glob("*.pb"))
+
+
+def save_foreign_files(folder: Path) -> list[Path]:
+    """Write a file of each format of another profiler that is not JSON."""
+    (folder / "memory.pickle").write_bytes(pickle.dumps(snapshot(60)))
+    (folder / "old.pickle").write_bytes(pickle.dumps(snapshot(20, devices=1), 2))
+    (folder / "vm.xplane.pb").write_bytes(profile(6)[0])
+    write_nsight(folder / "nsight.sqlite")
+    write_rocpd(folder / "rocpd.db")
+    write_rocpd(folder / "tracks.db", by_track=True)
+    write_rpd(folder / "old.rpd")
+    (folder / "compute.csv").write_text(NCU_LONG)
+    (folder / "raw.csv").write_text(NCU_WIDE)
+    return sorted(folder.iterdir())

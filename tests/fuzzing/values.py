@@ -132,3 +132,22 @@ def _change(holder: Any, key: Any, rng: random.Random) -> None:
             holder[key] = rng.choice(_NUMBERS)
         case _:
             holder[key] = any_value(rng)
+
+
+def damaged_table(text: str, rng: random.Random) -> tuple[bytes, str]:
+    """Return CSV with a cell, a row or a column that is another."""
+    lines = text.splitlines()
+    at = rng.randrange(len(lines))
+    cells = lines[at].split(",")
+    match rng.randrange(5):
+        case 0:
+            del lines[at]
+        case 1:
+            lines.insert(at, rng.choice(lines))
+        case 2:
+            lines[at] = hostile_text(rng)
+        case _:
+            value = rng.choice((hostile_text(rng), str(rng.choice(_NUMBERS))))
+            cells[rng.randrange(len(cells))] = value
+            lines[at] = ",".join(cells)
+    return "\n".join(lines).encode("utf-8", "surrogatepass"), f"line {at}"

@@ -263,9 +263,9 @@ def test_code_is_let_go_when_nothing_records() -> None:
         code = run_and_drop()
         gc.collect()
         assert code() is not None
+    trace = trace_of(session)  # which has the names of its frames from now on
     gc.collect()
     assert code() is None
-    trace = trace_of(session)
     assert frames_of(trace, row_of(trace, "m"))[1] == "<string>(1): made"
 
 

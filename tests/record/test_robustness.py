@@ -225,6 +225,7 @@ def test_a_source_that_fails_leaves_nothing_on(stage: str) -> None:
     with pytest.raises(ZeroDivisionError, match=f"in {stage}"):
         session.start()
         session.stop()
+        assert session.trace is not None  # which is built now
     assert not recording()
     assert not session.running
     assert not (failing.is_on or healthy.is_on)

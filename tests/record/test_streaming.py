@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from command_line import python
+from stepscope.cli import main
+from stepscope.cli.files import is_job
+from stepscope.cli.ranks.folder import ranks_in
 from stepscope.errors import TraceReadWarning
 from stepscope.formats import read_trace
 from stepscope.record.stream.leftovers import leftovers
@@ -21,6 +25,7 @@ from stepscope.record.stream.places import (
     new_memory_folder,
 )
 from stepscope.record.stream.processes import ProcessId
+from stepscope.record.stream.sealing import sealed
 from stepscope.trace.kinds import SliceFlags
 
 # Ranges on two threads and in a worker process; then it ends without a word to Python.
@@ -149,6 +154,48 @@ def test_a_folder_that_nobody_sealed_is_read_and_cleaned(tmp_path: Path) -> None
     assert not memory.exists()
     assert not is_unsealed(output)
     assert ended_ranges(output)["left"] == 1_000
+
+
+def test_verbs_name_seal_and_clean_what_was_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = tmp_path / "memory"  # of this test alone: what others leave is not cleaned
+    base.mkdir()
+    monkeypatch.setenv(MEMORY_VARIABLE, str(base))
+    output, memory = left_behind(tmp_path, memory=str(base))
+    assert main(["ps"]) == 0
+    listed = capsys.readouterr().out
+    assert "left, process" in listed
+    assert str(output) in listed
+    # The ranks of a job may have been saved in the folder of the program that started them.
+    (output / "rank-0.stepscope").mkdir()
+    assert is_job(str(output))
+    with pytest.warns(TraceReadWarning, match="was never sealed"):
+        sealed(output)
+    assert (output / "rank-0.stepscope").is_dir()
+    (output / "rank-0.stepscope").rmdir()
+    assert not is_job(str(output))
+    assert main(["summary", str(output)]) == 0
+    assert "was never sealed" in capsys.readouterr().err
+    assert not is_unsealed(output)
+    assert not memory.exists()
+    assert main(["ps", "--dead"]) == 0
+    assert "no program has left anything" in capsys.readouterr().out
+
+
+def test_a_rank_that_is_killed_leaves_its_trace_in_the_folder_of_its_job(tmp_path: Path) -> None:
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    for rank in ("0", "1"):
+        words = ("-m", "stepscope", "run", "-o", "job", "-c", code)
+        done = python(*words, cwd=tmp_path, RANK=rank, WORLD_SIZE="2")
+        assert done.returncode == -signal.SIGKILL
+        assert "by SIGKILL" in done.stderr
+    assert "rank 1 ended by SIGKILL; saved job/rank-1.stepscope" in done.stderr
+    ranks = ranks_in(tmp_path / "job")
+    assert sorted(path.name for path in (tmp_path / "job").iterdir()) == [
+        path.name for path in ranks.values()
+    ]
+    assert [read_trace(path).info.rank for path in ranks.values()] == [0, 1]
 
 
 def test_segments_that_were_cut_give_back_all_that_is_whole(tmp_path: Path) -> None:

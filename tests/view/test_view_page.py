@@ -146,7 +146,7 @@ def test_every_control_is_reached_and_labelled(window: Window) -> None:
     page = window.open()
     lines(page)
     reached = []
-    for _ in range(15):
+    for _ in range(17):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -157,7 +157,8 @@ def test_every_control_is_reached_and_labelled(window: Window) -> None:
     assert reached[0].startswith("Filter traces")
     assert "Theme" in reached
     assert {"Trace", "Written ↓", "Top operator"} <= set(reached)
-    assert reached[-3:] == ["broken.json", "runs/new.json", "old.stepscope"]
+    traces = ["broken.json", "runs/new.json", "Perfetto", "old.stepscope", "Perfetto"]
+    assert reached[-5:] == traces
 
 
 def test_new_traces_appear_and_the_focus_stays(window: Window, root: Path) -> None:

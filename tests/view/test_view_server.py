@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from sample_traces import HOSTILE
+from stepscope import read_trace
 from stepscope.view import library as library_module
 from viewing import Viewed, saved, small_trace, viewing, written
 
@@ -163,7 +164,9 @@ def test_what_is_no_http_is_not_repeated(viewed: Viewed) -> None:
         "x" * 5_000,
     ],
 )
-@pytest.mark.parametrize("kind", ["report", "progress", "static", ""])
+@pytest.mark.parametrize(
+    "kind", ["report", "progress", "perfetto", "pftrace", "pftrace-progress", "static", ""]
+)
 def test_no_path_leads_out_of_the_folder(viewed: Viewed, root: Path, kind: str, name: str) -> None:
     name = name.format(secret=quote(str(root.parent / "secret.json"), safe=""))
     answer = viewed.get(f"{kind}/{name}" if kind else f"/{name}")
@@ -304,6 +307,20 @@ def test_a_report_is_built_when_it_is_asked_for(viewed: Viewed) -> None:
     assert b"<title>a.stepscope</title>" in report.body
     assert b'http-equiv="Content-Security-Policy" content="default-src \'none\'' in report.body
     assert viewed.ask(viewed.root + "report/a.stepscope", "HEAD").body == b""
+
+
+def test_a_trace_is_handed_to_perfetto(viewed: Viewed, tmp_path: Path) -> None:
+    page = viewed.get("perfetto/a.stepscope")
+    assert b"Open in Perfetto" in page.body
+    # Only this page may be answered by the window that it opens.
+    assert page.headers["Cross-Origin-Opener-Policy"] == "same-origin-allow-popups"
+    assert viewed.get("").headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    viewed.settle()
+    assert viewed.get("pftrace-progress/a.stepscope").json["ready"]
+    trace = viewed.get("pftrace/a.stepscope")
+    assert trace.headers["Content-Type"].startswith("application/octet-stream")
+    (tmp_path / "a.pftrace").write_bytes(trace.body)
+    assert sorted(read_trace(tmp_path / "a.pftrace").names()) == sorted(small_trace().names())
 
 
 def test_a_changed_trace_gets_a_new_report(viewed: Viewed, root: Path) -> None:

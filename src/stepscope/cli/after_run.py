@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shlex
 import sys
 from typing import TYPE_CHECKING, Protocol
 
 from stepscope.analysis.answer import answer
-from stepscope.cli.files import write_report
-from stepscope.cli.program import how_it_ended
+from stepscope.cli.files import read, write_report
+from stepscope.cli.json_output import json_text
+from stepscope.cli.program import EndedOutside, how_it_ended
 from stepscope.cli.progress import Progress
 from stepscope.cli.saving import place, save_somewhere
 from stepscope.cli.show import (
@@ -31,14 +31,16 @@ from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.record.stream.places import is_unsealed
 from stepscope.trace.store import SUFFIX
-from stepscope.units import size_text
+from stepscope.units import count_text, size_text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from stepscope.cli.ranks.launch import Job
     from stepscope.cli.signals import Interrupts
+    from stepscope.job.answer import JobAnswer
     from stepscope.record.session import Session
     from stepscope.trace.model import Trace
 
@@ -58,12 +60,18 @@ class Report:
     """State captured before the program runs, and the output made from it afterwards."""
 
     def __init__(
-        self, program_name: str, output: Path, sources: Sequence[Path], args: argparse.Namespace
+        self,
+        program_name: str,
+        output: Path,
+        sources: Sequence[Path],
+        args: argparse.Namespace,
+        job: Job,
     ) -> None:
         """Remember the current state of this process.
 
         ``sources`` are the folders of the program's own files.
         """
+        self._job = job
         self._program_name = program_name
         self._output = output
         self._absolute = output.absolute()
@@ -97,17 +105,23 @@ class Report:
             saved: Path | None = None
             try:
                 trace = build()
-                force = self._args.force or (stream is not None and is_unsealed(self._absolute))
-                saved = save_somewhere(trace, self._absolute, force=force)
-                if saved is not None:
-                    if stream is not None:
-                        stream.forget()
-                    self._output = self._shown(saved)
-                    self._absolute = saved
+                if self._job.place is None and self._job.ranks():
+                    trace, saved = self._with_ranks(trace, stream), self._absolute
+                else:
+                    force = self._args.force or (stream is not None and is_unsealed(self._absolute))
+                    saved = save_somewhere(trace, self._absolute, force=force)
+                    if saved is not None:
+                        self._output = self._shown(saved)
+                        self._absolute = saved
+                        if stream is not None:
+                            stream.forget()
                 interrupts.raises = True
                 if interrupts.came:
                     raise KeyboardInterrupt
-                self._tell(trace, ended, saved)
+                if self._job.prints:
+                    self._tell(trace, ended, saved)
+                elif isinstance(ended, EndedOutside) and saved is not None:
+                    notify(f"rank {trace.info.rank} ended {ended}; saved {self._output}")
             except KeyboardInterrupt:
                 self._interrupted(trace, saved)
             except Exception as error:
@@ -116,6 +130,18 @@ class Report:
                 notify(f"{done}: {what}")
             finally:
                 interrupts.raises = False
+
+    def _with_ranks(self, own: Trace, stream: Forgettable | None) -> Trace:
+        """Complete the folder of a job whose ranks the program has started; return the first."""
+        path = self._job.own_path(own)
+        if path is not None:
+            save_somewhere(own, path, force=False)
+        if stream is not None:
+            stream.forget()  # the folder of the job may be the one that it lay in
+        self._job.settle()
+        ranks = self._job.ranks()
+        self._output, self._absolute = self._job.shown, self._job.folder
+        return read(str(next(iter(ranks.values()))))
 
     @contextlib.contextmanager
     def _beside_the_program(self) -> Iterator[None]:
@@ -149,7 +175,9 @@ class Report:
             notify("interrupted twice before the trace was saved: it is lost")
 
     def _tell(self, trace: Trace, ended: BaseException | None, saved: Path | None) -> None:
-        self._write_json(trace)
+        is_wanted = self._json is not None or not (self._args.quiet or self._args.no_summary)
+        together = self._answer_of_ranks() if is_wanted else None
+        self._write_json(trace, together)
         size = "" if saved is None else size_text(size_on_disk(saved))
         if self._args.quiet:
             self._write_report(trace, saved)
@@ -157,8 +185,35 @@ class Report:
             if saved is not None:
                 notify(f"saved {self._output} ({size})")
             self._write_report(trace, saved)
+        elif together is not None:
+            self._show_job(together, ended)
         else:
             self._show(trace, ended, saved, size)
+
+    def _show_job(self, found: JobAnswer, ended: BaseException | None) -> None:
+        """Show what the ranks that the program has started say together."""
+        from stepscope.cli.job_answer import first_rank, show_job
+
+        say()
+        title = f"{self._program_name}: {found.verdict}"
+        show_job(found, title, about=_ending(ended), findings=_FINDINGS)
+        say()
+        self._show_job_commands()
+        if found.rows:
+            show_command(*first_rank(found, self._command))
+
+    def _answer_of_ranks(self) -> JobAnswer | None:
+        """Return what they say together; None where they are no job, or do not fit together."""
+        if self._job.place is not None or len(self._job.ranks()) < 2:
+            return None
+        from stepscope.cli.job_answer import opened
+        from stepscope.job.answer import job_answer
+
+        try:
+            return job_answer(opened(str(self._absolute)))
+        except StepscopeError as error:
+            notify(f"the ranks are not compared: {error}")
+            return None
 
     def _show(
         self, trace: Trace, ended: BaseException | None, saved: Path | None, size: str
@@ -166,12 +221,16 @@ class Report:
         found = answer(trace)
         say()
         print_title(f"{self._program_name}: {found.verdict}")
-        about = [*_ending(ended), *answer_facts(found), ("recorded", headline(trace))]
+        about = [*_ending(ended), *self._job_facts(trace), *answer_facts(found)]
+        about.append(("recorded", headline(trace)))
         show_facts([*about, *facts(trace)])
         show_answer(found, _FINDINGS)
         say()
         say(step_table_text(trace, found, self._args.sort_by, self._args.row_limit))
         if saved is None:
+            return
+        if self._is_job:
+            self._show_job_commands()
             return
         path = shlex.quote(str(self._output))
         commands = [f"{self._command} summary {path}"]
@@ -184,10 +243,33 @@ class Report:
         for i, command in enumerate(commands):
             show_command("" if i else "next", command)
 
-    def _write_json(self, trace: Trace) -> None:
+    def _show_job_commands(self) -> None:
+        folder = shlex.quote(str(self._job.shown))
+        size = size_text(size_on_disk(self._job.folder))
+        show_facts([("saved", f"{self._job.shown} ({size})")])
+        show_command("next", f"{self._command} summary {folder}")
+        show_command("", f"{self._command} report {folder}")
+
+    def _job_facts(self, trace: Trace) -> Iterator[tuple[str, str]]:
+        """Say what the job is, and which of its ranks is shown."""
+        if not self._is_job:
+            return
+        ranks, world = self._job.ranks(), trace.info.world_size or 0
+        saved = count_text(len(ranks), "rank")
+        of = f" of {world}" if world > len(ranks) else ""
+        yield "job", f"{saved}{of} in {self._job.shown}; this is rank {trace.info.rank}"
+
+    @property
+    def _is_job(self) -> bool:
+        return self._job.place is not None or bool(self._job.ranks())
+
+    def _write_json(self, trace: Trace, together: JobAnswer | None) -> None:
         if self._json is None:
             return
-        text = json.dumps(answer(trace).to_json(), indent=2) + "\n"
+        if together is not None:
+            text = json_text("job", together.to_json())
+        else:
+            text = json_text("answer", answer(trace).to_json())
 
         def make(path: Path) -> None:
             path.write_text(text, encoding="utf-8")
@@ -203,6 +285,8 @@ class Report:
             notify(f"{self._json} was made meanwhile; the answer is {path}")
 
     def _wants_report(self, trace: Trace) -> bool:
+        if self._is_job:
+            return False  # one of the whole job is made from its folder
         if self._args.report is not None:
             return bool(self._args.report)
         quick = len(trace) < _MOST_EVENTS and not (self._args.no_summary or self._args.quiet)

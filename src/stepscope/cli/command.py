@@ -54,7 +54,15 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
         self._program_dest: str | None = None
+        self._scattered_dest: str | None = None
         self._options_with_value: frozenset[str] = frozenset()
+
+    def take_scattered(self, dest: str) -> None:
+        """Have the words of ``dest``, a list, stand before, between and after options.
+
+        argparse itself takes only those that stand together.
+        """
+        self._scattered_dest = dest
 
     def leave_the_rest(self, dest: str, options: Iterable[argparse.Action]) -> None:
         """Keep everything from the first word that is not one of ``options`` on as ``dest``.
@@ -77,7 +85,9 @@ class Parser(argparse.ArgumentParser):
         end = self._start_of_rest(words) if self._program_dest else len(words)
         parsed = namespace or argparse.Namespace()
         _, unknown = super().parse_known_args(words[:end], parsed)
-        if unknown:
+        if self._scattered_dest and not any(word.startswith("-") for word in unknown):
+            getattr(parsed, self._scattered_dest).extend(unknown)
+        elif unknown:
             self.error(f"unknown option {unknown[0]!r}")
         if self._program_dest:
             setattr(parsed, self._program_dest, words[end:])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.progress import Progress
+from stepscope.cli.ranks.folder import ranks_in
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
@@ -33,6 +34,22 @@ def read(path: str) -> Trace:
     return trace
 
 
+def traces_in(path: str) -> list[str]:
+    """Return the trace itself, or the saved traces in a folder of them."""
+    folder = Path(path)
+    if not folder.is_dir() or is_stored_trace(folder):
+        return [path]
+    return [str(each) for each in sorted(folder.iterdir()) if is_stored_trace(each)] or [path]
+
+
+def is_job(path: str) -> bool:
+    """Tell whether a path is a folder that holds the traces of ranks, and is no trace itself."""
+    place = Path(path)
+    if is_unsealed(place):
+        return bool(ranks_in(place))  # of a program whose ranks were saved there before its death
+    return place.is_dir() and not is_stored_trace(place) and not (place / "meta.json").exists()
+
+
 def check_output(path: Path, *, force: bool) -> None:
     """Raise StepscopeError when a trace could not be written to ``path``."""
     format_to_write(path)
@@ -43,7 +60,7 @@ def check_output(path: Path, *, force: bool) -> None:
         return
     if path.is_file() and path.name.lower().endswith(SUFFIX):
         raise StepscopeError(f"{path} is a file, but a trace is a folder; choose another name")
-    if path.is_dir() and not is_stored_trace(path):
+    if path.is_dir() and not (is_stored_trace(path) or is_unsealed(path) or ranks_in(path)):
         raise StepscopeError(f"{path} is a folder but not a saved trace; choose another name")
     if not force and (path.is_file() or path.is_dir()):
         raise StepscopeError(f"{path} exists; add --force to replace it, or choose another name")

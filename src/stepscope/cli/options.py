@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from stepscope.record.options import RecordOptions
 from stepscope.record.source import known_options
+from stepscope.units import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from stepscope.cli.command import Parser
     from stepscope.record.options import Option
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _RECORD = "record_"  # prefix of the sources' options, which may be named like ours
-_POWER_OF_1024 = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def add_table_options(parser: Parser, row_limit: int) -> list[argparse.Action]:
@@ -86,10 +84,10 @@ def memory_size(text: str) -> int | None:
     """Return the bytes that ``512M`` or ``2GiB`` means, None for ``none``."""
     if text.lower() == "none":
         return None
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
+    size = size_of(text)
+    if size is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size; use 512M, 2G or none")
-    return int(float(match[1]) * 1024 ** _POWER_OF_1024[match[2].upper()])
+    return size
 
 
 def finding_limit(text: str) -> int | None:
@@ -98,4 +96,13 @@ def finding_limit(text: str) -> int | None:
         return None if text == "all" else 0
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a finding count; use 5, all or none")
+    return int(text)
+
+
+def rank_limit(text: str) -> int | None:
+    """Return how many ranks get a report: a number, ``all`` (None) or ``none``."""
+    if text in {"all", "none"}:
+        return None if text == "all" else 0
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, all or none")
     return int(text)

@@ -8,6 +8,7 @@ import contextlib
 import importlib.util
 import io
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from stepscope.cli.command import ExitCode
     from stepscope.cli.signals import Interrupts
 
+_LONGEST_SHEBANG = 256
+# Its exit code is the shell's for a program that a signal has ended.
+_RUN_COMMAND = """
+import subprocess, sys
+code = subprocess.call(sys.argv)
+sys.exit(128 - code if code < 0 else code)
+"""
 _OUR_PACKAGE = __name__.partition(".")[0]
 
 
@@ -39,6 +47,7 @@ class Kind(Enum):
     SCRIPT = "a script"
     MODULE = "a module after -m"
     CODE = "code after -c"
+    COMMAND = "a command"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,26 @@ class Program:
             what = "a script, a module with -m or code with -c"
             missing = what if kind is Kind.SCRIPT else kind.value
             raise StepscopeError(f"there is nothing to run: give {missing}")
+        if kind is Kind.SCRIPT and not Path(words[0]).exists():
+            return Program._of_command(words)
         return Program(words[0], tuple(words[1:]), kind)
+
+    @staticmethod
+    def _of_command(words: Sequence[str]) -> Program:
+        """Take a launcher by its name: one in Python is run as a script, so that it is seen."""
+        beside = str(Path(sys.executable).parent)  # an environment that is not activated
+        found = os.sep not in words[0] and shutil.which(
+            words[0], path=os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])
+        )
+        if not found:
+            return Program(words[0], tuple(words[1:]), Kind.SCRIPT)
+        if os.path.realpath(found) == os.path.realpath(sys.executable):
+            return Program.of(words[1:])
+        with contextlib.suppress(OSError), open(found, "rb") as file:  # noqa: PTH123
+            first = file.readline(_LONGEST_SHEBANG)
+            if first.startswith(b"#!") and b"python" in first:
+                return Program(found, tuple(words[1:]), Kind.SCRIPT)
+        return Program(found, tuple(words[1:]), Kind.COMMAND)
 
     @property
     def stem(self) -> str:
@@ -159,6 +187,8 @@ class Program:
             main.__loader__ = BuiltinImporter
             main.__package__ = None
             return compile(self.target, "<string>", "exec", dont_inherit=True)
+        if self.kind is Kind.COMMAND:
+            return compile(_RUN_COMMAND, "<command>", "exec", dont_inherit=True)
         return self._script_code(main)
 
     def _script_code(self, main: ModuleType) -> CodeType:

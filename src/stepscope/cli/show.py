@@ -17,17 +17,19 @@ from stepscope.trace.model import DEVICE_KINDS
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console
 
     from stepscope.analysis.answer import Answer, DeviceFacts
+    from stepscope.analysis.findings import Finding
     from stepscope.trace.model import Trace
 
 Fact = tuple[str, str]
 
 _UNBOUNDED_WIDTH = 10_000
 _LABEL_WIDTH = 10
+_RECORD_BYTES = 64  # an event while it is recorded: native/include/stepscope/record.h
 _LABEL_STYLE = "cyan"
 _NOT_IMPORTED = "was not imported"  # a framework that the program does not use
 _SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
@@ -54,7 +56,8 @@ def facts(trace: Trace) -> Iterator[Fact]:
         yield (
             "overhead",
             f"about {duration_text(cost_ns)}, {share:.2%} of the time "
-            f"({count_text(len(trace), 'event')} at {duration_text(info.overhead_ns)} each)",
+            f"({count_text(len(trace), 'event')} at {duration_text(info.overhead_ns)} each), and "
+            f"{size_text(len(trace) * _RECORD_BYTES)} of memory",
         )
     if info.losses.events:
         yield "lost", _losses(trace)
@@ -129,10 +132,10 @@ def show_answer(found: Answer, most: int | None, more: str = "") -> None:
         if text:
             say()
             say("\n".join(f"  {line}" for line in text.splitlines()))
-    show_findings(found, most, more)
+    show_findings(found.findings, most, more)
 
 
-def show_findings(found: Answer, most: int | None, more: str = "") -> None:
+def show_findings(findings: Sequence[Finding], most: int | None, more: str = "") -> None:
     """Print at most ``most`` findings; ``more`` says how to see the others."""
     from rich.padding import Padding
     from rich.text import Text
@@ -141,9 +144,9 @@ def show_findings(found: Answer, most: int | None, more: str = "") -> None:
         return
     console = _console()
     say()
-    if not found.findings:
+    if not findings:
         show_facts([("findings", "no known problem found")])
-    for number, finding in enumerate(found.findings[:most], 1):
+    for number, finding in enumerate(findings[:most], 1):
         style = _SEVERITY_STYLES[finding.severity.value]
         title = f"{number}. {finding.title} ({finding.severity.value})"
         lines = [(title, style), (finding.text, ""), (f"fix: {finding.fix}", _LABEL_STYLE)]
@@ -152,8 +155,8 @@ def show_findings(found: Answer, most: int | None, more: str = "") -> None:
             with console.capture() as shown:
                 console.print(Padding(Text(printable(text), style=of), (0, 0, 0, inset)))
             say("\n".join(line.rstrip() for line in shown.get().splitlines()))
-    if most is not None and len(found.findings) > most:
-        say(f"  {count_text(len(found.findings) - most, 'finding')} more{more}")
+    if most is not None and len(findings) > most:
+        say(f"  {count_text(len(findings) - most, 'finding')} more{more}")
 
 
 def show_command(label: str, command: str) -> None:
@@ -192,6 +195,8 @@ def _peaks(trace: Trace) -> Iterator[Fact]:
 
 def _losses(trace: Trace) -> str:
     losses = trace.info.losses
+    if losses.policy == "ring":
+        return f"{count_text(losses.events, 'event')} before it: only the last of it is kept"
     limit = f" of {size_text(losses.limit_bytes)}" if losses.limit_bytes else ""
     which = f"the {losses.policy} " if losses.policy else ""
     return f"{which}{count_text(losses.events, 'event')}: the memory limit{limit} was reached"

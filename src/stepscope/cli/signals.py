@@ -39,6 +39,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _STAND_IN = ENDING[-1]
 _OUR_LIBRARIES = ("numpy", "polars", "rich")  # what saving and showing import
 _RETRY_S = 0.02
+_LOOK_S, _PATIENCE = 0.2, 2  # between looks for a signal, and how many the main thread has
 
 
 class Terminated(BaseException):
@@ -60,10 +61,17 @@ class Phase(Enum):
 class Termination:
     """Handles SIGTERM and SIGHUP while the block runs; a program's own handlers keep working."""
 
-    def __init__(self, save: Callable[[int], object]) -> None:
-        """Take what saves the trace when the signal of that number ends the program."""
+    def __init__(self, save: Callable[[int], object], *, also_when_blocked: bool = False) -> None:
+        """Take what saves the trace when the signal of that number ends the program.
+
+        Python calls handlers on its main thread alone, which in a rank may wait in C++ for another
+        rank that has died: ``also_when_blocked`` ends the program from another thread then.
+        """
         self.phase = Phase.BEFORE
         self._save = save
+        self._also_when_blocked = also_when_blocked
+        self._left = threading.Event()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         """Handle the signals that nobody handles or ignores."""
@@ -72,10 +80,14 @@ class Termination:
             for number in _ENDING:
                 watch_signal(number, _STAND_IN)
             os.register_at_fork(after_in_child=shielded(self.__exit__))
+            if self._also_when_blocked:
+                name = "stepscope signals"
+                threading.Thread(target=self._end_if_blocked, name=name, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Restore what was there."""
+        self._left.set()
         for number in _ENDING:
             leave_signal(number)
         if signal.getsignal(_STAND_IN) == self._handle:
@@ -87,13 +99,35 @@ class Termination:
             raise Terminated(number)
         if self.phase is Phase.PROGRAM and _is_in_our_way():
             _thread.start_new_thread(_trip_again, ())
-        elif self.phase is Phase.PROGRAM:
-            self.phase = Phase.AFTER
+        elif self._takes_the_end():
             try:
                 self._save(number)
             finally:
                 die_by(number)
         # After the program has ended, the trace is being saved: that is let finish.
+
+    def _takes_the_end(self) -> bool:
+        """Tell one of the threads that try that the program ends here."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        is_first = self.phase is Phase.PROGRAM
+        self.phase = Phase.AFTER
+        self._lock.release()
+        return is_first
+
+    def _end_if_blocked(self) -> None:
+        """Wait for a signal that the main thread does not handle for some time."""
+        waited = 0
+        while not self._left.wait(_LOOK_S):
+            number = received_signal()
+            waited = waited + 1 if number and self.phase is Phase.PROGRAM else 0
+            if waited <= _PATIENCE or not self._takes_the_end():
+                continue
+            try:
+                self._save(number)
+            finally:
+                leave_signal(number)
+                os.kill(os.getpid(), number)
 
 
 class Interrupts:

@@ -13,17 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from stepscope.cli.ranks.launch import Job
+
 _WATCHER = "stepscope.cli.watcher"
 # Of the options of a run, those that say what is made of its recording.
 _OPTIONS = ("force", "quiet", "no_summary", "report", "sort_by", "row_limit", "no_source")
 
 
 def started_stream(
-    output: Path, name: str, sources: Sequence[Path], args: argparse.Namespace
+    output: Path, name: str, sources: Sequence[Path], args: argparse.Namespace, job: Job
 ) -> RunStream | None:
-    """Begin to stream a run, and have somebody wait for its end."""
+    """Begin to stream a run, and have somebody wait for its end; None where it is not wanted.
+
+    A ring is not streamed: what is noted beside the records would grow without end.
+    """
     from stepscope.cli.terminal import own_command
 
+    if not args.stream or args.last is not None:
+        return None
     if output.exists() and not (output.is_dir() or output.is_file()):
         return None  # a device or a pipe
     replaces_json = args.json is not None and args.json.exists()
@@ -37,6 +44,7 @@ def started_stream(
             "options": {option: getattr(args, option) for option in _OPTIONS},
             "json": str(args.json.absolute()) if args.json else None,
             "replaces_json": replaces_json,
+            "job": job.told(),
             "command": own_command(),
             "killed_for_memory": killed_for_memory(os.getpid()),
         }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.cli.after_run import Report
 from stepscope.cli.program import EndedOutside
+from stepscope.cli.ranks.launch import Job
 from stepscope.cli.signals import Interrupts
 from stepscope.errors import TraceReadWarning
 from stepscope.notices import notify
@@ -48,7 +49,8 @@ def finish(disk: str, memory: str, told: str) -> None:
         **about["options"], json=Path(about["json"]) if about["json"] else None
     )
     shown = Path(about["shown"]).with_name(Path(about["output"]).name)
-    report = Report(about["program"], shown, [Path(each) for each in about["sources"]], args)
+    sources = [Path(each) for each in about["sources"]]
+    report = Report(about["program"], shown, sources, args, Job.of_told(about["job"]))
     report.is_for(Path(about["output"]), about["command"], replaces_json=about["replaces_json"])
 
     def build() -> Trace:

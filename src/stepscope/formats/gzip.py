@@ -12,7 +12,7 @@ from stepscope.errors import TraceReadError
 from stepscope.trace.regular_file import free_memory_bytes, open_regular, own_memory_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
     from types import ModuleType
     from typing import BinaryIO
@@ -56,6 +56,20 @@ def text_chunks(path: Path) -> Generator[Iterator[Chunk]]:
             yield _while_memory_lasts(path, iter(ahead))
         finally:
             ahead.stop()
+
+
+def file_bytes(path: Path, progress: Callable[[int, int], None] | None) -> tuple[bytes, str]:
+    """Return all of a file, inflated if it is gzip, and what is wrong with it, if anything."""
+    damage = ""
+    parts = []
+    with text_chunks(path) as chunks:
+        size = path.stat().st_size
+        for chunk in chunks:
+            parts.append(chunk.text)
+            damage = chunk.damage
+            if progress is not None:
+                progress(chunk.file_bytes, size)
+    return b"".join(parts), damage
 
 
 def _while_memory_lasts(path: Path, chunks: Iterator[Chunk]) -> Iterator[Chunk]:

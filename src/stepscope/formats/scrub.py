@@ -51,6 +51,7 @@ def scrub(trace: Trace) -> Scrubbed:
     told = replace(
         info,
         host="",
+        revision={},
         versions=scrubber.values(info.versions),
         sources=scrubber.values(info.sources),
         devices=tuple(scrubber.values(_without_identities(each)) for each in info.devices),

@@ -73,6 +73,7 @@ def recorded(
     losses = Losses()
     if columns["lost"]:
         policy = "oldest" if columns["keep_newest"] else "newest"
+        policy = "ring" if columns["is_ring"] else policy
         losses = Losses(columns["lost"], policy, columns["limit_bytes"])
     captured = Captured(
         slices,

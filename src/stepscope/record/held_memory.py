@@ -6,7 +6,7 @@ Who allocates, a bridge to a framework's allocator, draws the blocks; see
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.record.threads import thread_names
@@ -41,7 +41,16 @@ class HeldMemory:
         native, self._native = self._native, None
         if native is None:
             return None
-        found = native.collect()
+        return self._captured(native.collect())
+
+    def so_far(self) -> Captured | None:
+        """Return the blocks that were held until now; it goes on."""
+        if self._native is None:
+            return None
+        self._names = thread_names()
+        return self._captured(self._native.collect(goes_on=True))
+
+    def _captured(self, found: Mapping[str, Any]) -> Captured | None:
         if not len(found["held"]["time_ns"]):
             return None
         from stepscope.record.capture import thread_track, with_devices

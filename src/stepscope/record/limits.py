@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from stepscope.arguments import shown, whole
+from stepscope.arguments import number, shown, whole
 
 _SMALLEST_BYTES = 64 * 1024
+_RING_BYTES = 2 << 30  # for a ring that is told its seconds only
 
 
 class Keep(Enum):
@@ -23,6 +24,8 @@ class MemoryLimit:
 
     bytes: int
     keep: Keep = Keep.OLDEST
+    is_ring: bool = False  # a Last makes one: the trace begins where it is whole
+    seconds: float = 0.0  # what a ring holds; 0: what fits
 
     def __post_init__(self) -> None:
         """Reject a bound that is no number, or too small to hold anything."""
@@ -34,3 +37,29 @@ class MemoryLimit:
                 f"a memory limit of {self.bytes} bytes is too small: "
                 f"give at least {_SMALLEST_BYTES} bytes (an event takes 56)"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """What a recording that never ends keeps: the last seconds, the last bytes, or the fewer.
+
+    What falls off is counted: ``trace.info.losses``. With seconds only, 2 GiB are the most.
+    """
+
+    seconds: float | None = None
+    bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        """Reject what is no length of time, and no size."""
+        if self.seconds is None and self.bytes is None:
+            raise TypeError("Last() keeps nothing: give Last(seconds=60) or Last(bytes=200 << 20)")
+        if self.seconds is not None:
+            number("seconds", self.seconds, "a number of seconds, such as 60")
+            if not 0 < self.seconds < float("inf"):
+                raise ValueError(f"seconds={shown(self.seconds)}: give more than 0, such as 60")
+
+    def limit(self, most: MemoryLimit | None = None) -> MemoryLimit:
+        """Return the bound on the buffers; ``most`` is another one, which holds as well."""
+        sizes = [self.bytes, most.bytes if most is not None else None]
+        size = min((each for each in sizes if each is not None), default=_RING_BYTES)
+        return MemoryLimit(size, Keep.NEWEST, is_ring=True, seconds=float(self.seconds or 0))

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from stepscope import _native
+from stepscope.record.cycle import Cycle
+from stepscope.record.running import RUNNING
 from stepscope.record.window import Window, range_overhead_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from stepscope.record import MemoryLimit
-    from stepscope.record.capture import Recorded
     from stepscope.record.source import Source
+    from stepscope.record.window import HeldEvents
     from stepscope.trace.model import Losses, Trace
     from stepscope.trace.schema import Captured
 
@@ -35,14 +39,20 @@ class Recorder:
         self._sources = tuple(sources)
         self._limit = limit
         self._keep_cycles = keep_cycles
-        self._cycles: list[Trace] = []
+        self._cycles: list[Cycle] = []
         self._window: Window | None = None
         self._on: list[Source] = []  # the sources that are started
         self._parts: list[Captured] = []  # what sources kept of their own before a pause
         self._paused_ns: int | None = None
         self._pauses_ns: list[tuple[int, int]] = []
+        self._looking = threading.Lock()
         self._pid = os.getpid()
         self.spent_ns = {"prepare": 0, "start": 0, "stop": 0}  # by this recorder itself, last time
+
+    @property
+    def is_ring(self) -> bool:
+        """Tell whether only the last of what happens is kept."""
+        return self._limit is not None and self._limit.is_ring
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -52,10 +62,14 @@ class Recorder:
     @property
     def trace(self) -> Trace | None:
         """Return what was recorded; None before the first cycle has ended."""
-        if len(self._cycles) > 1:
-            from stepscope.trace.join import join_traces
+        return self.cycle.trace if self.cycle is not None else None
 
-            self._cycles = [join_traces(self._cycles)]
+    @property
+    def cycle(self) -> Cycle | None:
+        """Return what was recorded, of which the trace may not be built yet."""
+        if len(self._cycles) > 1:
+            cycles = tuple(self._cycles)
+            self._cycles = [Cycle(partial(_joined, cycles), sum(map(len, cycles)))]
         return self._cycles[0] if self._cycles else None
 
     @property
@@ -94,23 +108,47 @@ class Recorder:
             self.abandon()
             raise
         self._window.restart()
+        RUNNING.add(self)
 
     def stop(self) -> Trace | None:
         """End the cycle and return its trace; None when there is no cycle."""
+        cycle = self.finish()
+        return None if cycle is None else cycle.trace
+
+    def finish(self) -> Cycle | None:
+        """End the cycle; its trace is built when it is first wanted. None without a cycle."""
         window = self._window if self.active else None
         self._window = None
+        RUNNING.remove(self)
         if window is None:
             return None
         with self._timed("stop"):
             try:
                 self._stop_sources()
             finally:
-                recorded = window.close()
-            self._end_pause(recorded.end_ns)
-            self._collect()
-            trace = self._built(recorded)
-        self._cycles = [*self._cycles, trace] if self._keep_cycles else [trace]
-        return trace
+                held = window.end()
+            self._end_pause(_native.now_ns())
+            parts, self._parts = self._parts, []
+            later = [source.hand_over() for source in self._sources]
+            make = partial(self._built, held, parts, later, self._pauses_ns, self._cost_ns())
+            cycle = Cycle(make, len(held))
+        self._cycles = [*self._cycles, cycle] if self._keep_cycles else [cycle]
+        return cycle
+
+    def snapshot(self) -> Cycle | None:
+        """Return what was recorded so far, of a ring what it holds; the recording goes on.
+
+        What other processes record is not part of it.
+        """
+        window = self._window if self.active else None
+        if window is None:
+            return None
+        with self._looking:
+            held = window.look()
+            later = [partial(_same, source.so_far()) for source in self._sources]
+            pauses_ns = list(self._pauses_ns)
+        make = partial(self._built, held, list(self._parts), later, pauses_ns, 0.0)
+        return Cycle(make, len(held))
 
     def pause(self) -> None:
         """Leave out what starts from now on; what is already running is kept."""
@@ -128,11 +166,12 @@ class Recorder:
     def abandon(self) -> None:
         """Turn everything off after a failure."""
         window, self._window = self._window, None
+        RUNNING.remove(self)
         try:
             self._stop_sources()
         finally:
             if window is not None:
-                window.close()
+                window.end()
 
     def note_thread_names(self) -> None:
         """Remember the names of the threads that run now."""
@@ -165,37 +204,80 @@ class Recorder:
             self._pauses_ns.append((self._paused_ns, now_ns))
             self._paused_ns = None
 
-    def _built(self, recorded: Recorded) -> Trace:
-        from stepscope.trace.build import build, started_outside
+    def emitted(self) -> int:
+        """Return how many events there were until now, kept or not."""
+        return self._window.emitted() if self._window is not None else 0
+
+    def turn_off(self, name: str) -> bool:
+        """Stop one source while the others go on; tell whether it was on. Its events are kept."""
+        with self._looking:
+            for source in [each for each in self._on if each.name == name]:
+                self._on.remove(source)
+                source.stop()
+                return True
+        return False
+
+    def _cost_ns(self) -> float:
+        """Return the calibrated cost of an event, which is measured where nothing records."""
+        costs = [cost for source in self._sources if (cost := source.overhead_ns())]
+        return max(costs, default=0.0) or range_overhead_ns()
+
+    def _built(
+        self,
+        held: HeldEvents,
+        parts: Sequence[Captured],
+        later: Sequence[Callable[[], Captured | None]],
+        pauses_ns: Sequence[tuple[int, int]],
+        cost_ns: float,
+    ) -> Trace:
+        from stepscope.trace.build import build, since, started_outside
         from stepscope.trace.describe import describe_process
         from stepscope.trace.join import merge_parts
 
-        captured = merge_parts([recorded.captured, *self._parts])
-        self._parts = []
+        recorded = held.recorded()
+        collected = [part for make in later if (part := make()) is not None]
+        fallen_off = 0
+        if self.is_ring:
+            kept = [since(part, recorded.start_ns) for part in collected]
+            fallen_off = sum(len(part.slices) for part in collected)
+            fallen_off -= sum(len(part.slices) for part in kept)
+            collected = kept
+        captured = merge_parts([recorded.captured, *parts, *collected])
         for source in self._sources:
             captured = source.refine(captured)
-        costs = [cost for source in self._sources if (cost := source.overhead_ns())]
         info = describe_process(
             start_ns=recorded.start_ns,
             end_ns=recorded.end_ns,
-            losses=self._losses(recorded.losses),
+            losses=self._losses(recorded.losses, fallen_off),
             sources={each.name: says for each in self._sources if (says := each.describe())},
-            overhead_ns=max(costs, default=0.0) or range_overhead_ns(),
+            overhead_ns=cost_ns,
             devices=[device for source in self._sources for device in source.devices],
             parallelism=dict(chain.from_iterable(s.parallelism().items() for s in self._sources)),
             code_folders=[folder for source in self._sources for folder in source.code_folders],
+            job=dict(chain.from_iterable(each.job().items() for each in self._sources)),
         )
-        return build(started_outside(captured, self._pauses_ns), info)
+        return build(started_outside(captured, pauses_ns), info)
 
-    def _losses(self, own: Losses) -> Losses:
+    def _losses(self, own: Losses, fallen_off: int) -> Losses:
         """Add what was lost elsewhere: in child processes, or by the device's collector."""
         from stepscope.record.limits import Keep
         from stepscope.trace.model import Losses
 
-        lost = sum(source.lost for source in self._sources)
+        lost = fallen_off + sum(source.lost for source in self._sources)
         if not lost:
             return own
         if self._limit is None:
             return replace(own, events=own.events + lost)
         policy = "oldest" if self._limit.keep is Keep.NEWEST else "newest"
+        policy = "ring" if self.is_ring else policy
         return Losses(own.events + lost, policy, self._limit.bytes)
+
+
+def _joined(cycles: Sequence[Cycle]) -> Trace:
+    from stepscope.trace.join import join_traces
+
+    return join_traces([cycle.trace for cycle in cycles])
+
+
+def _same(part: Captured | None) -> Captured | None:
+    return part

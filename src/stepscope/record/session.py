@@ -137,7 +137,7 @@ class Session:
             if not self._alive():
                 return
             self._close_step()
-            is_first = self.recorder.trace is None
+            is_first = self.recorder.cycle is None
             try:
                 self._go(self.action, None)
             finally:
@@ -229,7 +229,7 @@ class Session:
         self.recorder.start()
 
     def _save(self) -> None:
-        self._undelivered = self.recorder.stop() is not None or self._undelivered
+        self._undelivered = self.recorder.finish() is not None or self._undelivered
 
     def _deliver(self) -> None:
         if self._undelivered and self.on_trace is not None:

@@ -67,6 +67,18 @@ class Source(ABC):
         """Return what the source itself kept since ``start``; None when the recorder has it."""
         return None
 
+    def hand_over(self) -> Callable[[], Captured | None]:
+        """Let go of what ``collect`` would return; the function makes columns of it, later.
+
+        It may be called on another thread, and while the source records again.
+        """
+        part = self.collect()
+        return lambda: part
+
+    def so_far(self) -> Captured | None:
+        """Return what the source itself has kept since ``start``; it goes on."""
+        return None
+
     def refine(self, captured: Captured) -> Captured:
         """Return the recording of all sources with what this one knows of another's events."""
         return captured
@@ -81,6 +93,10 @@ class Source(ABC):
 
     def parallelism(self) -> Mapping[str, float]:
         """Return how many threads or workers the program uses, as far as this source knows."""
+        return {}
+
+    def job(self) -> Mapping[str, Any]:
+        """Return this process's place in a job, as torch's ``distributedInfo`` has it."""
         return {}
 
     def describe(self) -> str:

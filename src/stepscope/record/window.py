@@ -24,8 +24,11 @@ class Window:
     def __init__(self, limit: MemoryLimit | None = None) -> None:
         """Open it: recording starts now."""
         STARTED_THREADS.acquire()
-        keep_newest = limit is not None and limit.keep is Keep.NEWEST
-        self._id = _native.open_window(limit.bytes if limit else 0, keep_newest)
+        if limit is None:
+            self._id = _native.open_window(0, False)
+        else:
+            keep_newest = limit.keep is Keep.NEWEST
+            self._id = _native.open_window(limit.bytes, keep_newest, limit.is_ring, limit.seconds)
         self._names: dict[int, str] = {}
         self.note_thread_names()
 
@@ -39,14 +42,55 @@ class Window:
 
     def close(self) -> Recorded:
         """Close it and return its events."""
+        return self.end().recorded()
+
+    def end(self) -> HeldEvents:
+        """Close it; its events are made into columns when they are wanted."""
         self.note_thread_names()
-        columns = _native.close_window(self._id)
+        held = HeldEvents(_native.end_window(self._id), self._names)
         STARTED_THREADS.release()
+        return held
+
+    def emitted(self) -> int:
+        """Return how many events there were until now, kept or not."""
+        seen = _native.look_at_window(self._id)
+        return len(seen) + seen.lost
+
+    def look(self) -> HeldEvents:
+        """Return its events so far, of a ring those that it holds; it stays open."""
+        self.note_thread_names()
+        return HeldEvents(_native.look_at_window(self._id), dict(self._names))
+
+
+class HeldEvents:
+    """The events of a window, as they were recorded. The numbers of their stacks stay valid.
+
+    Stacks that only one knows that was dropped are forgotten when the next one is.
+    """
+
+    def __init__(self, native: _native.HeldWindow, names: dict[int, str]) -> None:
+        """Take the native events, and the names of threads."""
+        self._native = native
+        self._names = names
+
+    def __len__(self) -> int:
+        """Return how many records there are."""
+        return len(self._native)
+
+    def recorded(self) -> Recorded:
+        """Return them as columns, once."""
         from stepscope.record.capture import recorded
 
-        result = recorded(columns, self._names)
-        _native.clear_stacks()  # when this was the last window
+        result = recorded(self._native.columns(), self._names)
+        self._native.let_go()
+        clear_stacks()
         return result
+
+
+def clear_stacks() -> None:
+    """Forget all Python stacks, unless somebody records or holds events that have some."""
+    if not _native.held_windows():
+        _native.clear_stacks()
 
 
 def range_overhead_ns() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.compare.model import NOTEBOOK as DIFF_NOTEBOOK
 from stepscope.analysis.host.modules import NOTEBOOK as MODULES_NOTEBOOK
 from stepscope.formats.memory_timeline import TIMELINE_FORMATS
 from stepscope.formats.registry import FORMATS, Format
@@ -12,6 +13,7 @@ from stepscope.trace.model import NOTEBOOK
 if TYPE_CHECKING:
     import os
 
+    from stepscope.analysis.compare.model import Diff
     from stepscope.analysis.host.modules import ModuleTable
     from stepscope.analysis.memory.timeline import MemoryTimeline
     from stepscope.formats.registry import Writer
@@ -37,6 +39,13 @@ def _modules(table: ModuleTable) -> str:
     from stepscope.text.modules import module_cells
 
     return table_html(*module_cells(table))
+
+
+@DIFF_NOTEBOOK.register
+def _diff(found: Diff) -> str:
+    from stepscope.report.compare import diff_html
+
+    return diff_html(found)
 
 
 def _write_memory(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> None:

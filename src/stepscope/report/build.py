@@ -90,7 +90,7 @@ def export_html(
             with shared_analyses() if len(trace) > MOST_SHARED else nullcontext():
                 section(its_trace, payload)
     tell(len(work), len(work) + 1)
-    _write(path, title, payload, pages, private=payload.with_code or trace.info.host in title)
+    write_page(path, title, payload, pages, private=payload.with_code or trace.info.host in title)
     tell(len(work) + 1, len(work) + 1)
     return left_out
 
@@ -134,10 +134,10 @@ def export_memory_html(timeline: MemoryTimeline, path: str | os.PathLike[str]) -
     payload = Payload()
     add_strings(timeline.trace, payload)
     add_memory(timeline.trace, payload, timeline.device)
-    _write(path, f"Memory of {timeline.device}", payload, (MEMORY,))
+    write_page(path, f"Memory of {timeline.device}", payload, (MEMORY,))
 
 
-def _write(
+def write_page(
     path: str | os.PathLike[str],
     title: str,
     payload: Payload,

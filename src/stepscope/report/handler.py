@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class WritesReports(Protocol):
     """A profiler of any dialect."""
 
-    def export_html(self, path: str | os.PathLike[str]) -> None:
+    def export_html(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
         """Write the report."""
 
 
@@ -25,12 +25,17 @@ def html_handler(
     """Return a handler that writes a report of each trace into a folder.
 
     The files are called WORKER.TIME.html. A worker is named HOST_PID unless ``worker_name`` says
-    otherwise; whatever it says, the file is in the folder.
+    otherwise; whatever it says, the file is in the folder. A large one is written in the
+    background: ``stepscope.wait_for_exports()`` waits for it.
     """
     folder_path("dir_name", dir_name)
     text_or_none("worker_name", worker_name)
 
     def write(profiler: WritesReports) -> None:
-        profiler.export_html(worker_path(dir_name, worker_name, "html"))
+        path = worker_path(dir_name, worker_name, "html")
+        if getattr(profiler, "writes_beside", False):
+            profiler.export_html(path, background=True)
+        else:
+            profiler.export_html(path)
 
     return write

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.answer import answer
 from stepscope.analysis.findings.spots import line_words
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import duration_text, percent_text
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.answer import Answer, Row
     from stepscope.analysis.host.step_operators import StepOperators
+    from stepscope.trace.model import Trace
 
 SORTS = {
     "self_cpu_time_total": "self_ns",
@@ -45,6 +47,18 @@ def lines_text(found: Answer) -> str:
     if not found.lines:
         return ""
     return "\n".join(_rows("the lines that cost most", found.lines, ""))
+
+
+def told_text(trace: Trace, findings: int = 3) -> str:
+    """Return what a trace says as plain text: the verdict, where a step goes, what to change."""
+    found = answer(trace)
+    problems = [
+        f"{i}. {each.title}\n   {each.text}\n   fix: {each.fix}"
+        for i, each in enumerate(found.findings[:findings], 1)
+    ]
+    parts = (found.verdict, where_text(found), lines_text(found), *problems)
+    lines = "\n\n".join(part for part in parts if part).split("\n")
+    return "\n".join(map(printable, lines))
 
 
 def operators_text(

@@ -338,6 +338,8 @@ def _totals(rows: Averages, layout: Layout, device: str | None) -> list[str]:
 def _losses(losses: Losses) -> list[str]:
     if not losses.events:
         return []
+    if losses.policy == "ring":
+        return [f"{losses.events:,} events came before: only the last of the recording is kept."]
     limit = units.size_text(losses.limit_bytes) if losses.limit_bytes else "given"
     which = f"the {losses.policy} ones" if losses.policy else "some"
     return [

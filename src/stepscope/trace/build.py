@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.model import Trace, Track
-    from stepscope.trace.table import Int32, Int64, UInt8
+    from stepscope.trace.table import Int32, Int64, UInt8, UInt32
 
 _WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
 
@@ -75,7 +75,18 @@ def empty_trace() -> Trace:
     return build(Captured(Slices.empty(), (), Strings.of([""])), TraceInfo(""))
 
 
-def started_outside(captured: Captured, spans_ns: list[tuple[int, int]]) -> Captured:
+def since(captured: Captured, start_ns: int) -> Captured:
+    """Drop what started before; memory that was held before stays."""
+    return replace(
+        captured,
+        slices=captured.slices.take(captured.slices.start_ns >= start_ns),
+        memory=captured.memory.take(captured.memory.time_ns >= start_ns),
+        samples=captured.samples.take(captured.samples.time_ns >= start_ns),
+        marks=captured.marks.take(captured.marks.time_ns >= start_ns),
+    )
+
+
+def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> Captured:
     """Drop what started within the spans; they are in order and do not overlap."""
     if not spans_ns:
         return captured
@@ -99,15 +110,21 @@ def tied_to_slices(events: _Events, slices: Slices) -> _Events:
     """Put events in the order of time, each with the innermost slice around it."""
     if not len(events):
         return events
-    events = events.take(np.argsort(events.time_ns, kind="stable"))
-    found = np.full(len(events), NO_SLICE, np.int32)
+    if (events.time_ns[1:] < events.time_ns[:-1]).any():
+        events = events.take(np.argsort(events.time_ns, kind="stable"))
+    return replace(events, slice=running_at(events.time_ns, events.track, slices))
+
+
+def running_at(time_ns: Int64, track: UInt32, slices: Slices) -> Int32:
+    """Return the innermost slice of a track around each moment, NO_SLICE without."""
+    found = np.full(len(time_ns), NO_SLICE, np.int32)
     ended_here = slices.flags & SliceFlags.ASYNC == 0
-    for track in np.unique(events.track):
-        rows = np.flatnonzero((slices.track == track) & ended_here)
-        here = np.flatnonzero(events.track == track)
-        at = np.searchsorted(slices.start_ns[rows], events.time_ns[here], side="right") - 1
+    for each in np.unique(track):
+        rows = np.flatnonzero((slices.track == each) & ended_here)
+        here = np.flatnonzero(track == each)
+        at = np.searchsorted(slices.start_ns[rows], time_ns[here], side="right") - 1
         found[here[at >= 0]] = rows[at[at >= 0]]
-    return replace(events, slice=_climbed_to_running(found, events.time_ns, slices))
+    return _climbed_to_running(found, time_ns, slices)
 
 
 def _engine_ties(slices: Slices, parent: Int32) -> dict[str, Any]:

@@ -25,9 +25,10 @@ def describe_process(
     devices: Sequence[Mapping[str, Any]] = (),
     code_folders: Sequence[str] = (),
     parallelism: Mapping[str, float] | None = None,
+    job: Mapping[str, Any] | None = None,
 ) -> TraceInfo:
-    """Describe this process for a trace that ends now."""
-    known = process_facts()
+    """Describe this process for a trace that ends now; ``job`` is what frameworks tell of it."""
+    known = process_facts(job)
     return TraceInfo(
         **{**known, "parallelism": {**known["parallelism"], **(parallelism or {})}},
         producer=PRODUCER,

@@ -7,57 +7,80 @@ no Python object.
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from stepscope.trace.schema import Slices
 from stepscope.trace.table import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from stepscope.trace.schema import Captured
     from stepscope.trace.strings import Strings
-    from stepscope.trace.table import Column
+    from stepscope.trace.table import Column, Table
 
 
-def slices_frame(trace: Captured, args: Iterable[str] = ()) -> pl.DataFrame:
+def slices_frame(
+    trace: Captured, args: Iterable[str] = (), only: Collection[str] | None = None
+) -> pl.DataFrame:
     """Return one row per slice, in the trace's order; ``docs/trace.md`` explains the columns.
 
     Ids are spelled out: ``pid``, ``tid``, ``process`` and ``thread`` replace the track, and each
     flag is a column of its own. Where a column has no value it is null. Each key of ``args`` adds a
-    column with that integer argument.
+    column with that integer argument. ``only`` names the columns that are needed.
     """
-    columns = {
-        name: series
-        for column, known in Slices.columns().items()
-        if known.in_frame and known.dtype is not None and not known.transient
-        for name, series in _spelled(trace, column, known)
-    }
-    for key in args:
-        columns[key] = _integer_arg(trace, key)
+    frame = table_frame(trace, trace.slices, only)
+    return frame.with_columns(**{key: _integer_arg(trace, key) for key in args})
+
+
+def table_frame(trace: Captured, table: Table, only: Collection[str] | None = None) -> pl.DataFrame:
+    """Return the rows of any table of a trace, with ids spelled out as ``slices_frame`` does."""
+    columns: dict[str, pl.Series] = {}
+    for column, known in type(table).columns().items():
+        if known.in_frame and known.dtype is not None and not known.transient:
+            for name, make in _spelled(trace, column, known, getattr(table, column)):
+                if only is None or name in only:
+                    columns[name] = make()
     return pl.DataFrame(columns)
 
 
-def _spelled(trace: Captured, name: str, known: Column) -> Iterator[tuple[str, pl.Series]]:
-    values, tracks = getattr(trace.slices, name), trace.tracks
+def text_series(texts: Sequence[str], codes: NDArray[np.integer[Any]]) -> pl.Series:
+    """Return a column of texts, of which each row has a number."""
+    return _by_code(texts, codes.astype(np.uint32, copy=False))
+
+
+def _spelled(
+    trace: Captured, name: str, known: Column, values: NDArray[Any]
+) -> Iterator[tuple[str, Callable[[], pl.Series]]]:
+    tracks = trace.tracks
     if known.role is Role.TRACK:
-        yield "pid", _by_code([track.pid for track in tracks], values)
-        yield "tid", _by_code([track.tid for track in tracks], values)
-        yield "process", _by_code([track.process_name for track in tracks], values)
-        yield "thread", _by_code([track.thread_name for track in tracks], values)
+        for shown, of_track in _OF_TRACKS.items():
+            texts = [getattr(track, of_track) for track in tracks]
+            yield shown, partial(_by_code, texts, values)
     elif known.words is not None and issubclass(known.words, IntFlag):
         for flag in known.words:
-            yield str(flag.name).lower(), pl.Series((values & flag) != 0)
+            yield str(flag.name).lower(), partial(_flag_series, values, int(flag))
     elif known.may_be_absent:
-        series = pl.Series(values)
-        yield name, series.set(series == known.absent, None)
+        yield name, partial(_or_null, values, known.absent)
     else:
-        yield name, stored_series(trace.strings, known, values)
+        yield name, partial(stored_series, trace.strings, known, values)
+
+
+_OF_TRACKS = {"pid": "pid", "tid": "tid", "process": "process_name", "thread": "thread_name"}
+
+
+def _flag_series(values: NDArray[Any], flag: int) -> pl.Series:
+    return pl.Series((values & flag) != 0)
+
+
+def _or_null(values: NDArray[Any], absent: Any) -> pl.Series:
+    series = pl.Series(values)
+    return series.set(series == absent, None)
 
 
 def stored_series(strings: Strings, known: Column, values: NDArray[np.generic]) -> pl.Series:

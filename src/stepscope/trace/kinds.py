@@ -87,6 +87,8 @@ _KIND_OF_CATEGORY = {
     "cuda_runtime": SliceKind.RUNTIME,
     "cuda_driver": SliceKind.RUNTIME,
     "cuda_graph_node": SliceKind.RUNTIME,  # put into a graph by a capture
+    "hip_runtime": SliceKind.RUNTIME,
+    "hsa_api": SliceKind.RUNTIME,
     "mtia_runtime": SliceKind.RUNTIME,
     "xpu_runtime": SliceKind.RUNTIME,
     "privateuse1_runtime": SliceKind.RUNTIME,

@@ -45,7 +45,7 @@ from stepscope.trace.table import Args, Int32, Int64, IntColumn, UInt8, UInt32
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from os import PathLike
 
     import pandas
@@ -62,6 +62,7 @@ __all__ = [
     "NO_STEP",
     "NO_THREAD",
     "PRODUCER",
+    "QUERIES",
     "Args",
     "Captured",
     "Device",
@@ -139,6 +140,15 @@ class Trace(Captured):
 
         return slices_frame(self)
 
+    def sql(self, query: str, engine: str = "polars") -> polars.DataFrame:
+        """Return the rows that an SQL query asks for; ``docs/sql.md`` has the tables and columns.
+
+        ``engine="duckdb"`` runs it in DuckDB, which must be installed.
+        """
+        for run in QUERIES:
+            return run({"trace": self}, query, engine)
+        raise LookupError("nothing that runs queries is registered")
+
     def to_pandas(self) -> pandas.DataFrame:
         """Return the slices as a pandas DataFrame (needs pandas and pyarrow)."""
         return self.to_polars().to_pandas()
@@ -198,6 +208,9 @@ def with_info(captured: Captured, info: TraceInfo) -> Trace:
         info=info,
     )
 
+
+# What runs SQL over named traces.
+QUERIES: Registry[Callable[[Mapping[str, Trace], str, str], polars.DataFrame]] = Registry()
 
 # Functions that render a trace for a notebook; the report adds one.
 NOTEBOOK: Registry[Callable[[Trace], str]] = Registry()

@@ -13,25 +13,39 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.trace.cores import parallelism_of_process
+from stepscope.trace.launcher import described
+from stepscope.trace.revision import revision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _WORTH_NAMING = ("torch", "paddle", "numpy", "jax", "cupy")
 
 
-def process_facts() -> dict[str, Any]:
-    """Return the fields of a TraceInfo that this process can tell at any time."""
-    rank, world_size = _rank()
+def process_facts(job: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the fields of a TraceInfo that this process can tell at any time.
+
+    ``job`` is what frameworks tell of its place in one.
+    """
     return {
+        **place_facts(job),
         "wall_offset_ns": _native.wall_offset_ns(),
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "rank": rank,
-        "world_size": world_size,
         "versions": _versions(),
         "libraries": _libraries(),
+        "revision": revision(),
         "parallelism": parallelism_of_process(),
+    }
+
+
+def place_facts(job: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return those that say which process of a job it is: as frameworks and the launcher tell."""
+    known = described(job or {})
+    return {
+        "rank": known.get("rank"),
+        "world_size": known.get("world_size"),
+        "user": {"distributedInfo": known} if known else {},
     }
 
 
@@ -77,14 +91,3 @@ def own_version() -> str:
         return metadata.version("stepscope")
     except metadata.PackageNotFoundError:
         return "unknown"
-
-
-def _rank() -> tuple[int | None, int | None]:
-    """Return this process's place in a distributed job, from torch or the launcher's variables."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    try:
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    except (KeyError, ValueError):
-        return None, None

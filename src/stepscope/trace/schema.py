@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.trace.kinds import SliceFlags, SliceKind, ThreadState, WaitReason
-from stepscope.trace.table import Args, Role, Table, added_columns, arguments, column
+from stepscope.trace.table import (
+    Args,
+    Column,
+    Role,
+    Table,
+    add_column,
+    added_columns,
+    arguments,
+    column,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -246,7 +255,7 @@ class Losses:
     """Events that were dropped, and why."""
 
     events: int = 0
-    policy: str = ""  # "newest" or "oldest" were dropped
+    policy: str = ""  # "newest" or "oldest" were dropped, or all that fell off a "ring"
     limit_bytes: int = 0
 
 
@@ -271,6 +280,8 @@ class TraceInfo:
     # How many cores, threads and workers the program had: see docs/trace.md.
     parallelism: Mapping[str, float] = field(default_factory=dict)
     libraries: Sequence[str] = ()  # top-level modules that are installed, so not the program's own
+    # The program's git repository: its commit and branch, and whether files are changed since.
+    revision: Mapping[str, str] = field(default_factory=dict)
     anomalies: Mapping[str, int] = field(default_factory=dict)  # odd things met, and how many
     user: Mapping[str, Any] = field(default_factory=dict)  # the user's, or a foreign file's
 
@@ -303,6 +314,18 @@ TABLES: Mapping[str, type[Table]] = {
     "samples": Samples,
     "held": Held,
 }
+
+# Few allocators tell it: a table that is made without it is whole, too.
+add_column(
+    Memory,
+    "stack",
+    Column(
+        "the frames that asked, where the allocator itself told them; else see its slice",
+        np.uint32,
+        Role.STACK,
+        absent=NO_STACK,
+    ),
+)
 
 
 def markdown() -> str:

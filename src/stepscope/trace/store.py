@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +137,7 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
     import polars as pl
 
     from stepscope.trace.shorten import with_short_texts
+    from stepscope.trace.stored_info import stored_info
     from stepscope.trace.tables import tables_of
 
     tables = tables_of(with_short_texts(captured))
@@ -155,12 +155,11 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
         done += table.height
         if progress is not None:
             progress(done, total)
-    told = {f.name: getattr(info, f.name) for f in fields(TraceInfo)}
     meta = {
         "format": FORMAT,
         "version": VERSION,
         "rows": {name: table.height for name, table in tables.items()},
-        "info": {**told, "losses": asdict(info.losses)},
+        "info": stored_info(info),
     }
     (folder / _META).write_text(_meta_text(meta) + "\n", encoding="utf-8")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from stepscope.trace.schema import Losses, TraceInfo
@@ -21,6 +21,12 @@ _INT64 = 1 << 63
 
 class InfoDamage(Exception):  # noqa: N818 - what it is; the store makes an error of it
     """A field of the info is not what the schema states."""
+
+
+def stored_info(info: TraceInfo) -> dict[str, Any]:
+    """Return what ``info_of`` takes."""
+    told = {each.name: getattr(info, each.name) for each in fields(TraceInfo)}
+    return {**told, "losses": asdict(info.losses)}
 
 
 def info_of(stored: object) -> TraceInfo:
@@ -110,6 +116,7 @@ _FIELDS: dict[str, tuple[Check, str]] = {
     "code_folders": _TEXTS,
     "parallelism": (_by_word(_is_number), "an object with numbers"),
     "libraries": _TEXTS,
+    "revision": _TEXT_BY_WORD,
     "anomalies": (_by_word(_is_int), "an object with integers"),
     "user": (lambda value: isinstance(value, dict), "an object"),
 }

@@ -26,7 +26,9 @@ MAX_DEPTH = 5  # folders below the one that is shown
 MAX_ENTRIES = 20_000  # entries scanned, of any kind
 MAX_TRACES = 500
 
-_SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz")
+# Names that profilers give their files: a folder of results holds other databases and pickles, too.
+_BINARY = (".pb", ".pftrace", ".sqlite", "_results.db", ".rpd", ".pickle", ".csv")
+_SUFFIXES = (".json", ".json.gz", ".pickle.gz", ".pb.gz", ".pftrace.gz", *_BINARY)
 _NEVER_TRACES = frozenset({"__pycache__", "node_modules", "site-packages"})
 _SECOND_NS = 1_000_000_000
 # A writer that wrote nothing for so long has ended ...
@@ -196,7 +198,7 @@ def _looks_like_a_trace(path: Path) -> bool:
         return True
     if not head:
         return True
-    if path.name.lower().removesuffix(".gz").endswith(".pb"):
+    if path.name.lower().removesuffix(".gz").endswith(_BINARY):
         return format_of(path, head) is not None
     start = head[:_HEAD_BYTES]
     return any(sign in start for sign in _SIGNS_OF_EVENTS)

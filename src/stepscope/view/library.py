@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError, TraceReadWarning
-from stepscope.formats import read_trace
+from stepscope.formats import export_trace, read_trace
 from stepscope.view.figures import key_figures
 from stepscope.view.folder import Folder, Found, Listing
 from stepscope.view.worker import Worker
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _FRESH_S = 1.0  # several pages may ask at the same time
 _REPORTS_KEPT = 16
+_HTML, _PERFETTO = ".html", ".pftrace"
+_DOING = {_HTML: "building the report", _PERFETTO: "writing it for Perfetto"}
 
 
 @dataclass(slots=True)
@@ -60,7 +62,8 @@ class _Kept:
     listing: Listing = field(default_factory=lambda: Listing(()))
     looked_at_s: float = float("-inf")
     digests: dict[Found, Digest] = field(default_factory=dict)
-    reports: dict[Found, Report] = field(default_factory=dict)  # the last one asked for is last
+    # What was made of traces, by its kind; the last one asked for is last.
+    reports: dict[tuple[Found, str], Report] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -110,17 +113,24 @@ class Library:
         A report that does not exist yet is begun. Only names of the listing are known: no name
         from outside ever becomes a path.
         """
+        return self._asked_for(name, _HTML)
+
+    def perfetto(self, name: str) -> Report | None:
+        """Return the trace with that name as a file for Perfetto, as ``report`` does."""
+        return self._asked_for(name, _PERFETTO)
+
+    def _asked_for(self, name: str, suffix: str) -> Report | None:
         kept = self._kept
         with kept.lock:
             self._look()
             found = next((each for each in kept.listing.traces if each.name == name), None)
             if found is None:
                 return None
-            report = kept.reports.pop(found, None)
+            report = kept.reports.pop((found, suffix), None)
             if report is None:
                 report = Report()
-                self._worker.submit(partial(self._build, found, report), urgent=True)
-            kept.reports[found] = report
+                self._worker.submit(partial(self._build, found, report, suffix), urgent=True)
+            kept.reports[found, suffix] = report
             self._forget_old_reports()
             return report
 
@@ -158,9 +168,7 @@ class Library:
         except Exception as error:
             digest.error = self._told(found, error)
 
-    def _build(self, found: Found, report: Report) -> None:
-        from stepscope.report.build import export_html
-
+    def _build(self, found: Found, report: Report, suffix: str) -> None:
         def tell(done: int, total: int) -> None:
             self._stop_when_closed()
             report.done, report.total = done, total
@@ -168,17 +176,27 @@ class Library:
         try:
             report.doing = "reading the trace"
             trace, _ = self._read(found, tell)
-            report.doing, report.done = "building the report", 0
+            report.doing, report.done = _DOING[suffix], 0
             with tempfile.NamedTemporaryFile(
-                dir=self._reports.name, suffix=".html", delete=False
+                dir=self._reports.name, suffix=suffix, delete=False
             ) as file:
                 path = Path(file.name)
-            roots = (self.folder.path_of(found).absolute().parent, Path.cwd())
-            title = printable(Path(found.name).name)
-            export_html(trace, path, tell, title=title, source=roots)
+            if suffix == _PERFETTO:
+                export_trace(trace, path, tell)
+            else:
+                self._write_report(found, trace, path, tell)
             report.file = path
         except Exception as error:
             report.error = self._told(found, error)
+
+    def _write_report(
+        self, found: Found, trace: Trace, path: Path, tell: Callable[[int, int], None]
+    ) -> None:
+        from stepscope.report.build import export_html
+
+        roots = (self.folder.path_of(found).absolute().parent, Path.cwd())
+        title = printable(Path(found.name).name)
+        export_html(trace, path, tell, title=title, source=roots)
 
     def _read(
         self, found: Found, tell: Callable[[int, int], None]

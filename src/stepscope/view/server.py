@@ -121,7 +121,13 @@ class _Handler(BaseHTTPRequestHandler):
         elif kind == "report":
             self._send_report(_decoded(name))
         elif kind == "progress":
-            self._send_progress(_decoded(name))
+            self._send_progress(self.server.library.report(_decoded(name)))
+        elif kind == "perfetto":
+            self._send_perfetto_page(_decoded(name))
+        elif kind == "pftrace":
+            self._send_perfetto(_decoded(name))
+        elif kind == "pftrace-progress":
+            self._send_progress(self.server.library.perfetto(_decoded(name)))
         else:
             self._send_file(self.rest or "index.html")
 
@@ -158,8 +164,31 @@ class _Handler(BaseHTTPRequestHandler):
             if self.command == "GET":
                 shutil.copyfileobj(file, self.wfile)
 
-    def _send_progress(self, name: str) -> None:
-        report = self.server.library.report(name)
+    def _send_perfetto_page(self, name: str) -> None:
+        """Send the page that hands a trace to Perfetto when its button is pressed."""
+        if self.server.library.perfetto(name) is None:
+            self._refuse(HTTPStatus.NOT_FOUND)
+            return
+        content = self.server.files["perfetto.html"]
+        # The window that it opens must be able to receive the trace.
+        allowed = {"Cross-Origin-Opener-Policy": "same-origin-allow-popups"}
+        kind = _TYPES[".html"]
+        self._send(HTTPStatus.OK, kind, content, self.server.policy, **allowed)
+
+    def _send_perfetto(self, name: str) -> None:
+        """Send the trace in Perfetto's format, if it is ready."""
+        report = self.server.library.perfetto(name)
+        file = _opened(report) if report else None
+        if file is None:
+            self._refuse(HTTPStatus.NOT_FOUND)
+            return
+        with file:
+            size = os.fstat(file.fileno()).st_size
+            self._send_head(HTTPStatus.OK, "application/octet-stream", size, _NOTHING)
+            if self.command == "GET":
+                shutil.copyfileobj(file, self.wfile)
+
+    def _send_progress(self, report: Report | None) -> None:
         if report is None:
             self._refuse(HTTPStatus.NOT_FOUND)
             return

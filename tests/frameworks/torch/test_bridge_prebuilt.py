@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from recording import run_python
 from stepscope.frameworks.torch.bridge import prebuilt, probe
 from stepscope.frameworks.torch.bridge.build import OPERATORS, TorchBuild
 from stepscope.frameworks.torch.bridge.families import FAMILIES
+from stepscope.frameworks.torch.bridge.load import load_library
 from stepscope.frameworks.torch.cuda_memory import CUDA_MEMORY
 
 FOLDER = Path(prebuilt.__file__).parent / "prebuilt"
@@ -146,6 +148,22 @@ def test_a_bridge_for_another_torch_is_found_out() -> None:
     assert probe.misfit_in_child(OTHER) != ""
 
 
+def test_profilers_that_start_on_several_threads_do_not_disturb_the_check() -> None:
+    library = load_library(torch)
+    found: list[str] = []
+    threads = [
+        threading.Thread(
+            target=lambda: found.extend(probe.misfit(library, torch) for _ in range(20))
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [""] * 80
+
+
 @pytest.fixture
 def wrong(tmp_path: Path) -> Path:
     """A folder in which the bridge for this torch is one for another."""
@@ -197,6 +215,7 @@ def files(stack: list[str]) -> list[str]:
     return [frame.partition("(")[0] for frame in stack if not frame.startswith(("<built", "<meth"))]
 
 
+@pytest.mark.usefixtures("compiled")
 def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
     for family in FAMILIES:
         (tmp_path / f"operators-{family.name}.so").write_bytes(b"no library")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -183,6 +184,28 @@ def test_two_of_them_at_once_are_refused_clearly() -> None:
             kineto_profile().start()
         one.neg()
     assert [e.name for e in first.events()] == ["aten::neg"]
+
+
+def test_a_second_one_on_another_thread_is_refused_too() -> None:
+    refused: list[str] = []
+
+    def second() -> None:
+        try:
+            kineto_profile().start()
+        except StepscopeError as error:
+            refused.append(str(error))
+
+    with kineto_profile() as first:
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+        one.neg()
+    assert len(refused) == 1, refused
+    assert "another recording is active" in refused[0]
+    assert [e.name for e in first.events()] == ["aten::neg"]
+    with kineto_profile() as later:
+        one.sign()
+    assert [e.name for e in later.events()] == ["aten::sign"]
 
 
 def test_the_bridge_works_beside_it() -> None:

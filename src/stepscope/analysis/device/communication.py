@@ -133,7 +133,7 @@ def _group_numbers(
     mine = work.device == work.device[own[0]]
     compute = work.busy(mine & (work.kind == WorkKind.COMPUTE))
     duration_ns = work.duration_ns[own]
-    width = _ELEMENT_BYTES.get(dtype.lower(), 0)
+    width = element_bytes(dtype)
     tells = (elements[members] != _UNKNOWN) & (width > 0)
     return (
         len(own),
@@ -144,14 +144,24 @@ def _group_numbers(
     )
 
 
+def collective_of_kernel(kernel: str) -> str:
+    """Return the collective that a kernel's name tells of; the name itself where it does not."""
+    match = _NCCL_NAME.search(kernel)
+    word = _COLLECTIVE_WORD.search(kernel)
+    return match[1] if match else word[0] if word else kernel
+
+
+def element_bytes(dtype: str) -> int:
+    """Return the bytes of an element of a type, by torch's words; 0 for an unknown one."""
+    return _ELEMENT_BYTES.get(dtype.lower(), 0)
+
+
 def _told(trace: Trace, name: int, fragment: int) -> tuple[str, str]:
     """Return the collective and the type of its elements."""
     pairs = pairs_of(trace.strings[fragment])
     kernel = trace.strings[name]
     collective = pairs.get(COLLECTIVE_KEY)
     if not isinstance(collective, str):
-        match = _NCCL_NAME.search(kernel)
-        word = _COLLECTIVE_WORD.search(kernel)
-        collective = match[1] if match else word[0] if word else kernel
+        collective = collective_of_kernel(kernel)
     dtype = pairs.get("dtype", "")
     return collective, dtype if isinstance(dtype, str) else ""

@@ -304,6 +304,8 @@ def _operators(facts: Facts, wanted: Callable[[str], bool]) -> Bool:
     """Return the moments whose outermost operator has a wanted name."""
     names = _ids(facts, wanted)
     operator = facts.operator
+    if not len(facts.trace):  # samples alone
+        return np.zeros(len(operator), np.bool_)
     name = facts.trace.slices.name.take(operator, mode="clip")
     found: Bool = np.isin(name, names) & (operator != NO_SLICE)
     return found

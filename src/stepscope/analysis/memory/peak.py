@@ -153,7 +153,7 @@ def peaks_of_memory(trace: Trace) -> Iterator[PeakMemory]:
 def _of_timeline(timeline: MemoryTimeline) -> PeakMemory:
     peak, blocks = timeline.peak(), timeline.blocks
     live = np.flatnonzero((blocks.start_ns <= peak.time_ns) & (peak.time_ns < blocks.end_ns))
-    sites = sites_of(timeline.trace, timeline.slice[live])
+    sites = sites_of(timeline.trace, timeline.slice[live], timeline.stack[live])
     sums = np.zeros(len(Category), np.int64)
     np.add.at(sums, timeline.category[live], blocks.size[live])
     by_bytes = sorted(((int(sums[each]), each) for each in Category), reverse=True)

@@ -44,7 +44,17 @@ from stepscope.analysis.memory.usage import (
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
 from stepscope.errors import StepscopeError
-from stepscope.trace.model import NO_SLICE, Int32, Int64, MemoryOwner, SliceFlags, Trace, UInt8
+from stepscope.trace.model import (
+    NO_SLICE,
+    NO_STACK,
+    Int32,
+    Int64,
+    MemoryOwner,
+    SliceFlags,
+    Trace,
+    UInt8,
+    UInt32,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -115,6 +125,7 @@ class MemoryTimeline:
     slice: Int32  # row of Slices: where each block was allocated, NO_SLICE when that is unknown
     trace: Trace
     totals: Totals
+    stack: UInt32  # row of Stacks that the allocator told for each block, NO_STACK without
     by_size: bool  # the trace has no addresses: which of the blocks of one size ended is a guess
 
     def events(self) -> MemoryEvents:
@@ -202,12 +213,15 @@ def memory_timeline(trace: Trace, device: str | None = None) -> MemoryTimeline:
         rank_of[owner] = rank
     stated = told_of_blocks(blocks, told, rank_of[told.owner])
     where = np.append(trace.memory.slice, np.int32(NO_SLICE))[blocks.created]
+    stack = np.append(trace.memory.stack, np.uint32(NO_STACK))[blocks.created]
     category = _by_life(trace, blocks, where)
     for rank, (_, held) in enumerate(_OWNERS):
         category[stated == rank] = held
     start_ns, end_ns = _span(trace, blocks)
     by_size = bool((blocks.address < 0).any())
-    return MemoryTimeline(device, start_ns, end_ns, blocks, category, where, trace, totals, by_size)
+    return MemoryTimeline(
+        device, start_ns, end_ns, blocks, category, where, trace, totals, stack, by_size
+    )
 
 
 def memory_peak(trace: Trace, device: str | None = None) -> Peak | None:
@@ -230,6 +244,8 @@ def _span(trace: Trace, blocks: Blocks) -> tuple[int, int]:
 def _by_life(trace: Trace, blocks: Blocks, where: Int32) -> UInt8:
     """Categorise blocks by where they were allocated and what they outlived."""
     slices = trace.slices
+    if not len(slices):  # a history of the allocator alone
+        return np.full(len(blocks), Category.UNKNOWN, np.uint8)
     is_backward = _backward_functions(trace)
     is_step = np.isin(
         slices.name,

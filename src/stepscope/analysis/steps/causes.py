@@ -131,6 +131,7 @@ _BACKWARD = (
     ("paddle/base/dygraph/tensor_patch_methods.py", frozenset({"backward"})),
     ("paddle/autograd/backward_mode.py", frozenset({"backward"})),
 )
+_COMMUNICATION = ("torch/distributed/distributed_c10d.py", "paddle/distributed/communication/")
 _OPTIMIZERS = ("torch/optim/", "paddle/optimizer/")
 _MODULE_CALLS = (
     ("torch/nn/modules/module.py", frozenset({"_call_impl", "_wrapped_call_impl"})),
@@ -176,6 +177,8 @@ def phase_of_stack(stack: SampledStack) -> Cause | None:
             return Cause.DATA_LOADING
         if frame.file.startswith(_OPTIMIZERS):
             return Cause.OPTIMIZER
+        if frame.file.startswith(_COMMUNICATION):
+            return Cause.COMMUNICATION
         for table, cause in ((_BACKWARD, Cause.BACKWARD), (_MODULE_CALLS, Cause.FORWARD)):
             if any(frame.file == file and last_name(frame) in names for file, names in table):
                 return cause

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
+
+from stepscope.cli.json_output import json_text
 
 if TYPE_CHECKING:
     import argparse
@@ -39,7 +40,8 @@ class DevicePeaks:
 
         found = list(measure_devices(lambda what: notify(f"measuring {what}")))
         if args.json:
-            print(json.dumps([_as_json(each) for each in found], indent=2))
+            told = {"devices": [_as_json(each) for each in found]}
+            print(json_text("device-peaks", told), end="")
         else:
             print("\n\n".join(_text(each) for each in found))
         if args.dry_run:

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 class Export:
     """Write a trace in another format.
 
-    TRACE is a folder that `stepscope run` wrote, or a trace file of torch.profiler, Kineto or
-    Chrome. The suffix of FILE picks the format: .json and .json.gz for Chrome, Perfetto,
-    TensorBoard and HTA, .stepscope for our own folder of Arrow files.
+    TRACE is a folder that `stepscope run` wrote, or a trace file of torch.profiler, Kineto,
+    Chrome or Perfetto. The suffix of FILE picks the format: .pftrace for Perfetto, .json for
+    Chrome, TensorBoard and HTA, .speedscope.json for speedscope, .firefox.json for the Firefox
+    Profiler, .pprof for pprof, .folded for flame graphs, .otlp.json for OpenTelemetry spans,
+    .parquet and .csv for tables, .stepscope for our own folder of Arrow files. With .gz behind
+    it, a file is compressed.
     """
 
     name = "export"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.json_output import json_text
+from stepscope.trace.revision import revision_text
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ class Info:
     def add_arguments(self, parser: Parser) -> None:
         """Declare the options."""
         parser.add_argument("trace", metavar="TRACE")
+        parser.add_argument("--json", action="store_true", help="print it as JSON instead")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Print what is known about the trace."""
@@ -39,9 +43,28 @@ class Info:
         from stepscope.cli.show import facts, headline, print_title, show_facts
 
         trace = read(args.trace)
+        if args.json:
+            print(json_text("info", _as_json(trace)), end="", flush=True)
+            return 0
         print_title(f"{args.trace}: {headline(trace)}")
         show_facts([*_origin(trace), *facts(trace), *_contents(trace)])
         return 0
+
+
+def _as_json(trace: Trace) -> dict[str, Any]:
+    import numpy as np
+
+    from stepscope.trace.model import SliceKind
+
+    kinds = np.bincount(trace.slices.kind, minlength=len(SliceKind))
+    tables = ("slices", "marks", "memory", "samples", "held", "owners")
+    return {
+        **{key: value for key, value in asdict(trace.info).items() if key != "user"},
+        "metadata": dict(trace.info.user),
+        "rows": {name: len(getattr(trace, name)) for name in tables},
+        "kinds": {kind.name.lower(): int(kinds[kind]) for kind in SliceKind if kinds[kind]},
+        "tracks": [asdict(track) for track in trace.tracks],
+    }
 
 
 def _origin(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -56,6 +79,8 @@ def _origin(trace: Trace) -> Iterator[tuple[str, str]]:
         yield "rank", f"{info.rank}{of}"
     if info.versions:
         yield "versions", ", ".join(f"{name} {text}" for name, text in info.versions.items())
+    if info.revision:
+        yield "revision", revision_text(info.revision)
     yield "began", _wall_time(trace)
     yield "clock", f"{duration_text(info.start_ns)} to {duration_text(info.end_ns)}"
 

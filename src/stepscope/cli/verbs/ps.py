@@ -1,23 +1,30 @@
-"""``stepscope ps``: programs that are recorded, and what dead ones have left."""
+"""``stepscope ps``: the programs that can be asked from outside, and what dead ones have left."""
 
 from __future__ import annotations
 
+import time
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from stepscope.cli.streams import say
+from stepscope.cli.json_output import json_line
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.record.stream.leftovers import leftovers
-from stepscope.units import size_text
+from stepscope.units import duration_text, size_text
 
 if TYPE_CHECKING:
     import argparse
 
     from stepscope.cli.command import ExitCode, Parser
+    from stepscope.record.stream.leftovers import Leftover
+
+_RECORDING = {"": "nothing", "all": "everything", "ring": "the last of it"}
 
 
 class Ps:
-    """List what programs have left that ended by force, and clean it up.
+    """List your programs that run under Stepscope, and what those left that ended by force.
+
+    These are the programs under `stepscope run`, with STEPSCOPE=run in their environment, or with
+    a call of stepscope.serve(). Only your own are shown.
 
     With --dead, what a program left whose watcher was killed, too, is sealed where the program was
     to write its trace, and its memory is freed. What belongs to a living program is not touched.
@@ -27,6 +34,7 @@ class Ps:
 
     def add_arguments(self, parser: Parser) -> None:
         """Declare the options."""
+        parser.add_argument("--json", action="store_true", help="print one JSON object a line")
         parser.add_argument(
             "--dead",
             action="store_true",
@@ -34,28 +42,76 @@ class Ps:
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Do it."""
-        return show_dead(clean=args.dead)
+        """Print them, or clean up."""
+        if args.dead:
+            clean_dead()
+            return 0
+        show_living(as_json=args.json)
+        if not args.json:
+            show_dead()
+        return 0
 
 
-def show_dead(*, clean: bool) -> int:
-    """List the leftovers of dead programs, or clean them up; return the exit code."""
+def show_dead() -> None:
+    """Print what programs left that ended by force, if any did."""
     found = leftovers()
     for each in found:
-        what = f"{each.program}, process {each.pid} ({size_text(each.bytes)} of memory)"
-        if not clean:
-            say(f"{what}: ended, not sealed: {each.folders.disk}")
-            continue
+        print(f"{_left_by(each)}: ended by force, not sealed: {each.folders.disk}")
+    if found:
+        print("`stepscope ps --dead` seals them and frees the memory")
+
+
+def clean_dead() -> None:
+    """Seal what dead programs left, and free its memory."""
+    found = leftovers()
+    for each in found:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TraceReadWarning)
             try:
                 trace = each.clean()
             except StepscopeError as error:
-                say(f"{what}: {error}")
+                print(f"{_left_by(each)}: {error}")
                 continue
-        say(f"{what}: {f'sealed {trace}' if trace else 'removed'}")
+        print(f"{_left_by(each)}: {f'sealed {trace}' if trace else 'removed'}")
     if not found:
-        say("no program has left anything")
-    elif not clean:
-        say("`stepscope ps --dead` seals and removes them")
-    return 0
+        print("no program has left anything")
+
+
+def _left_by(each: Leftover) -> str:
+    return f"{each.program}, process {each.pid} ({size_text(each.bytes)} of memory)"
+
+
+def show_living(*, as_json: bool) -> None:
+    """Print the programs that run now, with their ranks."""
+    from stepscope.live.client import living
+
+    found = living()
+    if as_json:
+        for each in found:
+            print(json_line("program", each), end="")
+        return
+    if not found:
+        print("no program of yours runs under stepscope")
+        return
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("PID", "RANK", "JOB", "SINCE", "MEMORY", "RECORDS", "PROGRAM"):
+        table.add_column(title, overflow="fold", no_wrap=title != "PROGRAM")
+    for each in found:
+        table.add_row(*_row(each))
+    _print(table)
+
+
+def _row(told: dict[str, Any]) -> tuple[str, ...]:
+    rank = f"{told['rank']}/{told['world_size']}" if told["rank"] else "-"
+    since = duration_text(max(time.time() - told["since"], 0) * 1e9)
+    memory = size_text(told["memory_bytes"])
+    recording = _RECORDING.get(told["recording"], told["recording"])
+    return str(told["pid"]), rank, told["job"] or "-", since, memory, recording, told["program"]
+
+
+def _print(table: Any) -> None:
+    from rich.console import Console
+
+    Console().print(table)

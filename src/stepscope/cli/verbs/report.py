@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.options import rank_limit
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from stepscope.cli.command import ExitCode, Parser
 
 SUFFIX = ".html"
+_RANKS = 4
 
 
 class MakeReport:
@@ -21,7 +23,8 @@ class MakeReport:
 
     The page shows the steps, the timeline, operators, modules, stacks, memory, and findings with
     their fixes. It needs no network and no other file. TRACE is a folder that `stepscope run`
-    wrote, or a trace file of torch.profiler, Kineto, HTA or Paddle.
+    wrote, or a trace file of torch.profiler, Kineto, HTA or Paddle. Of a folder that holds the
+    traces of many ranks it writes a page about all of them, and reports of single ranks beside it.
     """
 
     name = "report"
@@ -47,11 +50,19 @@ class MakeReport:
             help="where the page may also take the text of source files from; without it, from the "
             "folder that TRACE is in and the current one",
         )
+        parser.add_argument(
+            "--ranks",
+            metavar="N",
+            type=rank_limit,
+            default=_RANKS,
+            help="of a folder of ranks: how many get a report of their own, the latest first: a "
+            f"number, all or none (default: {_RANKS})",
+        )
         parser.add_argument("--open", action="store_true", help="open it in the browser")
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Read, write, and say what was written."""
-        from stepscope.cli.files import check_output, read, write_report
+        from stepscope.cli.files import check_output, is_job, read, write_report
         from stepscope.cli.terminal import size_on_disk
         from stepscope.units import size_text
 
@@ -59,17 +70,27 @@ class MakeReport:
         if output.suffix.lower() != SUFFIX:
             raise StepscopeError(f"{output}: a report is one {SUFFIX} file; use that suffix")
         check_output(output, force=args.force)
+        if is_job(args.trace):
+            from stepscope.cli.job_answer import report_job
+
+            report_job(args, output)
+            _open(output, args)
+            return 0
         title = Path(args.trace).absolute().name
         folders = [Path(args.trace).absolute().parent, Path.cwd(), *args.source]
         told = write_report(
             read(args.trace), output, title=title, source=[] if args.no_source else folders
         )
         notify(f"wrote {output}: {told}, {size_text(size_on_disk(output))}")
-        if args.open:
-            import webbrowser
-
-            webbrowser.open(output.absolute().as_uri())
+        _open(output, args)
         return 0
+
+
+def _open(output: Path, args: argparse.Namespace) -> None:
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(output.absolute().as_uri())
 
 
 def report_beside(trace: Path) -> Path:

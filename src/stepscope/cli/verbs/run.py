@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.background import EXPORTS
+from stepscope.cli.always_on import (
+    RunWatch,
+    add_always_on_options,
+    always_on_of,
+    place_captures,
+)
 from stepscope.cli.options import (
     add_source_options,
     add_table_options,
     memory_size,
-    record_options,
 )
 from stepscope.cli.program import Program, honoured, leave_at_once
 from stepscope.cli.signals import (
@@ -83,6 +91,7 @@ class Run:
                 default="oldest",
                 help="which events to keep when the limit is reached (default: oldest)",
             ),
+            *add_always_on_options(parser),
             *add_source_options(parser),
             parser.add_argument(
                 "--patch-torch",
@@ -113,7 +122,7 @@ class Run:
                 action=argparse.BooleanOptionalAction,
                 default=True,
                 help="have what is recorded outlive the program, also when it is killed, or not "
-                "(default: it does)",
+                "(default: it does, but not with --last)",
             ),
             parser.add_argument(
                 "-q",
@@ -129,44 +138,53 @@ class Run:
         let_ctrl_c_kill()
         from stepscope import patch_torch
         from stepscope.analysis.host.source_files import program_folders
-        from stepscope.cli.after_run import Report, built
-        from stepscope.cli.files import check_output, check_writable
+        from stepscope.cli.after_run import Report
+        from stepscope.cli.files import check_writable
+        from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
+        from stepscope.cli.ranks.member import finish
         from stepscope.cli.tables import check_sort_by
+        from stepscope.trace.revision import note_program
 
         program = Program.of(args.program)
         program.check()
         check_sort_by(args.sort_by)
-        output = args.output or _default_output(program)
-        if args.output is not None:
-            check_output(output, force=args.force)
+        place = place_of_rank()
+        output = own_output(args, program.stem, place) if place else output_of(args, program.stem)
         check_writable(output)
-        session = _session(args)
+        note_program(next(iter(program.folders()), Path.cwd()))
+        session = session_of(args)
+        always_on = always_on_of(args)
+        place_captures(output)
+        job = Job(args, output, program.stem, place)
         interrupts = Interrupts()
         # What the output needs is captured before the run: the program may change folder, streams,
         # arguments and import path.
         folders = [*program.folders(), *program_folders()]
-        stream = started_stream(output, program.name, folders, args) if args.stream else None
+        stream = started_stream(output, program.name, folders, args, job)
         output = shown_output(output, stream)
-        report = Report(program.name, output, folders, args)
+        recording = _Recording(session, always_on, stream)
+        report = Report(program.name, output, folders, args, job)
 
-        def build() -> Trace:
-            if stream is not None:
-                stream.stop()
-            return built(session)
+        def conclude(error: BaseException | None) -> None:
+            always_on.end()
+            report.make(recording.build, interrupts, error, stream)
+            EXPORTS.wait_quietly()
 
         def save(number: int) -> None:
             with contextlib.suppress(KeyboardInterrupt):
                 interrupts.take()
-            report.make(build, interrupts, Terminated(number), stream)
+            conclude(Terminated(number))
 
         pid = os.getpid()
         let_ctrl_c_raise()
-        with Termination(save) as termination:
+        with Termination(save, also_when_blocked=place is not None) as termination, job:
             with patch_torch() if args.patch_torch else contextlib.nullcontext():
-                ending = _recorded(session, program, termination, interrupts, stream)
+                ending = _recorded(recording, program, termination, interrupts)
             termination.phase = Phase.AFTER
-            if os.getpid() == pid:  # a child that the program forked leaves through here, too
-                report.make(build, interrupts, ending.error, stream)
+            if os.getpid() == pid:
+                conclude(ending.error)
+            else:  # a child that the program forked leaves through here, too
+                finish()
             interrupts.give_back()
         code = honoured(ending.error)
         if ending.abandons_threads:
@@ -174,40 +192,75 @@ class Run:
         return code
 
 
-def _session(args: argparse.Namespace) -> Session:
-    from stepscope.record import Keep, MemoryLimit
-    from stepscope.record.recorder import Recorder
-    from stepscope.record.session import Session
-    from stepscope.record.source import make_sources
+def output_of(args: argparse.Namespace, stem: str) -> Path:
+    """Return where the trace goes, if all goes well."""
+    from stepscope.cli.files import check_output
+
+    if args.output is None:
+        return _default_output(stem)
+    check_output(args.output, force=args.force)
+    return Path(args.output)
+
+
+def session_of(args: argparse.Namespace) -> Session:
+    """Return the session that the options ask for."""
+    from stepscope.cli.ranks.order import recording_session
 
     try:
-        limit = args.memory_limit and MemoryLimit(args.memory_limit, Keep(args.keep))
-        return Session(Recorder(make_sources(record_options(args), limit), limit))
+        return recording_session(args)
     except ValueError as error:
         raise StepscopeError(str(error)) from None
 
 
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    """What records a run: its session, what watches it, and what has it outlive the program."""
+
+    session: Session
+    always_on: RunWatch
+    stream: RunStream | None
+
+    def start(self, program: Program) -> None:
+        """Record from now on."""
+        try:
+            program.prepare()
+            gc.collect()  # what we left behind is not collected in the program's time
+            self.session.start()
+        except BaseException as error:
+            self._forget_stream()
+            if isinstance(error, StepscopeError) or not isinstance(error, Exception):
+                raise
+            raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
+        if self.stream is not None:
+            self.stream.follow(self.session.recorder)
+        self.always_on.begin(self.session.recorder)
+
+    def build(self) -> Trace:
+        """Stop, and return what was recorded; the files of the stream stay."""
+        from stepscope.cli.after_run import built
+
+        if self.stream is not None:
+            self.stream.stop()
+        return built(self.session)
+
+    def drop(self) -> None:
+        """Stop; nothing was worth recording."""
+        self.always_on.end()
+        self.session.stop()
+        self._forget_stream()
+
+    def _forget_stream(self) -> None:
+        if self.stream is not None:
+            self.stream.forget()
+
+
 def _recorded(
-    session: Session,
-    program: Program,
-    termination: Termination,
-    interrupts: Interrupts,
-    stream: RunStream | None,
+    recording: _Recording, program: Program, termination: Termination, interrupts: Interrupts
 ) -> Ending:
     """Run the program inside a range of its name; the session still runs at the end."""
     from stepscope import record_function
 
-    try:
-        program.prepare()
-        session.start()
-    except BaseException as error:
-        if stream is not None:
-            stream.forget()
-        if isinstance(error, StepscopeError) or not isinstance(error, Exception):
-            raise
-        raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
-    if stream is not None:
-        stream.follow(session.recorder)
+    recording.start(program)
     scope = record_function(program.name)
     scope.__enter__()
     termination.phase = Phase.PROGRAM
@@ -215,18 +268,16 @@ def _recorded(
         ending = program.run(interrupts)
     except BaseException:  # there is no such program
         termination.phase = Phase.BEFORE
-        session.stop()
-        if stream is not None:
-            stream.forget()
+        recording.drop()
         raise
     scope.__exit__()
     return ending
 
 
-def _default_output(program: Program) -> Path:
+def _default_output(stem: str) -> Path:
     """Return the first choice; where it is taken when the program ends, the next one is used."""
     rank = os.environ.get("RANK", "")
     # The processes of a distributed job start in the same second.
     rest = f"-rank{rank}" if rank.isdecimal() else ""
     rest += time.strftime("-%Y%m%d-%H%M%S.stepscope")
-    return Path(shortened(program.stem, rest) + rest)
+    return Path(shortened(stem, rest) + rest)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope.cli.json_output import json_text
 from stepscope.cli.options import add_table_options, finding_limit
 from stepscope.errors import StepscopeError
 
@@ -24,7 +25,8 @@ class Summary:
     """Show where the time of a trace went.
 
     TRACE is a folder that `stepscope run` wrote, or a trace file of torch.profiler, Kineto or
-    Chrome, compressed or not.
+    Chrome, compressed or not. A folder that holds the traces of many ranks is a job: it shows
+    which rank is late, by how much, and why.
     """
 
     name = "summary"
@@ -99,7 +101,8 @@ class Summary:
         """Print facts and table."""
         from stepscope.analysis.answer import answer
         from stepscope.cli.device import check_view
-        from stepscope.cli.files import read
+        from stepscope.cli.files import is_job, read
+        from stepscope.cli.job_answer import summarize_job
         from stepscope.cli.show import (
             answer_facts,
             facts,
@@ -114,12 +117,15 @@ class Summary:
         check_table_file(args.save)
         if args.device is not None:
             check_view(args.device)
+        if is_job(args.trace):
+            summarize_job(args, _ROWS)
+            return 0
         trace = read(args.trace)
         found = answer(trace)
         if args.save_findings:
             _save_findings(found, args.save_findings)
         if args.json:
-            print(json.dumps(found.to_json(), indent=2), flush=True)
+            print(json_text("answer", found.to_json()), end="", flush=True)
             return 0
         table = _table(trace, found, args)
         print_title(f"{args.trace}: {found.verdict}")

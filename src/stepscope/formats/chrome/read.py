@@ -121,32 +121,40 @@ def _warn(path: Path, columns: Columns, damage: str) -> None:
         warnings.warn(f"{text}; {events} events could be read", TraceReadWarning, stacklevel=3)
 
 
-def _trace(columns: Columns) -> Trace:
-    slices = columns["slices"]
-    args = _args(slices["args"])
-    rows = len(slices["start_ns"])
-    raw = Slices.of(
-        category=slices["category"],
-        name=slices["name"],
-        start_ns=slices["start_ns"],
-        duration_ns=slices["duration_ns"],
-        track=slices["track"],
-        flags=slices["flags"],
+def slices_of(columns: Columns) -> Slices:
+    """Return the slices of a foreign file, with the numbers that tie them to each other."""
+    args = _args(columns["args"])
+    rows = len(columns["start_ns"])
+    return Slices.of(
+        category=columns["category"],
+        name=columns["name"],
+        start_ns=columns["start_ns"],
+        duration_ns=columns["duration_ns"],
+        track=columns["track"],
+        flags=columns["flags"],
         sequence=args.dense("Sequence number", rows, NO_SEQUENCE),
         forward_thread=args.dense("Fwd thread id", rows, NO_THREAD),
         correlation=args.dense("correlation", rows, NO_CORRELATION),
         args=args,
-        fields=_args(slices["fields"]),
+        fields=_args(columns["fields"]),
     )
-    marks = Marks(
-        phase=columns["marks"]["phase"],
-        category=columns["marks"]["category"],
-        name=columns["marks"]["name"],
-        time_ns=columns["marks"]["time_ns"],
-        track=columns["marks"]["track"],
-        args=_args(columns["marks"]["args"]),
-        fields=_args(columns["marks"]["fields"]),
+
+
+def marks_of(columns: Columns) -> Marks:
+    """Return the marks of a foreign file."""
+    return Marks(
+        phase=columns["phase"],
+        category=columns["category"],
+        name=columns["name"],
+        time_ns=columns["time_ns"],
+        track=columns["track"],
+        args=_args(columns["args"]),
+        fields=_args(columns["fields"]),
     )
+
+
+def _trace(columns: Columns) -> Trace:
+    raw, marks = slices_of(columns["slices"]), marks_of(columns["marks"])
     tracks = _tracks(columns["tracks"], columns["notes"])
     captured = Captured(raw, tuple(tracks), Strings(*columns["strings"]), marks=marks)
     info = _info(columns, raw, marks)
@@ -214,7 +222,7 @@ def _info(columns: Columns, raw: Slices, marks: Marks) -> TraceInfo:
         distributed = {}
     base = user.get("baseTimeNanoseconds")
     host = user.get("host_name")
-    start_ns, end_ns = _window(raw, marks)
+    start_ns, end_ns = window_of(raw, marks)
     return TraceInfo(
         producer=_producer(user),
         start_ns=start_ns,
@@ -248,7 +256,7 @@ def _producer(user: Mapping[str, Any]) -> str:
     return "chrome"
 
 
-def _window(raw: Slices, marks: Marks) -> tuple[int, int]:
+def window_of(raw: Slices, marks: Marks) -> tuple[int, int]:
     """Return when the first slice starts and the last one ends; without slices, the marks'."""
     if len(raw.start_ns):
         return int(raw.start_ns[0]), int(np.max(raw.start_ns + raw.duration_ns))

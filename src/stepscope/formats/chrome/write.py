@@ -27,6 +27,7 @@ from stepscope.formats.chrome.kineto import (
 )
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES, sample_sections
 from stepscope.formats.files import output_file
+from stepscope.formats.texts import AddedTexts
 from stepscope.trace.model import Args
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from stepscope.formats.files import Sink
     from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Marks, Trace, Track, UInt8, UInt32
+    from stepscope.trace.model import Marks, Trace, Track, UInt8, UInt32
 
 _CHUNK_BYTES = 1 << 20
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
@@ -75,8 +76,10 @@ def write_chrome(
     sink.write(b"}\n")
 
 
-def text_chunks_of(writer: _native.ChromeWriter) -> Iterator[tuple[UInt8, int]]:
-    """Yield chunks of text, and how many events are written with each.
+def text_chunks_of(
+    writer: _native.ChromeWriter | _native.PerfettoWriter,
+) -> Iterator[tuple[UInt8, int]]:
+    """Yield the chunks of a file, and how many events are written with each.
 
     The next one is formatted while the caller compresses and writes this one, both without the GIL.
     """
@@ -100,7 +103,7 @@ def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int
     slices, args = trace.slices, trace.slices.args
     tables = [trace.marks]
     ranges: DeviceRanges | None = None
-    texts = _Texts(trace)
+    texts = AddedTexts(trace.strings)
     if is_recording(trace):
         args = derived_args(trace, texts.add)
         links = forward_backward_links(trace)
@@ -127,28 +130,6 @@ def _writer(trace: Trace, *, continues: bool) -> tuple[_native.ChromeWriter, int
     for marks in tables:
         _add_marks(writer, marks)
     return writer, len(slices) + len(ranges or ()) + sum(len(marks) for marks in tables)
-
-
-class _Texts:
-    """A trace's string table with what the export adds to it."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._strings = trace.strings
-        self._added: list[bytes] = []
-
-    def add(self, text: str) -> int:
-        """Return the id of a text that is added."""
-        self._added.append(text.encode("utf-8", "replace"))
-        return len(self._strings) + len(self._added) - 1
-
-    def table(self) -> tuple[bytes, Int64]:
-        """Return the bytes and where each text begins."""
-        blob, offsets = self._strings.blob, self._strings.offsets
-        if not self._added:
-            return blob, offsets
-        end = int(offsets[-1])
-        ends = end + np.cumsum([len(text) for text in self._added])
-        return blob[:end] + b"".join(self._added), np.concatenate((offsets, ends))
 
 
 def _add_marks(writer: _native.ChromeWriter, marks: Marks) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope import _native
@@ -15,6 +16,8 @@ from stepscope.record.options import DEVICE
 from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
     from stepscope.record.stream.left_behind import LeftBehind
@@ -74,6 +77,7 @@ class CudaActivity(Source):
         self._limit = limit
         self._says = ""
         self._since: int | None = None
+        self._lost_before = 0  # it started this time
         self._since_ns = 0
         self._watches = False
         self._pid = 0
@@ -98,6 +102,7 @@ class CudaActivity(Source):
     def start(self) -> None:
         """Let CUPTI record, unless somebody else uses it."""
         self.prepare()
+        self._lost_before = self.lost
         if _loaded is None:
             return
         if found := obstacle():
@@ -105,10 +110,11 @@ class CudaActivity(Source):
             return
         limit_bytes = self._limit.bytes if self._limit else 0
         keep_newest = self._limit is not None and self._limit.keep is Keep.NEWEST
+        seconds = self._limit.seconds if self._limit else 0.0
         self._watches = watch_captures()
         self._since_ns = _native.now_ns()
         try:
-            self._since = _native.start_cuda(limit_bytes, keep_newest)
+            self._since = _native.start_cuda(limit_bytes, keep_newest, seconds)
         except RuntimeError as error:
             notify(f"the device is not recorded: {error}")
         else:
@@ -129,7 +135,22 @@ class CudaActivity(Source):
 
     def collect(self) -> Captured | None:
         """Return the device's work and the calls that made it."""
+        return self.hand_over()()
+
+    def hand_over(self) -> Callable[[], Captured | None]:
+        """Let go of what the device did."""
         columns, self._columns = self._columns, None
+        return partial(self._captured, columns, self._since_ns)
+
+    def so_far(self) -> Captured | None:
+        """Wait for the device and return what it did until now; it goes on."""
+        since = self._since
+        if since is None or self._pid != os.getpid():
+            return None
+        _native.start_cuda(0, True, 0.0)  # one more user: the recording has its limit already
+        return self._captured(_native.stop_cuda(since), self._since_ns)
+
+    def _captured(self, columns: dict[str, Any] | None, since_ns: int) -> Captured | None:
         if columns is None:
             return None
         from stepscope.frameworks.cuda.columns import captured
@@ -137,14 +158,14 @@ class CudaActivity(Source):
         from stepscope.frameworks.cuda.graphs import captured_nodes, nodes_of
         from stepscope.trace.join import merge_parts
 
-        self.lost += columns["lost"]
+        self.lost = self._lost_before + columns["lost"]
         if not self.devices and len(columns["kind"]):
             self.devices = cuda_devices()
         nodes = nodes_of(columns)
         if nodes is None:
             return captured(columns, self.devices)
         return merge_parts(
-            [captured(columns, self.devices, nodes), captured_nodes(nodes, self._since_ns)]
+            [captured(columns, self.devices, nodes), captured_nodes(nodes, since_ns)]
         )
 
     @classmethod

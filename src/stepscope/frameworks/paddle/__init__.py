@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
+    from stepscope.frameworks.paddle.collectives import PaddleCollectives
     from stepscope.frameworks.paddle.loader import PaddleLoaderRanges, PaddleLoaderWorkers
     from stepscope.frameworks.paddle.modules import PaddleLayers, PaddleModelCalls
     from stepscope.frameworks.paddle.source import PaddleSource
 
     loaders = PaddleLoaderRanges, PaddleLoaderWorkers
-    return PaddleSource, PaddleModelCalls, PaddleLayers, *loaders
+    return PaddleSource, PaddleModelCalls, PaddleLayers, *loaders, PaddleCollectives
 
 
 @FORMULAS.register

@@ -13,6 +13,7 @@ from stepscope.frameworks.python.paths import set_paths
 from stepscope.notices import notify
 from stepscope.record.options import Option, StackMode
 from stepscope.record.source import Source, Stage
+from stepscope.record.window import clear_stacks
 
 if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
@@ -62,7 +63,7 @@ class PythonCalls(Source):
         """Begin to note stacks, and to record calls where nothing is in the way."""
         if self._mode is StackMode.NONE:
             return
-        _native.clear_stacks()
+        clear_stacks()
         _native.start_stacks()
         if self._mode is StackMode.OPERATORS:
             return

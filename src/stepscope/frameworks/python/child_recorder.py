@@ -67,6 +67,11 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The child's message that it delivers nothing: it is a rank, with a trace of its own."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChildCapture:
     """What a child leaves: its columns, how many events it lost, and what it recorded with."""
 
@@ -83,6 +88,12 @@ class Assignment:
     limit: MemoryLimit | None
     first: Record | None  # the order that is in force when it starts
     stream: StreamFolders | None = None  # of the parent's run
+
+
+def withdraw() -> None:
+    """Record for the parent no more: this process has a trace of its own."""
+    while _agents:
+        _agents.pop().withdraw()
 
 
 class RecordedRun:
@@ -103,6 +114,7 @@ class RecordedRun:
                 except Exception as error:
                     _complain(error)
                 else:
+                    _agents.append(agent)
                     agents.callback(agent.finish)
             process.run()
 
@@ -136,6 +148,19 @@ class _Agent:
             pass  # the parent has gone before us
         except Exception as error:
             _complain(error)
+
+    def withdraw(self) -> None:
+        """Drop what there is, and say so."""
+        with self._lock, contextlib.suppress(OSError):
+            order, self._order = self._order, None
+            stream, self._stream = self._stream, None
+            if stream is not None:
+                stream.stop()
+                stream.forget()
+            if order is not None:
+                self._recording.stop()
+            self._recording.close()
+            self._line.send(Withdrawn())
 
     def _is_orphan(self) -> bool:
         """Tell whether the parent has died: one of the two is known first."""
@@ -250,3 +275,6 @@ def named(captured: Captured, pid: int, name: str) -> Captured:
 
 def _complain(error: Exception) -> None:
     notify(f"process {os.getpid()} is not recorded: {type(error).__name__}: {error}")
+
+
+_agents: list[_Agent] = []

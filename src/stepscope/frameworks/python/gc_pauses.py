@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import deque
 from typing import TYPE_CHECKING
 
 from stepscope._native import GcWatch
@@ -11,7 +12,7 @@ from stepscope.record.slice_table import SliceTable
 from stepscope.record.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection
 
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
@@ -23,6 +24,7 @@ NAME = "Python garbage collection"
 MIN_PAUSE_NS = 1_000_000
 """Shorter pauses are lost among the other waits of a thread."""
 
+_MOST_PAUSES = 100_000
 _CATEGORY = "user_annotation"
 
 
@@ -40,11 +42,13 @@ class GcPauses(Source):
         """Touch nothing yet. With no shortest pause, those for the youngest objects count, too."""
         self._called = name
         self._watch = GcWatch(min_pause_ns)
+        self._taken: deque[tuple[int, int, int, int]] = deque(maxlen=_MOST_PAUSES)
         self.callback = self._watch.callback()
 
     def start(self) -> None:
         """Start to listen."""
         self._watch.restart()
+        self._taken.clear()
         if self.callback not in gc.callbacks:
             gc.callbacks.append(self.callback)
 
@@ -55,7 +59,14 @@ class GcPauses(Source):
 
     def collect(self) -> Captured | None:
         """Return the pauses, once."""
-        return _captured(self._watch.take(), self._called)
+        found = self.so_far()
+        self._taken.clear()
+        return found
+
+    def so_far(self) -> Captured | None:
+        """Return the pauses until now."""
+        self._taken.extend(self._watch.take())
+        return _captured(self._taken, self._called)
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
@@ -63,7 +74,7 @@ class GcPauses(Source):
         return _captured(left.native.pauses(), NAME)
 
 
-def _captured(pauses: Sequence[tuple[int, int, int, int]], name: str) -> Captured | None:
+def _captured(pauses: Collection[tuple[int, int, int, int]], name: str) -> Captured | None:
     if not pauses:
         return None
     table = SliceTable(_CATEGORY)

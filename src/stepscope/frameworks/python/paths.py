@@ -23,8 +23,9 @@ def set_paths() -> tuple[str, ...]:
     library = sysconfig.get_path("stdlib") + os.sep
     told = [_shown(each) for each in prefixes], _shown(_OWN_FOLDER), _shown(library)
     _native.set_paths(*told)
-    if ProcessStream.current is not None:
-        ProcessStream.current.note(PATHS, {"told": told})
+    stream = ProcessStream.of_this_process()
+    if stream is not None:
+        stream.note(PATHS, {"told": told})
     return tuple(prefix for prefix in prefixes if "site-packages" not in prefix)
 
 

@@ -21,7 +21,7 @@ from stepscope.record.threads import thread_names
 from stepscope.units import count_text, duration_text, percent_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
@@ -95,6 +95,7 @@ class Sampler(Source):
         self._budget = budget
         self._way = way
         self._native: _native.Sampler | None = None
+        self._older: list[Captured] = []  # what was asked for while it went on
         self._names: Mapping[int, str] = {}
         self._obstacle = ""
         self.counts: Mapping[str, Any] = {}  # of the last recording: what was done, and its cost
@@ -111,6 +112,10 @@ class Sampler(Source):
 
     def start(self) -> None:
         """Begin to look."""
+        self._older = []
+        self._begin()
+
+    def _begin(self) -> None:
         limit = self._limit
         native = _native.Sampler(
             interval_ns=self._interval_ns,
@@ -119,6 +124,7 @@ class Sampler(Source):
             keep_newest=limit is not None and limit.keep is Keep.NEWEST,
             way=self._way,
             operations=operations(),
+            age_ns=int(limit.seconds * 1e9) if limit else 0,
         )
         self._obstacle = native.start()
         if self._obstacle:
@@ -138,15 +144,37 @@ class Sampler(Source):
 
     def collect(self) -> Captured | None:
         """Return the samples, once."""
+        return self.hand_over()()
+
+    def hand_over(self) -> Callable[[], Captured | None]:
+        """Let go of the samples."""
+        native, self._native = self._native, None
+        older, self._older = self._older, []
+        names = self._names
+        return lambda: _merged([*older, *self._columns(native, names)])
+
+    def so_far(self) -> Captured | None:
+        """Return the samples until now; another native sampler goes on."""
         native, self._native = self._native, None
         if native is None:
             return None
-        found = native.collect(native_text)
+        self._begin()
+        native.stop()
+        self._older += self._columns(native, thread_names())
+        if self._limit is not None and self._limit.seconds:
+            since_ns = _native.now_ns() - int(self._limit.seconds * 1e9)
+            self._older = [each for each in self._older if each.samples.time_ns[-1] >= since_ns]
+        return _merged(self._older)
+
+    def _columns(
+        self, native: _native.Sampler | None, names: Mapping[int, str]
+    ) -> Sequence[Captured]:
+        found = native.collect(native_text) if native is not None else None
         if not found:
-            return None
+            return ()
         self.counts = found["counts"]
         self.lost += self.counts["lost"]
-        return _captured(found, self._names) if len(found["samples"]["time_ns"]) else None
+        return (_captured(found, names),) if len(found["samples"]["time_ns"]) else ()
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
@@ -165,6 +193,12 @@ class Sampler(Source):
     def describe(self) -> str:
         """Say how often threads were looked at, what that cost, and what was lost."""
         return f"none: {self._obstacle}" if self._obstacle else _described(self.counts)
+
+
+def _merged(parts: Sequence[Captured]) -> Captured | None:
+    from stepscope.trace.join import merge_parts
+
+    return merge_parts(parts) if len(parts) > 1 else next(iter(parts), None)
 
 
 def _described(counts: Mapping[str, Any]) -> str:

@@ -32,6 +32,7 @@ from stepscope.frameworks.python.child_recorder import (
     Recording,
     Save,
     Saved,
+    Withdrawn,
     named,
 )
 from stepscope.notices import notify
@@ -209,7 +210,7 @@ class ChildProcesses(Source):
 
     def _streamed(self) -> StreamFolders | None:
         """Return where children stream to: beside us, where it is we who are streamed."""
-        current = ProcessStream.current
+        current = ProcessStream.of_this_process()
         return current.folders if current is not None and self._is_on else None
 
     def fetch_from(self, process: BaseProcess) -> None:
@@ -244,8 +245,9 @@ class ChildProcesses(Source):
         """
         folders = self._streamed()
         if folders is not None and folders.memory:
-            captures = folders.captures()
+            captures = folders.captures() / str(os.getpid())
             with contextlib.suppress(OSError):
+                captures.parent.mkdir(mode=0o700, exist_ok=True)
                 captures.mkdir(mode=0o700, exist_ok=True)
                 return captures
         return new_private_folder("children-")
@@ -288,6 +290,8 @@ class ChildProcesses(Source):
                 link.recording = word.cycle
             case Saved():
                 link.saved = word.cycle
+            case Withdrawn():
+                link.recording, link.is_gone = 0, True
             case Leaving():
                 link.is_gone = True
 
@@ -307,7 +311,7 @@ def _delivered(folders: StreamFolders) -> Iterator[ChildCapture]:
     """Yield what children had delivered when their parent died."""
     if not folders.memory:
         return  # only there is it ours alone
-    for path in sorted(folders.captures().glob("*.pickle")):
+    for path in sorted(folders.captures().glob("*/*.pickle")):
         with contextlib.suppress(Exception):  # one that is not whole is left out
             yield pickle.loads(path.read_bytes())
 

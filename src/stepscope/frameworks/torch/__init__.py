@@ -23,6 +23,8 @@ def _formulas() -> Mapping[str, Formula]:
 
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
+    from stepscope.frameworks.torch.collective_waits import TorchCollectiveWaits
+    from stepscope.frameworks.torch.collectives import TorchCollectives
     from stepscope.frameworks.torch.compile import TorchCompile
     from stepscope.frameworks.torch.generated import TorchGeneratedCode
     from stepscope.frameworks.torch.live_objects import TorchObjects
@@ -34,4 +36,5 @@ def _sources() -> Sequence[type[Source]]:
     return (
         *(WhenImported, TorchCompile, TorchGeneratedCode, TorchModules, TorchModelCalls),
         *(TorchPhases, TorchLoaderRanges, TorchLoaderWorkers, TorchObjects),
+        *(TorchCollectives, TorchCollectiveWaits),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError
@@ -20,6 +21,10 @@ DIFFERENCES = (
     "thread and autograd's threads, and has stacks only together with Python calls"
 )
 
+# Who collects, by process: two that start at the same time on two threads would both find torch's
+# collector free, and it would crash.
+_collecting: dict[int, Kineto] = {}
+
 
 class Kineto(Source):
     """torch's collector, driven through its low-level interface."""
@@ -37,11 +42,10 @@ class Kineto(Source):
 
     def prepare(self) -> None:
         """Warm the collector up; this takes it away from any other user."""
+        if os.getpid() in _collecting:
+            raise _taken("another recording")
         if self._torch.autograd._profiler_enabled():
-            raise StepscopeError(
-                "torch.profiler is active, and torch's collector serves one user at a time: stop "
-                "it first, or record through the bridge (TorchCollector.BRIDGE says why it fails)"
-            )
+            raise _taken("torch.profiler")
         self._torch.autograd._prepare_profiler(*self._options())
         self._prepared = True
 
@@ -49,7 +53,13 @@ class Kineto(Source):
         """Begin to collect on the calling thread and those it starts."""
         if not self._prepared:
             self.prepare()
-        self._torch.autograd._enable_profiler(*self._options())
+        if _collecting.setdefault(os.getpid(), self) is not self:
+            raise _taken("another recording")
+        try:
+            self._torch.autograd._enable_profiler(*self._options())
+        except BaseException:
+            del _collecting[os.getpid()]
+            raise
         if self._owners is not None:
             self._owners.start()
 
@@ -57,8 +67,11 @@ class Kineto(Source):
         """End collecting."""
         if self._owners is not None:
             self._owners.stop()
-        self._results = self._torch.autograd._disable_profiler()
-        self._prepared = False
+        try:
+            self._results = self._torch.autograd._disable_profiler()
+        finally:
+            _collecting.pop(os.getpid(), None)
+            self._prepared = False
 
     def collect(self) -> Captured | None:
         """Turn the collector's event objects into columns."""
@@ -83,3 +96,10 @@ class Kineto(Source):
             experimental = profiler._ExperimentalConfig()
         config = autograd.ProfilerConfig(state, *self._wishes, False, False, False, experimental)
         return config, {profiler.ProfilerActivity.CPU}
+
+
+def _taken(by: str) -> StepscopeError:
+    return StepscopeError(
+        f"{by} is active, and torch's collector serves one user at a time: stop it first, or "
+        "record through the bridge (TorchCollector.BRIDGE says why it fails)"
+    )

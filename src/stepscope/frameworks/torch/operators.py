@@ -141,6 +141,10 @@ class TorchOps(Source):
         """Return the memory that was held; the recorder has all else."""
         return self._held.collect() if self._held is not None else None
 
+    def so_far(self) -> Captured | None:
+        """Return the memory that was held until now."""
+        return self._held.so_far() if self._held is not None else None
+
     def describe(self) -> str:
         """Say what is used."""
         return f"operators of torch {self._torch.__version__}, all threads, through the bridge"

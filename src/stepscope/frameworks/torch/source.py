@@ -130,6 +130,10 @@ class WhenImported(Source):
         """Return what the chosen source kept."""
         return None if self._source is None else self._source.collect()
 
+    def so_far(self) -> Captured | None:
+        """Return what the chosen source has kept until now."""
+        return None if self._source is None else self._source.so_far()
+
     @property
     def tensor_notes(self) -> TensorNotes | None:
         """Return which tensors the operators of the last recording had; None where unknown."""

@@ -27,6 +27,8 @@ _FORMAT = "stepscope stream"
 _VERSION = 1
 _IN_MEMORY = ("tmpfs", "ramfs")
 _RUN = "run-"
+_SEGMENTS = ".segments"
+_CHILDREN = "children"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,16 @@ class StreamFolders:
 
     def segments_of(self, pid: int) -> Path:
         """Return where a process writes what has no room in memory."""
-        return Path(self.disk) / f"{pid}.segments"
+        return Path(self.disk) / f"{pid}{_SEGMENTS}"
 
     def captures(self) -> Path:
-        """Return where child processes deliver what they have recorded."""
-        return Path(self.memory or self.disk) / "children"
+        """Return where child processes deliver what they have recorded, in a folder a parent."""
+        return Path(self.memory or self.disk) / _CHILDREN
 
     def processes(self) -> list[int]:
         """Return all processes that left something, the run's own first."""
         names = {path.name for path in _entries(self.memory)}
-        names |= {path.stem for path in _entries(self.disk) if path.suffix == ".segments"}
+        names |= {path.stem for path in _entries(self.disk) if path.suffix == _SEGMENTS}
         numbers = {int(name) for name in names if name.isdecimal()}
         return [self.owner.pid, *sorted(numbers - {self.owner.pid})]
 
@@ -98,6 +100,11 @@ def read_folders(folder: Path) -> StreamFolders:
 def is_unsealed(path: str | os.PathLike[str]) -> bool:
     """Tell whether a folder holds a recording that was never sealed."""
     return (Path(path) / UNSEALED).is_file()
+
+
+def is_of_stream(path: Path) -> bool:
+    """Tell whether a path in the folder of a run belongs to its stream."""
+    return path.suffix == _SEGMENTS or path.name in (UNSEALED, f".{UNSEALED}", _CHILDREN)
 
 
 def new_memory_folder() -> Path | None:

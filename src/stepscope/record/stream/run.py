@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.notices import notify
-from stepscope.record.stream.places import UNSEALED, StreamFolders, is_unsealed
+from stepscope.record.stream.places import StreamFolders, is_of_stream, is_unsealed
 from stepscope.record.stream.streaming import ProcessStream, new_folders
 from stepscope.trace.placing import numbered
+from stepscope.trace.process_facts import place_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,15 +79,15 @@ class RunStream:
 
 
 def remove_unsealed(folder: Path) -> None:
-    """Remove a folder as long as it holds nothing but a stream."""
+    """Remove a stream, and its folder if that holds nothing else."""
     if not is_unsealed(folder):
         return
-    for path in folder.iterdir():
-        if path.name == "children":
+    for path in filter(is_of_stream, list(folder.iterdir())):
+        if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
-        elif path.suffix == ".segments" or path.name in (UNSEALED, f".{UNSEALED}"):
-            with contextlib.suppress(OSError):
-                path.unlink()
+            continue
+        with contextlib.suppress(OSError):
+            path.unlink()
     with contextlib.suppress(OSError):
         folder.rmdir()
 
@@ -99,6 +100,7 @@ def described(recorder: Recorder) -> Mapping[str, Any]:
         "devices": [dict(device) for each in sources for device in each.devices],
         "code_folders": [folder for each in sources for folder in each.code_folders],
         "parallelism": {k: v for each in sources for k, v in each.parallelism().items()},
+        **place_facts({k: v for each in sources for k, v in each.job().items()}),
     }
 
 

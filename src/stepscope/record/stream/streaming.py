@@ -31,7 +31,7 @@ FACTS, THREADS, SOURCES, PROCESS = "facts", "threads", "sources", "process"
 class ProcessStream:
     """The stream of one process of a run."""
 
-    current: ProcessStream | None = None
+    _current: ProcessStream | None = None
 
     def __init__(self, folders: StreamFolders) -> None:
         """Take the run's folders; nothing is written yet."""
@@ -40,6 +40,12 @@ class ProcessStream:
         self._modules = -1
         self._told: dict[str, str] = {}
         self.describe: Callable[[], Mapping[str, Any]] | None = None  # what the sources say
+
+    @classmethod
+    def of_this_process(cls) -> ProcessStream | None:
+        """Return the one that streams now; a child that was forked has none of its parent's."""
+        current = cls._current
+        return current if current is not None and current._pid == os.getpid() else None
 
     def start(self) -> None:
         """Have everything that is recorded from now on outlive the process."""
@@ -51,7 +57,7 @@ class ProcessStream:
                 memory = None
         segments = self.folders.segments_of(self._pid)
         _native.start_stream(str(memory or ""), str(segments), _MOST_MEMORY)
-        ProcessStream.current = self
+        ProcessStream._current = self
         self.tell()
         _native.set_stream_ticker(self.tell)
 
@@ -78,7 +84,7 @@ class ProcessStream:
         if os.getpid() == self._pid:
             _native.set_stream_ticker(None)
             _native.stop_stream()
-        ProcessStream.current = None
+        ProcessStream._current = None
 
     def forget(self) -> None:
         """Remove the files of this process: what they hold was handed over."""

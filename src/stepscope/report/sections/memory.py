@@ -40,7 +40,8 @@ def add_memory(trace: Trace, payload: Payload, device: str | None = None) -> Non
     start = origin_of(trace)
     end = max(timeline.end_ns for timeline in timelines) - start
     rows = np.concatenate([timeline.slice for timeline in timelines])
-    sites = sites_of(trace, rows)  # of the trace that other sections ask of, too
+    told = np.concatenate([timeline.stack for timeline in timelines])
+    sites = sites_of(trace, rows, told)  # of the trace that other sections ask of, too
     _add_blocks(payload, timelines, sites, start, end)
     _add_sites(payload, sites)
     _add_told(payload, known, timelines, start)

@@ -3,6 +3,7 @@
 import { h } from "stepscope/dom.js";
 import { hashOf, parseHash } from "stepscope/hash.js";
 import { showHelp } from "stepscope/help.js";
+import { perfettoButton } from "stepscope/perfetto.js";
 import { lostEvents, lowerDetail } from "stepscope/lib/losses.js";
 import { missing } from "stepscope/missing.js";
 import { startTheme, toggleTheme } from "stepscope/theme.js";
@@ -47,6 +48,7 @@ export class App {
         "span",
         { class: "bar-buttons" },
         h("button", { onclick: toggleTheme, title: "Light or dark (key t)" }, "Theme"),
+        perfettoButton(),
         h("button", { onclick: () => this.help(), title: "All keys (key ?)" }, "Keys"),
       ),
     );

@@ -127,7 +127,9 @@ function cellsOf(row) {
   for (const note of [...lost, ...row.notes]) {
     cells[cells.length - 1].append(h("div", { class: "note" }, note));
   }
-  return cells;
+  if (!row.figures) return cells;
+  const perfetto = { href: `perfetto/${row.link}`, class: "quiet", title: "Open in Perfetto" };
+  return [...cells, h("td", null, h("a", perfetto, "Perfetto"))];
 }
 
 /** @param {Row} row */

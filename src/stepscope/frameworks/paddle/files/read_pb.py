@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.errors import TraceReadError, TraceReadWarning
-from stepscope.formats.gzip import text_chunks
+from stepscope.formats.gzip import file_bytes
 from stepscope.frameworks.paddle.columns import PRODUCER, PaddleFile, paddle_file
 from stepscope.frameworks.paddle.files.told_tree import nested_as_told
 from stepscope.trace.build import build
@@ -38,7 +38,7 @@ def read_paddle_pb(path: str | PathLike[str], progress: Progress | None = None) 
     of a damaged file is kept; a ``TraceReadWarning`` says so.
     """
     place = Path(path)
-    data, damage = _bytes_of(place, progress)
+    data, damage = file_bytes(place, progress)
     found = paddle_file(data, from_first=True)
     _check(place, data, found, damage)
     damage = damage or found.damage
@@ -47,19 +47,6 @@ def read_paddle_pb(path: str | PathLike[str], progress: Progress | None = None) 
         text = f"{place}: {damage}; {count} events could be read"
         warnings.warn(text, TraceReadWarning, stacklevel=2)
     return nested_as_told(build(found.captured, _info(found, damage)), found)
-
-
-def _bytes_of(path: Path, progress: Progress | None) -> tuple[bytes, str]:
-    damage = ""
-    parts = []
-    with text_chunks(path) as chunks:
-        size = path.stat().st_size
-        for chunk in chunks:
-            parts.append(chunk.text)
-            damage = chunk.damage
-            if progress is not None:
-                progress(chunk.file_bytes, size)
-    return b"".join(parts), damage
 
 
 def _check(path: Path, data: bytes, found: PaddleFile, damage: str) -> None:

@@ -65,7 +65,7 @@ def paddle_pb(trace: Trace) -> bytes:
     ]
     tail: Fields = [(4, [(1, key), (2, value)]) for key, value in extra_info(trace).items()]
     tail += [(5, _property(device.properties)) for device in trace.devices()]
-    encode = _native.encode_paddle_fields
+    encode = _native.encode_proto_fields
     return encode(head) + _trees(trace) + encode(tail)
 
 
@@ -119,7 +119,7 @@ class _Parts:
             part = fields(key) if key else []
             if part:
                 numbers[i] = len(self.encoded)
-                self.encoded.append(_native.encode_paddle_fields(part))
+                self.encoded.append(_native.encode_proto_fields(part))
         return numbers[place]
 
 

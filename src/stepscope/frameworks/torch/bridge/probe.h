@@ -16,13 +16,15 @@
 
 namespace {
 
-struct {
+// Of each thread: profilers that start at the same time on several threads all look.
+struct Probed {
   at::CallbackHandle handle = 0;
   std::string name;  // of the operator to look at
   stepscope::Inputs inputs;
   int64_t sequence = -1;
   bool seen = false;
-} probed;
+};
+thread_local Probed probed;
 
 std::unique_ptr<at::ObserverContext> on_start_probed(const at::RecordFunction& fn) {
   if (!probed.seen && probed.name == fn.name()) {

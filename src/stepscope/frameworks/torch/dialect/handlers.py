@@ -24,6 +24,7 @@ def tensorboard_trace_handler(
 
     The files are called WORKER.TIME.pt.trace.json, with .gz when ``use_gzip``. A worker is named
     HOST_PID unless ``worker_name`` says otherwise; whatever it says, the file is in the folder.
+    A large trace is written in the background: ``stepscope.wait_for_exports()`` waits for it.
     """
     del use_python_export  # torch's choice of a writer has no meaning here
     folder_path("dir_name", dir_name)
@@ -31,6 +32,10 @@ def tensorboard_trace_handler(
     suffix = "pt.trace.json" + (".gz" if use_gzip else "")
 
     def write(profiler: ProfileResults) -> None:
-        profiler.export_chrome_trace(worker_path(dir_name, worker_name, suffix))
+        path = worker_path(dir_name, worker_name, suffix)
+        if getattr(profiler, "writes_beside", False):
+            profiler.export_chrome_trace(path, background=True)
+        else:
+            profiler.export_chrome_trace(path)
 
     return write

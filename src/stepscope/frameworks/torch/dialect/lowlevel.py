@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -28,9 +26,10 @@ from stepscope.frameworks.torch.dialect.options import (
     settings_of,
 )
 from stepscope.frameworks.torch.dialect.results import ProfileResults
+from stepscope.frameworks.torch.process_groups import distributed_info
 from stepscope.frameworks.torch.source import TorchCollector
 from stepscope.frameworks.torch.switches import SWITCHES
-from stepscope.record.limits import MemoryLimit
+from stepscope.record.limits import Last, MemoryLimit
 from stepscope.record.recorder import Recorder
 from stepscope.record.source import known_options, make_sources
 
@@ -48,8 +47,9 @@ _TOLD_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops",
 class LowLevelProfile(ProfileResults):
     """torch.profiler's ``_KinetoProfile``: start() and stop(), or their three parts.
 
-    The arguments are torch's; ``with_stack`` may be a StackMode, too. ``memory_limit`` and
-    ``torch_collector`` are ours: a bound on the buffers, and how PyTorch is recorded.
+    The arguments are torch's; ``with_stack`` may be a StackMode, too. ``memory_limit``,
+    ``keep`` and ``torch_collector`` are ours: a bound on the buffers, a ring, and how PyTorch is
+    recorded.
     ``source_options`` are those that sources have declared, by their names.
     """
 
@@ -71,12 +71,14 @@ class LowLevelProfile(ProfileResults):
         record_annotations: bool = False,
         record_workers: bool = False,
         memory_limit: MemoryLimit | None = None,
+        keep: Last | None = None,
         torch_collector: TorchCollector = TorchCollector.AUTO,
         **source_options: object,
     ) -> None:
         """Check the arguments; nothing is recorded before start()."""
         _check_names(source_options)
-        _check(memory_limit, torch_collector, execution_trace_observer, post_processing_timeout_s)
+        _check(memory_limit, keep, torch_collector)
+        _check_others(execution_trace_observer, post_processing_timeout_s)
         several("activities", activities, is_activity, "ProfilerActivity.CPU")
         wanted = None if activities is None else list(activities)
         chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
@@ -113,6 +115,8 @@ class LowLevelProfile(ProfileResults):
             # An empty list of kinds of events: none of the group.
             activities={each for each in chosen if self.activity_filters.get(each, True)},
         ).but(torch_collector=torch_collector, **source_options)
+        if keep is not None:
+            memory_limit = keep.limit(memory_limit)
         sources = make_sources(options, memory_limit)
         if settings.get("record_python_gc_info"):
             sources.append(GcPauses(0, name="Python GC"))
@@ -153,7 +157,7 @@ class LowLevelProfile(ProfileResults):
     def stop_trace(self) -> None:
         """End recording. A second call is harmless; one before any recording is an error."""
         assert self._trace_id is not None, "the profiler must be started before it is stopped"
-        self._recorder.stop()
+        self._recorder.finish()
 
     def _stats(self) -> ProfilerStats | None:
         """Return how long the parts of the last cycle took; None before the first."""
@@ -178,21 +182,7 @@ class LowLevelProfile(ProfileResults):
 
     def _get_distributed_info(self) -> dict[str, Any] | None:
         """Return torch's description of the process groups; None where there are none."""
-        dist: Any = sys.modules.get("torch.distributed")
-        if dist is None or not dist.is_available() or not dist.is_initialized():
-            return None
-        info = {
-            "backend": dist.get_backend(),
-            "rank": dist.get_rank(),
-            "world_size": dist.get_world_size(),
-        }
-        with suppress(Exception):  # of torch's newer releases
-            info["pg_count"] = dist.get_pg_count()
-            info["pg_config"] = dist.distributed_c10d._get_all_pg_configs()
-        if info["backend"] == "nccl":
-            version = sys.modules["torch"].cuda.nccl.version()
-            info["nccl_version"] = ".".join(map(str, version))
-        return info
+        return distributed_info()
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
         """Turn recording of activities off and on again, at any point.
@@ -226,15 +216,23 @@ def _check_names(given: Iterable[str]) -> None:
             raise TypeError(f"{name!r} is not a recording option; did you mean {meant[0]!r}?")
 
 
-def _check(limit: Any, collector: Any, observer: Any, timeout_s: Any) -> None:
+def _check(limit: Any, keep: Any, collector: Any) -> None:
     """Refuse arguments that would fail, or do nothing, only later."""
     if limit is not None and not isinstance(limit, MemoryLimit):
         raise TypeError(
             f"memory_limit={shown(limit)}: give a MemoryLimit, such as MemoryLimit(512 << 20)"
         )
+    if keep is not None and not isinstance(keep, Last):
+        raise TypeError(
+            f"keep={shown(keep)}: give what a ring keeps, such as Last(seconds=60); "
+            "Keep.NEWEST is for MemoryLimit(bytes, Keep.NEWEST)"
+        )
     if not isinstance(collector, TorchCollector):
         choices = ", ".join(f"TorchCollector.{each.name}" for each in TorchCollector)
         raise TypeError(f"torch_collector={shown(collector)}: give one of {choices}")
+
+
+def _check_others(observer: Any, timeout_s: Any) -> None:
     missing = [name for name in ("start", "stop", "cleanup") if not hasattr(observer, name)]
     if observer is not None and missing:
         raise TypeError(

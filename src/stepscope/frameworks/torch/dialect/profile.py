@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.frameworks.torch.dialect.observer import TraceObserver
     from stepscope.record import MemoryLimit
+    from stepscope.record.limits import Last
     from stepscope.record.options import StackMode
     from stepscope.record.schedules import ProfilerAction, Schedule
 
@@ -34,10 +35,10 @@ _HANDLER_MAKERS = ("tensorboard_trace_handler", "html_handler", "export_chrome_t
 class profile(LowLevelProfile):  # noqa: N801 - torch's name
     """Records operators and ranges; a context manager, a decorator, or start() and stop().
 
-    The arguments are torch.profiler's; ``with_stack`` may be a StackMode, too. The last four are
+    The arguments are torch.profiler's; ``with_stack`` may be a StackMode, too. The last five are
     ours: the program's own NVTX and ITT ranges, DataLoader workers and other child processes, a
-    bound on the buffers, and how PyTorch is recorded. ``source_options`` are those that sources
-    have declared, by their names.
+    bound on the buffers, a ring that keeps only the ``Last``, and how PyTorch is recorded.
+    ``source_options`` are those that sources have declared, by their names.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         record_annotations: bool = False,
         record_workers: bool = False,
         memory_limit: MemoryLimit | None = None,
+        keep: Last | None = None,
         torch_collector: TorchCollector = TorchCollector.AUTO,
         **source_options: object,
     ) -> None:
@@ -81,6 +83,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
             record_annotations=record_annotations,
             record_workers=record_workers,
             memory_limit=memory_limit,
+            keep=keep,
             torch_collector=torch_collector,
             **source_options,
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from stepscope.arguments import file_path, function, shown, text_or_none, whole
+from stepscope.background import EXPORTS, LARGE
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
 from stepscope.frameworks.torch.switches import Switches, as_switched
@@ -66,11 +67,30 @@ class ProfileResults:
         """
         if self._recorder.active:
             return empty_trace()
-        trace = self._recorder.trace
-        assert trace is not None, f"the profiler has no results: {self._why_nothing()}"
-        user = {**self._metadata, "trace_id": self._trace_id}
-        trace = replace(trace, info=replace(trace.info, user=user))
-        return as_switched(with_function_ids(trace, self._tensor_notes), self._switches)
+        return self._handed_over()()
+
+    def _handed_over(self) -> Callable[[], Trace]:
+        """Return what makes the trace of the last cycle, also while the next is recorded."""
+        cycle = self._recorder.cycle
+        assert cycle is not None, f"the profiler has no results: {self._why_nothing()}"
+        metadata = {**self._metadata, "trace_id": self._trace_id}
+        notes, switches = self._tensor_notes, self._switches
+
+        def finished() -> Trace:
+            user = {**cycle.trace.info.user, **metadata}
+            trace = replace(cycle.trace, info=replace(cycle.trace.info, user=user))
+            return as_switched(with_function_ids(trace, notes), switches)
+
+        return finished
+
+    @property
+    def writes_beside(self) -> bool:
+        """Tell whether the last cycle is so large that our own handlers write beside the program.
+
+        Nobody is to wait for it, and a small one is written in a moment.
+        """
+        cycle = self._recorder.cycle
+        return cycle is not None and len(cycle) >= LARGE
 
     @property
     def _tensor_notes(self) -> TensorNotes | None:
@@ -111,12 +131,32 @@ class ProfileResults:
         return "nothing was recorded between start() and stop()"
 
     def _finished_trace(self, what: str) -> Trace:
+        self._check_finished(what)
+        return self.trace
+
+    def _check_finished(self, what: str) -> None:
         assert self._trace_id is not None, (
             f"the profiler has no results for {what}(): {self._why_nothing()}"
         )
         if self._recorder.active:
             raise RuntimeError(f"{what}() while the profiler is recording: call stop() first")
-        return self.trace
+
+    def _write(
+        self,
+        what: str,
+        path: str | os.PathLike[str],
+        write: Callable[[Trace, str | os.PathLike[str]], object],
+        *,
+        background: bool,
+    ) -> None:
+        """Write the last cycle into a file, now or beside the program."""
+        self._check_finished(what)
+        finished = self._handed_over()
+        if background:
+            target = Path(path).absolute()  # the program may change its folder
+            EXPORTS.submit(str(path), lambda: write(finished(), target))
+        else:
+            write(finished(), path)
 
     def get_trace_id(self) -> str | None:
         """Return the id that is written into the trace; None before start()."""
@@ -213,11 +253,15 @@ class ProfileResults:
         cuda_graph_annotations: object | None = None,
         graph_lanes: str = "none",
         default_stream: int = 7,
+        *,
+        background: bool = False,
     ) -> None:
         """Write the trace for Chrome, Perfetto and others; a path that ends in .gz is compressed.
 
-        May be called again, also with another path. torch's choice of a writer has no meaning here,
-        and what it adds to the kernels of CUDA graphs is not written: a warning says so.
+        May be called again, also with another path. With ``background`` it returns at once, and
+        ``wait_for_exports()`` waits for the file; so does the end of the program. torch's choice of
+        a writer has no meaning here, and what it adds to the kernels of CUDA graphs is not written:
+        a warning says so.
         """
         del use_python_export, default_stream
         if graph_lanes not in ("none", "all"):
@@ -227,10 +271,7 @@ class ProfileResults:
         if cuda_graph_annotations is not None:
             warn_user("cuda_graph_annotations are not written by Stepscope")
         file_path("path", path)
-        trace = self._finished_trace("export_chrome_trace")
-        from stepscope.formats.chrome.write import export_chrome
-
-        export_chrome(trace, path)
+        self._write("export_chrome_trace", path, _export_chrome, background=background)
 
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
@@ -251,13 +292,10 @@ class ProfileResults:
 
         export_memory_timeline(trace, path, device)
 
-    def export_html(self, path: str | os.PathLike[str]) -> None:
+    def export_html(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
         """Write the report: one HTML file that opens offline, in any browser."""
         file_path("path", path)
-        trace = self._finished_trace("export_html")
-        from stepscope.report.build import export_html
-
-        export_html(trace, path)
+        self._write("export_html", path, _export_html, background=background)
         self._report = Path(path).absolute()
 
     def __reduce__(self) -> NoReturn:
@@ -316,7 +354,8 @@ class ProfileResults:
         return self._presets
 
     def wait_for_exports(self) -> None:
-        """Return at once: files are complete when the methods that write them return."""
+        """Wait for the files that are written in the background."""
+        EXPORTS.wait()
 
     def take_pending_cuspy_export(self) -> None:
         """Return None: Stepscope has its own collector, and nothing that is pending."""
@@ -338,6 +377,21 @@ def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
         trace.slices.args, integers={**trace.slices.args.integers, "Record function id": column}
     )
     return replace(trace, slices=replace(trace.slices, args=args))
+
+
+# Imported where they are used: on the thread that writes.
+
+
+def _export_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
+    from stepscope.formats.chrome.write import export_chrome
+
+    export_chrome(trace, path)
+
+
+def _export_html(trace: Trace, path: str | os.PathLike[str]) -> None:
+    from stepscope.report.build import export_html
+
+    export_html(trace, path)
 
 
 def _check_key(function: str, key: Any) -> None:

@@ -8,6 +8,9 @@ import { bytes, count, number } from "stepscope/format.js";
 export function lostEvents(data) {
   const lost = data.value("overview.losses");
   if (!lost) return "";
+  if (lost.policy === "ring") {
+    return `${count(lost.events, "event")} came before: only the last of the recording is kept.`;
+  }
   const which = lost.policy ? `the ${lost.policy} ` : "";
   const limit = lost.limit_bytes ? ` of ${bytes(lost.limit_bytes)}` : "";
   return `Lost: ${which}${count(lost.events, "event")}; the memory limit${limit} was reached. Sums do not include them.`;

@@ -23,8 +23,8 @@ function rowUnder(timeline, event) {
   return at < 0 ? -1 : lanes.rows[at];
 }
 
-/** Listen; the result stops listening. @param {Timeline} timeline */
-export function listen(timeline) {
+/** Listen; the result stops listening. @param {Timeline} timeline @param {boolean} [keys] to those of the page, too */
+export function listen(timeline, keys = true) {
   const { canvas, axis } = timeline;
   const ending = new AbortController();
   const { signal } = ending;
@@ -37,7 +37,7 @@ export function listen(timeline) {
   canvas.addEventListener("pointerleave", () => (timeline.tip.hidden = true), { signal });
   canvas.addEventListener("dblclick", () => timeline.fit(), { signal });
   timeline.query.addEventListener("keydown", (event) => typed(timeline, event), { signal });
-  window.addEventListener("keydown", (event) => key(timeline, event), { signal });
+  if (keys) window.addEventListener("keydown", (event) => key(timeline, event), { signal });
   return () => ending.abort();
 }
 

@@ -1,0 +1,91 @@
+"""Runs the programs with one late rank under ``stepscope run``, and keeps their run folders.
+
+``python benchmarks/stragglers.py FOLDER`` records each program of ``tests/bottlenecks/ranks`` with
+each number of ranks, and writes ``FOLDER/NAME-RANKS`` beside ``FOLDER/expected.json``: which rank
+is late in it, and why. ``make bench-stragglers`` makes 24 of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = ROOT / "tests" / "bottlenecks" / "ranks"
+TIMEOUT_S = 900
+_CAUSE = re.compile(r"^Straggler: (.+)$", re.MULTILINE)
+
+
+def programs() -> list[Path]:
+    """Return those that state what is wrong with them."""
+    return [path for path in sorted(PROGRAMS.glob("*.py")) if _CAUSE.search(path.read_text())]
+
+
+def expectation(program: Path, late: int) -> dict[str, Any]:
+    """Return what an answer should say of a program."""
+    text = program.read_text()
+    match = _CAUSE.search(text)
+    assert match is not None, f"{program} does not state its straggler"
+    cause, _, when = match[1].partition(", ")
+    lines = [i for i, line in enumerate(text.splitlines(), 1) if line.endswith("# guilty")]
+    is_even = cause == "none"
+    return {
+        "program": program.name,
+        "rank": None if is_even else late,
+        "cause": None if is_even else cause,
+        "passing": when == "passing",
+        "lines": lines,
+    }
+
+
+def record(
+    program: Path, ranks: int, late: int, steps: int, output: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run one program under ``stepscope run``."""
+    env = {**os.environ, "RANKS": str(ranks), "LATE": str(late), "STEPS": str(steps)}
+    command = [sys.executable, "-m", "stepscope", "run", "--no-summary", "--force"]
+    return subprocess.run(
+        [*command, "-o", f"{output}.stepscope", str(program)],
+        env=env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+
+
+def main() -> int:
+    """Record them all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where the run folders go")
+    parser.add_argument("--ranks", type=int, nargs="+", default=[4], help="how many (default: 4)")
+    parser.add_argument("--steps", type=int, default=40, help="of each program (default: 40)")
+    parser.add_argument("--only", nargs="+", default=[], help="names of programs")
+    args = parser.parse_args()
+    args.folder.mkdir(parents=True, exist_ok=True)
+    told = args.folder / "expected.json"
+    expected: dict[str, Any] = json.loads(told.read_text()) if told.exists() else {}
+    failed = 0
+    for ranks in args.ranks:
+        for number, program in enumerate(programs()):
+            if args.only and program.stem not in args.only:
+                continue
+            late = (number + ranks // 2) % ranks
+            output = args.folder / f"{program.stem}-{ranks}"
+            done = record(program, ranks, late, args.steps, output)
+            saved = Path(f"{output}.stepscope")
+            count = len(list(saved.glob("rank-*.stepscope")))
+            if done.returncode or count != ranks:
+                failed += 1
+                print(f"{program.name} with {ranks} ranks: {count} traces, {done.stderr[-2000:]}")
+                continue
+            expected[saved.name] = expectation(program, late)
+            told.write_text(json.dumps(expected, indent=2) + "\n")
+            print(f"{saved}: {expected[saved.name]['cause']}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

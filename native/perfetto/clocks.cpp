@@ -1,0 +1,98 @@
+#include "perfetto/clocks.h"
+
+#include <algorithm>
+
+#include "paddle/wire.h"
+#include "perfetto/messages.h"
+
+namespace stepscope::perfetto {
+
+using paddle::Field;
+using paddle::FlatMessage;
+using paddle::Got;
+using paddle::Wire;
+using paddle::WireReader;
+
+uint64_t Clocks::key_of(uint64_t clock, uint32_t sequence) {
+  const bool is_own = clock >= clock::kFirstOfSequence && clock <= clock::kLastOfSequence;
+  return is_own ? (uint64_t{sequence} + 1) << 32 | clock : clock & UINT32_MAX;
+}
+
+uint64_t Clocks::on_trace(const Clock& clock, uint64_t ns) {
+  auto after =
+      std::upper_bound(clock.points.begin(), clock.points.end(), ns,
+                       [](uint64_t time, const Point& point) { return time < point.clock_ns; });
+  if (after != clock.points.begin()) --after;
+  return after->trace_ns + (ns - after->clock_ns);
+}
+
+// The moment of a snapshot on the clock of the trace, by any clock in it that is known.
+std::optional<uint64_t> Clocks::trace_time(const std::vector<Reading>& readings) {
+  for (const Reading& reading : readings) {
+    if (reading.key == trace_clock_) return reading.ns;
+  }
+  for (const Reading& reading : readings) {
+    const auto place = clocks_.find(reading.key);
+    if (place != clocks_.end() && !place->second.points.empty()) {
+      return on_trace(place->second, reading.ns);
+    }
+  }
+  return {};
+}
+
+bool Clocks::add_snapshot(std::string_view bytes, uint32_t sequence) {
+  std::vector<Reading> readings;
+  std::optional<uint64_t> primary;
+  WireReader reader(bytes);
+  Field field;
+  Got got = Got::kField;
+  while ((got = reader.next(field)) == Got::kField) {
+    if (field.number == clock::kPrimary && field.wire == Wire::kVarint) primary = field.value;
+    if (field.number != clock::kClocks || field.wire != Wire::kBytes) continue;
+    FlatMessage<5> told;
+    if (!told.read(field.bytes)) return false;
+    const uint64_t key = key_of(told.number[clock::kId], sequence);
+    Clock& known = clocks_[key];
+    if (told.has(clock::kMultiplier)) known.multiplier = told.number[clock::kMultiplier];
+    if (told.has(clock::kIsIncremental)) known.is_incremental = told.number[clock::kIsIncremental];
+    known.last_ns = told.number[clock::kTimestamp] * known.multiplier;
+    readings.push_back({key, known.last_ns});
+  }
+  if (!trace_clock_) {
+    const auto has = [&](uint64_t key) {
+      return std::any_of(readings.begin(), readings.end(),
+                         [&](const Reading& reading) { return reading.key == key; });
+    };
+    trace_clock_ = primary                                      ? *primary
+                   : has(clock::kBoottime)                      ? clock::kBoottime
+                   : has(clock::kMonotonic) || readings.empty() ? clock::kMonotonic
+                                                                : readings.front().key;
+  }
+  const std::optional<uint64_t> now = trace_time(readings);
+  if (!now) return got == Got::kEnd;
+  for (const Reading& reading : readings) {
+    std::vector<Point>& points = clocks_[reading.key].points;
+    if (points.empty() || points.back().clock_ns < reading.ns) points.push_back({reading.ns, *now});
+    if (reading.key == clock::kRealtime && !wall_offset_ns_) {
+      wall_offset_ns_ = static_cast<int64_t>(reading.ns - *now);
+    }
+  }
+  return got == Got::kEnd;
+}
+
+std::optional<uint64_t> Clocks::convert(uint64_t clock, uint32_t sequence, uint64_t time) {
+  const uint64_t key = key_of(clock, sequence);
+  const auto place = clocks_.find(key);
+  if (place == clocks_.end()) {
+    if (trace_clock_ && key != *trace_clock_) return {};
+    return time;
+  }
+  Clock& known = place->second;
+  uint64_t ns = time * known.multiplier;
+  if (known.is_incremental) ns = known.last_ns += ns;
+  if (key == trace_clock_) return ns;
+  if (known.points.empty()) return {};
+  return on_trace(known, ns);
+}
+
+}  // namespace stepscope::perfetto

@@ -1,0 +1,129 @@
+"""Where a series of measurements changes for good: E-divisive, with a permutation test.
+
+The energy distance between what is before a point and what is after it is largest at a change; a
+point is one when shuffled values seldom come to such a distance (Matteson and James, "A
+Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data", 2014). The parts
+are searched again. It assumes nothing of how measurements are distributed, and a few odd ones do
+not make a change.
+
+It is written here because it is forty lines: the libraries that have it bring SciPy, a compiler or
+a service along, or are no longer kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Float64 = NDArray[np.float64]
+
+ALPHA = 0.05
+"""How often a series without a change may have one."""
+
+FEWEST = 3
+"""Measurements on each side of a change: fewer may be odd ones."""
+
+LEAST_EFFECT = 0.01
+"""A smaller change, of one, is of no interest."""
+
+MOST = 400
+"""Measurements that are looked at, the last ones: time and memory grow with their square."""
+
+_SHUFFLES = 199
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """A change between two measurements."""
+
+    at: int  # the first measurement after it
+    before: float  # the median of the part before, and after
+    after: float
+    p: float
+
+    @property
+    def change(self) -> float:
+        """Return the relative change: 0.05 is 5 % more."""
+        return self.after / self.before - 1 if self.before else 0.0
+
+
+def change_points(
+    values: Sequence[float], *, least_effect: float = LEAST_EFFECT, seed: int = 0
+) -> list[ChangePoint]:
+    """Return where a series changes, in its order; positive values are compared relatively."""
+    series = np.asarray(values, np.float64)
+    skipped = max(len(series) - MOST, 0)
+    series = series[skipped:]
+    scaled = np.log(series) if len(series) and (series > 0).all() else series
+    generator = np.random.default_rng(seed)
+    cuts: dict[int, float] = {}
+    waiting = [(0, len(scaled))]
+    while waiting:
+        begin, end = waiting.pop()
+        found = _strongest(scaled[begin:end], generator)
+        if found is not None:
+            at, p = begin + found[0], found[1]
+            cuts[at] = p
+            waiting += [(begin, at), (at, end)]
+    return _told(series, cuts, skipped, least_effect)
+
+
+def _told(
+    series: Float64, cuts: dict[int, float], skipped: int, least_effect: float
+) -> list[ChangePoint]:
+    """Return the changes that matter; those that do not are no boundary of the others' parts."""
+    at = sorted(cuts)
+    while True:
+        bounds = [0, *at, len(series)]
+        parts = [series[a:b] for a, b in pairwise(bounds)]
+        middle = [float(np.median(part)) if len(part) else 0.0 for part in parts]
+        found = [
+            ChangePoint(skipped + cut, middle[i], middle[i + 1], cuts[cut])
+            for i, cut in enumerate(at)
+        ]
+        small = [each for each in found if abs(each.change) < least_effect]
+        if not small:
+            return found
+        at.remove(min(small, key=lambda each: abs(each.change)).at - skipped)
+
+
+def _strongest(values: Float64, generator: np.random.Generator) -> tuple[int, float] | None:
+    """Return where a part changes most, and how often chance does so; None if too often."""
+    if len(values) < 2 * FEWEST:
+        return None
+    apart = np.abs(values[:, None] - values)
+    if not apart.any():
+        return None
+    at, strength = _best_split(apart)
+    stronger = 0
+    for _ in range(_SHUFFLES):
+        order = generator.permutation(len(values))
+        stronger += _best_split(apart[np.ix_(order, order)])[1] >= strength - 1e-12
+    p = (1 + stronger) / (1 + _SHUFFLES)
+    return (at, p) if p <= ALPHA else None
+
+
+def _best_split(apart: Float64) -> tuple[int, float]:
+    """Return the split with the largest energy distance, and that distance."""
+    count = len(apart)
+    # Sums of distances within what comes before each point, and within what comes after it.
+    before = np.cumsum(np.tril(apart).sum(1))
+    after = np.cumsum(np.triu(apart).sum(1)[::-1])[::-1]
+    n = np.arange(FEWEST, count - FEWEST + 1)
+    m = count - n
+    within_before, within_after = before[n - 1], after[n]
+    between = before[-1] - within_before - within_after
+    distance = (
+        2 * between / (n * m) - 2 * within_before / (n * (n - 1)) - 2 * within_after / (m * (m - 1))
+    )
+    strength = distance * n * m / count
+    best = int(np.argmax(strength))
+    return int(n[best]), float(strength[best])

@@ -1,0 +1,392 @@
+"""Two sides compared: the verdict, then what changed, in tables that add up to the change."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.compare.evidence import evidence, with_evidence
+from stepscope.analysis.compare.matching import matched, renamed_modules
+from stepscope.analysis.compare.model import (
+    GONE,
+    MOVED,
+    NEW,
+    RENAMED,
+    SAME,
+    Diff,
+    DiffTable,
+    Quantity,
+    Row,
+)
+from stepscope.analysis.compare.side import Amount, Work, side_of
+from stepscope.analysis.compare.sorting import knows_shapes
+from stepscope.analysis.compare.statistics import (
+    LEAST_EFFECT,
+    compare_samples,
+    corrected,
+)
+from stepscope.analysis.findings import find_problems
+from stepscope.analysis.memory.blocks import blocks_of_device
+from stepscope.analysis.memory.totals import totals_of
+from stepscope.analysis.memory.usage import devices, with_memory
+from stepscope.analysis.shared import shared_analyses
+from stepscope.trace.model import SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from stepscope.analysis.compare.matching import Match
+    from stepscope.analysis.compare.side import Amounts, Side
+    from stepscope.analysis.compare.statistics import Comparison
+    from stepscope.analysis.findings import Finding
+    from stepscope.trace.model import Trace
+
+MOST_TESTED = 8
+"""Of the largest rows it is tested whether they changed, corrected for their number."""
+
+OUTSIDE = "outside of modules"
+
+_SYNCHRONIZE = ("Synchronize", "synchronize")
+_MOST_SHARED = 6_000_000  # slices: of more, what is kept would fill the memory
+_FEW_EVENTS = 300_000  # of one trace: looking for problems in a bigger one takes seconds
+_KIND_WORDS = {"idle": "device idle: ", "python": "", "range": "", "runtime": ""}
+
+
+def diff_traces(
+    before: Sequence[Trace],
+    after: Sequence[Trace],
+    *,
+    labels: tuple[Sequence[str], Sequence[str]] | None = None,
+    least_effect: float = LEAST_EFFECT,
+    findings: bool | None = None,
+) -> Diff:
+    """Compare the traces of some runs with those of others.
+
+    ``findings`` looks for the problems of both sides, too; by default where traces are not big.
+    """
+    if not before or not after:
+        raise ValueError("a comparison needs at least one trace before and one after")
+    small = sum(len(trace) for trace in (*before, *after)) <= _MOST_SHARED
+    with shared_analyses() if small else nullcontext():
+        return _diff(before, after, labels, least_effect, findings)
+
+
+def _diff(
+    before: Sequence[Trace],
+    after: Sequence[Trace],
+    labels: tuple[Sequence[str], Sequence[str]] | None,
+    least_effect: float,
+    findings: bool | None,
+) -> Diff:
+    named = labels or ([f"before {i}" for i in range(len(before))],
+                       [f"after {i}" for i in range(len(after))])  # fmt: skip
+    with_shapes = all(knows_shapes(trace) for trace in (*before, *after))
+    sides = (
+        side_of(before, named[0], with_shapes=with_shapes),
+        side_of(after, named[1], with_shapes=with_shapes),
+    )
+    step = compare_samples(
+        sides[0].step_times, sides[1].step_times, least_effect=least_effect, unit=sides[1].unit
+    )
+    matches = matched(sides[0].work, sides[1].work)
+    pairs = {work: match.after[0] for match in matches if match.after for work in match.before}
+    shown = evidence(sides[0], sides[1], pairs)
+    step = with_evidence(step, shown)
+    changed = shown.changed if shown is not None and step.is_real else {}
+    step = replace(step, remarks=(*_remarks(sides), *step.remarks))
+    wanted = findings
+    if wanted is None:
+        wanted = max(len(trace) for trace in (*before, *after)) <= _FEW_EVENTS
+    came, went = _findings(before, after) if wanted else ((), ())
+    return Diff(
+        sides[0],
+        sides[1],
+        step,
+        tuple(_tables(sides, matches, changed)),
+        tuple(_memory(before, after)),
+        tuple(_counts(sides)),
+        came,
+        went,
+    )
+
+
+def _remarks(sides: tuple[Side, Side]) -> list[str]:
+    told = []
+    if sides[0].unit != sides[1].unit:
+        told.append(
+            f"a {sides[0].unit} is compared with a {sides[1].unit}: before, {sides[0].how}; "
+            f"after, {sides[1].how}"
+        )
+    elif sides[0].how != sides[1].how:
+        told.append(f"steps are not recognised alike: before, {sides[0].how}; after, "
+                    f"{sides[1].how}")  # fmt: skip
+    elif sides[0].unit == "run":
+        told.append("no steps were recognised: whole traces are compared, as one step each")
+    means = [float(np.concatenate(side.step_times).mean()) for side in sides]
+    medians = [float(np.median(np.concatenate(side.step_times))) for side in sides]
+    if min(*means, *medians) > 0:
+        mean, median = means[1] / means[0] - 1, medians[1] / medians[0] - 1
+        if abs(mean - median) > 0.05 and abs(mean) > 2 * abs(median):
+            told.append(
+                f"the mean {sides[1].unit} changed by {mean:+.0%}, the median by {median:+.1%}: "
+                "a few take much longer on one side"
+            )
+    return told
+
+
+def _tables(
+    sides: tuple[Side, Side], matches: list[Match], changed: Mapping[Work, float] | None = None
+) -> list[DiffTable]:
+    before, after = sides
+    work = _ranked(_work_row(match, before.work, after.work) for match in matches)
+    work = _proven_first(work, changed or {})
+    found = [
+        DiffTable("work", "what changed", _tested(work, sides)),
+        DiffTable("phase", "phases", _plain_rows(before.phases, after.phases)),
+    ]
+    renamed = renamed_modules(before.work, after.work)
+    if any(each.module for each in (*before.work, *after.work)):
+        modules = [_by(side.work, _module_of) for side in sides]
+        found.append(DiffTable("module", "modules", _renamed_rows(modules[0], modules[1], renamed)))
+    operators = [_by(side.work, _operator_of) for side in sides]
+    was: dict[str, str] = {}
+    for match in matches:
+        if match.before and match.after:
+            old, new = _operator_of(match.before[0]), _operator_of(match.after[0])
+            is_free = old not in operators[1] and new not in operators[0]
+            if is_free and old not in was.values():  # each row has its time from one
+                was.setdefault(new, old)
+    found.append(DiffTable("operator", "operators", _plain_rows(operators[0], operators[1], was)))
+    if before.kernels or after.kernels:
+        kernels = [_whole(side.kernels, side, "no device work") for side in sides]
+        found.append(DiffTable("kernel", "kernels", _plain_rows(kernels[0], kernels[1])))
+    if before.lines or after.lines:
+        lines = [_whole(side.lines, side, "not sampled") for side in sides]
+        found.append(DiffTable("line", "lines of Python", _line_rows(lines[0], lines[1])))
+    return found
+
+
+def _whole(amounts: Mapping[str, Amount], side: Side, otherwise: str) -> Mapping[str, Amount]:
+    """Return the amounts; of a side that does not know them, all of its step."""
+    return amounts or {otherwise: Amount(side.step_ns)}
+
+
+def words_of(work: Work) -> str:
+    """Return what a row is called."""
+    name = f"{_KIND_WORDS.get(work.kind, '')}{work.name}"
+    shapes = f" {work.shapes}" if work.shapes else ""
+    module = f" in {work.module}" if work.module else ""
+    return f"{name}{shapes}{module}"
+
+
+def _work_row(match: Match, before: Amounts, after: Amounts) -> Row:
+    shown = (match.after or match.before)[0]
+    sums = [
+        Amount(
+            sum(amounts[work].ns for work in works),
+            sum(amounts[work].count for work in works),
+        )
+        for works, amounts in ((match.before, before), (match.after, after))
+    ]
+    errors = [
+        amounts[work].error_ns ** 2
+        for works, amounts in ((match.before, before), (match.after, after))
+        for work in works
+    ]
+    if len(match.before) > 1 or len(match.after) > 1:
+        shown = shown._replace(module="")
+    was = words_of(match.before[0]) if match.status in (RENAMED, MOVED) and match.before else ""
+    if len(match.before) > 1:
+        was = f"{match.before[0].name} in {', '.join(sorted({w.module for w in match.before}))}"
+    what = words_of(shown)
+    return Row(
+        what,
+        sums[0].ns,
+        sums[1].ns,
+        sums[0].count,
+        sums[1].count,
+        match.status if was != what else SAME,
+        was if was != what else "",
+        shown.kind,
+        shown.module,
+        shown.name,
+        shown.shapes,
+        sum(errors) ** 0.5,
+    )
+
+
+def _ranked(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Put the largest change first; one within the error of sampling goes behind."""
+    return tuple(sorted(rows, key=lambda row: (-row.certain_ns, -abs(row.difference_ns), row.what)))
+
+
+def _proven_first(rows: tuple[Row, ...], changed: Mapping[Work, float]) -> tuple[Row, ...]:
+    """Put the rows first whose work is proven to have changed, whatever else the machine did.
+
+    Of what no event covers the samples tell the line: the one that stands out most.
+    """
+    proven: dict[int, float] = {}
+    for work, share in changed.items():
+        mine = [
+            i
+            for i, row in enumerate(rows)
+            if Work(row.kind, row.module, row.name, row.shapes) == work
+        ]
+        if not mine:
+            lines = [
+                i
+                for i, row in enumerate(rows)
+                if row.error_ns and row.module == work.module and row.difference_ns * share > 0
+            ]
+            mine = sorted(lines, key=lambda i: -abs(rows[i].difference_ns) / rows[i].error_ns)[:1]
+        for i in mine:
+            proven[i] = proven.get(i, 0.0) + share
+    first = sorted(proven, key=lambda i: -abs(proven[i]))
+    return (*(rows[i] for i in first), *(row for i, row in enumerate(rows) if i not in proven))
+
+
+def _tested(rows: tuple[Row, ...], sides: tuple[Side, Side]) -> tuple[Row, ...]:
+    """Test whether the first rows changed; what samples tell has no time in each step."""
+    tested: dict[int, Comparison] = {}
+    for i, row in enumerate(rows[:MOST_TESTED]):
+        if row.error_ns or row.status != SAME or not row.difference_ns:
+            continue
+        work = Work(row.kind, row.module, row.name, row.shapes)
+        tested[i] = compare_samples(sides[0].series(work), sides[1].series(work))
+    fixed = dict(zip(tested, corrected(list(tested.values())), strict=True))
+    return tuple(
+        replace(row, comparison=fixed[i]) if i in fixed else row for i, row in enumerate(rows)
+    )
+
+
+def _by(amounts: Amounts, key: Callable[[Work], str]) -> dict[str, Amount]:
+    sums: dict[str, Amount] = {}
+    for work, amount in amounts.items():
+        held = sums.setdefault(key(work), Amount())
+        held.ns += amount.ns
+        held.count += amount.count
+        held.first_ns = min(held.first_ns, amount.first_ns)
+    return sums
+
+
+def _module_of(work: Work) -> str:
+    return work.module or OUTSIDE
+
+
+def _operator_of(work: Work) -> str:
+    return words_of(work._replace(module="", kind=work.kind))
+
+
+def _plain_rows(
+    before: Mapping[str, Amount], after: Mapping[str, Amount], was: Mapping[str, str] | None = None
+) -> tuple[Row, ...]:
+    """Return a row for each name; ``was`` tells the former names of those that have others."""
+    former = was or {}
+    nothing = Amount()
+    rows = []
+    for what in {**after, **{k: v for k, v in before.items() if k not in former.values()}}:
+        old = former.get(what, what)
+        one, other = before.get(old, nothing), after.get(what, nothing)
+        if not one.ns and not other.ns:
+            continue
+        status = RENAMED if old != what else SAME
+        status = NEW if old not in before else GONE if what not in after else status
+        rows.append(
+            Row(what, one.ns, other.ns, one.count, other.count, status, old if old != what else "")
+        )
+    return _ranked(rows)
+
+
+def _renamed_rows(
+    before: Mapping[str, Amount], after: Mapping[str, Amount], renamed: Mapping[str, str]
+) -> tuple[Row, ...]:
+    known = {new: old for old, new in renamed.items() if old in before and new in after}
+    return _plain_rows(before, after, known)
+
+
+def _line_rows(before: Mapping[str, Amount], after: Mapping[str, Amount]) -> tuple[Row, ...]:
+    """Match lines as the rows of work are: their functions may have moved."""
+    sides: list[Amounts] = [
+        {Work("python", "", line): amount for line, amount in side.items()}
+        for side in (before, after)
+    ]
+    was = {
+        match.after[0].name: match.before[0].name
+        for match in matched(sides[0], sides[1])
+        if match.before and match.after and match.before != match.after
+    }
+    rows = _plain_rows(before, after, was)
+    return tuple(replace(row, status=MOVED) if row.status == RENAMED else row for row in rows)
+
+
+def _memory(before: Sequence[Trace], after: Sequence[Trace]) -> list[Quantity]:
+    """Compare the highest peak of each device's memory."""
+    peaks = [_peaks(traces) for traces in (before, after)]
+    return [
+        Quantity(f"peak memory, {device}", peaks[0][device], peaks[1][device], "bytes")
+        for device in peaks[0]
+        if device in peaks[1]
+    ]
+
+
+def _peaks(traces: Sequence[Trace]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for trace in traces:
+        known = with_memory(trace)
+        for device in devices(known) if len(known.memory) else ():
+            blocks, _ = blocks_of_device(known, device)
+            totals = totals_of(known, device, blocks)
+            found.setdefault(device, []).append(float(totals.bytes[totals.peak_row]))
+    return {device: float(np.median(values)) for device, values in found.items()}
+
+
+def _counts(sides: tuple[Side, Side]) -> list[Quantity]:
+    """Compare how many events of each kind a step has."""
+    counted = [_events(side) for side in sides]
+    return [
+        Quantity(what, counted[0][what], counted[1][what])
+        for what in counted[0]
+        if counted[0][what] or counted[1][what]
+    ]
+
+
+def _events(side: Side) -> dict[str, float]:
+    sums = dict.fromkeys(("operators", "kernels", "copies", "synchronisations"), 0)
+    steps = 0
+    for run in side.runs:
+        slices, chosen = run.trace.slices, run.windows
+        steps += len(chosen)
+        at = np.searchsorted(chosen.start_ns, slices.start_ns, side="right") - 1
+        inside = (at >= 0) & (slices.start_ns < chosen.end_ns[at])
+        kind = slices.kind[inside]
+        sums["operators"] += int((kind == SliceKind.OPERATOR).sum())
+        sums["kernels"] += int((kind == SliceKind.KERNEL).sum())
+        sums["copies"] += int((kind == SliceKind.MEMCPY).sum())
+        calls = slices.name[inside & (slices.kind == SliceKind.RUNTIME)]
+        ids, count = np.unique(calls, return_counts=True)
+        for each, number in zip(ids.tolist(), count.tolist(), strict=True):
+            if any(word in run.trace.strings[each] for word in _SYNCHRONIZE):
+                sums["synchronisations"] += number
+    return {what: count / max(steps, 1) for what, count in sums.items()}
+
+
+def _findings(
+    before: Sequence[Trace], after: Sequence[Trace]
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Return the problems that came and those that went; of several runs, in most of them."""
+    ours, theirs = (_usual_findings(traces) for traces in (before, after))
+    came = tuple(finding for key, finding in theirs.items() if key not in ours)
+    went = tuple(finding for key, finding in ours.items() if key not in theirs)
+    return came, went
+
+
+def _usual_findings(traces: Sequence[Trace]) -> dict[str, Finding]:
+    found: dict[str, list[Finding]] = {}
+    for trace in traces:
+        with shared_analyses():
+            for finding in find_problems(trace):
+                found.setdefault(finding.id, []).append(finding)
+    return {key: same[0] for key, same in found.items() if 2 * len(same) > len(traces)}

@@ -1,0 +1,130 @@
+"""The differential flame graph: the call paths of a usual step, before and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.kernel_names import kernel_name
+from stepscope.analysis.device.work import device_work
+from stepscope.analysis.distinct import distinct_pairs
+from stepscope.analysis.host.flame import without_address
+from stepscope.analysis.labels import shown_name
+from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.sums import summed
+from stepscope.analysis.tree import levels
+from stepscope.trace.model import NO_PARENT, NO_SLICE
+
+if TYPE_CHECKING:
+    from stepscope.analysis.compare.model import Diff
+    from stepscope.analysis.compare.side import Run, Side
+    from stepscope.trace.model import Int64
+
+LEAST_SHARE = 0.0005
+"""Of a step: what takes less on both sides is part of what is around it."""
+
+ROOT = 0
+BETWEEN = "between events"
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FlameNode:
+    """A call path, with the time of all below it, in a usual step of each side."""
+
+    name: str
+    parent: int  # -1 for the root
+    before_ns: int
+    after_ns: int
+
+
+def diff_flame(found: Diff) -> list[FlameNode]:
+    """Return the nodes of both sides' paths, parents first; those of a parent by name."""
+    names = _new_names(found)
+    sides = [_paths(found.before, names), _paths(found.after, {})]
+    total: dict[Path, list[float]] = {(): [0.0, 0.0]}
+    for number, paths in enumerate(sides):
+        for path, ns in paths.items():
+            for length in range(len(path) + 1):
+                total.setdefault(path[:length], [0.0, 0.0])[number] += ns
+    least = LEAST_SHARE * max(found.before_ns, found.after_ns, 1)
+    kept = sorted(path for path, both in total.items() if max(both) >= least or not path)
+    row = {path: i for i, path in enumerate(kept)}
+    whole = f"a {found.unit}" if found.unit != "run" else "the run"
+    return [
+        FlameNode(
+            path[-1] if path else whole,
+            row[path[:-1]] if path else -1,
+            round(total[path][0]),
+            round(total[path][1]),
+        )
+        for path in kept
+    ]
+
+
+def _new_names(found: Diff) -> dict[str, str]:
+    """Return what modules of the first side are called on the second."""
+    for table in found.tables:
+        if table.by == "module":
+            return {row.was: row.what for row in table.rows if row.was}
+    return {}
+
+
+def _paths(side: Side, names: dict[str, str]) -> dict[Path, float]:
+    sums: dict[Path, float] = {}
+    for run in side.runs:
+        with shared_analyses():
+            for path, ns in _paths_of_run(run).items():
+                told = tuple(names.get(name, name) for name in path)
+                sums[told] = sums.get(told, 0.0) + ns
+    return {path: ns / max(side.chosen, 1) for path, ns in sums.items()}
+
+
+def _paths_of_run(run: Run) -> dict[Path, int]:
+    """Return the time of each path of names, its own."""
+    node, parents, texts = _nodes(run)
+    held = run.usual
+    at = np.append(node, ROOT)[held.owner]
+    ns = summed(at, held.ns, len(parents))
+    found: dict[Path, int] = {}
+    for i in np.flatnonzero(ns).tolist():
+        path: list[str] = [BETWEEN] if i == ROOT else []
+        up = i
+        while up != ROOT:
+            path.append(texts[up])
+            up = parents[up]
+        key = tuple(reversed(path))
+        found[key] = found.get(key, 0) + int(ns[i])
+    return found
+
+
+def _nodes(run: Run) -> tuple[Int64, list[int], list[str]]:
+    """Return the node of every slice, and each node's parent and name; the first is the root."""
+    trace = run.trace
+    slices, strings = trace.slices, trace.strings
+    node = np.full(len(slices) + 1, ROOT, np.int64)
+    parents, texts = [ROOT], [""]
+    work = device_work(trace)
+    is_work = np.zeros(len(slices), np.bool_)
+    is_work[work.rows] = True
+    up = slices.parent.astype(np.int64)
+    groups = [rows[~is_work[rows]] for rows in levels(slices.depth)]
+    if len(work):  # below what launched it, whatever its depth
+        up[work.rows] = work.operator[work.rows]
+        groups.append(work.rows)
+    for rows in groups:
+        above = np.where(up[rows] == NO_PARENT, ROOT, node[up[rows]])
+        (around, name), code = distinct_pairs(above, slices.name[rows])
+        first = len(parents)
+        shown = {each: without_address(shown_name(strings[each])) for each in set(name.tolist())}
+        parents += around.tolist()
+        texts += [shown[each] for each in name.tolist()]
+        node[rows] = first + code
+    if len(work):
+        for i in np.unique(node[work.rows]).tolist():
+            texts[i] = kernel_name(texts[i])
+    node[NO_SLICE] = ROOT
+    return node[:-1], parents, texts

@@ -1,0 +1,263 @@
+"""Which work of one side is which of the other: by structure, not by name alone.
+
+Work that has the same module, operator and shapes is the same. Modules that have other names are
+matched by what they do, in the order of their calls; work that is left over by operator and shapes,
+wherever it is now (it has moved), then by names that two frameworks spell differently. Lines of
+Python are matched within their function, which may have moved down its file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.compare.model import GONE, MOVED, NEW, RENAMED, SAME
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from stepscope.analysis.compare.side import Amounts, Work
+
+_NAMESPACE = re.compile(r"^(aten|prim|torch|paddle|phi|pd_op)(::|\.)|\bautograd::engine::\w+: ")
+_ENDING = re.compile(
+    r"( dygraph| pybind_imperative_func|_ad_func|_infer_meta| infer_meta| compute|_)$"
+)
+_ALIKE = 0.5  # of the work of two modules: those that share less are different
+_TELLING = ("operator", "device")
+_LINE = re.compile(r"(.+):(\d+) (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Some work of each side that is one row; either side may be empty."""
+
+    before: tuple[Work, ...]
+    after: tuple[Work, ...]
+    status: str
+
+
+def matched(before: Amounts, after: Amounts) -> list[Match]:
+    """Return all work of both sides, each in one match."""
+    renamed = renamed_modules(before, after)
+    state = _State(before, after)
+    state.pair(lambda work: work, lambda work: work, SAME)
+    state.pair(
+        lambda work: work._replace(module=renamed.get(work.module, work.module)),
+        lambda work: work,
+        RENAMED,
+    )
+    state.pair_lines(renamed)
+    state.merge_moved()
+    for same in (
+        lambda work: (work.kind, work.name, work.shapes),
+        lambda work: (work.kind, renamed.get(work.module, work.module), _plain(work.name)),
+        lambda work: (work.kind, _plain(work.name), work.shapes),
+    ):
+        state.pair_in_order(same)
+    return state.finished()
+
+
+def renamed_modules(before: Amounts, after: Amounts) -> dict[str, str]:
+    """Return what modules that one side does not know are called on the other.
+
+    Both models are walked from the top: children of the same name are the same, the others are
+    matched by what runs in them, in the order of their calls.
+    """
+    found: dict[str, str] = {}
+    _match_children(_tree(before), _tree(after), found)
+    return {old: new for old, new in found.items() if old != new}
+
+
+@dataclass(slots=True)
+class _Module:
+    """A module, and those in it in the order of their calls."""
+
+    path: str
+    children: dict[str, _Module]
+    work: set[tuple[str, str]]  # operators and shapes of all that is in it
+
+
+def _tree(amounts: Amounts) -> _Module:
+    root = _Module("", {}, set())
+    for work, _ in sorted(amounts.items(), key=lambda item: item[1].first_ns):
+        at = root
+        for name in work.module.split(".") if work.module else ():
+            path = f"{at.path}.{name}" if at.path else name
+            at = at.children.setdefault(name, _Module(path, {}, set()))
+            if work.kind in _TELLING:
+                at.work.add((_plain(work.name), work.shapes))
+    return root
+
+
+def _match_children(one: _Module, other: _Module, found: dict[str, str]) -> None:
+    pairs = [(one.children[name], other.children[name]) for name in one.children
+             if name in other.children]  # fmt: skip
+    left = [child for name, child in one.children.items() if name not in other.children]
+    right = [child for name, child in other.children.items() if name not in one.children]
+    for sign in (_with_shapes, _without_shapes):
+        signs = [[sign(child) for child in side] for side in (left, right)]
+        blocks = SequenceMatcher(None, signs[0], signs[1], autojunk=False).get_matching_blocks()
+        same = [(left[a + i], right[b + i]) for a, b, size in blocks for i in range(size)]
+        pairs += same
+        left = [child for child in left if not any(child is mine for mine, _ in same)]
+        right = [child for child in right if not any(child is theirs for _, theirs in same)]
+    for child in left:
+        near = max(right, key=lambda each: _alike(child, each), default=None)
+        if near is not None and _alike(child, near) >= _ALIKE:
+            right.remove(near)
+            pairs.append((child, near))
+    for mine, theirs in pairs:
+        found[mine.path] = theirs.path
+        _match_children(mine, theirs, found)
+
+
+def _with_shapes(module: _Module) -> Hashable:
+    return tuple(module.children), frozenset(module.work)
+
+
+def _without_shapes(module: _Module) -> Hashable:
+    return frozenset(name for name, _ in module.work)
+
+
+def _alike(one: _Module, other: _Module) -> float:
+    """Return which share of the work in either of two modules is in both."""
+    names = [{name for name, _ in each.work} for each in (one, other)]
+    either = names[0] | names[1]
+    return len(names[0] & names[1]) / len(either) if either else 0.0
+
+
+def _plain(name: str) -> str:
+    """Return an operator's name without what only one framework, or version, writes."""
+    name = _NAMESPACE.sub("", name)
+    while (shorter := _ENDING.sub("", name)) != name:
+        name = shorter
+    return name.lower()
+
+
+class _State:
+    """What is matched already, and what is left."""
+
+    def __init__(self, before: Amounts, after: Amounts) -> None:
+        self._before, self._after = before, after
+        self._left = dict(before)
+        self._right = dict(after)
+        self._found: list[Match] = []
+
+    def pair(
+        self, of_before: Callable[[Work], Hashable], of_after: Callable[[Work], Hashable], how: str
+    ) -> None:
+        """Match what has the same key."""
+        right = {of_after(work): work for work in self._right}
+        for work in list(self._left):
+            other = right.get(of_before(work))
+            if other is not None and other in self._right:
+                self._take((work,), (other,), SAME if other == work else how)
+
+    def pair_in_order(self, key: Callable[[Work], Hashable]) -> None:
+        """Match what has the same key; where several have, in the order in which they run."""
+        right: dict[Hashable, list[Work]] = {}
+        for work in sorted(self._right, key=lambda work: self._right[work].first_ns):
+            if work.kind not in _UNTIED:
+                right.setdefault(key(work), []).append(work)
+        for work in sorted(self._left, key=lambda work: self._left[work].first_ns):
+            same = right.get(key(work))
+            if same and work.kind not in _UNTIED:
+                other = same.pop(0)
+                how = MOVED if (work.name, work.shapes) == (other.name, other.shapes) else RENAMED
+                self._take((work,), (other,), how)
+
+    def merge_moved(self) -> None:
+        """Make one row of an operator that runs as often as before, in other modules."""
+        groups: dict[tuple[str, str, str], tuple[list[Work], list[Work]]] = {}
+        for number, side in enumerate((self._before, self._after)):
+            for work in side:
+                key = work.kind, work.name, work.shapes
+                groups.setdefault(key, ([], []))[number].append(work)
+        for ours, theirs in groups.values():
+            loose = [w for w in ours if w in self._left] or [w for w in theirs if w in self._right]
+            if not loose or not ours or not theirs or loose[0].kind in _UNTIED:
+                continue
+            counts = [sum(self._before[w].count for w in ours)]
+            counts.append(sum(self._after[w].count for w in theirs))
+            if counts[0] and abs(counts[0] - counts[1]) < 0.01 * counts[0]:
+                taken = {*ours}
+                self._found = [each for each in self._found if taken.isdisjoint(each.before)]
+                taken = {*theirs}
+                self._found = [each for each in self._found if taken.isdisjoint(each.after)]
+                self._take(tuple(ours), tuple(theirs), MOVED)
+
+    def pair_lines(self, renamed: Mapping[str, str]) -> None:
+        """Match lines of functions that moved down or up their files, or into another file."""
+        for part in (_file_and_function, _function, _last_name):
+            ours = _by_function(self._left, part, renamed)
+            theirs = _by_function(self._right, part, {})
+            for function, lines in ours.items():
+                others = theirs.get(function, [])
+                for work, other in _shifted(lines, others, self._left, self._right):
+                    self._take((work,), (other,), MOVED)
+
+    def finished(self) -> list[Match]:
+        """Return all matches; what is left on one side only is gone or new."""
+        gone = [Match((work,), (), GONE) for work in self._left]
+        new = [Match((), (work,), NEW) for work in self._right]
+        return [*self._found, *gone, *new]
+
+    def _take(self, before: tuple[Work, ...], after: tuple[Work, ...], how: str) -> None:
+        for work in before:
+            self._left.pop(work, None)
+        for work in after:
+            self._right.pop(work, None)
+        self._found.append(Match(before, after, how))
+
+
+_UNTIED = ("python",)  # lines are matched by their functions only
+
+
+def _file_and_function(file: str, function: str) -> Hashable:
+    return file, function
+
+
+def _function(_file: str, function: str) -> Hashable:
+    return function if function != "<module>" else None
+
+
+def _last_name(_file: str, function: str) -> Hashable:
+    return function.rpartition(".")[2]  # its class may have another name
+
+
+def _by_function(
+    amounts: Amounts, part: Callable[[str, str], Hashable], renamed: Mapping[str, str]
+) -> dict[Hashable, list[tuple[int, Work]]]:
+    found: dict[Hashable, list[tuple[int, Work]]] = {}
+    for work in amounts:
+        line = _LINE.fullmatch(work.name) if work.kind == "python" else None
+        key = part(line[1], line[3]) if line else None
+        if line and key is not None:
+            found.setdefault((key, renamed.get(work.module, work.module)), []).append(
+                (int(line[2]), work)
+            )
+    return {key: sorted(lines) for key, lines in found.items()}
+
+
+def _shifted(
+    ours: list[tuple[int, Work]], theirs: list[tuple[int, Work]], left: Amounts, right: Amounts
+) -> list[tuple[Work, Work]]:
+    """Pair lines by the shift that makes the most of their time meet."""
+    if not ours or not theirs:
+        return []
+    if len(ours) == len(theirs) == 1:
+        return [(ours[0][1], theirs[0][1])]
+    at = dict(theirs)
+    shifts = {there - here for here, _ in ours for there, _ in theirs}
+
+    def met(shift: int) -> float:
+        return sum(
+            min(left[work].ns, right[at[line + shift]].ns)
+            for line, work in ours
+            if line + shift in at
+        )
+
+    best = max(shifts, key=lambda shift: (met(shift), -abs(shift)))
+    return [(work, at[line + best]) for line, work in ours if line + best in at]

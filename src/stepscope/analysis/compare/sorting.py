@@ -1,0 +1,244 @@
+"""Slices sorted by what is compared: operator, shapes and module, phase, kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.kernel_names import kernel_name
+from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.distinct import distinct, distinct_pairs
+from stepscope.analysis.host.flame import without_address
+from stepscope.analysis.host.module_calls import module_calls
+from stepscope.analysis.host.module_groups import ModuleGroups
+from stepscope.analysis.labels import input_dims, shown_name
+from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts
+from stepscope.analysis.sums import nearest, summed
+from stepscope.analysis.tree import distinct_ids
+from stepscope.trace.model import NO_SLICE, SliceKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.compare.moments import Moments, Windows
+    from stepscope.trace.model import Int64, Trace
+
+    Bool = NDArray[np.bool_]
+
+BETWEEN = "between events"
+"""What no event covers: mostly Python."""
+
+NO_KERNEL = "no device work"
+
+_KNOWN_SHAPES = 0.5  # share of the operators: with fewer, rows are not told apart by shapes
+_OPERATOR, _DEVICE, _RANGE, _PYTHON, _RUNTIME, _MODULE = range(6)
+_KINDS = ("operator", "device", "range", "python", "runtime", "python")
+_OF_MODULE = "Python of the module"  # not its name: that is the path, which has a place of its own
+_IDLE = {"operator": "idle", "range": "idle", "python": "idle", "runtime": "idle"}
+
+Group = tuple[str, str, str, str]  # kind, module, name, shapes
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """The group of every slice; the last group is that of no slice."""
+
+    trace: Trace = field(repr=False)
+    groups: tuple[Group, ...]
+    group: Int64 = field(repr=False)  # of each slice
+    is_gap: Bool = field(repr=False)  # of each group: no operator or device work runs then
+    is_counted: Bool = field(repr=False)  # of each slice: it is a call of its group
+
+    def group_at(self, owner: Int64) -> Int64:
+        """Return the groups of some slices; NO_SLICE has one, too."""
+        return np.append(self.group, len(self.groups) - 1)[owner]
+
+    def counts(self, chosen: Windows) -> Int64:
+        """Return how many calls of each group begin in some steps."""
+        start_ns = self.trace.slices.start_ns
+        begins = np.searchsorted(chosen.start_ns, start_ns, side="right") - 1
+        inside = self.is_counted & (begins >= 0)
+        if len(chosen):
+            inside &= start_ns < chosen.end_ns[begins]
+        return np.bincount(self.group[inside], minlength=len(self.groups)).astype(np.int64)
+
+    def phases_of(self, held: Moments) -> dict[str, tuple[int, int]]:
+        """Return the time of each part of a step, as ``steps/breakdown.py`` defines them."""
+        part = _parts(self.trace, held)
+        sums = summed(part, held.ns, len(Part))
+        return {each.words: (int(sums[each]), 0) for each in Part if sums[each]}
+
+    def kernels_of(self, held: Moments) -> dict[str, tuple[int, int]]:
+        """Return the time and number of each kernel, copy and fill; nothing without devices."""
+        work = device_work(self.trace)
+        if not len(work):
+            return {}
+        is_work = np.zeros(len(self.trace.slices) + 1, np.bool_)
+        is_work[work.rows] = True
+        mine = is_work[held.owner]
+        strings, name = self.trace.strings, self.trace.slices.name
+        found, code = distinct(name[held.owner[mine]])
+        ns = summed(code, held.ns[mine], len(found))
+        ran = np.zeros(len(name), np.bool_)
+        ran[held.owner[mine]] = True
+        counts = np.bincount(name[ran], minlength=len(strings))
+        told: dict[str, tuple[int, int]] = {}
+        for i, each in enumerate(found.tolist()):
+            text = kernel_name(strings[each])
+            before = told.get(text, (0, 0))
+            told[text] = before[0] + int(ns[i]), before[1] + int(counts[each])
+        rest = int(held.ns.sum()) - sum(ns for ns, _ in told.values())
+        return {**told, NO_KERNEL: (rest, 0)} if rest else told
+
+
+def knows_shapes(trace: Trace) -> bool:
+    """Tell whether the inputs of most operators were recorded."""
+    slices = trace.slices
+    operators = int((slices.kind == SliceKind.OPERATOR).sum())
+    if not operators or not len(slices.args.rest):
+        return False
+    shapes = _shape_codes(trace)[0]
+    known = int(((shapes > 0) & (slices.kind == SliceKind.OPERATOR)).sum())
+    return known >= _KNOWN_SHAPES * operators
+
+
+def sorting(trace: Trace, *, with_shapes: bool) -> Sorting:
+    """Sort the slices of a trace by operator, module and, where wanted, shapes."""
+    slices, strings = trace.slices, trace.strings
+    work = device_work(trace)
+    holder, kind = _holders(trace)
+    name = slices.name[holder].astype(np.int64) if len(slices) else np.zeros(0, np.int64)
+    shape, shapes = _shape_codes(trace) if with_shapes else (np.zeros(len(slices), np.int64), [""])
+    shape = np.where(np.isin(kind, (_OPERATOR, _DEVICE)), shape[holder], 0)
+    module, modules = _module_codes(trace, holder)
+    (names, kinds), first = distinct_pairs(name, kind)
+    (shaped, moduled), second = distinct_pairs(shape, module)
+    (firsts, seconds), group = distinct_pairs(first, second)
+    shown = _ShownNames()
+    on_device = bool(len(work))
+    groups: dict[Group, int] = {}  # steps, and objects with addresses, share one
+    is_gap: list[bool] = []
+    number = []
+    for i, j in zip(firsts.tolist(), seconds.tolist(), strict=True):
+        word = _KINDS[kinds[i]]
+        word = _IDLE.get(word, word) if on_device else word
+        told = shown(strings[int(names[i])], int(kinds[i]))
+        each = (word, modules[int(moduled[j])], told, shapes[int(shaped[j])])
+        number.append(groups.setdefault(each, len(groups)))
+        if number[-1] == len(is_gap):
+            is_gap.append(kinds[i] not in (_OPERATOR, _DEVICE, _RUNTIME))
+    nothing: Group = ("idle" if on_device else "python", "", BETWEEN, "")
+    is_counted = np.where(kind == _DEVICE, True, holder == np.arange(len(slices)))
+    return Sorting(
+        trace,
+        (*groups, nothing),
+        np.array(number, np.int64)[group] if number else group,
+        np.array([*is_gap, True]),
+        is_counted,
+    )
+
+
+class _ShownNames:
+    """The names of groups: steps without their numbers, objects without their addresses."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], str] = {}
+
+    def __call__(self, name: str, kind: int) -> str:
+        if (name, kind) not in self._known:
+            shown = without_address(shown_name(name)) if kind != _MODULE else _OF_MODULE
+            self._known[name, kind] = kernel_name(shown) if kind == _DEVICE else shown
+        return self._known[name, kind]
+
+
+def _holders(trace: Trace) -> tuple[Int64, Int64]:
+    """Return for each slice the one that names its group, and what kind that is.
+
+    The innermost operator; of device work that which launched it; else the slice itself.
+    """
+    slices = trace.slices
+    itself = np.arange(len(slices), dtype=np.int64)
+    operator = nearest(slices.parent, slices.kind == SliceKind.OPERATOR).astype(np.int64)
+    holder = np.where(operator == NO_SLICE, itself, operator)
+    of_kind = np.full(max(SliceKind) + 1, _RANGE, np.int64)
+    of_kind[SliceKind.PYTHON] = _PYTHON
+    of_kind[SliceKind.RUNTIME] = _RUNTIME
+    of_kind[SliceKind.MODULE] = _MODULE
+    kind = np.where(operator == NO_SLICE, of_kind[slices.kind], _OPERATOR)
+    work = device_work(trace)
+    if len(work):
+        launched_by = work.operator[work.rows]
+        holder[work.rows] = np.where(launched_by == NO_SLICE, work.rows, launched_by)
+        kind[work.rows] = _DEVICE
+    return holder, kind
+
+
+def _shape_codes(trace: Trace) -> tuple[Int64, list[str]]:
+    """Return for each slice the index of its inputs' shapes among the texts; 0: not known."""
+    rest = trace.slices.args.rest
+    if not len(rest):
+        return np.zeros(len(trace.slices), np.int64), [""]
+    texts = {"": 0}
+    present = distinct_ids(rest)
+    table = np.zeros(int(present[-1]) + 1 if len(present) else 1, np.int64)
+    for each in present.tolist():
+        fragment = trace.strings[each]
+        if '"Input Dims"' in fragment:
+            dims = ", ".join(str(shape) for shape in input_dims(fragment) if shape)
+            table[each] = texts.setdefault(dims, len(texts))
+    return table[rest], list(texts)
+
+
+def _module_codes(trace: Trace, holder: Int64) -> tuple[Int64, list[str]]:
+    """Return for each slice the index of its module's path among the texts; 0: in no module."""
+    calls = module_calls(trace)
+    if not len(calls):
+        return np.zeros(len(trace.slices), np.int64), [""]
+    found = ModuleGroups.of(calls, None)
+    several = len(set(found.model)) > 1
+    texts = [""]
+    for model, path in zip(found.model, found.name, strict=True):
+        texts.append(f"{model}.{path}" if several and path != model else path)
+    of_call = np.append(found.of_call + 1, 0)
+    return of_call[calls.owner[holder]], texts
+
+
+def _parts(trace: Trace, held: Moments) -> Int64:
+    parts = np.append(host_parts(trace), np.int8(Part.OTHER)).astype(np.int64)
+    work = device_work(trace)
+    if not len(work):
+        return _without_glue(parts[held.owner], held)
+    on_device = np.full(len(parts), -1, np.int64)
+    host = np.where(work.call == NO_SLICE, work.operator[work.rows], work.call)
+    part = parts[host]
+    part[part == Part.COMMUNICATION] = Part.OTHER
+    part[work.kind == WorkKind.COMMUNICATION] = Part.COMMUNICATION
+    part[work.kind == WorkKind.COPY] = Part.COPIES
+    on_device[work.rows] = part
+    told = on_device[held.owner]
+    loads = parts[held.owner] == Part.DATA_LOADING
+    return np.where(told >= 0, told, np.where(loads, Part.DATA_LOADING, Part.IDLE))
+
+
+def _without_glue(part: Int64, held: Moments) -> Int64:
+    """Give Python's time between two slices of one part to that part, as steps/parts.py does."""
+    begins = np.ones(len(part), np.bool_)
+    begins[1:] = (part[1:] != part[:-1]) | (held.step[1:] != held.step[:-1])
+    first = np.flatnonzero(begins)
+    if len(first) < 3:
+        return part
+    run = np.cumsum(begins) - 1
+    ns = summed(run, held.ns, len(first))
+    of_run, step = part[first], held.step[first]
+    glue = np.zeros(len(first), np.bool_)
+    glue[1:-1] = (
+        (of_run[1:-1] == Part.OTHER)
+        & (ns[1:-1] <= GLUE_NS)
+        & (of_run[:-2] == of_run[2:])
+        & (step[:-2] == step[1:-1])
+        & (step[2:] == step[1:-1])
+    )
+    of_run = np.where(glue, np.roll(of_run, 1), of_run)
+    return np.asarray(of_run[run])

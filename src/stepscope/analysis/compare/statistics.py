@@ -1,0 +1,411 @@
+"""Is the difference between two sets of step times real, or noise?
+
+A side is one or several runs, a run the times of its steps in their order. Neighbouring steps are
+alike (the machine is busy for a while), and so are the steps of one run (its memory lies where it
+lies): neither are independent samples. So steps are drawn in blocks, and with several runs a side
+it is the runs that are compared, each by its median.
+
+Everything is deterministic: the same samples and seed give the same answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import combinations
+from math import comb, log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.compare.oddities import block_length, oddities, warm_up
+from stepscope.analysis.compare.student import two_sided_p, two_sided_quantile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    Float64 = NDArray[np.float64]
+    Bool = NDArray[np.bool_]
+
+LEAST_EFFECT = 0.01
+"""A smaller change, of one, is of no interest even where it is real."""
+
+ALPHA = 0.01
+"""How often an unchanged program may be called changed."""
+
+CONFIDENCE = 0.95
+"""Of the interval."""
+
+RUN_SPREAD = 0.03
+"""How much runs of one program differ, of one, where there are too few of them to tell.
+
+Address layout, clock rates and the machine's other work: a prior of three runs' weight.
+"""
+
+SINGLE_RUN_EFFECT = 0.10
+"""With one run a side only a larger change is called one: whole runs differ by several percent."""
+
+FEWEST_STEPS = 5
+"""Fewer steps on a side say nothing about how much they vary."""
+
+_PRIOR_RUNS = 3
+_FEWEST_LABELINGS = round(2 / ALPHA)  # of runs to sides: with fewer no p is below ALPHA
+_PERMUTATIONS = 3000
+_DRAWS = 1000
+_MOST_BLOCKS = 64
+_AGREEING = 0.5  # of the change of the median: how much the lower quartile must change, too
+_APART = 1.25  # times: faster steps that much slower are no noise
+_LOWER = 25  # the percentile that other work of the machine hardly touches
+
+
+class Verdict(Enum):
+    """What the samples say about the change."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"  # any change is smaller than the least one that matters
+    NOISE = "noise"  # the difference is within what the samples vary by
+    UNKNOWN = "unknown"  # too little was measured: too few steps, or one run a side
+
+    @property
+    def is_real(self) -> bool:
+        """Tell whether the program changed."""
+        return self in (Verdict.SLOWER, Verdict.FASTER)
+
+
+class Test(Enum):
+    """How the p value was found."""
+
+    __test__ = False  # for pytest: it is none of its tests
+
+    RUNS = "permutation of runs"
+    FEW_RUNS = "t test over runs"
+    BLOCKS = "permutation of blocks of steps"
+    WORK = "permutation of runs, by the work in a step"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two sides differ; times are those of a median step, in the unit of the samples.
+
+    The change is relative: 0.05 is 5 % more. ``remarks`` say what is odd about the samples and
+    what they cannot tell.
+    """
+
+    before: float
+    after: float
+    change: float
+    low: float  # of the interval of the change
+    high: float
+    p: float  # how often an unchanged program would differ so much
+    verdict: Verdict
+    test: Test
+    before_runs: int
+    after_runs: int
+    before_steps: int
+    after_steps: int
+    least_effect: float = LEAST_EFFECT
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def difference(self) -> float:
+        """Return by how much a step has become longer."""
+        return self.after - self.before
+
+    @property
+    def is_real(self) -> bool:
+        """Tell whether the program changed."""
+        return self.verdict.is_real
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        return {
+            "verdict": self.verdict.value,
+            "is_real": self.is_real,
+            "before": self.before,
+            "after": self.after,
+            "difference": self.difference,
+            "change": self.change,
+            "interval": [self.low, self.high],
+            "confidence": CONFIDENCE,
+            "p": self.p,
+            "test": self.test.value,
+            "least_effect": self.least_effect,
+            "runs": [self.before_runs, self.after_runs],
+            "steps": [self.before_steps, self.after_steps],
+            "remarks": list(self.remarks),
+        }
+
+
+def compare_samples(
+    before: Iterable[ArrayLike],
+    after: Iterable[ArrayLike],
+    *,
+    least_effect: float = LEAST_EFFECT,
+    alpha: float = ALPHA,
+    seed: int = 0,
+    unit: str = "step",
+) -> Comparison:
+    """Compare the step times of some runs with those of others.
+
+    Each run is a sequence of step times in their order; start-up is recognised and left out.
+    """
+    if not 0 <= least_effect < 1:
+        raise ValueError(f"least_effect is a part of one, such as 0.01 for 1 %: {least_effect!r}")
+    sides = (_side(before, unit), _side(after, unit))
+    generator = np.random.default_rng(seed)
+    measured = _measured(sides, least_effect)
+    if min(measured.before_steps, measured.after_steps) < FEWEST_STEPS or measured.before <= 0:
+        return measured
+    p, test = _p_value(sides, generator)
+    low, high = _interval(sides, generator)
+    found = replace(measured, p=p, test=test, low=low, high=high)
+    return replace(found, verdict=_verdict(found, sides, alpha), remarks=_remarks(found, sides))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct p values for their number: of the smallest ones, few are small by chance (Holm)."""
+    adjusted = [1.0] * len(p_values)
+    largest = 0.0
+    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min((len(p_values) - rank) * p_values[i], 1.0))
+        adjusted[i] = largest
+    return adjusted
+
+
+def corrected(comparisons: Sequence[Comparison], alpha: float = ALPHA) -> list[Comparison]:
+    """Return several comparisons with their p values corrected, and the verdicts that are left."""
+    adjusted = holm([each.p for each in comparisons])
+    return [
+        replace(each, p=p, verdict=Verdict.NOISE if each.is_real and p > alpha else each.verdict)
+        for each, p in zip(comparisons, adjusted, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The runs of one side, without their start-up, and what is odd about them."""
+
+    runs: tuple[Float64, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def steps(self) -> int:
+        return sum(len(run) for run in self.runs)
+
+    def at(self, percent: float) -> Float64:
+        """Return a percentile of each run's steps."""
+        return np.array([np.percentile(run, percent) for run in self.runs])
+
+    @property
+    def median(self) -> float:
+        """Return the usual run's usual step."""
+        return float(np.median(self.at(50))) if self.runs else 0.0
+
+
+def _side(runs: Iterable[ArrayLike], unit: str) -> _Side:
+    kept, notes = [], []
+    for number, given in enumerate(runs):
+        times = np.asarray(given, np.float64).reshape(-1)
+        if not np.isfinite(times).all():
+            raise ValueError(f"run {number} has a {unit} whose time is not a number")
+        first = warm_up(times)
+        if first:
+            notes.append(f"the first {first} {unit}s warm up and are left out")
+        if len(times):
+            kept.append(times[first:])
+            notes.extend(oddities(times[first:], unit))
+    return _Side(tuple(kept), _counted(notes, len(kept)))
+
+
+def _counted(notes: list[str], runs: int) -> tuple[str, ...]:
+    """Say each thing once, and of how many runs it is true."""
+    if runs == 1:
+        return tuple(notes)
+    found: dict[str, list[str]] = {}
+    for note in notes:
+        found.setdefault(note.partition(":")[0] if ":" in note else note, []).append(note)
+    return tuple(f"{same[0]} ({len(same)} of {runs} runs)" for same in found.values())
+
+
+def _measured(sides: tuple[_Side, _Side], least_effect: float) -> Comparison:
+    """Return what needs no test."""
+    before, after = (side.median for side in sides)
+    change = after / before - 1 if before > 0 else 0.0
+    few = f"there are fewer than {FEWEST_STEPS} steps on a side: too few to tell how they vary"
+    return Comparison(
+        *(before, after, change, change, change, 1.0, Verdict.UNKNOWN, Test.NONE),
+        *(len(sides[0].runs), len(sides[1].runs), sides[0].steps, sides[1].steps),
+        least_effect,
+        (few,),
+    )
+
+
+def _logs(times: Float64) -> Float64:
+    """Return logarithms, so that differences are relative; a time of 0 is as good as 1e-9 of it."""
+    floor = max(float(times.max()), 1e-300) * 1e-9
+    logs: Float64 = np.log(np.maximum(times, floor))
+    return logs
+
+
+def _p_value(sides: tuple[_Side, _Side], generator: np.random.Generator) -> tuple[float, Test]:
+    counts = [len(side.runs) for side in sides]
+    if min(counts) < 2:
+        blocks = [np.concatenate([_blocks(_logs(run)) for run in side.runs]) for side in sides]
+        return _permuted(blocks[0], blocks[1], generator), Test.BLOCKS
+    both = _logs(np.concatenate([side.at(50) for side in sides]))
+    before, after = both[: counts[0]], both[counts[0] :]
+    if comb(sum(counts), counts[0]) >= _FEWEST_LABELINGS:
+        return _permuted_runs(before, after, generator), Test.RUNS
+    return _t_test(before, after), Test.FEW_RUNS
+
+
+def _blocks(values: Float64) -> Float64:
+    """Return the medians of blocks of neighbouring steps, long enough to be independent."""
+    length = max(block_length(values), -(-len(values) // _MOST_BLOCKS))
+    whole = len(values) // length * length
+    if length == 1 or not whole:
+        return values
+    return np.asarray(np.median(values[:whole].reshape(-1, length), axis=1))
+
+
+def _permuted(before: Float64, after: Float64, generator: np.random.Generator) -> float:
+    """Test the difference of medians by dealing the blocks to the sides anew.
+
+    The mean, without outliers, has half a say: many ways to deal have the same medians.
+    """
+    values = np.concatenate([before, after])
+    middle = float(np.median(values))
+    far = 3 * float(np.median(np.abs(values - middle))) + 1e-12
+    values = np.clip(values, middle - far, middle + far)
+    n = len(before)
+    dealt = values[np.argsort(generator.random((_PERMUTATIONS, len(values))), axis=1)]
+    seen = _middle_difference(values[None, :n], values[None, n:])[0]
+    as_large = int((_middle_difference(dealt[:, :n], dealt[:, n:]) >= seen - 1e-12).sum())
+    return (1 + as_large) / (1 + _PERMUTATIONS)
+
+
+def _middle_difference(before: Float64, after: Float64) -> Float64:
+    shift = np.median(after, axis=1) - np.median(before, axis=1)
+    return np.asarray(np.abs(shift + after.mean(axis=1) - before.mean(axis=1)) / 2)
+
+
+def _permuted_runs(before: Float64, after: Float64, generator: np.random.Generator) -> float:
+    """Test whether one side has the higher medians by dealing the runs to the sides anew.
+
+    Their ranks are summed: one run in which the machine was busy counts no more than another.
+    """
+    values = np.concatenate([before, after])
+    n, k = len(values), len(before)
+    ranks = (values[:, None] > values).sum(1) + ((values[:, None] == values).sum(1) - 1) / 2
+    ranks -= (n - 1) / 2
+    is_exact = comb(n, k) <= _PERMUTATIONS
+    if is_exact:
+        chosen = np.array(list(combinations(range(n), k)))
+    else:
+        chosen = np.argsort(generator.random((_PERMUTATIONS, n)), axis=1)[:, :k]
+    seen = abs(float(ranks[:k].sum()))
+    as_large = int((np.abs(ranks[chosen].sum(axis=1)) >= seen - 1e-9).sum())
+    return as_large / len(chosen) if is_exact else (1 + as_large) / (1 + len(chosen))
+
+
+def _run_variance(before: Float64, after: Float64) -> tuple[float, int]:
+    """Return the variance between runs of a side, with its degrees of freedom.
+
+    What few runs show of it is not trusted alone: the prior has the weight of some runs.
+    """
+    squares = sum(float(((side - side.mean()) ** 2).sum()) for side in (before, after))
+    free = len(before) + len(after) - 2 + _PRIOR_RUNS
+    return (_PRIOR_RUNS * RUN_SPREAD**2 + squares) / free, free
+
+
+def _t_test(before: Float64, after: Float64) -> float:
+    variance, free = _run_variance(before, after)
+    error = (variance * (1 / len(before) + 1 / len(after))) ** 0.5
+    return two_sided_p(abs(float(after.mean() - before.mean())) / error, free)
+
+
+def _interval(sides: tuple[_Side, _Side], generator: np.random.Generator) -> tuple[float, float]:
+    """Draw the runs again and again; of one or two runs a side, blocks of their steps, too."""
+    drawn = [_drawn_medians(side, generator) for side in sides]
+    shifts = drawn[1] - drawn[0]
+    point = log(sides[1].median / sides[0].median) if sides[1].median > 0 else -np.inf
+    runs = [len(side.runs) for side in sides]
+    stretch = 1.0
+    if min(runs) >= 2:
+        # A few draws from a few runs vary less than the runs themselves do.
+        few = min(runs)
+        stretch = (few / (few - 1)) ** 0.5
+        stretch *= two_sided_quantile(CONFIDENCE, sum(runs) - 2) / two_sided_quantile(CONFIDENCE)
+    tail = 50 * (1 - CONFIDENCE)
+    low, high = np.percentile((shifts - np.median(shifts)) * stretch, [tail, 100 - tail])
+    return float(np.expm1(point + low)), float(np.expm1(point + high))
+
+
+def _drawn_medians(side: _Side, generator: np.random.Generator) -> Float64:
+    if len(side.runs) > 2:  # what their medians owe to their steps shows in how they differ
+        medians = np.broadcast_to(_logs(side.at(50))[:, None], (len(side.runs), _DRAWS))
+    else:
+        medians = np.stack([_drawn_of_run(run, generator) for run in side.runs])
+    picked = generator.integers(0, len(medians), (_DRAWS, len(medians)))
+    return np.asarray(np.median(medians[picked, np.arange(_DRAWS)[:, None]], axis=1))
+
+
+def _drawn_of_run(run: Float64, generator: np.random.Generator) -> Float64:
+    blocks = _blocks(_logs(run))
+    picks = generator.integers(0, len(blocks), (_DRAWS, len(blocks)))
+    return np.asarray(np.median(blocks[picks], axis=1))
+
+
+def _verdict(found: Comparison, sides: tuple[_Side, _Side], alpha: float) -> Verdict:
+    within = max(abs(found.low), abs(found.high)) <= found.least_effect
+    if within:
+        return Verdict.SAME
+    is_shown = found.p < alpha and not found.low <= 0 <= found.high and _agrees(found, sides)
+    if not (is_shown or _is_clear(found, sides)):
+        is_large = found.p < alpha and abs(found.change) >= SINGLE_RUN_EFFECT
+        return Verdict.UNKNOWN if is_large else Verdict.NOISE
+    if abs(found.change) < found.least_effect:
+        return Verdict.NOISE
+    if found.test is Test.BLOCKS and abs(found.change) < SINGLE_RUN_EFFECT:
+        return Verdict.UNKNOWN
+    return Verdict.SLOWER if found.change > 0 else Verdict.FASTER
+
+
+def _agrees(found: Comparison, sides: tuple[_Side, _Side]) -> bool:
+    """Tell whether the faster steps changed with the median.
+
+    Other work of the machine makes some steps slower; a slower program all of them.
+    """
+    before, after = (float(np.median(side.at(_LOWER))) for side in sides)
+    change = after / before - 1 if before > 0 else 0.0
+    return change / found.change >= _AGREEING if found.change else True
+
+
+def _is_clear(found: Comparison, sides: tuple[_Side, _Side]) -> bool:
+    """Tell whether the faster steps of every run are apart from those of the other side's.
+
+    However much a busy machine makes the others vary.
+    """
+    slow, fast = (side.at(_LOWER) for side in (sides if found.change < 0 else sides[::-1]))
+    return bool(float(np.min(slow)) >= _APART * float(np.max(fast)))
+
+
+def _remarks(found: Comparison, sides: tuple[_Side, _Side]) -> tuple[str, ...]:
+    told = []
+    if min(found.before_runs, found.after_runs) == 1:
+        told.append(
+            "one run a side cannot tell a change of the program from the difference between two "
+            "runs of it: repeat both, in turns, five times"
+        )
+    elif found.test is Test.FEW_RUNS:
+        told.append(
+            f"{found.before_runs} and {found.after_runs} runs tell little about how much runs "
+            f"differ: {RUN_SPREAD:.0%} is assumed as well; five a side need no assumption"
+        )
+    for word, side in zip(("before", "after"), sides, strict=True):
+        told.extend(f"{word}: {note}" for note in side.notes)
+    return tuple(told)

@@ -1,0 +1,350 @@
+"""What a program did, counted: the same each time that it runs, however busy the machine is.
+
+A count is known for the whole recording (``total``) and for its steps (``by_step``). Steps make
+runs of different lengths comparable, exactly. What a trace does not tell has no total, and
+``why_not`` says what to record.
+
+ops
+    The operators that the program calls, and the functions of its backward pass; ``all_ops`` has
+    those, too, that run inside of others.
+synchronisations
+    With device work, the calls in which the host waits for a device. Without, the operators that
+    would wait for one: reading a tensor's value in Python (``.item()``, ``if tensor``), and those
+    whose output's size depends on values (``nonzero``). An optimizer's own counters are on the
+    CPU, wherever its parameters are: reading them waits for nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.busy import device_busy
+from stepscope.analysis.device.idle import waiting_calls
+from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.findings.spots import place_words
+from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.host.operator_inputs import operator_inputs
+from stepscope.analysis.host.own_lines import place_of
+from stepscope.analysis.host.sampled_stacks import own_path
+from stepscope.analysis.memory.peak import peaks_of_memory
+from stepscope.analysis.memory.usage import with_memory
+from stepscope.analysis.quantity import Quantity, Share, Unit
+from stepscope.analysis.shared import shared, shared_analyses
+from stepscope.analysis.steps.parts import Part, host_parts
+from stepscope.analysis.steps.phases import (
+    COMPILE_CATEGORY,
+    compilations,
+    without_compilation,
+)
+from stepscope.analysis.steps.steps import outermost, step_table
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from stepscope.trace.model import Int64, Trace
+
+MOST_ROWS = 200
+"""Rows that are kept of a quantity, the largest: enough to find the one that grew."""
+
+MOST_PLACES = 12
+"""Lines that are kept of a row."""
+
+_AGAIN = re.compile(r"torch\.compile (?:\d+/)?\d+/[1-9]\d*")  # see findings/compilation.py
+_BREAK = "graph break: "
+_WOULD_WAIT = frozenset(
+    {
+        *("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::_unique2"),
+        *("aten::unique_consecutive", "aten::unique_dim", "aten::masked_select"),
+    }
+)
+
+
+@shared
+def quantities(trace: Trace) -> Mapping[str, Quantity]:
+    """Return everything that is counted, by name."""
+    with shared_analyses():
+        return {name: make(trace, name) for name, make in _MAKERS.items()}
+
+
+def quantity_names() -> tuple[str, ...]:
+    """Return what can be counted."""
+    return tuple(_MAKERS)
+
+
+def words_of(name: str) -> str:
+    """Return a quantity's name in words."""
+    return _WORDS.get(name, name.replace("_", " "))
+
+
+def _of_rows(
+    trace: Trace,
+    name: str,
+    rows: Int64,
+    amount: Int64 | None = None,
+    unit: Unit = Unit.COUNT,
+) -> Quantity:
+    """Count slices, or what they amount to."""
+    amounts = np.ones(len(rows), np.int64) if amount is None else amount
+    return Quantity(
+        name,
+        words_of(name),
+        unit,
+        int(amounts.sum()),
+        _by_step(trace, _asked_ns(trace)[rows], amounts),
+        tuple(_shares(trace, rows, amounts)),
+    )
+
+
+@shared
+def _asked_ns(trace: Trace) -> Int64:
+    """Return when each slice started; device work when it was launched, which tells its step."""
+    work, slices = device_work(trace), trace.slices
+    launched = work.call != NO_SLICE
+    if not launched.any():
+        return slices.start_ns
+    asked_ns = slices.start_ns.copy()
+    asked_ns[work.rows[launched]] = slices.start_ns[work.call[launched]]
+    return asked_ns
+
+
+def _by_step(trace: Trace, time_ns: Int64, amount: Int64) -> tuple[float, ...]:
+    steps = step_table(trace)
+    if not len(steps):
+        return ()
+    order = np.argsort(steps.start_ns, kind="stable")
+    at = np.searchsorted(steps.start_ns[order], time_ns, side="right") - 1
+    inside = (at >= 0) & (time_ns < steps.end_ns[order][np.maximum(at, 0)])
+    sums = np.bincount(at[inside], amount[inside].astype(np.float64), len(steps))
+    return tuple(sums.tolist())
+
+
+def _shares(trace: Trace, rows: Int64, amount: Int64) -> Iterator[Share]:
+    """Yield who has most of something, by name; each with the line that has most of its."""
+    slices = trace.slices
+    names, which = np.unique(slices.name[rows], return_inverse=True)
+    which = which.reshape(-1)
+    sums = np.bincount(which, amount.astype(np.float64), len(names))
+    order = np.argsort(which, kind="stable")
+    ends = np.cumsum(np.bincount(which, minlength=len(names)))
+    for at in np.argsort(-sums, kind="stable")[:MOST_ROWS].tolist():
+        mine = order[ends[at - 1] if at else 0 : ends[at]]
+        places = _places(trace, rows[mine], amount[mine])
+        yield Share(trace.strings[int(names[at])], float(sums[at]), places)
+
+
+def _places(trace: Trace, rows: Int64, amount: Int64) -> tuple[tuple[str, float], ...]:
+    """Return the program's lines in which something happens; nothing without stacks."""
+    stack = trace.slices.stack[_with_stack(trace, rows)]
+    stacks, which = np.unique(stack, return_inverse=True)
+    sums = np.bincount(which.reshape(-1), amount.astype(np.float64), len(stacks))
+    known, found = _own_lines(trace), dict[str, float]()
+    for row, mine in zip(stacks.tolist(), sums.tolist(), strict=True):
+        if row == NO_STACK:
+            continue
+        if row not in known:
+            path = own_path(trace, row)
+            known[row] = place_words(path[-1]) if path else ""
+        if known[row]:
+            found[known[row]] = found.get(known[row], 0.0) + mine
+    return tuple(sorted(found.items(), key=lambda each: -each[1])[:MOST_PLACES])
+
+
+@shared
+def _own_lines(_trace: Trace) -> dict[int, str]:
+    """Return what is known of stacks, for all quantities of a trace: filled as they are met."""
+    return {}
+
+
+def _with_stack(trace: Trace, rows: Int64) -> Int64:
+    """Return each slice, or the nearest around it that has a stack."""
+    slices, found = trace.slices, rows.astype(np.int64).copy()
+    climbing = np.flatnonzero(slices.stack[found] == NO_STACK) if len(found) else found
+    while len(climbing):
+        above = slices.parent[found[climbing]]
+        climbing = climbing[above != NO_SLICE]
+        found[climbing] = slices.parent[found[climbing]]
+        climbing = climbing[slices.stack[found[climbing]] == NO_STACK]
+    return found
+
+
+def _unknown(name: str, unit: Unit, why: str) -> Quantity:
+    return Quantity(name, words_of(name), unit, None, why_not=why)
+
+
+def _ops(trace: Trace, name: str) -> Quantity:
+    rows = np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR)
+    return _of_rows(trace, name, outermost(trace, rows) if len(rows) else rows)
+
+
+def _all_ops(trace: Trace, name: str) -> Quantity:
+    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR))
+
+
+def _kernels(trace: Trace, name: str) -> Quantity:
+    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.KERNEL))
+
+
+def _copies(trace: Trace, name: str) -> Quantity:
+    return _of_rows(trace, name, np.flatnonzero(trace.slices.kind == SliceKind.MEMCPY))
+
+
+def _copied_bytes(trace: Trace, name: str) -> Quantity:
+    work = device_work(trace)
+    rows = work.rows[work.kind == WorkKind.COPY]
+    size = trace.slices.args.dense("bytes", len(trace), -1)[rows]
+    if (size < 0).any():
+        return _unknown(name, Unit.BYTES, "the trace does not say how large copies are")
+    return _of_rows(trace, name, rows, size, Unit.BYTES)
+
+
+def _synchronisations(trace: Trace, name: str) -> Quantity:
+    work = device_work(trace)
+    if len(work):
+        return _of_rows(trace, name, waiting_calls(trace, work))
+    slices = trace.slices
+    names = ids_where(slices.name, trace.strings, _WOULD_WAIT.__contains__)
+    would = np.isin(slices.name, names) & (slices.kind == SliceKind.OPERATOR)
+    rows = np.flatnonzero(would & (host_parts(trace) != Part.OPTIMIZER))
+    return _of_rows(trace, name, outermost(trace, rows) if len(rows) else rows)
+
+
+def _compilations(trace: Trace, name: str) -> Quantity:
+    return _whole(trace, name, compilations(trace))
+
+
+def _recompilations(trace: Trace, name: str) -> Quantity:
+    rows = compilations(trace)
+    again = ids_where(trace.slices.name, trace.strings, lambda text: _AGAIN.match(text) is not None)
+    return _whole(trace, name, rows[np.isin(trace.slices.name[rows], again)])
+
+
+def _graph_breaks(trace: Trace, name: str) -> Quantity:
+    slices = trace.slices
+    words = ids_where(slices.category, trace.strings, COMPILE_CATEGORY.__eq__)
+    names = ids_where(slices.name, trace.strings, lambda text: text.startswith(_BREAK))
+    rows = np.flatnonzero(np.isin(slices.name, names) & np.isin(slices.category, words))
+    return _whole(trace, name, rows)
+
+
+def _whole(trace: Trace, name: str, rows: Int64) -> Quantity:
+    """Count what happens in the course of a run, not in each step."""
+    shares = tuple(_shares(trace, rows, np.ones(len(rows), np.int64)))
+    return Quantity(name, words_of(name), Unit.COUNT, len(rows), (), shares)
+
+
+def _flops(trace: Trace, name: str) -> Quantity:
+    known = operator_inputs(trace)
+    flops = flops_of(trace)
+    if not len(known) or known.is_sample:
+        return _unknown(name, Unit.FLOPS, "shapes were not recorded: --shapes, record_shapes=True")
+    rows = np.flatnonzero(flops)
+    return _of_rows(trace, name, rows, flops[rows], Unit.FLOPS)
+
+
+_NO_MEMORY = "memory was not recorded: --memory, profile_memory=True"
+
+
+def _peak_memory(trace: Trace, name: str) -> Quantity:
+    peaks = sorted(peaks_of_memory(trace), key=lambda peak: (peak.device == "cpu", -peak.bytes))
+    if not peaks:
+        return _unknown(name, Unit.BYTES, _NO_MEMORY)
+    holders: list[Share] = []
+    for each in peaks[0].holders:
+        what = " in ".join(filter(None, (each.operator or each.category, each.module)))
+        place = place_of(each.line)
+        holders.append(
+            Share(
+                f"{each.category}: {what}",
+                each.bytes,
+                ((place_words(place), float(each.bytes)),) if place else (),
+            )
+        )
+    words = f"{words_of(name)} of {peaks[0].device}"
+    return Quantity(name, words, Unit.BYTES, peaks[0].bytes, (), tuple(holders))
+
+
+def _allocated_bytes(trace: Trace, name: str) -> Quantity:
+    trace = with_memory(trace)
+    memory = trace.memory
+    if not len(memory):
+        return _unknown(name, Unit.BYTES, _NO_MEMORY)
+    taken = np.flatnonzero(memory.size > 0)
+    size = memory.size[taken]
+    inside = memory.slice[taken] != NO_SLICE
+    rows = memory.slice[taken][inside].astype(np.int64)
+    by_step = _by_step(trace, memory.time_ns[taken], size)
+    shares = tuple(_shares(trace, rows, size[inside]))
+    return Quantity(name, words_of(name), Unit.BYTES, int(size.sum()), by_step, shares)
+
+
+def _device_busy(trace: Trace, name: str) -> Quantity:
+    busy = device_busy(trace)
+    window_ns = int(busy.window_ns.sum())
+    if not window_ns:
+        return _unknown(name, Unit.SHARE, "no device did any work")
+    shares = tuple(
+        Share(device, float(mine) / max(float(whole), 1))
+        for device, mine, whole in zip(busy.device, busy.busy_ns, busy.window_ns, strict=True)
+    )
+    total = float(busy.busy_ns.sum()) / window_ns
+    return Quantity(name, words_of(name), Unit.SHARE, total, (), shares)
+
+
+def step_times(trace: Trace) -> Int64:
+    """Return how long each step took, in their order, without compiling."""
+    steps = step_table(trace)
+    return without_compilation(trace, steps.start_ns, steps.duration_ns)
+
+
+def operator_times(trace: Trace, name: str) -> tuple[float, ...]:
+    """Return how long the calls of an operator, kernel or range took in each step."""
+    slices = trace.slices
+    rows = np.flatnonzero(np.isin(slices.name, ids_where(slices.name, trace.strings, name.__eq__)))
+    rows = outermost(trace, rows) if len(rows) else rows
+    return _by_step(trace, _asked_ns(trace)[rows], slices.duration_ns[rows])
+
+
+def operator_calls(trace: Trace, name: str) -> Quantity:
+    """Count the calls of one operator, kernel or range."""
+    slices = trace.slices
+    rows = np.flatnonzero(np.isin(slices.name, ids_where(slices.name, trace.strings, name.__eq__)))
+    return replace(_of_rows(trace, name, rows), words=f"calls of {name}")
+
+
+_WORDS = {
+    "ops": "operators called",
+    "all_ops": "operators in all",
+    "kernels": "kernels",
+    "copies": "copies to or from devices",
+    "copied_bytes": "bytes copied to or from devices",
+    "synchronisations": "synchronisations",
+    "compilations": "compilations",
+    "recompilations": "recompilations",
+    "graph_breaks": "graph breaks",
+    "flops": "floating-point operations",
+    "peak_memory": "peak memory",
+    "allocated_bytes": "bytes allocated",
+    "device_busy": "time in which devices work",
+    "step_time": "step time",
+}
+_MAKERS: dict[str, Callable[[Trace, str], Quantity]] = {
+    "ops": _ops,
+    "all_ops": _all_ops,
+    "kernels": _kernels,
+    "copies": _copies,
+    "copied_bytes": _copied_bytes,
+    "synchronisations": _synchronisations,
+    "compilations": _compilations,
+    "recompilations": _recompilations,
+    "graph_breaks": _graph_breaks,
+    "flops": _flops,
+    "peak_memory": _peak_memory,
+    "allocated_bytes": _allocated_bytes,
+    "device_busy": _device_busy,
+}

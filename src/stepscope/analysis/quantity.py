@@ -1,0 +1,91 @@
+"""Something that is counted, who has how much of it, and how that is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from stepscope.units import count_text, duration_text, percent_text, scaled_text, size_text
+
+
+class Unit(Enum):
+    """What a quantity is counted in, and how it is written."""
+
+    COUNT = "count"
+    BYTES = "bytes"
+    FLOPS = "flops"
+    SHARE = "share"
+    TIME = "ns"
+
+    def text(self, value: float, word: str = "") -> str:
+        """Return a value for people."""
+        if self is Unit.BYTES:
+            return size_text(value)
+        if self is Unit.FLOPS:
+            return scaled_text(value, "FLOP")
+        if self is Unit.SHARE:
+            return percent_text(value)
+        if self is Unit.TIME:
+            return duration_text(value)
+        if value == int(value):
+            return count_text(int(value), word) if word else f"{int(value):,}"
+        return f"{value:,.4g} {word}s".rstrip() if word else f"{value:,.4g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What has some of a quantity: an operator, a kernel, a line."""
+
+    name: str
+    total: float
+    places: tuple[tuple[str, float], ...] = ()  # its lines, if they are known, the most first
+
+    @property
+    def place(self) -> str:
+        """Return the line that has most of it; empty where none is known."""
+        return self.places[0][0] if self.places else ""
+
+    @property
+    def words(self) -> str:
+        """Return its name and place."""
+        return f"{self.name} at {self.place}" if self.place else self.name
+
+    def new_place(self, before: Share | None) -> str:
+        """Return the line that has become more; lines may have moved since."""
+        left = list(self.places)
+        for known in before.places if before is not None else ():
+            same = [each for each in left if each == known] or [
+                each for each in left if each[1] == known[1]
+            ]
+            if same:
+                left.remove(same[0])
+        return left[0][0] if left else self.place
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """Something that was counted."""
+
+    name: str
+    words: str
+    unit: Unit
+    total: float | None  # None: the trace does not tell
+    by_step: tuple[float, ...] = ()  # nothing: it is not counted by step, or there are none
+    rows: tuple[Share, ...] = ()  # the largest first
+    why_not: str = ""
+
+    @property
+    def later_steps(self) -> tuple[float, ...]:
+        """Return all steps but the first, which touches things for the first time."""
+        return self.by_step[1:] if len(self.by_step) > 2 else self.by_step
+
+    @property
+    def a_step(self) -> float | None:
+        """Return how much the usual step has; None when it is not counted by step."""
+        return float(np.median(self.later_steps)) if self.by_step else None
+
+    def text(self, value: float) -> str:
+        """Return a value of this quantity for people."""
+        return self.unit.text(value)

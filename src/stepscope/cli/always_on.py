@@ -1,0 +1,197 @@
+"""What `stepscope run` adds for programs that are watched for long: a ring, triggers, a socket."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+from typing import TYPE_CHECKING
+
+from stepscope.cli.options import memory_size
+from stepscope.errors import StepscopeError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.cli.command import Parser
+    from stepscope.live.always_on import AlwaysOn
+    from stepscope.live.budget import Budget
+    from stepscope.live.server import ControlServer
+    from stepscope.live.triggers import Triggers
+    from stepscope.record.limits import Last
+    from stepscope.record.recorder import Recorder
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_TIMES = re.compile(r"(\d+(?:\.\d+)?)\s*x?")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_CAPTURES = 20
+
+
+def last(text: str) -> Last:
+    """Return what ``60s``, ``5m`` or ``200MB`` means: the length or the size of a ring."""
+    from stepscope.record.limits import Last
+
+    match = _TIME.fullmatch(text.strip())
+    if match is not None and float(match[1]) > 0:
+        return Last(seconds=float(match[1]) * _SECONDS[match[2]])
+    try:
+        size = memory_size(text)
+        if size is not None and not text.strip().isdecimal():
+            return Last(bytes=size)
+    except argparse.ArgumentTypeError:
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is no length or size of a ring; use 60s or 200MB")
+
+
+def times(text: str) -> float:
+    """Return the factor that ``2x`` means."""
+    match = _TIMES.fullmatch(text.strip())
+    if match is None or float(match[1]) <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no factor above 1; use 2x")
+    return float(match[1])
+
+
+def signal_number(text: str) -> int:
+    """Return the number of a signal by its name."""
+    name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
+    found = getattr(signal, name, None)
+    if not isinstance(found, signal.Signals) or name in {"SIGKILL", "SIGSTOP"}:
+        raise argparse.ArgumentTypeError(f"{text!r} is no signal to listen to; use USR1 or USR2")
+    return int(found)
+
+
+def share(text: str) -> float:
+    """Return the share that ``1%`` means."""
+    match = _PERCENT.fullmatch(text.strip())
+    if match is None or not 0 < float(match[1]) <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share of the time; use 1%%")
+    return float(match[1]) / 100
+
+
+def add_always_on_options(parser: Parser) -> list[argparse.Action]:
+    """Declare the ring and what makes it write itself out."""
+    return [
+        parser.add_argument(
+            "--last",
+            metavar="60s|200MB",
+            type=last,
+            help="keep only the last of it, for programs that run for days; what falls off is "
+            "counted (default: keep all, up to --memory-limit)",
+        ),
+        parser.add_argument(
+            "--on-slow-step",
+            metavar="2x",
+            type=times,
+            help="write what is held whenever a step takes so much longer than the median",
+        ),
+        parser.add_argument(
+            "--on-memory",
+            metavar="SIZE",
+            type=memory_size,
+            help="the same when resident memory rises over SIZE",
+        ),
+        parser.add_argument(
+            "--on-exception",
+            action="store_true",
+            help="the same at an exception that nobody catches, on any thread",
+        ),
+        parser.add_argument(
+            "--on-signal",
+            metavar="USR2",
+            type=signal_number,
+            help="the same when this signal comes",
+        ),
+        parser.add_argument(
+            "--captures",
+            metavar="N",
+            type=int,
+            default=_CAPTURES,
+            help=f"the most of these that are written, 10 s apart at least (default: {_CAPTURES})",
+        ),
+        parser.add_argument(
+            "--overhead-budget",
+            metavar="1%%",
+            type=share,
+            help="turn off the dearest of what is recorded, in turn, while it costs more of the "
+            "time: Python calls, modules, samples, operators (default: no budget)",
+        ),
+        parser.add_argument(
+            "--no-control",
+            action="store_true",
+            help="open no control socket: `stepscope ps`, `top` and `capture` do not see it",
+        ),
+    ]
+
+
+def triggers_of(args: argparse.Namespace) -> Triggers:
+    """Return what the options ask to watch for."""
+    from stepscope.live.triggers import Triggers
+
+    try:
+        return Triggers(
+            slow_step=args.on_slow_step,
+            memory_bytes=args.on_memory,
+            on_exception=args.on_exception,
+            on_signal=args.on_signal,
+            most=args.captures,
+        )
+    except ValueError as error:
+        raise StepscopeError(str(error)) from None
+
+
+class RunWatch:
+    """The triggers and the control socket of a run, from its start to its end."""
+
+    def __init__(
+        self,
+        always_on: AlwaysOn,
+        server: ControlServer | None,
+        ring: Last | None,
+        budget: float | None,
+    ) -> None:
+        """Take what watches, and what listens."""
+        self._always_on = always_on
+        self._server = server
+        self._ring = ring
+        self._share = budget
+        self._budget: Budget | None = None
+
+    def begin(self, recorder: Recorder) -> None:
+        """Watch a recording that has begun."""
+        self._always_on.watch(recorder, self._ring.limit() if self._ring else None)
+        if self._server is not None:
+            self._server.open()
+        if self._share is not None:
+            from stepscope.live.budget import Budget
+
+            self._budget = Budget(recorder, self._share)
+            self._budget.start()
+
+    def end(self) -> None:
+        """End it, before the recording ends; a second time is harmless."""
+        if self._budget is not None:
+            self._budget.stop()
+        if self._server is not None:
+            self._server.close()
+        self._always_on.end_watch()
+
+
+def always_on_of(args: argparse.Namespace) -> RunWatch:
+    """Return what the options ask for; nothing is opened yet."""
+    from stepscope.live.always_on import AlwaysOn
+    from stepscope.live.server import ControlServer
+
+    always_on = AlwaysOn(triggers=triggers_of(args))
+    server = None if args.no_control else ControlServer(always_on)
+    return RunWatch(always_on, server, args.last, args.overhead_budget)
+
+
+def place_captures(output: Path) -> None:
+    """Have captures stand beside the trace of the run, under its name."""
+    from stepscope.formats.registry import suffix_of
+    from stepscope.live.captures import PLACE
+
+    absolute = output.absolute()
+    PLACE.folder = absolute.parent
+    PLACE.stem = absolute.name.removesuffix(suffix_of(absolute))

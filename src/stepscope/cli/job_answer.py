@@ -1,0 +1,184 @@
+"""What the verbs do with a folder of ranks: the answer of the job, and its report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from stepscope.cli.json_output import json_text
+from stepscope.cli.progress import Progress
+from stepscope.cli.show import print_title, show_command, show_facts, show_findings
+from stepscope.cli.streams import say
+from stepscope.errors import StepscopeError
+from stepscope.units import count_text, duration_text
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator
+
+    from stepscope.cli.show import Fact
+    from stepscope.job.answer import JobAnswer
+    from stepscope.job.model import Job
+    from stepscope.trace.model import Trace
+
+_MOST_LEFT_OUT = 6
+_MOST_RANKS = 12
+_ONE_RANK_ONLY = ("device", "modules", "memory", "torch_table", "group_by_shape", "save")
+
+
+def opened(path: str) -> Job:
+    """Read a folder of ranks, with progress."""
+    from stepscope.job.model import open_job
+
+    with Progress(f"reading the ranks of {path}") as progress:
+        return open_job(path, progress=progress)
+
+
+def summarize_job(args: argparse.Namespace, usual_rows: int) -> None:
+    """Print which rank is late, by how much, and why; ``usual_rows`` is the limit of a table."""
+    from stepscope.job.answer import job_answer
+
+    for option in _ONE_RANK_ONLY:
+        if getattr(args, option, None) not in (None, False):
+            words = option.replace("_", "-")
+            raise StepscopeError(
+                f"--{words} is about one rank, and {args.trace} is a folder of ranks; name one of "
+                "the traces in it"
+            )
+    job = opened(args.trace)
+    found = job_answer(job)
+    if args.save_findings:
+        told = [finding.to_json() for finding in found.findings]
+        text = json.dumps(told, indent=2) + "\n"
+        Path(args.save_findings).write_text(text, encoding="utf-8")
+    if args.json:
+        print(json_text("job", found.to_json()), end="", flush=True)
+        return
+    limit = _MOST_RANKS if args.row_limit == usual_rows else args.row_limit
+    show_job(found, f"{args.trace}: {found.verdict}", limit=limit, findings=args.findings)
+    say()
+    show_command("report", f"stepscope report {args.trace}")
+    if found.rows:
+        show_command(*first_rank(found, "stepscope"))
+
+
+def show_job(
+    found: JobAnswer,
+    title: str,
+    about: Iterable[Fact] = (),
+    limit: int = _MOST_RANKS,
+    findings: int | None = None,
+) -> None:
+    """Print the answer of a job: its verdict, the table of its ranks, the findings."""
+    from stepscope.text.job import ranks_text
+
+    print_title(title)
+    show_facts([*about, *job_facts(found)])
+    say()
+    say("\n".join(f"  {line}" for line in ranks_text(found, limit).splitlines()))
+    show_findings(found.findings, findings, ": --findings all")
+
+
+def first_rank(found: JobAnswer, command: str) -> tuple[str, str]:
+    """Return the rank to look at first, and the command that shows it."""
+    job, rank = found.job, found.rows[0].rank
+    at = int((job.number == rank).argmax())
+    return f"rank {rank}", f"{command} summary {job.ranks[at].path}"
+
+
+def job_facts(found: JobAnswer) -> Iterator[Fact]:
+    """Yield what is shown above the table of ranks."""
+    job = found.job
+    events = count_text(sum(rank.events for rank in job.ranks), "event")
+    hosts = {host for host in job.hosts if host}
+    where = f" on {count_text(len(hosts), 'host')}" if hosts else ""
+    of_world = "" if len(job) == job.world_size else f" of {job.world_size:,}"
+    yield "ranks", f"{len(job):,}{of_world}{where}; {events}"
+    if job.missing:
+        shown = ", ".join(map(str, job.missing[:12]))
+        more = f" and {len(job.missing) - 12:,} more" if len(job.missing) > 12 else ""
+        yield "missing", f"rank {shown}{more}: there is no usable trace"
+    for each in job.left_out[:_MOST_LEFT_OUT]:
+        yield "left out", f"{Path(each.path).name} {each.reason}"
+    if len(job.left_out) > _MOST_LEFT_OUT:
+        yield "left out", f"{len(job.left_out) - _MOST_LEFT_OUT:,} more files: see --json"
+    lost = sum(rank.lost for rank in job.ranks)
+    if lost:
+        yield "lost", f"{count_text(lost, 'event')} at the memory limits of the ranks"
+    steady = int(job.steady.sum())
+    of_steady = "" if steady == len(job.steps) else f", of the {steady:,} steady ones"
+    median = duration_text(job.typical_step_ns)
+    yield f"{job.unit}s", f"{len(job.steps):,}: median {median}{of_steady}"
+    yield "clocks", _clocks(job)
+
+
+def _clocks(job: Job) -> str:
+    clocks = job.clocks
+    if not clocks.is_aligned:
+        return "as recorded: no collective tells how far those of the ranks are apart"
+    moved = float(abs(clocks.offset_ns).max())
+    drift = float(abs(clocks.drift).max()) * 1e6
+    by = count_text(len(job.meetings), "collective")
+    told = f"aligned by the ends of {by}, residual {duration_text(clocks.residual_ns)}"
+    if moved:
+        told += f" (offsets up to {duration_text(moved)}, drift up to {drift:.1f} ppm)"
+    if len(set(clocks.part.tolist())) > 1:
+        told += "; some ranks never meet and cannot be compared"
+    return f"{told}; what is less is not blamed on anybody"
+
+
+def report_job(args: argparse.Namespace, output: Path) -> None:
+    """Write the page of a job, and the reports of some ranks into a folder beside it."""
+    from stepscope.cli.terminal import size_on_disk
+    from stepscope.job.answer import job_answer
+    from stepscope.notices import notify
+    from stepscope.report.job import export_job_html
+    from stepscope.units import size_text
+
+    found = job_answer(opened(args.trace))
+    beside = output.with_name(f"{output.stem}-ranks")
+    wanted = _reported_ranks(found, args.ranks)
+    links: dict[int, str] = {}
+    traces = {}
+    for number in wanted:
+        page = beside / f"rank-{number}.html"
+        try:
+            traces[number] = _write_rank(found.job, number, page, args)
+        except StepscopeError as error:
+            notify(f"rank {number} has no report of its own: {error}")
+            continue
+        links[number] = f"{quote(beside.name)}/{page.name}"
+    export_job_html(found, output, links=links, traces=traces)
+    more = f" and {count_text(len(links), 'rank')} in {beside}" if links else ""
+    size = size_text(size_on_disk(output))
+    notify(f"wrote {output}: {count_text(len(found.job), 'rank')}, {size}{more}")
+    left = len(found.job) - len(links)
+    if left:
+        notify(
+            f"{count_text(left, 'rank')} without a report of its own: --ranks all writes them, too"
+        )
+
+
+def _write_rank(job: Job, number: int, page: Path, args: argparse.Namespace) -> Trace:
+    from stepscope.cli.files import read, write_report
+
+    path = job.ranks[int((job.number == number).argmax())].path
+    trace = read(path)
+    page.parent.mkdir(exist_ok=True)
+    folders = [Path(path).absolute().parent, Path(args.trace).absolute(), Path.cwd(), *args.source]
+    source = [] if args.no_source else folders
+    write_report(trace, page, title=f"rank {number}", source=source)
+    return trace
+
+
+def _reported_ranks(found: JobAnswer, wanted: int | None) -> list[int]:
+    """Return the ranks that get a report: the latest ones, and a middle one to compare with."""
+    rows = [row.rank for row in found.rows]
+    if wanted is None or wanted >= len(rows):
+        return rows
+    if wanted < 2:
+        return rows[:wanted]
+    middle = rows[len(rows) // 2]
+    return [*[rank for rank in rows if rank != middle][: wanted - 1], middle]

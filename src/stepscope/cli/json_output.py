@@ -1,0 +1,29 @@
+"""JSON for programs that read: every document names its form and the version of that."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# A number grows when a key is renamed, removed or gets another meaning; new keys do not change it.
+VERSIONS = dict.fromkeys(
+    ("answer", "job", "info", "sql", "diff", "gate", "history", "program", "device-peaks"), 1
+)
+
+
+def json_text(form: str, told: Mapping[str, Any]) -> str:
+    """Return a document of one of the forms of ``docs/json.md``."""
+    return json.dumps(named(form, told), indent=2, default=str) + "\n"
+
+
+def json_line(form: str, told: Mapping[str, Any]) -> str:
+    """Return the same in one line, for documents of which there may be many."""
+    return json.dumps(named(form, told), default=str) + "\n"
+
+
+def named(form: str, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with the name and version of its form."""
+    return {"schema": f"stepscope.{form}/{VERSIONS[form]}", **told}

@@ -1,0 +1,36 @@
+"""Traces that are given as files, or as folders that hold several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.cli.files import read
+from stepscope.errors import StepscopeError
+from stepscope.trace.store import SUFFIX, is_stored_trace
+from stepscope.view.folder import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from stepscope.trace.model import Trace
+
+
+def paths_of(given: Iterable[Path]) -> list[Path]:
+    """Return the traces that paths name: each itself, or all below a folder, by name."""
+    found: list[Path] = []
+    for path in given:
+        if path.is_dir() and not is_stored_trace(path) and not path.name.endswith(SUFFIX):
+            folder = Folder(path)
+            inside = sorted(each.name for each in folder.listing().traces)
+            if not inside:
+                raise StepscopeError(f"{path}: there is no trace in this folder")
+            found.extend(path / name for name in inside)
+        else:
+            found.append(path)
+    return found
+
+
+def read_all(given: Iterable[Path]) -> list[Trace]:
+    """Read all traces that paths name."""
+    return [read(str(path)) for path in paths_of(given)]

@@ -1,0 +1,160 @@
+"""What `stepscope mcp` offers: small answers about the traces of a folder, with their units."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.answer import answer
+from stepscope.cli.files import read
+from stepscope.errors import StepscopeError
+from stepscope.query.engine import run_sql
+from stepscope.query.views import VIEWS
+from stepscope.view.folder import Folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from stepscope.trace.model import Trace
+
+_KEPT = 4  # traces that stay open
+_MOST_ROWS = 500
+_MOST_TRACES = 200
+
+
+class Tools:
+    """The tools over one folder; nothing outside of it is opened."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take a folder that exists."""
+        self._folder = Folder(folder)
+        self._open: OrderedDict[tuple[str, int, int], Trace] = OrderedDict()
+
+    def all(self) -> Sequence[Callable[..., dict[str, Any]]]:
+        """Return the tools; name, arguments and docstring of each are what a client sees."""
+        return (
+            self.list_traces,
+            self.summary,
+            self.findings,
+            self.list_tables,
+            self.sql,
+            self.timeline,
+        )
+
+    def list_traces(self) -> dict[str, Any]:
+        """List the traces of the folder, the newest first: name, size and when it was written."""
+        listing = self._folder.listing()
+        traces = [
+            {"trace": found.name, "bytes": found.size, "written_unix_ns": found.written_ns}
+            for found in listing.traces[:_MOST_TRACES]
+        ]
+        more = len(listing.traces) - len(traces)
+        return {"traces": traces, "not_listed": more, "note": listing.left_out}
+
+    def summary(self, trace: str) -> dict[str, Any]:
+        """Say where the time of a trace goes: the verdict, its steps, the parts of a step.
+
+        Times are in ns. `findings` has the problems themselves.
+        """
+        told = answer(self._trace(trace)).to_json()
+        problems = [
+            {key: each[key] for key in ("id", "title", "severity", "saves_ns", "file", "line")}
+            for each in told["findings"]
+        ]
+        return {**told, "findings": problems}
+
+    def findings(self, trace: str, limit: int = 5) -> dict[str, Any]:
+        """Return the problems of a trace, the most expensive first: cost, line and fix."""
+        found = answer(self._trace(trace)).findings
+        wanted = ("id", "title", "text", "severity", "share", "saves_ns", "of_ns", "unit", "fix")
+        shown = [
+            {key: each.to_json()[key] for key in (*wanted, "places")}
+            for each in found[: _bounded(limit)]
+        ]
+        return {"findings": shown, "not_shown": len(found) - len(shown)}
+
+    def list_tables(self) -> dict[str, Any]:
+        """List the tables that `sql` can ask, with the meaning and unit of each column."""
+        tables = {view.name: dict(view.columns) for view in VIEWS}
+        return {"tables": tables, "note": "every table also has `trace`, the name of the trace"}
+
+    def sql(self, traces: list[str], query: str, limit: int = 50) -> dict[str, Any]:
+        """Run one SQL SELECT over some traces; `list_tables` has the tables and columns."""
+        if "read_" in query.lower():
+            raise StepscopeError("read_* functions are not served: ask the tables of the traces")
+        if not traces:
+            raise StepscopeError("traces is empty: name at least one that list_traces returned")
+        result = run_sql({name: self._trace(name) for name in traces}, query)
+        shown = result.head(_bounded(limit))
+        columns = [{"name": name, "type": str(kind)} for name, kind in result.schema.items()]
+        rows = [[_plain(value) for value in row] for row in shown.rows()]
+        return {"columns": columns, "rows": rows, "not_shown": len(result) - len(shown)}
+
+    def timeline(
+        self,
+        trace: str,
+        from_ns: int = 0,
+        to_ns: int | None = None,
+        thread: str = "",
+        limit: int = 50,
+    ) -> dict[str, Any]:
+        """Return the longest slices of a part of the timeline, in the order of their starts.
+
+        `from_ns` and `to_ns` count from the start of the trace. `thread` picks threads and streams
+        whose name contains it.
+        """
+        opened = self._trace(trace)
+        slices, base = opened.slices, _beginning(opened)
+        last = np.iinfo(np.int64).max if to_ns is None else base + to_ns
+        inside = (slices.start_ns < last) & (slices.end_ns >= base + from_ns)
+        if thread:
+            named = [thread.lower() in _track_name(track).lower() for track in opened.tracks]
+            inside &= np.array(named, np.bool_)[slices.track]
+        rows = np.flatnonzero(inside)
+        longest = rows[np.argsort(-slices.duration_ns[rows], kind="stable")[: _bounded(limit)]]
+        shown = [
+            {
+                "name": opened.name_of(row),
+                "start_ns": int(slices.start_ns[row]) - base,
+                "duration_ns": int(slices.duration_ns[row]),
+                "depth": int(slices.depth[row]),
+                "thread": _track_name(opened.tracks[int(slices.track[row])]),
+            }
+            for row in sorted(longest.tolist())
+        ]
+        return {"slices": shown, "not_shown": len(rows) - len(shown)}
+
+    def _trace(self, name: str) -> Trace:
+        known = {found.name: found for found in self._folder.listing().traces}
+        found = known.get(name)
+        if found is None:
+            there = ", ".join(list(known)[:10]) or "none"
+            raise StepscopeError(f"there is no trace {name!r} in the folder; there are: {there}")
+        key = (found.name, found.size, found.written_ns)
+        if key not in self._open:
+            self._open[key] = read(str(self._folder.root / found.name))
+            while len(self._open) > _KEPT:
+                self._open.popitem(last=False)
+        self._open.move_to_end(key)
+        return self._open[key]
+
+
+def _bounded(limit: int) -> int:
+    if limit < 1:
+        raise StepscopeError(f"limit={limit} is not a number of rows: use 1 to {_MOST_ROWS}")
+    return min(limit, _MOST_ROWS)
+
+
+def _beginning(trace: Trace) -> int:
+    return int(trace.slices.start_ns.min()) if len(trace) else trace.info.start_ns
+
+
+def _track_name(track: Any) -> str:
+    return track.thread_name or f"{track.pid}/{track.tid}"
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, int | float | str | bool) or value is None else str(value)

@@ -1,0 +1,102 @@
+"""``stepscope capture``: has programs that run write what they record."""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import StepscopeError
+
+if TYPE_CHECKING:
+    from stepscope.cli.command import ExitCode, Parser
+
+_WRITING_S = 600.0  # a large trace on a slow disk
+
+
+class Capture:
+    """Write what a running program records, or record it from now on.
+
+    Without --seconds, a program that records writes what it holds: with `stepscope run --last 60s`
+    the last minute. With --seconds, or where nothing is recorded, it is recorded from now on. The
+    program goes on as before. Programs are listed by `stepscope ps`; a job is all its processes on
+    this machine.
+    """
+
+    name = "capture"
+
+    def add_arguments(self, parser: Parser) -> None:
+        """Declare the options."""
+        parser.add_argument("program", metavar="PID|JOB", help="as `stepscope ps` lists it")
+        parser.add_argument(
+            "--seconds", type=seconds, metavar="N", help="record for so long from now on"
+        )
+        parser.add_argument("--reason", default="", help="is kept in the trace")
+        parser.add_argument(
+            "-o", "--output", type=Path, metavar="PATH", help="where the trace of one process goes"
+        )
+        for flag, what in (("--shapes", "operator inputs"), ("--memory", "memory allocations")):
+            parser.add_argument(flag, action="store_true", help=f"also record {what} from now on")
+        parser.add_argument("--modules", action="store_true", help="also record calls of modules")
+        parser.add_argument(
+            "--stacks",
+            choices=("operators", "calls", "all-calls"),
+            help="also record Python stacks from now on",
+        )
+
+    def run(self, args: argparse.Namespace) -> ExitCode:
+        """Ask, wait, and print where the traces are."""
+        from stepscope.live.client import ask
+
+        pids = _processes(args.program)
+        if args.output is not None and len(pids) > 1:
+            raise StepscopeError(f"-o names one trace; {args.program} has {len(pids)} processes")
+        options = {name: True for name in ("shapes", "memory", "modules") if getattr(args, name)}
+        options |= {"stacks": args.stacks} if args.stacks else {}
+        request = {
+            "do": "capture",
+            "seconds": args.seconds,
+            "reason": args.reason,
+            "options": options,
+            "path": str(args.output.absolute()) if args.output is not None else None,
+        }
+        timeout_s = _WRITING_S + (args.seconds or 10.0)
+        with ThreadPoolExecutor(len(pids)) as pool:
+            answers = list(pool.map(lambda pid: _asked(ask, pid, request, timeout_s), pids))
+        for told in answers:
+            if "path" in told:
+                print(told["path"])
+            else:
+                print(f"process {told['pid']}: {told['error']}")
+        return 0 if all("path" in told for told in answers) else 1
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds above 0."""
+    try:
+        value = float(text.removesuffix("s"))
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time to record; use 10, up to 3600")
+    return value
+
+
+def _asked(ask: Any, pid: int, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    try:
+        return dict(ask(pid, request, timeout_s))
+    except StepscopeError as error:
+        return {"pid": pid, "error": str(error)}
+
+
+def _processes(word: str) -> list[int]:
+    from stepscope.live.client import living
+
+    if word.isdecimal():
+        found = [each["pid"] for each in living() if word in {str(each["pid"]), each["job"]}]
+        return found or [int(word)]
+    found = [each["pid"] for each in living() if each["job"] == word]
+    if not found:
+        raise StepscopeError(f"there is no job {word!r}; see `stepscope ps`")
+    return found

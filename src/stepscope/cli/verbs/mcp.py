@@ -1,0 +1,70 @@
+"""``stepscope mcp``: serve the traces of a folder to programs that read."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stepscope.errors import StepscopeError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from stepscope.cli.command import ExitCode, Parser
+
+
+class Mcp:
+    """Serve the traces of a folder over the Model Context Protocol.
+
+    A client such as a coding assistant starts it and talks to it through standard input and output:
+    it lists traces, and asks for summaries, findings, rows by SQL and parts of the timeline. Only
+    traces below FOLDER are read. It needs the package mcp.
+    """
+
+    name = "mcp"
+
+    def add_arguments(self, parser: Parser) -> None:
+        """Declare the options."""
+        parser.add_argument("folder", metavar="FOLDER", nargs="?", default=".", type=Path)
+
+    def run(self, args: argparse.Namespace) -> ExitCode:
+        """Serve until the client goes away."""
+        if not args.folder.is_dir():
+            raise StepscopeError(f"{args.folder} is not a folder; give one that holds traces")
+        make, error = _sdk()
+        from stepscope.cli.tools_for_agents import Tools
+
+        server = make("stepscope")
+        for tool in Tools(args.folder).all():
+            server.tool()(_explaining(tool, error))
+        server.run()
+        return 0
+
+
+def _sdk() -> tuple[Callable[[str], Any], type[Exception]]:
+    """Return what makes a server, and the error that a client is told in words."""
+    try:
+        try:  # version 2
+            from mcp.server import MCPServer
+            from mcp.server.mcpserver.exceptions import ToolError
+        except ImportError:
+            from mcp.server.fastmcp import FastMCP as MCPServer
+            from mcp.server.fastmcp.exceptions import ToolError
+    except ImportError:
+        raise StepscopeError("the package mcp is not installed: pip install mcp") from None
+    return MCPServer, ToolError
+
+
+def _explaining(tool: Callable[..., Any], error: type[Exception]) -> Callable[..., Any]:
+    @functools.wraps(tool)
+    def told(*args: Any, **keywords: Any) -> Any:
+        try:
+            return tool(*args, **keywords)
+        except StepscopeError as reason:
+            raise error(str(reason)) from None
+
+    told.__signature__ = inspect.signature(tool, eval_str=True)  # type: ignore[attr-defined]
+    return told

@@ -1,0 +1,33 @@
+"""SQLite files: several tools write them, and their tables tell which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.errors import TraceReadError
+from stepscope.formats.nsight.systems import is_nsight, read_nsight
+from stepscope.formats.rocm.rocpd import is_rocpd, read_rocpd
+from stepscope.formats.sqlite_file import sqlite_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.formats.registry import Progress
+    from stepscope.trace.model import Trace
+
+_SHOWN = 6
+
+
+def read_database(path: Path, progress: Progress | None = None) -> Trace:
+    """Read an export of Nsight Systems, or what ROCm's profilers wrote."""
+    with sqlite_file(path, progress) as file:
+        if is_rocpd(file):
+            return read_rocpd(file)
+        if is_nsight(file):
+            return read_nsight(file)
+        found = ", ".join(repr(name[:40]) for name in file.tables[:_SHOWN]) or "none"
+        raise TraceReadError(
+            path,
+            f"is an SQLite file, but of no profiler that is known here; its tables: {found}",
+            "give what `nsys export --type sqlite` or rocprofv3 wrote",
+        )

@@ -1,0 +1,184 @@
+"""Events of another tool's file as a reader finds them, kind by kind; a Trace is built of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.trace.build import build
+from stepscope.trace.model import NO_CORRELATION, Args, IntColumn, Marks
+from stepscope.trace.schema import Captured, Slices
+from stepscope.trace.strings import Strings, valid_value
+from stepscope.trace.validate import LATEST_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Trace, TraceInfo, Track, UInt8, UInt32
+
+    Bool = NDArray[np.bool_]
+
+ABSENT = int(np.iinfo(np.int64).min)
+"""In a column of arguments: this row does not have it."""
+
+OUT_OF_RANGE = "events with a time out of range"
+NEGATIVE = "slices with a negative duration"
+
+
+class Gathered:
+    """Names, tracks and events in any order; ``trace`` builds a Trace of them, and only once."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.anomalies: Counter[str] = Counter()
+        self._texts: dict[str, int] = {"": 0}
+        self._tracks: dict[tuple[str, str], Track] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
+        self._slices: list[Slices] = []
+        self._marks: list[Marks] = []
+
+    def text(self, text: str) -> int:
+        """Return the id of a text."""
+        return self._texts.setdefault(valid_value(text), len(self._texts))
+
+    def texts(self, texts: Iterable[str]) -> UInt32:
+        """Return the ids of some texts."""
+        return np.array([self.text(text) for text in texts], np.uint32)
+
+    def fragment(self, pairs: Mapping[str, Any]) -> int:
+        """Return the id of arguments that are no integers."""
+        return self.text(json.dumps(pairs, ensure_ascii=False)[1:-1]) if pairs else 0
+
+    def track(self, track: Track) -> int:
+        """Return the number of a track; the first description of a process and thread stays."""
+        key = track.pid, track.tid
+        if key not in self._numbers:
+            self._numbers[key] = len(self._numbers)
+            self._tracks[key] = track
+        return self._numbers[key]
+
+    def name_thread(self, pid: str, tid: str, name: str) -> None:
+        """Name a thread that has events."""
+        key = pid, tid
+        if key in self._tracks:
+            self._tracks[key] = replace(self._tracks[key], thread_name=name)
+
+    def name_process(self, pid: str, name: str) -> None:
+        """Name all tracks of a process."""
+        for key, track in self._tracks.items():
+            if key[0] == pid:
+                self._tracks[key] = replace(track, process_name=name)
+
+    def add_slices(  # a slice has many columns
+        self,
+        category: str,
+        name: UInt32,
+        span_ns: tuple[Int64, Int64],
+        track: UInt32,
+        *,
+        correlation: Int64 | None = None,
+        integers: Mapping[str, Int64] | None = None,
+        rest: UInt32 | None = None,
+        flags: UInt8 | None = None,
+    ) -> None:
+        """Add events from their start to their end; ABSENT stands for integers a row has not."""
+        start, end = span_ns
+        if not len(start):
+            return
+        kept = self._in_range(start) & self._in_range(end)
+        self.anomalies[OUT_OF_RANGE] += int(len(kept) - kept.sum())
+        negative = kept & (end < start)
+        self.anomalies[NEGATIVE] += int(negative.sum())
+        end = np.where(negative, start, end)
+        added = Slices.of(
+            name=name.astype(np.uint32),
+            category=np.full(len(start), self.text(category), np.uint32),
+            start_ns=start,
+            duration_ns=np.where(kept, end, 0) - np.where(kept, start, 0),
+            track=track.astype(np.uint32),
+            flags=flags,
+            correlation=None if correlation is None else _known(correlation),
+            args=_args(integers or {}, rest),
+        )
+        self._slices.append(added if kept.all() else added.take(kept))
+
+    def add_marks(
+        self,
+        phase: str,
+        name: UInt32,
+        time_ns: Int64,
+        track: UInt32,
+        *,
+        category: str = "",
+        integers: Mapping[str, Int64] | None = None,
+        rest: UInt32 | None = None,
+    ) -> None:
+        """Add events without a duration: ``i`` for an instant, ``C`` for a counter."""
+        if not len(time_ns):
+            return
+        kept = self._in_range(time_ns)
+        self.anomalies[OUT_OF_RANGE] += int(len(kept) - kept.sum())
+        added = Marks(
+            phase=np.full(len(time_ns), ord(phase), np.uint8),
+            category=np.full(len(time_ns), self.text(category), np.uint32),
+            name=name.astype(np.uint32),
+            time_ns=time_ns,
+            track=track.astype(np.uint32),
+            args=_args(integers or {}, rest),
+        )
+        self._marks.append(added if kept.all() else added.take(kept))
+
+    def __len__(self) -> int:
+        """Return how many events there are."""
+        return sum(map(len, self._slices)) + sum(map(len, self._marks))
+
+    def end_ns(self) -> int:
+        """Return when the last slice ends, 0 without one."""
+        return max((int(part.end_ns.max()) for part in self._slices if len(part)), default=0)
+
+    def trace(self, info: TraceInfo, **tables: Any) -> Trace:
+        """Build the trace; its window is that of its events where ``info`` has none."""
+        slices = Slices.concat(self._slices) if self._slices else Slices.empty()
+        marks = Marks.concat(self._marks) if self._marks else Marks.empty()
+        self._slices, self._marks = [], []
+        if info.end_ns <= info.start_ns:
+            start_ns, end_ns = _window([slices.start_ns, marks.time_ns], slices.end_ns)
+            info = replace(info, start_ns=start_ns, end_ns=end_ns)
+        odd = {what: count for what, count in self.anomalies.items() if count}
+        info = replace(info, anomalies={**info.anomalies, **odd})
+        captured = Captured(
+            slices,
+            tuple(self._tracks.values()),
+            Strings.of(self._texts),
+            marks=marks,
+            **tables,
+        )
+        return build(captured, info)
+
+    @staticmethod
+    def _in_range(time_ns: Int64) -> Bool:
+        return (time_ns >= -LATEST_NS) & (time_ns <= LATEST_NS)
+
+
+def _window(starts: Sequence[Int64], ends: Int64) -> tuple[int, int]:
+    times = np.concatenate([*starts, ends])
+    return (int(times.min()), int(times.max())) if len(times) else (0, 0)
+
+
+def _known(correlation: Int64) -> Int64:
+    return np.where(correlation == ABSENT, NO_CORRELATION, correlation)
+
+
+def _args(integers: Mapping[str, Int64], rest: UInt32 | None) -> Args:
+    columns = {}
+    for key, values in integers.items():
+        rows = np.flatnonzero(values != ABSENT)
+        if len(rows):
+            columns[key] = IntColumn(rows.astype(np.uint32), values[rows])
+    return Args(columns) if rest is None else Args(columns, rest.astype(np.uint32))

@@ -1,0 +1,146 @@
+"""What an Nsight Systems export tells of threads: calls of CUDA and others, NVTX, names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.formats.gathered import ABSENT
+from stepscope.formats.nsight.names import process_of, thread_of
+from stepscope.trace.model import SliceFlags, Track
+from stepscope.trace.schema import CAPTURED_NODE
+
+if TYPE_CHECKING:
+    from stepscope.formats.gathered import Gathered
+    from stepscope.formats.nsight.names import Names
+    from stepscope.formats.sqlite_file import SqliteFile
+    from stepscope.trace.model import Int64, UInt32
+
+# Tables of calls, and the category of what they hold.
+_CALLS = (
+    ("CUPTI_ACTIVITY_KIND_RUNTIME", "cuda_runtime"),
+    ("CUPTI_ACTIVITY_KIND_DRIVER", "cuda_driver"),
+    ("CUBLAS_EVENTS", "cublas"),
+    ("CUDNN_EVENTS", "cudnn"),
+    ("OSRT_API", "osrt"),
+    ("MPI_P2P_EVENTS", "mpi"),
+    ("MPI_COLLECTIVES_EVENTS", "mpi"),
+    ("MPI_OTHER_EVENTS", "mpi"),
+    ("OPENACC_LAUNCH_EVENTS", "openacc"),
+    ("CUDA_UM_CPU_PAGE_FAULT_EVENTS", "unified_memory"),
+    ("CUDA_GRAPH_EVENTS", "cuda_graph_node"),
+    ("CUDA_GRAPH_NODE_EVENTS", "cuda_graph_node"),
+)
+_MARK, _PUSHED, _STARTED = 34, 59, 60  # NvtxEventType
+_MOST_COPIES = 8  # of a node: a graph is cloned, then instantiated
+_IMPORTED = {70: _PUSHED, 71: _STARTED}  # from a text file
+
+
+def add_calls(file: SqliteFile, gathered: Gathered, names: Names) -> None:
+    """Add calls, on the tracks of their threads."""
+    columns = ("start", "end", "globalTid", "correlationId", "nameId", "returnValue", "graphNodeId")
+    for table, category in _CALLS:
+        if not file.has(table, "start", "end"):
+            continue
+        start, end, thread, correlation, name, result, node = file.integers(table, columns)
+        is_cuda = category in {"cuda_runtime", "cuda_driver"}
+        integers = {"correlation": correlation, "return value": result}
+        if node.any():
+            original = file.integers(table, ("originalGraphNodeId",))[0]
+            is_first = (node > 0) & ((original <= 0) | (original == node))
+            integers[CAPTURED_NODE] = np.where(is_first, node, ABSENT)
+        gathered.add_slices(
+            category,
+            names.ids(name, category),
+            (start, end),
+            _tracks(gathered, thread),
+            correlation=names.correlations(thread, correlation) if is_cuda else None,
+            integers=integers,
+        )
+
+
+def captured_nodes(file: SqliteFile, nodes: Int64) -> Int64:
+    """Return the nodes that were put into graphs, for those that work ran as: copies of them."""
+    copied: dict[int, int] = {}
+    for table in ("CUDA_GRAPH_EVENTS", "CUDA_GRAPH_NODE_EVENTS"):
+        if file.has(table, "graphNodeId", "originalGraphNodeId"):
+            pairs = file.integers(table, ("graphNodeId", "originalGraphNodeId"))
+            copied |= {a: b for a, b in pairs.T.tolist() if a > 0 and b > 0 and a != b}
+    distinct, which = np.unique(nodes, return_inverse=True)
+    found = []
+    for node in distinct.tolist():
+        at = node
+        for _ in range(_MOST_COPIES):
+            if at not in copied:
+                break
+            at = copied[at]
+        found.append(at if at > 0 else ABSENT)
+    return np.array(found, np.int64)[which] if found else nodes
+
+
+def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
+    """Add NVTX: ranges, and marks. One that never ended lasts until the end of the trace."""
+    table = "NVTX_EVENTS"
+    if not file.has(table, "start"):
+        return
+    columns = ("start", "end", "eventType", "globalTid", "endGlobalTid", "textId", "domainId")
+    start, end, kind, thread, end_thread, text, domain = file.integers(table, columns)
+    own = [told[0] for _, told in file.told(table, "start", ("text",))]
+    name = _texts(gathered, names, text, own)
+    for imported, plain in _IMPORTED.items():
+        kind = np.where(kind == imported, plain, kind)
+    tracks = _tracks(gathered, thread)
+    domains = np.where(domain > 0, domain, ABSENT)
+    is_mark = (kind == _MARK) | ((kind == ABSENT) & (end == ABSENT))
+    gathered.add_marks(
+        "i", name[is_mark], start[is_mark], tracks[is_mark],
+        category="nvtx", integers={"domain": domains[is_mark]},
+    )  # fmt: skip
+    is_range = (np.isin(kind, (_PUSHED, _STARTED)) | (kind == ABSENT)) & ~is_mark
+    is_open = is_range & (end == ABSENT)
+    last = max(gathered.end_ns(), _latest(end[is_range]), _latest(start[is_range]))
+    end = np.where(is_open, last, end)
+    moved = (kind == _STARTED) | ((end_thread != ABSENT) & (end_thread != thread))
+    flags = np.where(is_open, SliceFlags.UNFINISHED, 0) | np.where(moved, SliceFlags.ASYNC, 0)
+    gathered.add_slices(
+        "user_annotation",
+        name[is_range],
+        (start[is_range], end[is_range]),
+        tracks[is_range],
+        integers={"domain": domains[is_range]},
+        flags=flags[is_range].astype(np.uint8),
+    )
+
+
+def name_tracks(file: SqliteFile, gathered: Gathered, names: Names) -> None:
+    """Name threads and processes."""
+    named = file.integers("ThreadNames", ("priority", "globalTid", "nameId")).T.tolist()
+    for _, thread, name in sorted(named):  # the last, of the highest priority, stays
+        if thread != ABSENT:
+            gathered.name_thread(process_of(thread), thread_of(thread), names.text(name))
+    for process, (name,) in file.told("PROCESSES", "globalPid", ("name",)):
+        if process != ABSENT:
+            gathered.name_process(process_of(process), name.rpartition("/")[2])
+
+
+def _latest(times: Int64) -> int:
+    return int(times.max(initial=0))
+
+
+def _texts(gathered: Gathered, names: Names, numbers: Int64, own: list[str]) -> UInt32:
+    """Return the texts of ranges: registered ones by their number, others as they are."""
+    ids = names.ids(numbers, "")
+    plain = gathered.texts(own) if len(own) == len(numbers) else np.zeros_like(ids)
+    return np.where(plain != 0, plain, ids)
+
+
+def _tracks(gathered: Gathered, threads: Int64) -> UInt32:
+    distinct, which = np.unique(threads, return_inverse=True)
+    tracks = [
+        gathered.track(
+            Track("", "") if each == ABSENT else Track(process_of(each), thread_of(each))
+        )
+        for each in distinct.tolist()
+    ]
+    return np.array(tracks, np.uint32)[which] if tracks else np.zeros(0, np.uint32)

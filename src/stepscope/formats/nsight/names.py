@@ -1,0 +1,65 @@
+"""Names, tracks and shapes of an Nsight Systems export, as Kineto calls them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.formats.gathered import ABSENT
+
+if TYPE_CHECKING:
+    from stepscope.formats.gathered import Gathered
+    from stepscope.formats.sqlite_file import SqliteFile
+    from stepscope.trace.model import Int64, UInt32
+
+_ID_BITS = (1 << 24) - 1
+_VERSION_SUFFIX = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
+_A_PROCESS = 1 << 40  # more than any correlation id: CUPTI's have 32 bits
+
+
+class Names:
+    """The table ``StringIds``, to which the others refer."""
+
+    def __init__(self, file: SqliteFile, gathered: Gathered) -> None:
+        """Read the table."""
+        self._texts = file.texts("StringIds", "id", "value")
+        self._gathered = gathered
+        self._processes: dict[int, int] = {}
+
+    def correlations(self, global_ids: Int64, correlation: Int64) -> Int64:
+        """Return numbers that are unique in the file: each process counts its own."""
+        distinct, which = np.unique(global_ids >> 24, return_inverse=True)
+        places = [
+            self._processes.setdefault(each, len(self._processes)) for each in distinct.tolist()
+        ]
+        offset = np.array(places, np.int64)[which] * _A_PROCESS if places else global_ids
+        is_known = (correlation > 0) & (correlation < _A_PROCESS)
+        return np.where(is_known, correlation + offset, ABSENT)
+
+    def text(self, number: int, default: str = "") -> str:
+        """Return a text by its number."""
+        return self._texts.get(number, default)
+
+    def ids(self, numbers: Int64, default: str) -> UInt32:
+        """Return the string ids of texts by their numbers; ``default`` names what has none."""
+        distinct, which = np.unique(numbers, return_inverse=True)
+        texts = (plain_call(self.text(each, default)) for each in distinct.tolist())
+        found = self._gathered.texts(texts)
+        return found[which] if len(found) else np.zeros(0, np.uint32)
+
+
+def plain_call(name: str) -> str:
+    """Return a call as one writes it: CUPTI's end in the version of their arguments."""
+    return _VERSION_SUFFIX.sub("", name) if name.startswith("cu") and "(" not in name else name
+
+
+def process_of(global_id: int) -> str:
+    """Return the process of a global id."""
+    return str(global_id >> 24 & _ID_BITS)
+
+
+def thread_of(global_id: int) -> str:
+    """Return the thread of a global id."""
+    return str(global_id & _ID_BITS)

@@ -1,0 +1,239 @@
+"""Nsight Systems' SQLite export: ``nsys export --type sqlite``, or the file beside a report.
+
+Tables are created only where there is something for them, and columns differ between versions: what
+is missing is missing. A global id is ``pid << 24 | tid``, with the machine in the bits above.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stepscope.errors import TraceReadError
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.nsight.host import add_calls, add_ranges, captured_nodes, name_tracks
+from stepscope.formats.nsight.names import Names, process_of
+from stepscope.formats.streams import device_track, shapes_of
+from stepscope.trace.model import TraceInfo
+from stepscope.trace.schema import CAPTURED_NODE
+from stepscope.trace.validate import LATEST_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.formats.sqlite_file import SqliteFile
+    from stepscope.trace.model import Int64, Trace, UInt32
+
+PRODUCER = "Nsight Systems"
+_KIND = "CUPTI_ACTIVITY_KIND_"
+_OF_WORK = ("deviceId", "contextId", "streamId", "correlationId", "graphNodeId", "globalPid")
+_OF_KERNELS = (
+    "registersPerThread", "staticSharedMemory", "dynamicSharedMemory",
+    "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ",
+)  # fmt: skip
+# CUpti_ActivityMemcpyKind, CUpti_ActivityMemoryKind
+_COPIES = {
+    1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
+    9: "HtoH", 10: "PtoP", 11: "Unified HtoD", 12: "Unified DtoH", 13: "Unified DtoD",
+}  # fmt: skip
+_MEMORY = {
+    0: "Unknown", 1: "Pageable", 2: "Pinned", 3: "Device", 4: "Array", 5: "Managed",
+    6: "Device Static", 7: "Managed Static",
+}  # fmt: skip
+_SYNCS = {
+    1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync",
+}  # fmt: skip
+
+
+def is_nsight(file: SqliteFile) -> bool:
+    """Tell whether an SQLite file is Nsight's."""
+    names = set(file.tables)
+    return "StringIds" in names or any(name.startswith(_KIND) for name in names)
+
+
+def read_nsight(file: SqliteFile) -> Trace:
+    """Read an open file."""
+    if not is_nsight(file):
+        raise TraceReadError(file.path, "is an SQLite file without Nsight's tables")
+    gathered = Gathered()
+    names = Names(file, gathered)
+    _add_kernels(file, gathered, names)
+    _add_copies(file, gathered, names)
+    _add_fills(file, gathered, names)
+    _add_waits(file, gathered, names)
+    _add_graphs(file, gathered, names)
+    add_calls(file, gathered, names)
+    add_ranges(file, gathered, names)
+    name_tracks(file, gathered, names)
+    if not len(gathered):
+        raise TraceReadError(
+            file.path,
+            f"is an export of Nsight Systems without an event (it has {len(file.tables)} tables)",
+            "record with --trace=cuda,nvtx, or export it again",
+        )
+    return gathered.trace(_info(file))
+
+
+def _add_kernels(file: SqliteFile, gathered: Gathered, names: Names) -> None:
+    table = f"{_KIND}KERNEL"
+    if not file.has(table, "start", "end"):
+        return
+    text = next(
+        (each for each in ("demangledName", "shortName", "mangledName") if file.has(table, each)),
+        "demangledName",
+    )
+    columns = ("start", "end", text, *_OF_WORK, *_OF_KERNELS)
+    found = dict(zip(columns, file.integers(table, columns), strict=True))
+    static, dynamic = found["staticSharedMemory"], found["dynamicSharedMemory"]
+    shared = np.where(static == ABSENT, 0, static) + np.where(dynamic == ABSENT, 0, dynamic)
+    more = {
+        "registers per thread": found["registersPerThread"],
+        "shared memory": np.where((static == ABSENT) & (dynamic == ABSENT), ABSENT, shared),
+    }
+    shapes = shapes_of(gathered, np.stack([found[name] for name in _OF_KERNELS[3:]]))
+    name = names.ids(found[text], "kernel")
+    _add_work(_Target(file, gathered, names), "kernel", name, found, more, shapes)
+
+
+def _add_copies(file: SqliteFile, gathered: Gathered, names: Names) -> None:
+    table = f"{_KIND}MEMCPY"
+    if not file.has(table, "start", "end"):
+        return
+    columns = ("start", "end", *_OF_WORK, "bytes", "copyKind", "srcKind", "dstKind")
+    found = dict(zip(columns, file.integers(table, columns), strict=True))
+    keys = np.stack([found[name] for name in columns[-3:]])
+    distinct, which = np.unique(keys, axis=1, return_inverse=True)
+    ids = gathered.texts(_copy_name(*key) for key in distinct.T.tolist())
+    name = ids[which.reshape(-1)]
+    _add_work(_Target(file, gathered, names), "gpu_memcpy", name, found, {"bytes": found["bytes"]})
+
+
+def _copy_name(kind: int, source: int, target: int) -> str:
+    """Return the name that Kineto gives such a copy."""
+    name = f"Memcpy {_COPIES.get(kind, 'of another kind')}"
+    if ABSENT in {source, target}:
+        return name
+    return f"{name} ({_MEMORY.get(source, 'Unknown')} -> {_MEMORY.get(target, 'Unknown')})"
+
+
+def _add_fills(file: SqliteFile, gathered: Gathered, names: Names) -> None:
+    table = f"{_KIND}MEMSET"
+    if not file.has(table, "start", "end"):
+        return
+    columns = ("start", "end", *_OF_WORK, "bytes", "memKind")
+    found = dict(zip(columns, file.integers(table, columns), strict=True))
+    kinds, which = np.unique(found["memKind"], return_inverse=True)
+    ids = gathered.texts(f"Memset ({_MEMORY.get(kind, 'Device')})" for kind in kinds.tolist())
+    _add_work(
+        _Target(file, gathered, names), "gpu_memset", ids[which], found, {"bytes": found["bytes"]}
+    )
+
+
+def _add_waits(file: SqliteFile, gathered: Gathered, names: Names) -> None:
+    table = f"{_KIND}SYNCHRONIZATION"
+    if not file.has(table, "start", "end"):
+        return
+    columns = ("start", "end", *_OF_WORK, "syncType")
+    found = dict(zip(columns, file.integers(table, columns), strict=True))
+    kinds, which = np.unique(found["syncType"], return_inverse=True)
+    ids = gathered.texts(_SYNCS.get(kind, "Sync") for kind in kinds.tolist())
+    _add_work(_Target(file, gathered, names), "cuda_sync", ids[which], found, {})
+
+
+def _add_graphs(file: SqliteFile, gathered: Gathered, names: Names) -> None:
+    """Add whole graphs, which Nsight traces instead of their nodes unless it is told to."""
+    table = f"{_KIND}GRAPH_TRACE"
+    if not file.has(table, "start", "end"):
+        return
+    columns = ("start", "end", *_OF_WORK, "graphId", "graphExecId")
+    found = dict(zip(columns, file.integers(table, columns), strict=True))
+    graphs, which = np.unique(found["graphId"], return_inverse=True)
+    ids = gathered.texts(
+        "CUDA graph" if graph == ABSENT else f"CUDA graph {graph}" for graph in graphs.tolist()
+    )
+    _add_work(
+        _Target(file, gathered, names), "kernel", ids[which], found, {"graph id": found["graphId"]}
+    )
+
+
+class _Target(NamedTuple):
+    """What work is read from, and where it goes."""
+
+    file: SqliteFile
+    gathered: Gathered
+    names: Names
+
+
+def _add_work(  # noqa: PLR0917 - the columns of a slice
+    target: _Target,
+    category: str,
+    name: UInt32,
+    found: Mapping[str, Int64],
+    more: Mapping[str, Int64],
+    rest: UInt32 | None = None,
+) -> None:
+    """Add what ran on streams, a track for each stream of a process."""
+    file, gathered, names = target
+    device = np.where(found["deviceId"] == ABSENT, 0, found["deviceId"])
+    stream = found["streamId"]
+    process = found["globalPid"]
+    keys, which = np.unique(np.stack([device, stream, process]), axis=1, return_inverse=True)
+    alone = len(np.unique(process)) <= 1
+    tracks = [
+        gathered.track(device_track(device, stream, "" if alone else process_of(process)))
+        for device, stream, process in keys.T.tolist()
+    ]
+    integers = {
+        "device": device,
+        "context": found["contextId"],
+        "stream": stream,
+        "correlation": found["correlationId"],
+        "graph node id": np.where(found["graphNodeId"] > 0, found["graphNodeId"], ABSENT),
+        CAPTURED_NODE: captured_nodes(file, found["graphNodeId"]),
+        **more,
+    }
+    gathered.add_slices(
+        category,
+        name,
+        (found["start"], found["end"]),
+        np.array(tracks, np.uint32)[which.reshape(-1)],
+        correlation=names.correlations(process, found["correlationId"]),
+        integers=integers,
+        rest=rest,
+    )
+
+
+def _info(file: SqliteFile) -> TraceInfo:
+    system: dict[str, str] = {}
+    for _, (name, value) in file.told("TARGET_INFO_SYSTEM_ENV", "nameEnum", ("name", "value")):
+        system.setdefault(name, value)
+    told: dict[str, Any] = {}
+    for table in ("META_DATA_CAPTURE", "META_DATA_EXPORT"):
+        for _, (name, value) in file.told(table, "id", ("name", "value")):
+            if len(told) < 200:
+                told[name] = value
+    began = file.integers("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))[0]
+    offset = int(began[0]) if len(began) and abs(int(began[0])) <= LATEST_NS else 0
+    return TraceInfo(
+        PRODUCER,
+        wall_offset_ns=offset,
+        host=next((value for name, value in system.items() if name.lower() == "hostname"), ""),
+        devices=_devices(file),
+        user={"Nsight Systems": told} if told else {},
+    )
+
+
+def _devices(file: SqliteFile) -> list[dict[str, Any]]:
+    columns = ("id", "totalMemory", "smCount", "computeMajor", "computeMinor", "memoryBandwidth")
+    numbers = file.integers("TARGET_INFO_GPU", columns).T.tolist()
+    names = [told[0] for _, told in file.told("TARGET_INFO_GPU", "id", ("name",))]
+    pairs = file.integers("TARGET_INFO_CUDA_DEVICE", ("gpuId", "cudaId"))
+    number_of = dict(zip(pairs[0].tolist(), pairs[1].tolist(), strict=True))
+    keys = ("totalGlobalMem", "numSms", "computeMajor", "computeMinor", "memoryBandwidth")
+    found = []
+    for name, (gpu, *values) in zip(names, numbers, strict=False):
+        described: dict[str, Any] = {"id": number_of.get(gpu, gpu), "name": name}
+        described |= {k: v for k, v in zip(keys, values, strict=True) if v != ABSENT}
+        found.append(described)
+    return found

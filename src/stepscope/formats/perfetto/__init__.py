@@ -1,0 +1,1 @@
+"""Perfetto's traces (``.pftrace``), read and written."""

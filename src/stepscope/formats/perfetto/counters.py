@@ -1,0 +1,109 @@
+"""Numbers over time as Perfetto's counters: memory, queues, and those that a file told of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.device.queue import queue_length
+from stepscope.analysis.device.work import device_work
+from stepscope.trace.fragments import pairs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Trace
+
+COUNTER_PHASE = ord("C")
+_VALUE = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A number over time."""
+
+    name: str
+    track: int | None  # one of the tracks of its process or device
+    time_ns: Int64
+    values: NDArray[Any]  # integers or floats
+    is_bytes: bool = False
+    is_derived: bool = False  # from slices: who reads them has it
+
+
+def counters(trace: Trace) -> Iterator[Counter]:
+    """Yield all numbers over time that a trace has."""
+    yield from _memory(trace)
+    yield from _queues(trace)
+    yield from _told(trace)
+
+
+def _memory(trace: Trace) -> Iterator[Counter]:
+    memory = trace.memory
+    if not len(memory):
+        return
+    processes = {pid: i for i, pid in enumerate(dict.fromkeys(t.pid for t in trace.tracks))}
+    process_of = np.array([processes[track.pid] for track in trace.tracks], np.int64)
+    key = process_of[memory.track] << 32 | memory.device
+    for each in np.unique(key):
+        rows = np.flatnonzero(key == each)
+        device = trace.strings[int(memory.device[rows[0]])]
+        track, time_ns = int(memory.track[rows[0]]), memory.time_ns[rows]
+        yield Counter(f"memory in use, {device}", track, time_ns, memory.allocated[rows], True)
+        reserved = memory.reserved[rows]
+        if reserved.any():
+            changed = np.flatnonzero(np.diff(reserved, prepend=reserved[0] - 1))
+            name = f"memory reserved, {device}"
+            yield Counter(name, track, time_ns[changed], reserved[changed], True)
+
+
+def _queues(trace: Trace) -> Iterator[Counter]:
+    work = device_work(trace)
+    for number, device in enumerate(work.devices):
+        queue = queue_length(trace, device)
+        if len(queue.time_ns):
+            track = int(trace.slices.track[work.rows[work.device == number][0]])
+            length = queue.length.astype(np.int64)
+            yield Counter("work in the queue", track, queue.time_ns, length, is_derived=True)
+
+
+def _told(trace: Trace) -> Iterator[Counter]:
+    """Yield the counters of a file: one for each track, name and key that has numbers."""
+    marks = trace.marks
+    rows = np.flatnonzero(marks.phase == COUNTER_PHASE)
+    if not len(rows):
+        return
+    some = marks.take(rows[np.argsort(marks.time_ns[rows], kind="stable")])
+    columns = {key: (each.rows, each.values) for key, each in some.args.integers.items()}
+    for key, found in _others(trace, some.args.rest).items():
+        own = columns.get(key)
+        at = found[0] if own is None else np.concatenate((own[0], found[0]))
+        values = found[1] if own is None else np.concatenate((own[1], found[1]))
+        order = np.argsort(at, kind="stable")
+        columns[key] = at[order], values[order]
+    for key, (at, values) in columns.items():
+        group = some.track[at].astype(np.int64) << 32 | some.name[at]
+        for each in np.unique(group):
+            mine = np.flatnonzero(group == each)
+            name = trace.strings[int(each & 0xFFFFFFFF)]
+            title = name if key in {_VALUE, name} or len(columns) == 1 else f"{name} {key}"
+            yield Counter(title, int(each >> 32), some.time_ns[at[mine]], values[mine])
+
+
+def _others(trace: Trace, rest: Any) -> dict[str, tuple[Any, Any]]:
+    """Return the numbers that are no integers, by key: the rows, and the values."""
+    found: dict[str, tuple[list[Any], list[float]]] = {}
+    for fragment in np.unique(rest).tolist():
+        rows = np.flatnonzero(rest == fragment)
+        for key, value in pairs_of(trace.strings[fragment]).items():
+            if type(value) is float:
+                at, values = found.setdefault(key, ([], []))
+                at.append(rows)
+                values.extend([value] * len(rows))
+    return {
+        key: (np.concatenate(at), np.array(values, np.float64))
+        for key, (at, values) in found.items()
+    }

@@ -1,0 +1,267 @@
+"""Reads Perfetto's traces: track events of any program, and files of our own.
+
+The kernel's scheduling (ftrace), heap profiles and the like are not read; ``info.anomalies`` counts
+their packets.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+import zlib
+from dataclasses import fields as fields_of
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.errors import TraceReadError, TraceReadWarning
+from stepscope.formats.chrome.read import marks_of, slices_of, window_of
+from stepscope.formats.gzip import file_bytes
+from stepscope.trace.build import build
+from stepscope.trace.model import Trace, TraceInfo, Track
+from stepscope.trace.schema import Captured
+from stepscope.trace.stored_info import InfoDamage, info_of
+from stepscope.trace.strings import Strings, valid_value
+from stepscope.trace.validate import LATEST_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from stepscope.formats.registry import Progress
+    from stepscope.trace.model import UInt32
+
+    Columns = Mapping[str, Any]  # what _native.read_perfetto returns
+
+_NOT_A_TRACE = "is the file a trace that Perfetto, or a program with its library, wrote?"
+_INFLATED_BYTES = 1 << 30  # of all compressed packets of a file, at most
+_PRODUCER, _OWN_PRODUCER = "perfetto", "stepscope, exported"
+_WIRES = {0: "varint", 1: "fixed", 2: "bytes", 5: "fixed"}
+_NUMBERS = {8, 10, 13, 41, 42, 58, 87}  # fields of a packet that are numbers
+_MESSAGES = {1, 2, 6, 11, 12, 33, 35, 36, 43, 44, 45, 50, 59, 60, 89, 77_000_021}
+_HEAD_FIELDS = 4
+_OTHER_PACKETS = "packets of other kinds not read"
+
+
+def is_perfetto(head: bytes) -> bool:
+    """Tell whether a file that starts with these bytes is a trace of Perfetto's."""
+    if head[:1] != b"\x0a":
+        return False
+    length, at = _varint(head, 1)
+    end, found = at + length, 0
+    while at < min(end, len(head)) and found < _HEAD_FIELDS:
+        key, at = _varint(head, at)
+        number, wire = key >> 3, key & 7
+        if wire == 0 and number in _NUMBERS:
+            at = _varint(head, at)[1]
+        elif wire == 2 and number in _MESSAGES:
+            size, at = _varint(head, at)
+            at += size
+            if at > end:
+                return False
+        else:
+            return False
+        found += 1
+    return found > 0
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            break
+    return value, at
+
+
+def read_perfetto(path: str | Path, progress: Progress | None = None) -> Trace:
+    """Read a trace of Perfetto's, gzip or not.
+
+    What could be read of a damaged file is kept; a ``TraceReadWarning`` says so.
+    """
+    place = Path(path)
+    data, damage = file_bytes(place, progress)
+    if not data:
+        raise TraceReadError(place, f"cannot be read: {damage}" if damage else "is empty")
+    columns = _native.read_perfetto(data, _inflater(place))
+    del data
+    damage = damage or _damage(columns)
+    _check(place, columns, damage)
+    if damage:
+        columns["anomalies"]["damaged file"] = 1
+        text = f"{place}: {damage}; {columns['events']} events could be read"
+        warnings.warn(text, TraceReadWarning, stacklevel=2)
+    return _trace(columns)
+
+
+def _inflater(path: Path) -> Callable[[bytes], bytes]:
+    left = _INFLATED_BYTES
+
+    def inflate(packed: bytes) -> bytes:
+        nonlocal left
+        member = zlib.decompressobj()
+        try:
+            plain = member.decompress(packed, left + 1)
+        except zlib.error:
+            return b"\xff"  # counted as malformed
+        left -= len(plain)
+        if left < 0:
+            reason = f"holds compressed packets of more than {_INFLATED_BYTES >> 30} GiB, the limit"
+            raise TraceReadError(path, reason)
+        return plain
+
+    return inflate
+
+
+def _damage(columns: Columns) -> str:
+    if columns["ends_early"]:
+        return "it ends early, in the middle of a packet"
+    if columns["broken_at"] is not None:
+        return f"it is no protobuf from byte {columns['broken_at']} on"
+    return ""
+
+
+def _check(path: Path, columns: Columns, damage: str) -> None:
+    if columns["events"] or (columns["packets"] and not damage and columns["own"]):
+        return
+    skipped = sum(count for what, count in columns["anomalies"].items() if "not read" in what)
+    if damage:
+        reason = f"has no readable event: {damage}"
+    elif skipped:
+        reason = (
+            f"has no track event; {skipped} packets of the kernel or of other kinds are not read"
+        )
+    else:
+        reason = "has no event"
+    raise TraceReadError(path, reason, _NOT_A_TRACE)
+
+
+class _Told(NamedTuple):
+    """A track as its descriptor tells it."""
+
+    uuid: int
+    parent: int
+    pid: int | None
+    tid: int | None
+    name: str
+    is_counter: bool
+
+
+def _trace(columns: Columns) -> Trace:
+    told = [_Told(*each) for each in columns["tracks"]]
+    own = _own(columns["own"])
+    slices, marks = slices_of(columns["slices"]), marks_of(columns["marks"])
+    if own:  # without what follows from the rest
+        derived = [at for at, each in enumerate(told) if each.uuid in own["derived"]]
+        marks = marks.take(~np.isin(marks.track, derived))
+    used = np.unique(np.concatenate((slices.track, marks.track)))
+    tracks, track_of = _own_tracks(own, told, used) if own else _tracks(told, columns, used)
+    shift_ns = -own["shift_ns"] if own else 0
+    slices = replace(slices, track=track_of[slices.track], start_ns=slices.start_ns + shift_ns)
+    marks = replace(marks, track=track_of[marks.track], time_ns=marks.time_ns + shift_ns)
+    captured = Captured(slices, tuple(tracks), Strings(*columns["strings"]), marks=marks)
+    start_ns, end_ns = window_of(slices, marks)
+    offset_ns = columns["wall_offset_ns"] or 0
+    info = TraceInfo(
+        producer=_PRODUCER,
+        start_ns=start_ns,
+        end_ns=end_ns,
+        wall_offset_ns=offset_ns if abs(offset_ns) <= LATEST_NS else 0,
+    )
+    if own:
+        info = replace(own["info"], producer=_OWN_PRODUCER)
+        columns["anomalies"].pop(_OTHER_PACKETS, None)  # those of samples
+    return build(captured, replace(info, anomalies={**info.anomalies, **columns["anomalies"]}))
+
+
+def _own(text: str) -> dict[str, Any] | None:
+    """Return what a file of ours says beside its events; None where it says nothing usable."""
+    try:
+        told = valid_value(json.loads(text)) if text else None
+        if not isinstance(told, dict):
+            return None
+        info, shift_ns = info_of(told["info"]), told["shift_ns"]
+        tracks = [_own_track(each) for each in told["tracks"]]
+        uuids = [int(each) for each in told["uuids"]]
+        derived = {int(each) for each in told["derived"]}
+    except (ValueError, KeyError, TypeError, RecursionError, InfoDamage):
+        return None
+    fits = type(shift_ns) is int and 0 <= shift_ns <= LATEST_NS and len(uuids) == len(tracks)
+    if not fits:
+        return None
+    read = {"info": info, "shift_ns": shift_ns}
+    return read | {"tracks": tracks, "uuids": uuids, "derived": derived}
+
+
+def _own_track(told: Mapping[str, Any]) -> Track:
+    track = Track(**told)
+    for each in fields_of(Track):
+        value = getattr(track, each.name)
+        is_text = each.name.endswith(("id", "name", "label")) and each.name != "logical_id"
+        is_number = type(value) is int and abs(value) < 1 << 63
+        may_be_absent = each.name.endswith("sort") and value is None
+        if not (isinstance(value, str) if is_text else is_number or may_be_absent):
+            raise ValueError(f"{each.name} of a track is {value!r}")
+    return track
+
+
+def _own_tracks(
+    own: Mapping[str, Any], told: Sequence[_Told], used: UInt32
+) -> tuple[list[Track], UInt32]:
+    """Return our tracks, and which of them each of the file's is or belongs to."""
+    tracks: list[Track] = list(own["tracks"])
+    known = {uuid: at for at, uuid in enumerate(own["uuids"])}
+    others: dict[str, int] = {}
+    numbers = np.zeros(len(told), np.uint32)
+    for place in used.tolist():
+        each = told[place]
+        at = known.get(each.uuid, known.get(each.parent))
+        if at is None:  # a counter of a process, or what somebody added
+            title = each.name or str(each.uuid)
+            at = others.setdefault(title, len(tracks))
+            if at == len(tracks):
+                tracks.append(Track("", title, thread_name=title))
+        numbers[place] = at
+    return tracks, numbers
+
+
+def _tracks(told: Sequence[_Told], columns: Columns, used: UInt32) -> tuple[list[Track], UInt32]:
+    """Return the tracks that have events, and which of them each of the file's is."""
+    processes, threads = columns["processes"], columns["threads"]
+    by_uuid = {each.uuid: each for each in told if each.uuid}
+    found: dict[tuple[str, str], int] = {}
+    tracks: list[Track] = []
+    numbers = np.zeros(len(told), np.uint32)
+    for place in used.tolist():
+        pid, tid, process, thread = _names(told[place], by_uuid, processes, threads)
+        at = found.setdefault((pid, tid), len(tracks))
+        if at == len(tracks):
+            tracks.append(Track(pid, tid, process_name=process, thread_name=thread))
+        elif thread and not tracks[at].thread_name:
+            tracks[at] = replace(tracks[at], thread_name=thread)
+        numbers[place] = at
+    return tracks, numbers
+
+
+def _names(
+    track: _Told,
+    by_uuid: Mapping[int, _Told],
+    processes: Mapping[int, str],
+    threads: Mapping[int, str],
+) -> tuple[str, str, str, str]:
+    """Return the process and thread that a track stands for, and what they are called."""
+    if track.pid is not None and track.tid is not None:
+        name = track.name or threads.get(track.tid, "")
+        return str(track.pid), str(track.tid), processes.get(track.pid, ""), name
+    top, seen = track, {track.uuid}
+    while top.pid is None and top.parent in by_uuid and top.parent not in seen:
+        top = by_uuid[top.parent]
+        seen.add(top.uuid)
+    thread = track.name or (f"track {track.uuid}" if track.uuid else "")
+    if top.pid is not None:
+        return str(top.pid), f"track {track.uuid}", processes.get(top.pid, ""), thread
+    return f"track {top.uuid}", f"track {track.uuid}", top.name, thread

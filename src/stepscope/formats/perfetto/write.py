@@ -1,0 +1,193 @@
+"""Writes Perfetto's traces: the native writer makes the packets, this module says what they hold.
+
+Every slice is there with its exact start and duration. What overlaps on one thread or stream
+without nesting, which Perfetto's tracks cannot hold, has tracks of its own below the thread's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.formats.chrome.write import text_chunks_of
+from stepscope.formats.files import output_file
+from stepscope.formats.perfetto import messages
+from stepscope.formats.perfetto.counters import COUNTER_PHASE, counters
+from stepscope.formats.perfetto.links import FLOW_PHASES, flows
+from stepscope.formats.perfetto.samples import sample_packets
+from stepscope.formats.perfetto.tracks import described
+from stepscope.formats.texts import AddedTexts
+from stepscope.trace.model import (
+    NO_CORRELATION,
+    NO_SEQUENCE,
+    NO_STACK,
+    IntColumn,
+    SliceFlags,
+)
+from stepscope.trace.stored_info import stored_info
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.files import Sink
+    from stepscope.formats.perfetto.counters import Counter
+    from stepscope.formats.perfetto.tracks import Described
+    from stepscope.formats.registry import Progress
+    from stepscope.trace.model import Int64, Trace, UInt32
+
+_NO_INSTANTS = (*FLOW_PHASES, COUNTER_PHASE)
+
+
+def export_perfetto(
+    trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
+) -> None:
+    """Write ``trace`` for Perfetto, compressed when ``path`` ends in ``.gz``."""
+    with output_file(path) as sink:
+        write_perfetto(trace, sink, progress)
+
+
+def write_perfetto(trace: Trace, sink: Sink, progress: Progress | None = None) -> None:
+    """Write ``trace`` for Perfetto into ``sink``."""
+    first_ns = _first_ns(trace)
+    shift_ns = max(-first_ns, 0)  # Perfetto's times are not negative
+    tracks = described(trace)
+    numbers = list(enumerate(counters(trace), tracks.free_uuid))
+    told = {
+        "info": stored_info(trace.info),
+        "shift_ns": shift_ns,
+        "tracks": [asdict(track) for track in trace.tracks],
+        "uuids": tracks.uuids.tolist(),
+        "derived": [uuid for uuid, counter in numbers if counter.is_derived],
+    }
+    sink.write(messages.clocks(first_ns + shift_ns, trace.info.wall_offset_ns - shift_ns))
+    sink.write(messages.own(told))
+    for packet in tracks.packets:
+        sink.write(packet)
+    for uuid, counter in numbers:
+        parent = 0 if counter.track is None else int(tracks.group_uuids[counter.track])
+        sink.write(messages.counter(uuid, parent, counter.name, is_bytes=counter.is_bytes))
+    for packet in sample_packets(trace, tracks, shift_ns):
+        sink.write(packet)
+    writer, total = _writer(trace, tracks, numbers, first_ns, shift_ns)
+    for chunk, done in text_chunks_of(writer):
+        sink.write(chunk.data)
+        if progress is not None:
+            progress(done, total)
+
+
+def _first_ns(trace: Trace) -> int:
+    times = [trace.slices.start_ns[:1], trace.memory.time_ns[:1], trace.marks.time_ns]
+    first = [int(each.min()) for each in times if len(each)]
+    if trace.info.start_ns:
+        first.append(trace.info.start_ns)
+    return min(first, default=0)
+
+
+def _writer(
+    trace: Trace,
+    tracks: Described,
+    numbers: list[tuple[int, Counter]],
+    first_ns: int,
+    shift_ns: int,
+) -> tuple[_native.PerfettoWriter, int]:
+    texts = AddedTexts(trace.strings)
+    slices = _slices(trace, texts, shift_ns)
+    instants = _instants(trace, shift_ns)
+    blob, offsets = texts.table()
+    free_uuid = tracks.free_uuid + len(numbers)
+    start_ns = first_ns + shift_ns
+    writer = _native.PerfettoWriter(blob, offsets, tracks.uuids, start_ns, free_uuid)
+    for table, integers in (slices, instants):
+        if len(table["start_ns"]):
+            writer.add_events(table, integers)
+    for uuid, counter in numbers:
+        time_ns, values = _moved(counter.time_ns, shift_ns), np.ascontiguousarray(counter.values)
+        whole = values.dtype.kind == "i"
+        writer.add_counter(uuid, time_ns, values if whole else None, None if whole else values)
+    rows = [slices[0]["start_ns"], instants[0]["start_ns"], *(each.time_ns for _, each in numbers)]
+    return writer, sum(map(len, rows))
+
+
+_Table = tuple[dict[str, Any], list[tuple[str, "UInt32", "Int64"]]]
+
+
+def _slices(trace: Trace, texts: AddedTexts, shift_ns: int) -> _Table:
+    slices, linked = trace.slices, flows(trace)
+    table = {
+        "name": slices.name,
+        "category": slices.category,
+        "track": slices.track,
+        "start_ns": _moved(slices.start_ns, shift_ns),
+        "duration_ns": slices.duration_ns,
+        "parent": slices.parent,
+        "is_async": slices.flags & np.uint8(SliceFlags.ASYNC),
+        "rest": slices.args.rest,
+        "stack": _stacks(trace, texts),
+        "flow_row": linked.row,
+        "flow": linked.flow,
+        "last_flow_row": linked.last_row,
+        "last_flow": linked.last_flow,
+    }
+    return table, _integers({**_derived(trace), **slices.args.integers})
+
+
+def _instants(trace: Trace, shift_ns: int) -> _Table:
+    marks = trace.marks
+    rows = np.flatnonzero(~np.isin(marks.phase, _NO_INSTANTS))
+    some = marks.take(rows[np.argsort(marks.time_ns[rows], kind="stable")])
+    table = {
+        "name": some.name,
+        "category": some.category,
+        "track": some.track,
+        "start_ns": _moved(some.time_ns, shift_ns),
+        "rest": some.args.rest,
+    }
+    return table, _integers(some.args.integers)
+
+
+def _moved(times_ns: Int64, shift_ns: int) -> Int64:
+    return np.ascontiguousarray(times_ns + shift_ns if shift_ns else times_ns)
+
+
+def _integers(columns: dict[str, IntColumn] | Any) -> list[tuple[str, UInt32, Int64]]:
+    return [(key, each.rows, each.values) for key, each in columns.items() if len(each.rows)]
+
+
+def _derived(trace: Trace) -> dict[str, IntColumn]:
+    """Return what ties slices to each other, under the names that torch.profiler has for it."""
+    slices = trace.slices
+    return {
+        "Sequence number": _where(slices.sequence != NO_SEQUENCE, slices.sequence),
+        "Fwd thread id": _where(slices.forward_thread > 0, slices.forward_thread),
+        "correlation": _where(slices.correlation != NO_CORRELATION, slices.correlation),
+        "Unfinished": _where(slices.flags & SliceFlags.UNFINISHED != 0, np.ones(1, np.int64)),
+    }
+
+
+def _where(chosen: NDArray[np.bool_], values: Int64) -> IntColumn:
+    rows = np.flatnonzero(chosen)
+    of_rows = values[rows] if len(values) == len(chosen) else np.repeat(values, len(rows))
+    return IntColumn(rows.astype(np.uint32), of_rows)
+
+
+def _stacks(trace: Trace, texts: AddedTexts) -> UInt32 | None:
+    """Return the text of each slice's stack, None without any.
+
+    The innermost frame comes first, as in torch.profiler's files.
+    """
+    rows = trace.slices.stack
+    distinct = _native.present(np.ascontiguousarray(rows))
+    if not (distinct != NO_STACK).any():
+        return None
+    ids = np.zeros(len(trace.stacks), np.uint32)
+    for stack in distinct.tolist():
+        if stack != NO_STACK:
+            frames = (trace.strings[frame] for frame in trace.stacks.frames(stack))
+            ids[stack] = texts.add(";".join(frames))
+    of_row: UInt32 = ids[rows]
+    return of_row

@@ -1,0 +1,168 @@
+"""pprof's profiles: what ``go tool pprof``, Google's and Grafana's viewers read.
+
+See https://github.com/google/pprof/blob/main/proto/profile.proto. Of a trace with samples, the
+stacks that were sampled; without, the own time of slices by their call path, on the host and on
+devices. The thread, and what a sample was doing, are labels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.analysis.host.own_lines import place_of
+from stepscope.formats.call_paths import NO_PATH, call_paths
+from stepscope.formats.files import gzipped, output_file
+from stepscope.formats.sampled import thread_titles
+from stepscope.trace.kinds import ThreadState, WaitReason
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from stepscope.formats.registry import Progress
+    from stepscope.trace.model import Int64, Trace
+
+    Fields = list[tuple[int, Any]]
+
+_SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING = 1, 2, 4, 5, 6
+_TIME, _DURATION, _PERIOD_TYPE, _PERIOD, _DEFAULT_TYPE = 9, 10, 11, 12, 14
+_PERIOD_NS = 1_000_000  # about how often threads are looked at
+
+
+def export_pprof(
+    trace: Trace, path: str | os.PathLike[str], progress: Progress | None = None
+) -> None:
+    """Write ``trace`` as a gzip-compressed profile, as pprof's own tools do."""
+    profile = _Profile()
+    if len(trace.samples):
+        _add_samples(trace, profile)
+    else:
+        _add_slices(trace, profile)
+    started_ns = trace.info.start_ns + trace.info.wall_offset_ns
+    if trace.info.wall_offset_ns and started_ns > 0:
+        profile.fields.append((_TIME, started_ns))
+    profile.fields.append((_DURATION, max(trace.info.end_ns - trace.info.start_ns, 0)))
+    data = profile.encoded()
+    with output_file(path) as sink:
+        # A name that ends in .gz is compressed by the file itself.
+        sink.write(data if str(path).lower().endswith(".gz") else gzipped(data))
+    if progress is not None:
+        progress(1, 1)
+
+
+class _Profile:
+    """The messages of a profile, texts and places each once."""
+
+    def __init__(self) -> None:
+        self.fields: Fields = []
+        self._texts = {"": 0}
+        self._locations: dict[str, int] = {}
+        self._functions: dict[tuple[str, str], int] = {}
+        self._places: Fields = []
+
+    def text(self, text: str) -> int:
+        """Return the number of a text."""
+        return self._texts.setdefault(text, len(self._texts))
+
+    def value_types(self, *types: tuple[str, str]) -> None:
+        """Say what the values of samples are; the last one is shown first."""
+        for kind, unit in types:
+            self.fields.append((_SAMPLE_TYPE, [(1, self.text(kind)), (2, self.text(unit))]))
+        self.fields.append((_DEFAULT_TYPE, self.text(types[-1][0])))
+
+    def location(self, frame: str) -> int:
+        """Return the number of a frame, by its text in the trace."""
+        if frame in self._locations:
+            return self._locations[frame]
+        number = self._locations[frame] = len(self._locations) + 1
+        place = place_of(frame)
+        name, file, line = (
+            (frame, "", 0) if place is None else (place.function, place.file, place.line)
+        )
+        function = self._functions.setdefault((name, file), len(self._functions) + 1)
+        about: Fields = [(1, function), *([(2, line)] if line else [])]
+        self._places.append((_LOCATION, [(1, number), (4, about)]))
+        return number
+
+    def sample(
+        self, frames: Iterable[int], values: Iterable[int], labels: Iterable[tuple[str, str]]
+    ) -> None:
+        """Add a sample; the innermost frame comes first."""
+        told: Fields = [(1, packed(frames)), (2, packed(values))]
+        told += [(3, [(1, self.text(key)), (2, self.text(value))]) for key, value in labels]
+        self.fields.append((_SAMPLE, told))
+
+    def encoded(self) -> bytes:
+        """Return the profile."""
+        functions: Fields = [
+            (
+                _FUNCTION,
+                [(1, number), (2, self.text(name)), (3, self.text(name)), (4, self.text(file))],
+            )
+            for (name, file), number in self._functions.items()
+        ]
+        texts: Fields = [(_STRING, text) for text in self._texts]
+        return _native.encode_proto_fields([*self.fields, *self._places, *functions, *texts])
+
+
+def packed(numbers: Iterable[int]) -> bytes:
+    """Return numbers as protobuf packs them."""
+    out = bytearray()
+    for number in numbers:
+        left = number & 0xFFFFFFFFFFFFFFFF
+        while left >= 0x80:
+            out.append(left & 0x7F | 0x80)
+            left >>= 7
+        out.append(left)
+    return bytes(out)
+
+
+def _add_samples(trace: Trace, profile: _Profile) -> None:
+    profile.value_types(("samples", "count"), ("time", "nanoseconds"))
+    period: Fields = [(1, profile.text("time")), (2, profile.text("nanoseconds"))]
+    profile.fields += [(_PERIOD_TYPE, period), (_PERIOD, _PERIOD_NS)]
+    samples, titles = trace.samples, thread_titles(trace)
+    key = np.stack(
+        [samples.stack, samples.track, samples.state, samples.wait], axis=1, dtype=np.int64
+    )
+    distinct, which = np.unique(key, axis=0, return_inverse=True)
+    count = np.bincount(which.ravel(), minlength=len(distinct))
+    ns = _summed(which.ravel(), samples.duration_ns, len(distinct))
+    for i, (stack, track, state, wait) in enumerate(distinct.tolist()):
+        frames = [profile.location(trace.strings[f]) for f in trace.stacks.frames(stack)]
+        labels = [("thread", titles[track]), ("state", ThreadState(state).name.lower())]
+        if state == ThreadState.BLOCKED:
+            labels.append(("waits for", WaitReason(wait).name.lower()))
+        profile.sample(frames, (int(count[i]), int(ns[i])), labels)
+
+
+def _add_slices(trace: Trace, profile: _Profile) -> None:
+    profile.value_types(("events", "count"), ("device", "nanoseconds"), ("host", "nanoseconds"))
+    slices, paths, titles = trace.slices, call_paths(trace), thread_titles(trace)
+    numbers = [profile.location(trace.strings[name]) for name in paths.name.tolist()]
+    key = paths.of_slice * max(len(trace.tracks), 1) + paths.track
+    kept = np.flatnonzero(paths.of_slice != NO_PATH)
+    distinct, first, which = np.unique(key[kept], return_index=True, return_inverse=True)
+    own_ns = slices.self_ns[kept]
+    on_device = paths.is_device[kept]
+    events = np.bincount(which, minlength=len(distinct))
+    device_ns = _summed(which, np.where(on_device, own_ns, 0), len(distinct))
+    host_ns = _summed(which, np.where(on_device, 0, own_ns), len(distinct))
+    above = paths.parent.tolist()
+    for i, row in enumerate(kept[first].tolist()):
+        frames, path = [], int(paths.of_slice[row])
+        while path != NO_PATH:
+            frames.append(numbers[path])
+            path = above[path]
+        values = (int(events[i]), int(device_ns[i]), int(host_ns[i]))
+        profile.sample(frames, values, [("thread", titles[int(paths.track[row])])])
+
+
+def _summed(group: Int64, values: Int64, groups: int) -> Int64:
+    """Sum integers exactly: a float would lose ns of long recordings."""
+    total = np.zeros(groups, np.int64)
+    np.add.at(total, group, values)
+    return total

@@ -1,0 +1,1 @@
+"""ROCm's files: rocprofv3's and rocmProfileData's databases."""

@@ -1,0 +1,68 @@
+"""Allocations in rocpd files, as events of a Trace's memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.formats.gathered import ABSENT
+from stepscope.trace.model import Memory
+from stepscope.trace.validate import LATEST_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from stepscope.formats.gathered import Gathered
+    from stepscope.formats.rocm.process import Process
+
+_COLUMNS = (
+    *("start", "end", "start_id", "end_id", "track_id", "pid", "tid", "agent_id"),
+    *("address", "size"),
+)
+_LARGEST = 1 << 56
+
+Row = tuple[int, int, int, int, int]  # time, address, size, device, track
+
+
+def memory_of(processes: Sequence[Process], gathered: Gathered) -> Memory:
+    """Return every allocation and release; what a release gives back is known by its address."""
+    rows = sorted(row for process in processes for row in _rows(process, gathered))
+    if not rows:
+        return Memory.empty()
+    in_use: dict[int, int] = {}
+    totals = []
+    for _, _, size, device, _ in rows:
+        in_use[device] = in_use.get(device, 0) + size
+        totals.append(max(in_use[device], 0))
+    time_ns, address, size, device, track = np.array(rows, np.int64).T
+    return Memory.of(
+        time_ns=np.ascontiguousarray(time_ns),
+        address=np.ascontiguousarray(address),
+        size=np.ascontiguousarray(size),
+        device=device.astype(np.uint32),
+        track=track.astype(np.uint32),
+        slice=np.full(len(rows), -1, np.int32),
+        allocated=np.array(totals, np.int64),
+        reserved=np.zeros(len(rows), np.int64),
+    )
+
+
+def _rows(process: Process, gathered: Gathered) -> Iterator[Row]:
+    found = process.placed("memory_allocate", _COLUMNS)
+    if found is None:
+        return
+    table = process.table("memory_allocate")
+    kinds = [kind for _, (kind,) in process.file.told(table, "id", ("type",))]
+    held: dict[tuple[int, int], int] = {}
+    columns = (found[name].tolist() for name in ("end", "address", "size", "agent_id"))
+    places = zip(found["pid"].tolist(), found["tid"].tolist(), strict=True)
+    rows = zip(kinds, places, *columns, strict=False)
+    for kind, place, time_ns, address, told, agent in sorted(rows, key=lambda row: row[2]):
+        device = gathered.text(f"hip:{process.device_of(agent)}")
+        size = told if kind == "ALLOC" else -held.pop((device, address), 0)
+        if address == ABSENT or not 0 < abs(size) < _LARGEST or abs(time_ns) > LATEST_NS:
+            continue
+        if size > 0:
+            held[device, address] = size
+        yield time_ns, address, size, device, gathered.track(process.thread_track(*place))

@@ -1,0 +1,272 @@
+"""PyTorch's memory snapshots (``torch.cuda.memory._dump_snapshot``): the allocator's history.
+
+A snapshot is a pickle. It is read by a machine of our own that knows lists, dictionaries, numbers
+and texts only: a file that asks for anything else is refused, and nothing in it is ever run.
+
+Memory is in use from ``alloc`` to ``free_completed``, as in PyTorch's own viewer: until then a
+stream may still work on it. What was allocated before the history began is known from the blocks of
+the segments, with its stack, and stands at the beginning; what was freed without an allocation was
+there, too, but nothing tells who asked for it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope import _native
+from stepscope.errors import TraceReadError, TraceReadWarning
+from stepscope.formats.gzip import text_chunks
+from stepscope.formats.snapshot_ranges import mark_columns, range_columns
+from stepscope.trace.build import build
+from stepscope.trace.model import Marks, Memory, Slices, Stacks, TraceInfo, Track
+from stepscope.trace.schema import Captured
+from stepscope.trace.strings import Strings
+from stepscope.trace.validate import LATEST_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from stepscope.formats.registry import Progress
+    from stepscope.trace.model import Int64, Trace, UInt32
+
+    Columns = Mapping[str, Any]  # what _native.SnapshotReader.finish returns
+    Bool = NDArray[np.bool_]
+
+PRODUCER = "torch memory snapshot"
+_MICROSECOND = 1000  # ns
+_IN, _MORE = 1, 2  # what an event changes: the memory in use, or the memory held
+_NOT_ONE = "is the file one that torch.cuda.memory._dump_snapshot wrote?"
+_GROWS = ("segment_alloc", "segment_map")
+_SHRINKS = ("segment_free", "segment_unmap")
+_IN_USE = ("active_allocated", "active_pending_free", "active_awaiting_free")
+
+
+def read_snapshot(path: Path, progress: Progress | None = None) -> Trace:
+    """Read a memory snapshot, gzip or not; nothing in it can run."""
+    columns, damage = _columns(path, progress)
+    if not columns["is_snapshot"]:
+        cause = f": {damage}" if damage else ""
+        reason = "is a pickle, but not a memory snapshot" if columns["is_whole"] else "ends early"
+        raise TraceReadError(path, f"{reason}{cause}", _NOT_ONE)
+    if not columns["is_whole"]:
+        count = len(columns["events"]["action"])
+        text = f"{path} ends early{': ' + damage if damage else ''}; {count} events were read"
+        warnings.warn(text, TraceReadWarning, stacklevel=2)
+    return _History(columns).trace()
+
+
+def _columns(path: Path, progress: Progress | None) -> tuple[Columns, str]:
+    reader = _native.SnapshotReader()
+    damage = ""
+    try:
+        with text_chunks(path) as chunks:
+            size = path.stat().st_size
+            for chunk in chunks:
+                reader.feed(chunk.text)
+                damage = chunk.damage
+                if progress is not None:
+                    progress(chunk.file_bytes, size)
+        return reader.finish(), damage
+    except _native.RefusedPickleError as error:
+        reason = f"is a pickle that asks for {error}, which no memory snapshot does; it was not run"
+        raise TraceReadError(path, reason, _NOT_ONE) from None
+    except _native.MalformedPickleError as error:
+        reason = f"is a damaged pickle: it {error} (byte {reader.position})"
+        raise TraceReadError(path, reason, _NOT_ONE) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Some events of a device, or the blocks that were there before them."""
+
+    time_ns: Int64
+    address: Int64
+    size: Int64  # negative when it is given back
+    stack: UInt32
+    allocated: Int64
+    reserved: Int64
+
+
+class _History:
+    """What the allocators of all devices did."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._events: dict[str, Any] = dict(columns["events"])
+        self._strings = Strings(*columns["strings"])
+        self._ids = self._strings.ids_of(
+            [*_GROWS, *_SHRINKS, *_IN_USE, "alloc", "free_completed", "free_requested", "free"]
+        )
+        self._texts: list[str] = []  # beyond the file's own
+        self._time_ns, self._first_ns = _times(self._events["time_us"])
+
+    def trace(self) -> Trace:
+        """Return the trace: a track for each device."""
+        devices = self._devices()
+        memory = [self._memory(track, device) for track, device in enumerate(devices)]
+        names = self._columns["ranges"]
+        slices = range_columns(names, self._strings, devices, self._first_ns, self._text)
+        marks = mark_columns(self._events, self._time_ns, self._strings, devices, self._text)
+        tracks = tuple(
+            Track("memory", str(device), "PyTorch's allocator", f"cuda:{device}")
+            for device in devices
+        )
+        parent, frame = self._columns["stacks"]
+        known = [part for part in memory if len(part)]
+        captured = Captured(
+            slices if slices is not None else Slices.empty(),
+            tracks,
+            self._all_strings(),
+            stacks=Stacks(parent, frame),
+            memory=Memory.concat(known) if known else Memory.empty(),
+            marks=marks if marks is not None else Marks.empty(),
+        )
+        return build(captured, self._info(captured))
+
+    def _info(self, captured: Captured) -> TraceInfo:
+        settings = self._columns["settings"]
+        times = [captured.memory.time_ns, captured.slices.end_ns, captured.marks.time_ns]
+        found = np.concatenate(times)
+        segments = self._columns["segments"]
+        user: dict[str, Any] = {"segments": len(segments["size"])}
+        if settings:
+            user["allocator_settings"] = settings
+        return TraceInfo(
+            PRODUCER,
+            start_ns=int(found.min(initial=0)),
+            end_ns=int(found.max(initial=0)),
+            wall_offset_ns=self._first_ns,
+            anomalies={} if self._columns["is_whole"] else {"file ends early": 1},
+            user=user,
+        )
+
+    def _devices(self) -> list[int]:
+        """Return the devices of which anything is known."""
+        told = [self._events["device"], self._columns["blocks"]["device"]]
+        told += [self._columns["segments"]["device"], self._columns["ranges"]["device"]]
+        found = {int(each) for part in told for each in np.unique(part)}
+        return sorted(each for each in found if 0 <= each < 1 << 16) or [0]
+
+    def _text(self, text: str) -> int:
+        known = self._strings.ids_of([text]).get(text)
+        if known is not None:
+            return known
+        if text not in self._texts:
+            self._texts.append(text)
+        return len(self._strings) + self._texts.index(text)
+
+    def _all_strings(self) -> Strings:
+        added = Strings.of(["", *self._texts])
+        end = int(self._strings.offsets[-1])
+        offsets = np.concatenate([self._strings.offsets, end + added.offsets[2:]])
+        return Strings(self._strings.blob[:end] + added.blob, offsets)
+
+    def _is(self, actions: UInt32, *words: str) -> Bool:
+        known = [self._ids[word] for word in words if word in self._ids]
+        return np.isin(actions, np.array(known, np.uint32))
+
+    def _memory(self, track: int, device: int) -> Memory:
+        rows = self._rows(device)
+        count = len(rows.time_ns)
+        return Memory.of(
+            time_ns=rows.time_ns,
+            address=rows.address,
+            size=rows.size,
+            device=np.full(count, self._text(f"cuda:{device}"), np.uint32),
+            track=np.full(count, track, np.uint32),
+            slice=np.full(count, -1, np.int32),
+            allocated=rows.allocated,
+            reserved=rows.reserved,
+            stack=rows.stack,
+        )
+
+    def _rows(self, device: int) -> _Rows:
+        """Return what happened on a device, after the blocks that were there before."""
+        events = self._events
+        here = np.flatnonzero(events["device"] == device)
+        action = events["action"][here]
+        # What frees: streams that still work on a block delay the second one. Others have one only.
+        frees = "free_completed" if "free_completed" in self._ids else "free_requested"
+        of_action = np.zeros(len(self._strings), np.int8)
+        for words, effect in (
+            (("alloc",), _IN), ((frees, "free"), -_IN), (_GROWS, _MORE), (_SHRINKS, -_MORE),
+        ):  # fmt: skip
+            of_action[[self._ids[word] for word in words if word in self._ids]] = effect
+        effect_of = of_action[action]
+        amount = np.sign(effect_of) * events["size"][here]
+        size = np.where(np.abs(effect_of) == _IN, amount, 0)
+        held = np.where(np.abs(effect_of) == _MORE, amount, 0)
+        kept = (size != 0) | (held != 0)
+        here, size, held = here[kept], size[kept], held[kept]
+        address = events["address"][here]
+        live, unseen = _ends_of_blocks(address, size)
+        before = self._blocks_before(device, address[live])
+        base = -int(size[unseen].sum())
+        old = before["requested"]
+        changes = np.concatenate([old, size])
+        # A block is there from the first event on, not earlier: nothing tells when it was made.
+        time_ns = self._time_ns[here]
+        first = int(time_ns[0]) if len(time_ns) else 0
+        return _Rows(
+            time_ns=np.concatenate([np.full(len(old), first - 1), time_ns]),
+            address=np.concatenate([before["address"], address]),
+            size=changes,
+            stack=np.concatenate([before["stack"], events["stack"][here]]).astype(np.uint32),
+            allocated=base + np.cumsum(changes),
+            reserved=self._reserved(device, np.concatenate([np.zeros_like(old), held])),
+        )
+
+    def _blocks_before(self, device: int, allocated: Int64) -> dict[str, Any]:
+        """Return the blocks that are in use at the end, and were not allocated in the history."""
+        blocks = self._columns["blocks"]
+        used = self._is(blocks["state"], *_IN_USE)
+        used &= (blocks["device"] == device) & (blocks["requested"] > 0)
+        used &= ~np.isin(blocks["address"], allocated)
+        return {name: column[used] for name, column in blocks.items()}
+
+    def _reserved(self, device: int, held: Int64) -> Int64:
+        """Return what the allocator held after each event: at the end, its segments."""
+        segments = self._columns["segments"]
+        at_end = int(segments["size"][segments["device"] == device].sum())
+        sums = np.cumsum(held)
+        if not len(sums):
+            return sums
+        before = max(at_end - int(sums[-1]), -int(sums.min()), 0)
+        return before + sums
+
+
+def _times(time_us: Int64) -> tuple[Int64, int]:
+    """Return ns since the first event, those of one µs apart, and when that was.
+
+    Early versions tell no time: there the number of an event stands for it.
+    """
+    if not time_us.any():
+        return np.arange(len(time_us), dtype=np.int64) * _MICROSECOND, 0
+    first = int(time_us.min())
+    if int(time_us.max()) - first > LATEST_NS // _MICROSECOND // 2:
+        first = int(np.median(time_us))
+        time_us = np.clip(time_us, first, first + LATEST_NS // _MICROSECOND // 4)
+    offset = first * _MICROSECOND
+    time_ns = np.maximum.accumulate(time_us - first) * _MICROSECOND
+    later = np.arange(len(time_ns)) - np.searchsorted(time_ns, time_ns)
+    time_ns += np.minimum(later, _MICROSECOND - 1)
+    return time_ns, offset if abs(offset) <= LATEST_NS else 0
+
+
+def _ends_of_blocks(address: Int64, size: Int64) -> tuple[Int64, Int64]:
+    """Return the allocations that live at the end, and the releases of what came before."""
+    rows = np.flatnonzero(size != 0)
+    rows = rows[np.argsort(address[rows], kind="stable")]
+    is_last = np.ones(len(rows), bool)
+    is_last[:-1] = address[rows[1:]] != address[rows[:-1]]
+    is_first = np.roll(is_last, 1)
+    is_alloc = size[rows] > 0
+    follows_alloc = ~is_first & np.roll(is_alloc, 1)
+    return rows[is_last & is_alloc], rows[~is_alloc & ~follows_alloc]

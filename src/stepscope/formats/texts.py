@@ -1,0 +1,34 @@
+"""A trace's string table with what a writer adds to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from stepscope.trace.strings import Strings
+    from stepscope.trace.table import Int64
+
+
+class AddedTexts:
+    """A trace's string table with what the export adds to it."""
+
+    def __init__(self, strings: Strings) -> None:
+        """Begin with what is there."""
+        self._strings = strings
+        self._added: list[bytes] = []
+
+    def add(self, text: str) -> int:
+        """Return the id of a text that is added."""
+        self._added.append(text.encode("utf-8", "replace"))
+        return len(self._strings) + len(self._added) - 1
+
+    def table(self) -> tuple[bytes, Int64]:
+        """Return the bytes and where each text begins."""
+        blob, offsets = self._strings.blob, self._strings.offsets
+        if not self._added:
+            return blob, offsets
+        end = int(offsets[-1])
+        ends = end + np.cumsum([len(text) for text in self._added])
+        return blob[:end] + b"".join(self._added), np.concatenate((offsets, ends))

@@ -1,0 +1,346 @@
+"""JAX's and XLA's profiles (``.xplane.pb``): planes, their lines, and the events on these.
+
+A plane is a process (``/host:CPU``) or a device (``/device:GPU:0``), a line a thread or a stream.
+Names, and statistics that are texts, are numbers that the plane's metadata explain. A line's events
+count ps from its start, which is in ns of Unix time. The messages are decoded here, by hand: the
+fields that are needed are few, and TensorFlow is large.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import warnings
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stepscope.errors import TraceReadError, TraceReadWarning
+from stepscope.formats.gathered import ABSENT, Gathered
+from stepscope.formats.gzip import text_chunks
+from stepscope.formats.wire import MalformedMessageError, fields
+from stepscope.trace.model import TraceInfo, Track
+from stepscope.trace.xla import device_number
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stepscope.formats.registry import Progress
+    from stepscope.trace.model import Int64, Trace
+
+    Names = dict[int, tuple[int, int]]  # by an event's number: string id, and category
+
+PRODUCER = "XLA"
+_PS = 1000  # in a ns
+_CATEGORIES = ("", "python_function", "user_annotation")
+_PLAIN, _PYTHON, _RANGE = range(len(_CATEGORIES))
+_NOT_ONE = "is the file an .xplane.pb that jax.profiler or TensorFlow wrote?"
+_CORRELATION = "correlation_id"
+_TASK = "Task Environment"  # a plane without lines: when the profile was taken
+_SKIPPED = frozenset({"/host:metadata", _TASK})
+_STEP = "step_num"
+_FRAME = re.compile(r"^\$\S+:\d+ ")  # ``$train.py:12 step``
+_EARLIEST_NS = 10**17  # 1973: what is less counts from the start of the profile
+_PLANE_NAME = re.compile(rb"/(host|device):|Task Environment|#Chip|TPU|GPU|CUPTI", re.IGNORECASE)
+
+
+class _Plane:
+    """A plane's name, lines and metadata."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.number = 0
+        self.name = ""
+        self.lines: list[memoryview] = []
+        self.events: dict[int, str] = {}
+        self.stats: dict[int, str] = {}
+        self.own: list[memoryview] = []
+        for number, value in fields(data):
+            match number, value:
+                case 1, int():
+                    self.number = value
+                case 2, memoryview():
+                    self.name = _text(value)
+                case 3, memoryview():
+                    self.lines.append(value)
+                case 4, memoryview():
+                    key, name = _entry(value, (4, 2))
+                    self.events[key] = name
+                case 5, memoryview():
+                    key, name = _entry(value, (2,))
+                    self.stats[key] = name
+                case 6, memoryview():
+                    self.own.append(value)
+
+
+class _Line(NamedTuple):
+    """A thread or a stream."""
+
+    number: int
+    name: str
+    start_ns: int
+    events: list[memoryview]
+
+
+class _Events:
+    """The events of a line, as columns are made of them."""
+
+    def __init__(self) -> None:
+        self.name: list[int] = []
+        self.start_ns: list[int] = []
+        self.end_ns: list[int] = []
+        self.correlation: list[int] = []
+        self.rest: list[int] = []
+        self.category: list[int] = []
+
+
+def is_xplane(head: bytes) -> bool:
+    """Tell whether bytes begin as an XSpace does: with a plane, whose first fields are short."""
+    if head[:1] != b"\x0a":
+        return False
+    try:
+        _, first = next(fields(memoryview(head), cut=True))
+        if not isinstance(first, memoryview):
+            return False
+        for number, value in fields(first, cut=True):
+            if number == 1 and isinstance(value, int):
+                continue
+            is_name = number == 2 and isinstance(value, memoryview)
+            return is_name and _PLANE_NAME.search(bytes(value)) is not None
+    except (MalformedMessageError, StopIteration):
+        return False
+    return False
+
+
+def read_xplane(path: Path, progress: Progress | None = None) -> Trace:
+    """Read a profile of JAX or XLA, gzip or not."""
+    data, damage = _bytes_of(path, progress)
+    gathered = Gathered()
+    host = ""
+    began, wall_ns = _first_ns(data)
+    try:
+        for number, value in fields(memoryview(data)):
+            if number == 1 and isinstance(value, memoryview):
+                _add_plane(gathered, _Plane(value), began)
+            elif number == 4 and isinstance(value, memoryview):
+                host = _text(value)
+    except MalformedMessageError as error:
+        damage = damage or str(error)
+    if not len(gathered):
+        cause = f": {damage}" if damage else ""
+        raise TraceReadError(path, f"is an XPlane file without an event{cause}", _NOT_ONE)
+    if damage:
+        gathered.anomalies["damaged file"] += 1
+        text = f"{path}: {damage}; {len(gathered)} events could be read"
+        warnings.warn(text, TraceReadWarning, stacklevel=2)
+    return gathered.trace(TraceInfo(PRODUCER, wall_offset_ns=wall_ns, host=host))
+
+
+def _bytes_of(path: Path, progress: Progress | None) -> tuple[bytes, str]:
+    damage, parts = "", []
+    with text_chunks(path) as chunks:
+        size = path.stat().st_size
+        for chunk in chunks:
+            parts.append(chunk.text)
+            damage = chunk.damage
+            if progress is not None:
+                progress(chunk.file_bytes, size)
+    return b"".join(parts), damage
+
+
+def _first_ns(data: bytes) -> tuple[int, int]:
+    """Return when the first line starts, from where times count so that they stay exact.
+
+    Then, when that was in Unix time: 0 where the file does not tell.
+    """
+    found, started = [], 0
+    try:
+        for number, value in fields(memoryview(data)):
+            if number != 1 or not isinstance(value, memoryview):
+                continue
+            plane = _Plane(value)
+            found += [line.start_ns for line in map(_line, plane.lines) if line.events]
+            if plane.name == _TASK:
+                told = dict(_Stats(Gathered(), plane.stats).pair(stat) for stat in plane.own)
+                start = told.get("profile_start_time")
+                started = start if isinstance(start, int) and 0 < start < 1 << 62 else 0
+    except MalformedMessageError:
+        pass
+    first = min((start for start in found if 0 < start < 1 << 62), default=0)
+    return (first, first) if first > _EARLIEST_NS else (0, started)
+
+
+def _add_plane(gathered: Gathered, plane: _Plane, began: int) -> None:
+    if plane.name in _SKIPPED:
+        return
+    names = {key: (gathered.text(name), _category(name)) for key, name in plane.events.items()}
+    reader = _Stats(gathered, plane.stats)
+    pid = plane.name or str(plane.number)
+    is_device = device_number(Track("", "", plane.name)) >= 0
+    for data in plane.lines:
+        line = _line(data)
+        tid = f"{line.name} {line.number}".strip()
+        track = gathered.track(
+            Track(
+                pid, tid, plane.name, line.name or str(line.number), "", 0 if not is_device else 1
+            )
+        )
+        _add_line(gathered, line, track, (names, reader, began))
+
+
+def _category(name: str) -> int:
+    """Return which of ``_CATEGORIES`` an event has; the track tells of all others."""
+    return _PYTHON if _FRAME.match(name) else _PLAIN
+
+
+def _line(data: memoryview) -> _Line:
+    number = start_ns = 0
+    name = shown = ""
+    events = []
+    for field, value in fields(data):
+        match field, value:
+            case 1, int():
+                number = value
+            case 2, memoryview():
+                name = _text(value)
+            case 3, int():
+                start_ns = _signed(value)
+            case 4, memoryview():
+                events.append(value)
+            case 11, memoryview():
+                shown = _text(value)
+    return _Line(number, shown or name, start_ns, events)
+
+
+def _add_line(
+    gathered: Gathered,
+    line: _Line,
+    track: int,
+    known: tuple[Names, _Stats, int],
+) -> None:
+    names, stats, began = known
+    found = _Events()
+    for data in line.events:
+        _add_event(found, data, line.start_ns - began, (names, stats))
+    category = np.array(found.category, np.uint8)
+    for number, word in enumerate(_CATEGORIES):
+        rows = np.flatnonzero(category == number)
+
+        def of(values: list[int], chosen: Int64 = rows) -> Int64:
+            return np.array(values, np.int64)[chosen]
+
+        gathered.add_slices(
+            word,
+            of(found.name).astype(np.uint32),
+            (of(found.start_ns), of(found.end_ns)),
+            np.full(len(rows), track, np.uint32),
+            correlation=of(found.correlation),
+            rest=of(found.rest).astype(np.uint32),
+        )
+
+
+def _add_event(
+    found: _Events, data: memoryview, start_ns: int, known: tuple[Names, _Stats]
+) -> None:
+    names, stats = known
+    name = offset = duration = 0
+    own = []
+    for field, value in fields(data):
+        match field, value:
+            case 1, int():
+                name = value
+            case 2, int():
+                offset = _signed(value)
+            case 3, int():
+                duration = _signed(value)
+            case 4, memoryview():
+                own.append(value)
+    correlation, rest, step = stats.of_event(own)
+    text, category = names.get(name, (0, _PLAIN))
+    if step:
+        text, category = step, _RANGE
+    # Both ends are rounded alike, so that events that touch still do.
+    start_ps = start_ns * _PS + offset
+    found.name.append(text)
+    found.category.append(category)
+    found.start_ns.append(_bounded(start_ps // _PS))
+    found.end_ns.append(_bounded((start_ps + duration) // _PS))
+    found.correlation.append(correlation)
+    found.rest.append(rest)
+
+
+class _Stats:
+    """What is told of events, by name; most of it again and again."""
+
+    def __init__(self, gathered: Gathered, names: dict[int, str]) -> None:
+        self._gathered = gathered
+        self._names = names
+        self._known: dict[bytes, tuple[int, int, int]] = {}
+
+    def of_event(self, stats: list[memoryview]) -> tuple[int, int, int]:
+        """Return the correlation, ABSENT without one, and the id of all as arguments.
+
+        Then, of a ``jax.profiler.StepTraceAnnotation``, the id of the name that steps have here.
+        """
+        if not stats:
+            return ABSENT, 0, 0
+        key = b"\0".join(stats)
+        if key not in self._known:
+            self._known[key] = self._read(stats)
+        return self._known[key]
+
+    def _read(self, stats: list[memoryview]) -> tuple[int, int, int]:
+        told = dict(self.pair(stat) for stat in stats)
+        number = told.get(_CORRELATION)
+        correlation = number if isinstance(number, int) and 0 < number < 1 << 62 else ABSENT
+        step = told.get(_STEP)
+        is_step = isinstance(step, int) and 0 <= step < 1 << 31
+        name = self._gathered.text(f"ProfilerStep#{step}") if is_step else 0
+        return correlation, self._gathered.fragment(told), name
+
+    def pair(self, data: memoryview) -> tuple[str, Any]:
+        """Return a statistic's name and value."""
+        name, found = 0, None
+        for field, value in fields(data):
+            match field, value:
+                case 1, int():
+                    name = value
+                case 2, int():
+                    (real,) = struct.unpack("<d", struct.pack("<Q", value & (1 << 64) - 1))
+                    found = real if np.isfinite(real) else str(real)
+                case 3, int():
+                    found = value
+                case 4, int():
+                    found = _signed(value)
+                case 5, memoryview():
+                    found = _text(value)
+                case 6, memoryview():
+                    found = f"{len(value)} bytes"
+                case 7, int():
+                    found = self._names.get(value, "")
+        return self._names.get(name, str(name)), found
+
+
+def _entry(data: memoryview, text_fields: tuple[int, ...]) -> tuple[int, str]:
+    """Return the key of a map's entry, and the first text that its value has in these fields."""
+    key, texts = 0, dict.fromkeys(text_fields, "")
+    for field, value in fields(data):
+        if field == 1 and isinstance(value, int):
+            key = value
+        elif field == 2 and isinstance(value, memoryview):
+            for inner, text in fields(value):
+                if inner in texts and isinstance(text, memoryview):
+                    texts[inner] = _text(text)
+    return key, next((text for text in texts.values() if text), "")
+
+
+def _text(data: memoryview) -> str:
+    return bytes(data).decode("utf-8", "replace")
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def _bounded(time_ns: int) -> int:
+    """Return a time that fits; what is out of range is refused with the others."""
+    return max(min(time_ns, (1 << 63) - 1), -(1 << 63) + 1)

@@ -1,0 +1,230 @@
+"""Collectives of paddle.distributed: a range each, with group, sizes and type.
+
+They are seen where Python calls a process group. What DataParallel reduces in C++ during backward
+is in no range of its own. Gloo does its work within the call.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from contextlib import suppress
+from threading import get_native_id
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import begin_slice, end_slice, now_ns
+from stepscope.record.collectives import Collective, Group, number_calls, take_notes
+from stepscope.record.patching import Patches, PatchesWhenImported
+from stepscope.record.phase_ranges import RANGE_KIND
+from stepscope.record.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from stepscope.trace.schema import Captured
+
+# A method of Paddle's process group: Kineto's name, and which arguments are output and input.
+_METHODS: Mapping[str, tuple[str, int | None, int | None]] = {
+    "all_reduce": ("allreduce", 0, 0),
+    "allreduce": ("allreduce", 0, 0),
+    "broadcast": ("broadcast", 0, 0),
+    "reduce": ("reduce", 0, 0),
+    "all_gather": ("allgather", 0, 1),
+    "all_gather_into_tensor": ("_allgather_base", 0, 1),
+    "reduce_scatter": ("reduce_scatter", 0, 1),
+    "reduce_scatter_tensor": ("_reduce_scatter_base", 0, 1),
+    "all_to_all": ("all_to_all", 0, 1),
+    "all_to_all_tensor": ("all_to_all", 0, 1),
+    "all_to_all_single": ("all_to_all", 0, 1),
+    "alltoall": ("all_to_all", 0, 1),
+    "alltoall_single": ("all_to_all", 0, 1),
+    "gather": ("gather", 1, 0),
+    "scatter": ("scatter", 0, 1),
+    "scatter_tensor": ("scatter", 0, 1),
+    "send": ("send", None, 0),
+    "recv": ("recv", 0, None),
+    "barrier": ("barrier", None, None),
+}
+_ON_CALC_STREAM = "_on_calc_stream"
+_DTYPES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
+    "bool": "Bool",
+}  # fmt: skip
+_MOST_NOTES = 1_000_000
+
+_watching: list[PaddleCollectives] = []
+
+
+class PaddleCollectives(Source):
+    """The source."""
+
+    name = "paddle.distributed"
+
+    def __init__(self) -> None:
+        """Touch nothing yet."""
+        self._patches = PatchesWhenImported("paddle.distributed", _patches)
+        self._notes: list[Collective] = []
+        self._groups: dict[str, Group] = {}
+        self._info: dict[str, Any] = {}
+
+    def start(self) -> None:
+        """Record calls from now on, or from when paddle.distributed is imported."""
+        self._notes = []
+        self._patches.start()
+        _watching.append(self)
+
+    def stop(self) -> None:
+        """Record no more."""
+        if self in _watching:
+            _watching.remove(self)
+        self._patches.stop()
+        self.look()
+
+    def look(self) -> None:
+        """Remember the groups while they are there."""
+        with suppress(Exception):  # a description is not worth a program's failure
+            found = _groups_now()
+            if found:
+                self._groups |= found
+                self._info = _place()
+
+    def note(self, call: Collective) -> None:
+        """Keep what one call of a collective was."""
+        if len(self._notes) < _MOST_NOTES:
+            self._notes.append(call)
+        if call.group not in self._groups:
+            self.look()
+
+    def job(self) -> Mapping[str, Any]:
+        """Return rank, world and groups under torch's names."""
+        if not self._info:
+            return {}
+        groups = [group.told() for group in self._groups.values()]
+        return {**self._info, "pg_count": len(groups), "pg_config": groups}
+
+    def refine(self, captured: Captured) -> Captured:
+        """Write into the ranges what was noted of them."""
+        if not self._notes:
+            return captured
+        from stepscope.record.collective_columns import annotated, calls_named
+
+        calls = calls_named(captured, _collective_of)
+        take_notes(calls, self._notes)
+        calls = [call for call in calls if call.group is not None]
+        number_calls(calls)
+        rank = self._info.get("rank")
+        pairs = {row: call.pairs(self._groups, rank) for call in calls for row in call.rows}
+        return annotated(captured, pairs)
+
+    def describe(self) -> str:
+        """Say what is recorded."""
+        return f"collectives, {len(self._groups)} group(s)" if self._groups else ""
+
+
+def _collective_of(name: str) -> str | None:
+    """Return the collective that a range of ours is about."""
+    backend, _, method = name.partition(":")
+    return _METHODS[method][0] if backend.islower() and method in _METHODS else None
+
+
+def _groups_now() -> dict[str, Group]:
+    manager: Any = sys.modules["paddle.distributed.communication.group"]._GroupManager
+    return {
+        str(number): Group(
+            str(number), tuple(group.ranks), str(group.name or ""), str(group.backend).lower()
+        )
+        for number, group in dict(manager.group_map_by_id).items()
+        if group.process_group is not None
+    }
+
+
+def _place() -> dict[str, Any]:
+    dist: Any = sys.modules["paddle.distributed"]
+    groups = _groups_now()
+    first = next(iter(groups.values()))
+    return {
+        "backend": first.backend,
+        "rank": int(dist.get_rank()),
+        "world_size": int(dist.get_world_size()),
+    }
+
+
+def _group_name(process_group: Any) -> str | None:
+    manager: Any = sys.modules["paddle.distributed.communication.group"]._GroupManager
+    for number, group in dict(manager.group_map_by_id).items():
+        if group.process_group is process_group:
+            return str(number)
+    return None
+
+
+# ---- paddle
+
+
+def _patch(patches: Patches) -> None:
+    core: Any = sys.modules["paddle.base.core"]
+    for name in _METHODS:
+        for method in (name, name + _ON_CALC_STREAM):
+            if hasattr(core.ProcessGroup, method):
+                patches.wrap(core.ProcessGroup, method, functools.partial(_noting, name))
+    for place in ("paddle.distributed", "paddle.distributed.communication.group"):
+        patches.wrap(sys.modules[place], "destroy_process_group", _looking_first)
+
+
+def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def call(group: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _watching:
+            return plain(group, *args, **kwargs)
+        start_ns = now_ns()
+        handle = begin_slice(RANGE_KIND, f"{str(group.name()).lower()}:{name}", "")
+        try:
+            return plain(group, *args, **kwargs)
+        finally:
+            end_slice(handle)
+            with suppress(Exception):  # a note less
+                note = Collective(_METHODS[name][0], start_ns, now_ns(), str(get_native_id()))
+                _fill(note, name, group, args)
+                for each in tuple(_watching):
+                    each.note(note)
+
+    return functools.wraps(plain)(call)
+
+
+def _fill(note: Collective, method: str, group: Any, args: Sequence[Any]) -> None:
+    note.group = _group_name(group)
+    _, out, taken = _METHODS[method]
+    tensors = [list(_tensors(each)) for each in args[:2]]
+    note.elements_in, note.elements_out = _elements(tensors, taken), _elements(tensors, out)
+    first = next((tensor for each in tensors for tensor in each), None)
+    if first is not None:
+        word = str(first.dtype).removeprefix("paddle.")
+        note.dtype = _DTYPES.get(word, word)
+    if note.is_point_to_point and len(args) > 1 and isinstance(args[1], int):
+        mine, peer = int(group.rank()), args[1]
+        note.source, note.destination = (mine, peer) if note.name == "send" else (peer, mine)
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+
+
+def _elements(tensors: Sequence[Sequence[Any]], which: int | None) -> int | None:
+    if which is None or which >= len(tensors):
+        return None
+    return sum(int(functools.reduce(lambda a, b: a * b, each.shape, 1)) for each in tensors[which])
+
+
+def _looking_first(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def destroy(*args: Any, **kwargs: Any) -> Any:
+        for each in tuple(_watching):
+            each.look()
+        return plain(*args, **kwargs)
+
+    return functools.wraps(plain)(destroy)
+
+
+_patches = Patches(_patch)

@@ -1,0 +1,201 @@
+"""Collectives of torch.distributed: their group, number, sizes and types.
+
+Each one is an operator of torch's, ``c10d::allreduce_``, and on the CPU a range of the backend's
+own thread, ``gloo:all_reduce``, which ends when the work is done. Both are recorded without their
+inputs. What is missing is noted where Python calls a process group, and read from the flight
+recorder for the calls that are made in C++; it is written into the slices when the recording ends.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from threading import get_native_id
+from typing import TYPE_CHECKING, Any
+
+from stepscope._native import now_ns
+from stepscope.frameworks.torch import shards
+from stepscope.frameworks.torch.collective_calls import METHODS, noted
+from stepscope.frameworks.torch.flight_recorder import flights, learn, plain_title
+from stepscope.frameworks.torch.process_groups import Membership
+from stepscope.record.collectives import Collective, number_calls, take_notes
+from stepscope.record.patching import Patches, PatchesWhenImported
+from stepscope.record.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from stepscope.trace.schema import Captured
+
+_C10D = "torch._C._distributed_c10d"
+_CALL, _WORK = "c10d::", "gloo:"
+# Operators of the same library that no rank waits for.
+_NO_COLLECTIVES = ("functional", "c10d::work", "c10d::monitored")
+_MOST_NOTES = 1_000_000
+
+_watching: list[TorchCollectives] = []
+
+
+class TorchCollectives(Source):
+    """The source: it writes nothing itself, but completes what others record."""
+
+    name = "torch.distributed"
+
+    def __init__(self) -> None:
+        """Touch nothing yet."""
+        waiting = {"torch.distributed": _patches, **shards.PATCHES}
+        self._patches = [PatchesWhenImported(name, patches) for name, patches in waiting.items()]
+        self._membership = Membership()
+        self._notes: list[Collective] = []
+        self._flights: list[Collective] = []
+        self._buckets = shards.Buckets()
+
+    def start(self) -> None:
+        """Note calls from now on, or from when torch.distributed is imported."""
+        self._notes, self._flights = [], []
+        for each in self._patches:
+            each.start()
+        _watching.append(self)
+
+    def stop(self) -> None:
+        """Note no more, and read what torch keeps itself."""
+        if self in _watching:
+            _watching.remove(self)
+        for each in self._patches:
+            each.stop()
+        self.look()
+        if self._membership.info:
+            self._flights = flights()
+
+    def look(self) -> None:
+        """Remember groups and buckets while they are there."""
+        self._membership.look()
+        if self._membership.info:
+            self._buckets.look()
+
+    def note(self, call: Collective) -> None:
+        """Keep what one call of a collective was."""
+        if len(self._notes) < _MOST_NOTES:
+            self._notes.append(call)
+        if call.group not in self._membership.groups:
+            self._membership.look()
+
+    def job(self) -> Mapping[str, Any]:
+        """Return torch's description of its process groups."""
+        return self._membership.told()
+
+    def refine(self, captured: Captured) -> Captured:
+        """Write into the slices of collectives what was noted of them."""
+        if not self._membership.info:
+            return captured
+        from stepscope.record.collective_columns import annotated, calls_named
+
+        calls = calls_named(captured, _kineto_name)
+        take_notes(calls, self._notes)
+        learn(calls, self._flights)
+        self._guess_groups(calls)
+        number_calls(calls)
+        self._buckets.name_modules(calls)
+        _add_works(captured, calls)
+        groups, rank = self._membership.groups, self._membership.rank
+        pairs = {row: call.pairs(groups, rank) for call in calls for row in call.rows}
+        return annotated(captured, pairs)
+
+    def _guess_groups(self, calls: Sequence[Collective]) -> None:
+        """Take the calls of C++ that nobody knows for those of the group that it uses otherwise."""
+        known = [each.group for each in self._flights if each.group in self._membership.groups]
+        groups = known or list(self._membership.groups)
+        if not groups:
+            return
+        usual = max(dict.fromkeys(groups), key=groups.count)
+        for call in calls:
+            call.group = call.group or usual
+
+    def describe(self) -> str:
+        """Say what is recorded."""
+        if not self._membership.info:
+            return ""
+        count = len(self._membership.groups)
+        return f"collectives of {count} process group{'s' * (count != 1)}"
+
+
+def _kineto_name(operator: str) -> str | None:
+    """Return Kineto's name of a collective, ``allreduce``; None for any other operator."""
+    if not operator.startswith(_CALL) or any(word in operator for word in _NO_COLLECTIVES):
+        return None
+    name = operator.removeprefix(_CALL).removesuffix("_")
+    return {"alltoall": "all_to_all", "recv_any_source": "recv"}.get(name, name)
+
+
+def _add_works(captured: Captured, calls: Sequence[Collective]) -> None:
+    """Add to each call the range in which the backend did its work.
+
+    A group has threads of its own, which take its work up in the order of the calls.
+    """
+    slices, texts = captured.slices, captured.strings.decode_all()
+    from stepscope.record.collective_columns import rows_named
+
+    works = rows_named(captured, {i for i, text in enumerate(texts) if text.startswith(_WORK)})
+    waiting: dict[str, list[Collective]] = {}
+    for call in calls:
+        waiting.setdefault(plain_title(call.name), []).append(call)
+    group_of: dict[int, str | None] = {}
+    for row in works:
+        start_ns, track = int(slices.start_ns[row]), int(slices.track[row])
+        mine = waiting.get(plain_title(texts[int(slices.name[row])]), [])
+        for i, call in enumerate(mine):
+            if call.start_ns > start_ns:
+                break
+            if group_of.get(track, call.group) == call.group:
+                call.rows.append(row)
+                if captured.tracks[track].tid != call.thread:  # else many groups may share it
+                    group_of[track] = call.group
+                del mine[i]
+                break
+
+
+# ---- torch
+
+
+def _patch(patches: Patches) -> None:
+    c10d: Any = sys.modules.get(_C10D)
+    dist: Any = sys.modules["torch.distributed"]
+    if c10d is None or not dist.is_available():
+        return
+    for name in METHODS:
+        if hasattr(c10d.ProcessGroup, name):
+            patches.wrap(c10d.ProcessGroup, name, functools.partial(_noting, name))
+    for owner in (dist, dist.distributed_c10d):
+        patches.wrap(owner, "destroy_process_group", _looking_first)
+
+
+def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def call(group: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _watching:
+            return plain(group, *args, **kwargs)
+        start_ns = now_ns()
+        work = plain(group, *args, **kwargs)
+        end_ns = now_ns()
+        try:
+            note = Collective(name, start_ns, end_ns, str(get_native_id()))
+            noted(note, group, args, kwargs)
+            note.module = shards.current()
+            for each in tuple(_watching):
+                each.note(note)
+        except Exception:  # a note less; the program has its work
+            pass
+        return work
+
+    return functools.wraps(plain)(call)
+
+
+def _looking_first(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def destroy(*args: Any, **kwargs: Any) -> Any:
+        for each in tuple(_watching):
+            each.look()
+        return plain(*args, **kwargs)
+
+    return functools.wraps(plain)(destroy)
+
+
+_patches = Patches(_patch)

@@ -1,0 +1,97 @@
+"""PyTorch's flight recorder: the last collectives of the process, also those that C++ calls.
+
+DDP's reducer calls its collectives in C++, where no patch of ours is. The flight recorder, on by
+default in newer releases, keeps group, number, sizes and types of the last 2,000; it is read when
+the recording has ended.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from contextlib import suppress
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from stepscope import _native
+from stepscope.record.collectives import Collective
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_TOLERANCE_NS = 200_000  # between its clock, which is Unix time, and ours
+_DUMPS = ("_dump_fr_trace", "_dump_nccl_trace")
+
+
+def flights() -> list[Collective]:
+    """Return the collectives that the flight recorder still has, in the order of their calls."""
+    c10d: Any = sys.modules.get("torch._C._distributed_c10d")
+    for name in _DUMPS:
+        dump = getattr(c10d, name, None)
+        if dump is None:
+            continue
+        with suppress(Exception):  # it is off, or of another form
+            entries = pickle.loads(dump(True, False, False))["entries"]  # torch's own, in memory
+            found = [flight for entry in entries if (flight := _flight(entry)) is not None]
+            if found:
+                return sorted(found, key=lambda flight: flight.start_ns)
+    return []
+
+
+def _flight(entry: dict[str, Any]) -> Collective | None:
+    _, _, title = str(entry["profiling_name"]).partition(":")
+    start_ns = int(entry["time_created_ns"]) - _native.wall_offset_ns()
+    is_p2p = bool(entry.get("is_p2p"))
+    dtypes = entry["input_dtypes"] or entry["output_dtypes"] or [None]
+    has_sizes = bool(entry["input_sizes"] or entry["output_sizes"])
+    return Collective(
+        plain_title(title),
+        start_ns,
+        start_ns,
+        thread="",
+        group=str(entry["process_group"][0]),
+        number=None if is_p2p else int(entry["collective_seq_id"]),
+        elements_in=_elements(entry["input_sizes"]) if has_sizes else None,
+        elements_out=_elements(entry["output_sizes"]) if has_sizes else None,
+        dtype=dtypes[0],
+    )
+
+
+def _elements(sizes: Iterable[Sequence[int]]) -> int:
+    return sum(prod(size) for size in sizes)
+
+
+def plain_title(text: str) -> str:
+    """Return what the names of one collective have in common, wherever they are from.
+
+    ``c10d::_allgather_base_``, ``gloo:_all_gather_base`` and ``nccl:_all_gather_base`` are one.
+    """
+    plain = text.removeprefix("c10d::").partition(":")[2] or text.removeprefix("c10d::")
+    word = plain.split(" ")[0].replace("_", "").replace("sparse", "")
+    for ending in ("coalesced", "intotensor", "tensor", "base", "single"):
+        word = word.replace(ending, "")
+    return "recv" if word.startswith("recv") else word
+
+
+def learn(calls: Sequence[Collective], known: Sequence[Collective]) -> None:
+    """Tell the calls of a recording, in order, what the flight recorder knows of them."""
+    by_number = {(each.group, each.number): each for each in known if each.number is not None}
+    at = 0
+    for call in calls:
+        exact = by_number.get((call.group, call.number)) if call.number is not None else None
+        if exact is not None:
+            call.take(exact)
+            continue
+        while at < len(known) and known[at].start_ns < call.start_ns - _TOLERANCE_NS:
+            at += 1
+        for each in known[at : at + 8]:
+            if each.start_ns > call.end_ns + _TOLERANCE_NS:
+                break
+            if each.name == plain_title(call.name) and not _is_taken(each):
+                call.take(each)
+                each.end_ns = -1
+                break
+
+
+def _is_taken(flight: Collective) -> bool:
+    return flight.end_ns < 0

@@ -1,0 +1,189 @@
+"""Which modules a collective is about: buckets of DDP, units of FSDP."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from stepscope.frameworks.torch.flight_recorder import plain_title
+from stepscope.record.patching import Patches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from stepscope.record.collectives import Collective
+
+T = TypeVar("T")
+
+_BYTES = {
+    "Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1,
+    "Byte": 1, "Bool": 1,
+}  # fmt: skip
+_MOST_NAMES = 3
+_DDP = "torch.nn.parallel.distributed"
+_FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
+_FSDP1 = "torch.distributed.fsdp._runtime_utils"
+
+# Without callbacks, as a WeakSet has them: Python drops what is raised there, a Ctrl-C included.
+_replicated: list[weakref.ref[Any]] = []
+_known: list[weakref.ref[Buckets]] = []
+_local = threading.local()
+
+
+class Buckets:
+    """The buckets of the program's DistributedDataParallel modules."""
+
+    def __init__(self) -> None:
+        """Know none yet."""
+        self._of_bytes: dict[int, list[str]] = {}
+        _remember(_known, self)
+
+    def look(self) -> None:
+        """Learn the buckets that there are now; DDP makes them anew after the first step."""
+        for module in _alive(_replicated):
+            self.learn(module)
+
+    def learn(self, replicated: Any) -> None:
+        """Learn the buckets of one module."""
+        with suppress(Exception):  # it has not run yet, or is of another release
+            self._learn(replicated)
+
+    def _learn(self, replicated: Any) -> None:
+        told = replicated._get_ddp_logging_data()
+        sizes = [int(size) for size in str(told["rebuilt_bucket_sizes"]).split(",") if size.strip()]
+        members = [
+            [int(index) for index in each.split()]
+            for each in str(told["rebuilt_per_bucket_param_indices"]).split(",")
+        ]
+        names = [
+            name.rpartition(".")[0]
+            for name, parameter in replicated.module.named_parameters()
+            if parameter.requires_grad
+        ]
+        found: dict[int, list[str]] = {}
+        for size, indices in zip(sizes, members, strict=True):
+            found.setdefault(size, []).append(_together([names[index] for index in indices]))
+        self._of_bytes |= found
+
+    def name_modules(self, calls: Sequence[Collective]) -> None:
+        """Name the module of each bucket's reduction, by its size; equal ones take turns."""
+        turn = dict.fromkeys(self._of_bytes, 0)
+        for call in calls:
+            size = (call.elements_in or 0) * _BYTES.get(call.dtype or "", 0)
+            if call.module or size not in turn or plain_title(call.name) != "allreduce":
+                continue
+            names = self._of_bytes[size]
+            call.module = names[turn[size] % len(names)] or None
+            turn[size] += 1
+
+
+def _remember(known: list[weakref.ref[T]], each: T) -> None:
+    known[:] = [other for other in known if other() is not None]
+    known.append(weakref.ref(each))
+
+
+def _alive(known: list[weakref.ref[T]]) -> list[T]:
+    return [each for other in tuple(known) if (each := other()) is not None]
+
+
+def _together(modules: Sequence[str]) -> str:
+    """Return the names of some modules as one text."""
+    distinct = list(dict.fromkeys(modules))
+    more = len(distinct) - _MOST_NAMES
+    return ", ".join(distinct[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def current() -> str | None:
+    """Return the module whose parameters this thread gathers or reduces."""
+    return getattr(_local, "module", None)
+
+
+def _patch_ddp(patches: Patches) -> None:
+    replicated: Any = sys.modules[_DDP].DistributedDataParallel
+    patches.wrap(replicated, "__init__", _remembering)
+    # Most are gone when the recording ends, with the function that trained them.
+    reducer: Any = getattr(sys.modules["torch._C._distributed_c10d"], "Reducer", None)
+    if hasattr(reducer, "_rebuild_buckets"):
+        patches.wrap(reducer, "_rebuild_buckets", _learning)
+
+
+def _patch_fsdp2(patches: Patches) -> None:
+    group: Any = getattr(sys.modules[_FSDP2], "FSDPParamGroup", None)
+    for name in ("unshard", "post_backward"):
+        if hasattr(group, name):
+            patches.wrap(group, name, functools.partial(_within, _of_param_group))
+
+
+def _patch_fsdp1(patches: Patches) -> None:
+    runtime: Any = sys.modules[_FSDP1]
+    for name in ("_unshard", "_reduce_grad"):
+        if hasattr(runtime, name):
+            patches.wrap(runtime, name, functools.partial(_within, _of_handle))
+
+
+def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        plain(self, *args, **kwargs)
+        with suppress(Exception):
+            _remember(_replicated, self)
+
+    return init
+
+
+def _learning(plain: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Learn the buckets one forward pass after they were made anew: DDP tells of them then."""
+    made: set[int] = set()
+
+    @functools.wraps(plain)
+    def rebuild(reducer: Any) -> bool:
+        is_done = plain(reducer)
+        if is_done:
+            made.add(id(reducer))
+        elif made and id(reducer) in made:
+            made.discard(id(reducer))
+            for module in _alive(_replicated):
+                if getattr(module, "reducer", None) is reducer:
+                    for each in _alive(_known):
+                        each.learn(module)
+        return is_done
+
+    return rebuild
+
+
+def _of_param_group(group: Any, *_: Any) -> str:
+    return str(group._module_fqn or "")
+
+
+def _of_handle(state: Any, handle: Any = None, *_: Any) -> str:
+    """Return what the parameters of a unit have in common, by their names in the whole model."""
+    names = state._exec_order_data.param_to_fqn[handle.flat_param]
+    paths = [name.replace("_fsdp_wrapped_module.", "").split(".")[:-1] for name in names]
+    shared = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]
+    return ".".join(shared) or _together([".".join(path) for path in paths])
+
+
+def _within(name_of: Callable[..., str], plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before = current()
+        with suppress(Exception):
+            _local.module = name_of(*args) or before
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            _local.module = before
+
+    return call
+
+
+# By the module that each waits for.
+PATCHES = {
+    _DDP: Patches(_patch_ddp),
+    _FSDP2: Patches(_patch_fsdp2),
+    _FSDP1: Patches(_patch_fsdp1),
+}

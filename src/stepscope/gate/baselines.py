@@ -1,0 +1,69 @@
+"""Baselines that are kept, a folder a branch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.errors import StepscopeError
+from stepscope.formats.file_names import file_word
+from stepscope.trace.placing import staging_folder
+from stepscope.trace.revision import BRANCH, revision_of
+from stepscope.trace.store import SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.trace.model import Trace
+
+_MAIN = ("main", "master")
+_TARGETS = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
+
+
+def current_branch(root: Path) -> str:
+    """Return the branch that is checked out; ``main`` where that is not known."""
+    try:
+        return revision_of(root.absolute()).get(BRANCH) or _MAIN[0]
+    except OSError:
+        return _MAIN[0]
+
+
+def folder_of(store: Path, branch: str) -> Path:
+    """Return where a branch's baseline is."""
+    return store / file_word(branch)
+
+
+def stored(store: Path, branch: str = "", root: Path | None = None) -> Path:
+    """Return the folder of a branch's baseline.
+
+    Without a branch it is that of the branch that a pull request goes to, else of the current one,
+    else of main.
+    """
+    targets = [os.environ[word] for word in _TARGETS if os.environ.get(word)]
+    asked = [branch] if branch else [*targets, current_branch(root or Path.cwd()), *_MAIN]
+    for name in dict.fromkeys(asked):
+        folder = folder_of(store, name)
+        if folder.is_dir() and any(folder.glob(f"*{SUFFIX}")):
+            return folder
+    raise StepscopeError(
+        f"there is no baseline of {' or '.join(dict.fromkeys(asked))} in {store}: "
+        "`stepscope gate --store TRACE` keeps one, or give --baseline PATH"
+    )
+
+
+def keep(store: Path, branch: str, traces: Sequence[Trace]) -> Path:
+    """Make traces the baseline of a branch, in place of those that were; return its folder."""
+    folder = folder_of(store, branch)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with staging_folder(folder.parent) as staged:
+        made = staged / "new"
+        made.mkdir()
+        for number, trace in enumerate(traces, 1):
+            trace.save(made / f"{number}{SUFFIX}")
+        if folder.exists():
+            folder.rename(staged / "old")
+        made.rename(folder)
+        shutil.rmtree(staged / "old", ignore_errors=True)
+    return folder

@@ -1,0 +1,84 @@
+"""Where rules are written: ``[tool.stepscope.gate]`` of pyproject.toml, or stepscope.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stepscope.arguments import shown
+from stepscope.errors import StepscopeError
+from stepscope.gate.rules import Rules, rules_of
+
+STORE = Path(".stepscope") / "baselines"
+_SUFFIX = ".toml"
+_OWN_FILE = f"stepscope{_SUFFIX}"
+_PROJECT = f"pyproject{_SUFFIX}"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Rules, and where the baseline is."""
+
+    rules: Rules
+    root: Path  # what paths are relative to
+    file: Path | None = None  # None: there is none
+    baseline: Path | None = None
+    branch: str = ""
+    store: Path = STORE
+
+
+def read_config(file: Path | None = None, start: Path | None = None) -> Config:
+    """Return what a file says; without one, the next one up from here that says something."""
+    start = (start or Path.cwd()).absolute()
+    if file is not None:
+        table = _table(file, must_exist=True)
+        return _config(table if table is not None else {}, file, file.absolute().parent)
+    for folder in (start, *start.parents):
+        for name in (_OWN_FILE, _PROJECT):
+            found = _table(folder / name)
+            if found is not None:
+                return _config(found, folder / name, folder)
+        if (folder / ".git").exists():
+            return Config(Rules(), folder, store=folder / STORE)
+    return Config(Rules(), start, store=start / STORE)
+
+
+def _table(file: Path, *, must_exist: bool = False) -> dict[str, Any] | None:
+    """Return the table with the rules; None where there is no such file or table."""
+    try:
+        with file.open("rb") as content:
+            told: Any = tomllib.load(content)
+    except OSError as error:
+        if must_exist:
+            raise StepscopeError(f"{file}: {error.strerror}") from None
+        return None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StepscopeError(f"{file}: {error}") from None
+    path = ("tool", "stepscope", "gate") if file.name == _PROJECT else ("gate",)
+    for word in path:
+        told = told.get(word) if isinstance(told, dict) else None
+        if told is None:
+            return None
+    if not isinstance(told, dict):
+        raise StepscopeError(f"{file}: {'.'.join(path)}={shown(told)}: give a table")
+    found: dict[str, Any] = told
+    return found
+
+
+def _config(told: dict[str, Any], file: Path, root: Path) -> Config:
+    words: dict[str, str] = {}
+    for key in ("baseline", "branch", "store"):
+        value = told.get(key, "")
+        if not isinstance(value, str):
+            raise StepscopeError(f"{file}: {key}={shown(value)}: give a text")
+        words[key] = value
+    return Config(
+        rules_of(told, str(file)),
+        root,
+        file,
+        root / words["baseline"] if words["baseline"] else None,
+        words["branch"],
+        root / (words["store"] or STORE),
+    )

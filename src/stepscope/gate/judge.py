@@ -1,0 +1,364 @@
+"""Runs judged by rules, beside a baseline.
+
+What is counted is compared exactly: it has grown when every run has more than any run of the
+baseline had, and the allowance. Times are compared by the test of ``analysis/compare``: they have
+grown when the test says so, and by more than the allowance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.compare.diff import diff_traces
+from stepscope.analysis.compare.model import NEW, signed
+from stepscope.analysis.compare.statistics import LEAST_EFFECT, Verdict, compare_samples
+from stepscope.analysis.quantities import (
+    operator_calls,
+    operator_times,
+    quantities,
+    step_times,
+    words_of,
+)
+from stepscope.analysis.quantity import Quantity, Unit
+from stepscope.analysis.shared import shared_analyses
+from stepscope.gate.model import Check, Judgement, Outcome
+from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, value_text
+from stepscope.units import duration_text, percent_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from stepscope.analysis.compare.model import Diff
+    from stepscope.analysis.compare.statistics import Comparison
+    from stepscope.gate.rules import Allowance, Rules
+    from stepscope.trace.model import Trace
+
+_MORE_ROWS = 4  # named beside the one that grew most
+_NO_STEPS = "no steps were recognised: mark them with profiler.step(), or see docs/guide.md"
+_ENGINE = "autograd::engine::"
+_NOT_WORTH_IT = 1e-9  # of a count that is a mean over steps
+
+
+def judge(before: Sequence[Trace], after: Sequence[Trace], rules: Rules) -> Judgement:
+    """Judge some runs; ``before`` may be empty where no rule compares."""
+    with shared_analyses():
+        timed = before and STEP_TIME in rules.grow
+        diff = _compared(before, after, rules.grow[STEP_TIME]) if timed else None
+        checks = tuple(_checks(before, after, rules, diff))
+        return Judgement(checks, tuple(_notes(before, after)), diff)
+
+
+def _checks(
+    before: Sequence[Trace], after: Sequence[Trace], rules: Rules, diff: Diff | None
+) -> Iterator[Check]:
+    counted = [dict(quantities(trace)) for trace in after]
+    if before:
+        known = [dict(quantities(trace)) for trace in before]
+        for name, allowance in rules.grow.items():
+            if name == STEP_TIME:
+                if diff is not None:
+                    yield _step_time(diff)
+                continue
+            pair = [each[name] for each in known], [each[name] for each in counted]
+            if name == DEVICE_BUSY:
+                check = _busy(name, *pair, allowance)
+            else:
+                # An operator brings others along: the one that the program calls is to blame.
+                asked = "ops" if name == "all_ops" else name
+                rows = [each[asked] for each in known], [each[asked] for each in counted]
+                check = _counted(name, *pair, allowance, rows)
+            if check.outcome is not Outcome.UNKNOWN or name in rules.chosen:
+                yield check
+        for name, allowance in rules.operator_calls.items():
+            old, new = ([operator_calls(trace, name) for trace in side] for side in (before, after))
+            yield _counted(f"{name} calls", old, new, allowance)
+        for name, allowance in rules.operator_time.items():
+            yield _operator_time(name, before, after, allowance)
+    for name, most in rules.most.items():
+        yield _limit(name, after, counted, most, is_most=True)
+    for name, least in rules.least.items():
+        yield _limit(name, after, counted, least, is_most=False)
+
+
+# ---- what is counted
+
+
+def _counted(
+    name: str,
+    before: Sequence[Quantity],
+    after: Sequence[Quantity],
+    allowance: Allowance,
+    rows: tuple[Sequence[Quantity], Sequence[Quantity]] | None = None,
+) -> Check:
+    """Judge a count; ``rows`` are those of whose rows the one that grew is to be."""
+    words = after[0].words
+    lacking = next((each for each in (*before, *after) if each.total is None), None)
+    if lacking is not None:
+        side = "this run" if any(each is lacking for each in after) else "the baseline"
+        return Check(name, words, Outcome.UNKNOWN, why=f"not known of {side}: {lacking.why_not}")
+    value, unit_word = _way_to_count(before, after)
+    old, new = [value(each) for each in before], [value(each) for each in after]
+    most = allowance.above(max(old))
+    outcome = Outcome.PASSED
+    if min(new) > most + _NOT_WORTH_IT:
+        outcome = Outcome.FAILED
+    elif max(new) < min(old) - _NOT_WORTH_IT:
+        outcome = Outcome.BETTER
+    told = after[0].text
+    change = min(new) - max(old) if min(new) > max(old) else max(new) - min(old)
+    failed = outcome is Outcome.FAILED
+    return Check(
+        name,
+        f"{words}{unit_word}",
+        outcome,
+        _range(old, told),
+        _range(new, told),
+        _signed(change, told) if failed or outcome is Outcome.BETTER else "",
+        allowance.text(name if name in NAMES else "ops"),
+        f"{_range(new, told)}, and the baseline has {_range(old, told)}" if failed else "",
+        grown_row(*(rows or (before, after))) or grown_row(before, after) if failed else "",
+    )
+
+
+def _way_to_count(
+    before: Sequence[Quantity], after: Sequence[Quantity]
+) -> tuple[Callable[[Quantity], float], str]:
+    """Return how to compare: by step where there are steps, exactly where they are as many."""
+    steps = {len(each.by_step) for each in (*before, *after)}
+    if 0 in steps:
+        return (lambda each: float(each.total or 0)), ""
+    if len(steps) == 1:
+        return (lambda each: sum(each.later_steps) / len(each.later_steps)), " a step"
+    return (lambda each: each.a_step or 0.0), " a step"
+
+
+def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
+    """Return the row that grew most, in words, and the names of the next ones."""
+    old, new = _by_row(before), _by_row(after)
+    growth = {name: amount - old.get(name, 0.0) for name, amount in new.items()}
+    # As many more of a forward operator as of its backward function: the line is the former's.
+    order = sorted(
+        (name for name in growth if growth[name] > _NOT_WORTH_IT),
+        key=lambda name: (-growth[name], name.startswith(_ENGINE)),
+    )
+    if not order:
+        return ""
+    told = after[0].text
+    each = " a step" if after[0].by_step else ""
+    worst = order[0]
+    more = [f"{name} +{told(_rounded(growth[name]))}" for name in order[1:_MORE_ROWS]]
+    shares = [
+        next((share for quantity in side for share in quantity.rows if share.name == worst), None)
+        for side in (before, after)
+    ]
+    place = shares[1].new_place(shares[0]) if shares[1] is not None else ""
+    return (
+        f"{worst}{f' at {place}' if place else ''}: {told(_rounded(new[worst]))}{each}, "
+        f"{told(_rounded(old.get(worst, 0.0)))} before{'; ' * bool(more)}{', '.join(more)}"
+    )
+
+
+def _by_row(side: Sequence[Quantity]) -> dict[str, float]:
+    sums: dict[str, float] = {}
+    for each in side:
+        steps = max(len(each.by_step), 1)
+        for share in each.rows:
+            sums[share.name] = sums.get(share.name, 0.0) + share.total / steps / len(side)
+    return sums
+
+
+def _rounded(value: float) -> float:
+    return round(value) if value >= 10 else round(value, 1)
+
+
+def _busy(
+    name: str, before: Sequence[Quantity], after: Sequence[Quantity], allowance: Allowance
+) -> Check:
+    """Judge how much of the time devices work: less is worse, in points of a percent."""
+    words = after[0].words
+    lacking = next((each for each in (*before, *after) if each.total is None), None)
+    if lacking is not None:
+        return Check(name, words, Outcome.UNKNOWN, why=lacking.why_not)
+    old = [each.total or 0.0 for each in before]
+    new = [each.total or 0.0 for each in after]
+    fall = min(old) - max(new)
+    failed = fall > allowance.amount + min(old) * allowance.share
+    told = Unit.SHARE.text
+    why = f"devices work {_range(new, told)} of the time, in the baseline {_range(old, told)}"
+    return Check(
+        name,
+        words,
+        Outcome.FAILED if failed else Outcome.PASSED,
+        _range(old, told),
+        _range(new, told),
+        f"-{100 * fall:.1f} points" if fall > 0 else "",
+        f"-{100 * (allowance.amount + allowance.share):.3g} points",
+        why if failed else "",
+    )
+
+
+# ---- times
+
+
+def _step_time(found: Diff) -> Check:
+    step = found.step
+    if not step.before_steps or not step.after_steps or "run" in (found.before.unit, found.unit):
+        return Check(STEP_TIME, words_of(STEP_TIME), Outcome.UNKNOWN, why=_NO_STEPS)
+    seen = step.difference / step.before if step.before else 0.0
+    # The work in the steps may say otherwise than the steps: then the interval has both.
+    told = replace(step, change=seen, low=min(step.low, seen), high=max(step.high, seen))
+    check = _timed(STEP_TIME, words_of(STEP_TIME), told)
+    grown = found.difference_ns / found.before_ns if found.before_ns else 0.0
+    if check.outcome is Outcome.FAILED and grown < step.least_effect:
+        # The rows of the usual step must say so, too: an alarm has to be worth its while.
+        return replace(check, outcome=Outcome.PASSED, why="")
+    return replace(check, guilty=_slower(found)) if check.outcome is Outcome.FAILED else check
+
+
+def _compared(before: Sequence[Trace], after: Sequence[Trace], allowance: Allowance) -> Diff:
+    """Compare the two sides, with the allowance as the least change that matters."""
+    medians = [float(np.median(ns)) for trace in before if len(ns := step_times(trace))]
+    usual_ns = float(np.median(medians)) if medians else 0.0
+    return diff_traces(before, after, least_effect=_least(allowance, usual_ns))
+
+
+def _least(allowance: Allowance, usual_ns: float) -> float:
+    return min(max(allowance.share_of(usual_ns), LEAST_EFFECT), 0.999)
+
+
+def _slower(found: Diff) -> str:
+    """Return the work that has become longer, and its line, in words."""
+    row = found.guilty
+    if row is None:
+        return ""
+    new = " (new)" if row.status == NEW else ""
+    told = f"{row.what}{new}: {signed(row.difference_ns)} a {found.unit}"
+    if row.before_count or row.after_count:
+        count = Unit.COUNT.text
+        told += f", {count(_rounded(row.after_count))} calls"
+        told += f" and {count(_rounded(row.before_count))} before"
+    line = next(
+        (table.rows[0] for table in found.tables if table.by == "line" and table.rows), None
+    )
+    if line is not None and line.difference_ns > 0 and line.what != row.what:
+        told += f"; by line {line.what}: {signed(line.difference_ns)}"
+    return told
+
+
+def _operator_time(
+    name: str, before: Sequence[Trace], after: Sequence[Trace], allowance: Allowance
+) -> Check:
+    samples = [[operator_times(trace, name) for trace in side] for side in (before, after)]
+    words = f"time of {name} a step"
+    if not all(len(run) for side in samples for run in side):
+        return Check(name, words, Outcome.UNKNOWN, why=_NO_STEPS)
+    usual = compare_samples(*samples)
+    least = _least(allowance, usual.before)
+    check = _timed(name, words, compare_samples(*samples, least_effect=least))
+    return replace(check, guilty=name) if check.outcome is Outcome.FAILED else check
+
+
+def _timed(rule: str, words: str, found: Comparison) -> Check:
+    outcome = {
+        Verdict.SLOWER: Outcome.FAILED,
+        Verdict.FASTER: Outcome.BETTER,
+        Verdict.UNKNOWN: Outcome.UNKNOWN,
+    }.get(found.verdict, Outcome.PASSED)
+    change = f"{found.change:+.1%} ({found.low:+.1%} to {found.high:+.1%})"
+    noise = ", noise" if found.verdict is Verdict.NOISE else ""
+    told = {
+        Outcome.FAILED: f"from {duration_text(found.before)} to {duration_text(found.after)}, "
+        f"{change}, p = {found.p:.2g}",
+        Outcome.UNKNOWN: "; ".join(found.remarks[:1]),
+    }
+    return Check(
+        rule,
+        words,
+        outcome,
+        duration_text(found.before),
+        duration_text(found.after),
+        f"{change}{noise}",
+        f"+{percent_text(found.least_effect)}",
+        told.get(outcome, ""),
+    )
+
+
+# ---- limits
+
+
+def _limit(
+    name: str,
+    after: Sequence[Trace],
+    counted: Sequence[dict[str, Quantity]],
+    bound: float,
+    *,
+    is_most: bool,
+) -> Check:
+    rule = f"{'max' if is_most else 'min'} {name}"
+    allowed = f"{'at most' if is_most else 'at least'} {value_text(name, bound)}"
+    if name == STEP_TIME:
+        return _time_limit(rule, after, bound, allowed, is_most=is_most)
+    asked = [each[name] for each in counted]
+    lacking = next((each for each in asked if each.total is None), None)
+    if lacking is not None:
+        return Check(rule, words_of(name), Outcome.UNKNOWN, allowed=allowed, why=lacking.why_not)
+    by_step = all(each.by_step for each in asked)
+    each_word = " a step" if by_step else ""
+    values = [(each.a_step if by_step else each.total) or 0.0 for each in asked]
+    broken = min(values) > bound if is_most else max(values) < bound
+    words = f"{asked[0].words}{each_word}"
+    rows = asked[0].rows
+    return Check(
+        rule,
+        words,
+        Outcome.FAILED if broken else Outcome.PASSED,
+        after=_range(values, asked[0].text),
+        allowed=allowed,
+        why=f"{_range(values, asked[0].text)}, and {allowed} is allowed" if broken else "",
+        guilty=rows[0].words if broken and rows and is_most else "",
+    )
+
+
+def _time_limit(
+    rule: str, after: Sequence[Trace], bound: float, allowed: str, *, is_most: bool
+) -> Check:
+    """Judge the time of a step by a bound: broken when most steps of every run are beyond it."""
+    medians = [float(np.median(ns)) for trace in after if len(ns := step_times(trace))]
+    words = words_of(STEP_TIME)
+    if not medians:
+        return Check(rule, words, Outcome.UNKNOWN, allowed=allowed, why="no steps were recognised")
+    broken = min(medians) > bound if is_most else max(medians) < bound
+    told = _range(medians, duration_text)
+    why = f"a step takes {told}, and {allowed} is allowed" if broken else ""
+    outcome = Outcome.FAILED if broken else Outcome.PASSED
+    return Check(rule, words, outcome, after=told, allowed=allowed, why=why)
+
+
+# ---- words
+
+
+def _range(values: Sequence[float], told: Callable[[float], str]) -> str:
+    low, high = min(values), max(values)
+    return told(low) if low == high else f"{told(low)} to {told(high)}"
+
+
+def _signed(change: float, told: Callable[[float], str]) -> str:
+    return f"+{told(change)}" if change >= 0 else f"-{told(-change)}"
+
+
+def _notes(before: Sequence[Trace], after: Sequence[Trace]) -> Iterator[str]:
+    """Yield why the two sides may not be comparable."""
+    lost = sum(trace.info.losses.events for trace in (*before, *after))
+    if lost:
+        yield f"{lost:,} events were lost in recording: counts are too low"
+    if not before:
+        return
+    old, new = before[0].info, after[0].info
+    for name in sorted({*old.versions} & {*new.versions} - {"stepscope"}):
+        if old.versions[name] != new.versions[name]:
+            yield f"{name} is {new.versions[name]}, in the baseline {old.versions[name]}"
+    if old.host and new.host and old.host != new.host:
+        yield f"the baseline is of another machine ({old.host}, now {new.host}): times may differ"

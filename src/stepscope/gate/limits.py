@@ -1,0 +1,233 @@
+"""What a single test may do, and whether it did more: the rules of pytest's mark.
+
+Here everything counts that was recorded, whether there were steps or not, and nothing is timed: a
+test is to give the same answer on a busy machine.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from stepscope.analysis.quantities import quantities, quantity_names, words_of
+from stepscope.analysis.quantity import Quantity, Share
+from stepscope.arguments import shown
+from stepscope.errors import StepscopeError
+from stepscope.gate.judge import grown_row
+from stepscope.gate.rules import (
+    Allowance,
+    allowance_of,
+    known_name,
+    unit_of,
+    value_of,
+    value_text,
+)
+from stepscope.trace.placing import staging_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from stepscope.trace.model import Trace
+
+REGRESSION = "no_regression"
+_MOST, _LEAST = "max_", "min_"
+_FORMAT = 1
+_ROWS_KEPT = 40
+# What is compared with the baseline unless something else is named: what does not depend on the
+# machine. Memory moves a little with the order in which threads come.
+_COMPARED = {
+    **{name: Allowance() for name in ("all_ops", "kernels", "synchronisations")},
+    **{name: Allowance() for name in ("recompilations", "graph_breaks", "copies")},
+    "peak_memory": Allowance(0.01),
+}
+_CALLED = {"all_ops": "ops"}  # who is to blame: an operator brings others along
+_NEED_MEMORY = {"peak_memory", "allocated_bytes"}
+_NEED_SHAPES = {"flops"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The rules of one test."""
+
+    most: Mapping[str, float] = field(default_factory=dict)
+    least: Mapping[str, float] = field(default_factory=dict)
+    grow: Mapping[str, Allowance] = field(default_factory=dict)
+
+    @property
+    def names(self) -> set[str]:
+        """Return the quantities that are asked for."""
+        return {*self.most, *self.least, *self.grow}
+
+    @property
+    def need_memory(self) -> bool:
+        """Tell whether memory is to be recorded."""
+        return bool(self.names & _NEED_MEMORY)
+
+    @property
+    def need_shapes(self) -> bool:
+        """Tell whether the inputs of operators are to be recorded."""
+        return bool(self.names & _NEED_SHAPES)
+
+
+def limits_of(given: Mapping[str, Any], where: str) -> Limits:
+    """Return the rules that a mark's arguments say."""
+    most: dict[str, float] = {}
+    least: dict[str, float] = {}
+    grow: dict[str, Allowance] = {}
+    for key, value in given.items():
+        if key == REGRESSION:
+            grow = _compared(value, where)
+        elif key.startswith((_MOST, _LEAST)):
+            name = _named(key[len(_MOST) :], key, where)
+            bounds = most if key.startswith(_MOST) else least
+            bounds[name] = value_of(name, value, f"{where}: {key}")
+        else:
+            raise _no_such(key, where)
+    return Limits(most, least, grow)
+
+
+def _named(name: str, key: str, where: str) -> str:
+    try:
+        return known_name(name, quantity_names(), where)
+    except StepscopeError:
+        raise _no_such(key, where) from None
+
+
+def _no_such(key: str, where: str) -> StepscopeError:
+    names = [f"{_MOST}{name}" for name in quantity_names()]
+    meant = get_close_matches(key, [*names, "max_sync", REGRESSION], 1)
+    hint = f"did you mean {meant[0]!r}? " if meant else ""
+    known = ", ".join(names)
+    return StepscopeError(
+        f"{where}: there is no argument {key!r}; {hint}There are {known}, the same with {_LEAST}, "
+        f"and {REGRESSION}"
+    )
+
+
+def _compared(value: Any, where: str) -> dict[str, Allowance]:
+    if isinstance(value, bool):
+        return dict(_COMPARED) if value else {}
+    if isinstance(value, str):
+        value = [value]
+    if isinstance(value, list | tuple | set):
+        value = dict.fromkeys(value, True)
+    if not isinstance(value, dict):
+        raise StepscopeError(
+            f'{where}: {REGRESSION}={shown(value)}: give True, names such as ["ops"], or '
+            '{"peak_memory": "5%"}'
+        )
+    found: dict[str, Allowance] = {}
+    for key, allowed in value.items():
+        name = known_name(str(key), quantity_names(), f"{where}: {REGRESSION}")
+        allowance = allowance_of(name, allowed, f"{where}: {REGRESSION}: {key}")
+        if allowance is not None:
+            found[name] = allowance
+    return found
+
+
+def broken(
+    trace: Trace, limits: Limits, baseline: Mapping[str, Quantity] | None = None
+) -> Iterator[str]:
+    """Yield in words each rule that was broken, and by whom."""
+    found = quantities(trace)
+    if trace.info.losses.events:
+        yield f"{trace.info.losses.events:,} events were lost in recording: nothing can be counted"
+    for bounds, is_most in ((limits.most, True), (limits.least, False)):
+        for name, bound in bounds.items():
+            total = found[name].total
+            if total is None:
+                yield f"{words_of(name)} cannot be counted: {found[name].why_not}"
+            elif (total > bound) if is_most else (total < bound):
+                word = "at most" if is_most else "at least"
+                told = found[name].text(total)
+                rows = "".join(f"\n  {_row(found[name], row)}" for row in found[name].rows[:3])
+                yield (
+                    f"{words_of(name)}: {told}, and {word} {value_text(name, bound)} is allowed"
+                    f"{rows if is_most else ''}"
+                )
+    if baseline is not None:
+        yield from _regressions(found, limits, baseline)
+
+
+def _regressions(
+    found: Mapping[str, Quantity], limits: Limits, baseline: Mapping[str, Quantity]
+) -> Iterator[str]:
+    for name, allowance in limits.grow.items():
+        now, before = found[name], baseline.get(name)
+        if before is None or before.total is None or now.total is None:
+            continue  # it was not counted then, or there is no device
+        if now.total > allowance.above(before.total):
+            asked = _CALLED.get(name, name)
+            guilty = ""
+            if asked in baseline:
+                guilty = grown_row([baseline[asked]], [found[asked]])
+            guilty = guilty or grown_row([before], [now])
+            yield (
+                f"{words_of(name)}: {now.text(now.total)}, and the baseline has "
+                f"{now.text(before.total)}{f'{chr(10)}  mostly {guilty}' if guilty else ''}"
+            )
+
+
+def _row(quantity: Quantity, row: Share) -> str:
+    return f"{row.words}: {quantity.text(row.total)}"
+
+
+# ---- baselines: small files, to be kept with the tests
+
+
+def save_baseline(path: Path, trace: Trace, limits: Limits) -> None:
+    """Write what is compared of a test; whole or not at all."""
+    found = quantities(trace)
+    told = {
+        "format": _FORMAT,
+        "versions": dict(trace.info.versions),
+        "quantities": {
+            name: {
+                "total": found[name].total,
+                "rows": [
+                    [row.name, row.total, [list(place) for place in row.places]]
+                    for row in found[name].rows[:_ROWS_KEPT]
+                ],
+            }
+            for name in sorted({*limits.grow, *(_CALLED.get(name, name) for name in limits.grow)})
+            if found[name].total is not None
+        },
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with staging_folder(path.parent) as folder:
+        made = folder / path.name
+        made.write_text(json.dumps(told, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+        made.replace(path)
+
+
+def _share(name: str, total: float, places: list[list[Any]]) -> Share:
+    return Share(str(name), float(total), tuple((str(p), float(amount)) for p, amount in places))
+
+
+def load_baseline(path: Path) -> dict[str, Quantity] | None:
+    """Return what a test did when its baseline was kept; None where there is none."""
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        stored = told["quantities"]
+        return {
+            name: Quantity(
+                name,
+                words_of(name),
+                unit_of(name),
+                float(each["total"]),
+                (),
+                tuple(_share(*row) for row in each["rows"]),
+            )
+            for name, each in stored.items()
+            if name in quantity_names()
+        }
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StepscopeError(
+            f"{path}: not a baseline that can be read ({type(error).__name__}: {error}); "
+            "pytest --stepscope-update writes it anew"
+        ) from None

@@ -1,0 +1,1 @@
+"""Many runs of a program over its commits: what each took, and where that changed."""

@@ -1,0 +1,128 @@
+"""Where the numbers of a program's runs changed, and between which commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepscope.analysis.change_points import change_points
+from stepscope.analysis.compare.statistics import compare_samples
+from stepscope.history.runs import METRICS, Metric, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_STEP_TIME = "step_time"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A metric changed for good between two runs."""
+
+    metric: Metric
+    last: Run  # before it
+    first: Run  # after it
+    at: int  # the place of ``first`` among all runs
+    before: float
+    after: float
+    p: float
+
+    @property
+    def change(self) -> float:
+        """Return the relative change: 0.05 is 5 % more."""
+        return self.after / self.before - 1 if self.before else 0.0
+
+    @property
+    def is_worse(self) -> bool:
+        """Tell whether this is to be looked at."""
+        return (self.after > self.before) != self.metric.more_is_better
+
+    @property
+    def words(self) -> str:
+        """Return it in a sentence."""
+        told = self.metric.unit.text
+        where = f"at {self.first.label}"
+        if self.first.commit != self.last.commit:
+            where = f"between {self.last.label} and {self.first.label}"
+        return (
+            f"{self.metric.words} from {told(self.before)} to {told(self.after)} "
+            f"({self.change:+.1%}) {where}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        return {
+            "metric": self.metric.name,
+            "before": self.before,
+            "after": self.after,
+            "change": self.change,
+            "is_worse": self.is_worse,
+            "p": self.p,
+            "last_before": {"commit": self.last.commit, "trace": self.last.name},
+            "first_after": {"commit": self.first.commit, "trace": self.first.name},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The runs of one program in their order, and the changes."""
+
+    program: str
+    runs: tuple[Run, ...]
+    order: str
+    changes: tuple[Change, ...]
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Return what is known of at least one run."""
+        return tuple(
+            metric for metric in METRICS if any(metric.name in run.values for run in self.runs)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        return {
+            "program": self.program,
+            "order": self.order,
+            "runs": [
+                {
+                    "trace": run.name,
+                    "commit": run.commit,
+                    "branch": run.branch,
+                    "changed": run.changed,
+                    "host": run.host,
+                    "began_ns": run.began_ns,
+                    "steps": run.steps,
+                    **run.values,
+                }
+                for run in self.runs
+            ],
+            "changes": [each.to_json() for each in self.changes],
+        }
+
+
+def history_of(program: str, runs: Sequence[Run], order: str) -> History:
+    """Look for changes in the runs of a program, which are in their order."""
+    found = [each for metric in METRICS for each in _changes(metric, runs)]
+    found.sort(key=lambda each: (each.at, METRICS.index(each.metric)))
+    return History(program, tuple(runs), order, tuple(found))
+
+
+def _changes(metric: Metric, runs: Sequence[Run]) -> Iterator[Change]:
+    known = [i for i, run in enumerate(runs) if metric.name in run.values]
+    points = change_points([runs[i].values[metric.name] for i in known])
+    bounds = [0, *(point.at for point in points), len(known)]
+    for number, point in enumerate(points):
+        before = [runs[i] for i in known[bounds[number] : bounds[number + 1]]]
+        after = [runs[i] for i in known[bounds[number + 1] : bounds[number + 2]]]
+        if metric.name == _STEP_TIME and not _confirmed(before, after):
+            continue
+        yield Change(
+            metric, before[-1], after[0], known[point.at], point.before, point.after, point.p
+        )
+
+
+def _confirmed(before: Sequence[Run], after: Sequence[Run]) -> bool:
+    """Tell whether the steps of the runs say so, too, by the test that compares any two sides."""
+    sides = [[run.step_ns for run in side] for side in (before, after)]
+    return compare_samples(*sides).is_real

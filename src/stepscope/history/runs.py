@@ -1,0 +1,157 @@
+"""What is kept of a run, and in which order runs are looked at."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.device.busy import device_busy
+from stepscope.analysis.memory.timeline import memory_peak
+from stepscope.analysis.quantities import quantities, step_times
+from stepscope.analysis.quantity import Unit
+from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.steps.steps import steady_steps
+from stepscope.trace.model import SliceKind
+from stepscope.trace.revision import BRANCH, CHANGED, COMMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Trace
+
+_WHOLE = 0.9  # of the run: the range that `stepscope run` has around the program
+_PATIENCE_S = 10.0
+NO_COMMIT = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """Something that is followed from run to run."""
+
+    name: str
+    words: str
+    unit: Unit
+    more_is_better: bool = False
+
+
+METRICS = (
+    Metric("step_time", "step time", Unit.TIME),
+    Metric("peak_memory", "peak memory", Unit.BYTES),
+    Metric("all_ops", "operators a step", Unit.COUNT),
+    Metric("kernels", "kernels a step", Unit.COUNT),
+    Metric("device_busy", "time in which devices work", Unit.SHARE, more_is_better=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run: when and of what it was, and its numbers; a metric that it lacks is not there."""
+
+    name: str  # of the trace
+    program: str
+    commit: str
+    branch: str
+    changed: bool  # files were changed since the commit
+    host: str
+    began_ns: int  # Unix time
+    steps: int
+    step_ns: NDArray[np.float64]  # of the steady steps, in their order
+    values: Mapping[str, float]
+
+    @property
+    def label(self) -> str:
+        """Return the commit for people; a mark says that files were changed."""
+        short = self.commit[:10] if self.commit else self.name
+        return f"{short}+" if self.changed else short
+
+
+def run_of(trace: Trace, name: str) -> Run:
+    """Return what a history keeps of a trace."""
+    info = trace.info
+    with shared_analyses():
+        times_ns = step_times(trace)
+        steady_ns = times_ns[steady_steps(trace)].astype(np.float64)
+        values = dict(_values(trace, steady_ns))
+    told = info.revision
+    return Run(
+        name,
+        _program(trace),
+        told.get(COMMIT, NO_COMMIT),
+        told.get(BRANCH, ""),
+        told.get(CHANGED) == "yes",
+        info.host,
+        info.start_ns + info.wall_offset_ns,
+        len(times_ns),
+        steady_ns,
+        values,
+    )
+
+
+def _values(trace: Trace, steady_ns: NDArray[np.float64]) -> Iterable[tuple[str, float]]:
+    if len(steady_ns):
+        yield "step_time", float(np.median(steady_ns))
+    peak = memory_peak(trace)
+    if peak is not None:
+        yield "peak_memory", float(peak.bytes)
+    counted = quantities(trace)
+    for name in ("all_ops", "kernels"):
+        a_step = counted[name].a_step
+        if a_step:
+            yield name, a_step
+    busy = device_busy(trace)
+    window_ns = int(busy.window_ns.sum())
+    if window_ns:
+        yield "device_busy", float(busy.busy_ns.sum()) / window_ns
+
+
+def _program(trace: Trace) -> str:
+    """Return the name of the range around everything: the script, or nothing."""
+    slices, info = trace.slices, trace.info
+    whole_ns = max(info.end_ns - info.start_ns, 1)
+    around = (slices.depth == 0) & (slices.kind == SliceKind.RANGE)
+    rows = np.flatnonzero(around & (slices.duration_ns > _WHOLE * whole_ns))
+    return trace.name_of(int(rows[0])) if len(rows) else ""
+
+
+def in_order(runs: Iterable[Run], repository: Path | None) -> tuple[list[Run], str]:
+    """Return the runs as their commits follow each other, where git knows all of them, else as
+    they were made; and in words which it was.
+    """
+    by_time = sorted(runs, key=lambda run: (run.began_ns, run.name))
+    commits = {run.commit for run in by_time}
+    if repository is not None and commits and NO_COMMIT not in commits:
+        place = _places(repository)
+        if commits <= place.keys():
+            return sorted(by_time, key=lambda run: place[run.commit]), "in the order of commits"
+    return by_time, "in the order in which they were made"
+
+
+def _places(repository: Path) -> dict[str, int]:
+    """Return the place of each commit in the history that git knows; nothing without."""
+    try:
+        done = subprocess.run(
+            ["git", "rev-list", "--topo-order", "--reverse", "--all", "HEAD"],
+            cwd=repository,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {commit: place for place, commit in enumerate(done.stdout.split())}
+
+
+def by_program(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return the runs of each program; those of one cannot be compared with another's."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        found.setdefault(run.program, []).append(run)
+    return found

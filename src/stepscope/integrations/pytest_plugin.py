@@ -1,0 +1,276 @@
+"""pytest's plugin: what a test may do, and a fixture that records.
+
+    @pytest.mark.stepscope(max_ops=200, max_sync=0, max_peak_memory="200MB", no_regression=True)
+    def test_step(model, batch):
+        train_step(model, batch)
+
+A test without the mark and the fixture costs nothing: nothing else of Stepscope is imported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from types import TracebackType
+
+    from stepscope.gate.limits import Limits
+    from stepscope.trace.model import Trace
+
+_MARK = "stepscope"
+_FIXTURE = "stepscope_trace"
+_UPDATE = "--stepscope-update"
+_FOLDER = "stepscope_baselines"
+_DEFAULT_FOLDER = "__stepscope__"  # beside the file of the test
+_KEPT = "stepscope baseline"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare what the plugin understands."""
+    group = parser.getgroup("stepscope")
+    group.addoption(
+        _UPDATE,
+        action="store_true",
+        help="keep what marked tests do now as their baselines, in place of those that are kept",
+    )
+    parser.addini(
+        _FOLDER,
+        "the folder of the baselines of tests marked with no_regression, from the root folder "
+        f"(default: {_DEFAULT_FOLDER} beside each test file)",
+        default="",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark."""
+    config.addinivalue_line(
+        "markers",
+        "stepscope(max_ops=N, max_sync=N, max_peak_memory=SIZE, no_regression=True, ...): record "
+        "the test, and fail it when it does more than this, or more than its baseline",
+    )
+    if not config.option.help:
+        config.pluginmanager.register(_Told(), "stepscope-told")
+
+
+class StepscopeTrace:
+    """What a test recorded: the fixture ``stepscope_trace``.
+
+    ``with stepscope_trace: ...`` records a part of the test, and the mark's limits are about that
+    part then; ``with stepscope_trace(record_shapes=True)`` takes the options of
+    ``stepscope.profile``. Without a block, it is the test from its begin on. It stands for its
+    Trace: ``stepscope_trace.slices``, ``len(stepscope_trace)``, ``stepscope_trace.count(name)``.
+    """
+
+    def __init__(self) -> None:
+        """Record nothing yet."""
+        self._options: dict[str, Any] = {}
+        self._test: Any = None  # records all of it
+        self._block: Any = None  # records a part
+        self._trace: Trace | None = None
+
+    def __call__(self, **options: Any) -> StepscopeTrace:
+        """Have the next block recorded with these options of ``stepscope.profile``."""
+        self._options = options
+        return self
+
+    def __enter__(self) -> StepscopeTrace:
+        """Begin a block."""
+        if self._block is not None:
+            raise RuntimeError("stepscope_trace is recording already: end its block first")
+        self._end_test()  # it is the block that counts, and not every collector records twice
+        self._block = _profiler(self._options)
+        self._block.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End it."""
+        block, self._block = self._block, None
+        block.stop()
+        self._trace = block.trace
+
+    @property
+    def trace(self) -> Trace:
+        """Return what was recorded: the last block, else the test up to here."""
+        if self._trace is None:
+            self._end_test()
+        if self._trace is None:
+            raise RuntimeError("nothing was recorded yet: use `with stepscope_trace:`")
+        return self._trace
+
+    def count(self, name: str) -> int:
+        """Return how often something was called: an operator, a kernel, a range."""
+        return sum(each == name for each in self.trace.names())
+
+    def quantity(self, name: str) -> float | None:
+        """Return how much there was of something: ``ops``, ``synchronisations``, ..."""
+        from stepscope.analysis.quantities import quantities, quantity_names
+        from stepscope.gate.rules import known_name
+
+        return quantities(self.trace)[known_name(name, quantity_names(), "quantity")].total
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return len(self.trace)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the Trace has."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.trace, name)
+
+    def _start_test(self, options: dict[str, Any]) -> None:
+        self._test = _profiler(options)
+        self._test.start()
+
+    def _end_test(self) -> None:
+        test, self._test = self._test, None
+        if test is not None:
+            test.stop()
+            if self._trace is None:
+                self._trace = test.trace
+
+
+@pytest.fixture
+def stepscope_trace(request: pytest.FixtureRequest) -> StepscopeTrace:
+    """Record what the test does: see StepscopeTrace."""
+    return _recorded(request.node)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Check the mark's arguments before anything is set up for the test."""
+    if item.get_closest_marker(_MARK) is not None:
+        _limits(item)
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Record the call of a marked test, and judge it when it has passed."""
+    is_marked = item.get_closest_marker(_MARK) is not None
+    if not is_marked and _FIXTURE not in getattr(item, "fixturenames", ()):
+        return (yield)
+    recorded = _recorded(item)
+    limits = _limits(item) if is_marked else None
+    recorded._start_test(_options(limits))
+    try:
+        result = yield
+    finally:
+        recorded._end_test()
+    if limits is not None:
+        _judge(item, recorded.trace, limits)
+    return result
+
+
+def _recorded(item: Any) -> StepscopeTrace:
+    made: StepscopeTrace | None = item.stash.get(_STASH, None)
+    if made is None:
+        made = item.stash[_STASH] = StepscopeTrace()
+    return made
+
+
+_STASH = pytest.StashKey[StepscopeTrace]()
+
+
+def _limits(item: pytest.Item) -> Limits:
+    """Return the rules of a test; of several marks the nearest wins."""
+    from stepscope.errors import StepscopeError
+    from stepscope.gate.limits import limits_of
+
+    given: dict[str, Any] = {}
+    try:
+        for mark in reversed(list(item.iter_markers(_MARK))):
+            if mark.args:
+                raise StepscopeError(
+                    f"@pytest.mark.stepscope({mark.args[0]!r}): name its arguments, max_ops=100"
+                )
+            given |= mark.kwargs
+        return limits_of(given, "@pytest.mark.stepscope")
+    except StepscopeError as error:
+        told = str(error)  # failing below: pytest would show both
+    pytest.fail(told, pytrace=False)
+
+
+def _options(limits: Limits | None) -> dict[str, Any]:
+    if limits is None:
+        return {}
+    return {"record_shapes": limits.need_shapes, "profile_memory": limits.need_memory}
+
+
+def _profiler(options: dict[str, Any]) -> Any:
+    from stepscope.frameworks.torch.dialect.profile import profile
+    from stepscope.record.options import StackMode
+
+    return profile(**{"with_stack": StackMode.OPERATORS, **options})
+
+
+def _judge(item: pytest.Item, trace: Trace, limits: Limits) -> None:
+    from stepscope.errors import StepscopeError
+    from stepscope.gate.limits import broken, load_baseline, save_baseline
+
+    path = _baseline_of(item)
+    reasons, baseline = [], None
+    try:
+        baseline = load_baseline(path) if limits.grow and not _updates(item) else None
+        reasons = list(broken(trace, limits, baseline))
+        if limits.grow and baseline is None and not reasons:
+            save_baseline(path, trace, limits)
+            item.user_properties.append((_KEPT, str(path)))
+    except (StepscopeError, OSError) as error:
+        reasons.append(str(error))
+    if reasons:
+        how = f"\npytest {_UPDATE} keeps it as the new baseline ({path})" if baseline else ""
+        pytest.fail("stepscope: " + "\nstepscope: ".join(reasons) + how, pytrace=False)
+
+
+def _updates(item: pytest.Item) -> bool:
+    return bool(item.config.getoption(_UPDATE))
+
+
+def _baseline_of(item: pytest.Item) -> Path:
+    """Return where a test's baseline is: a file of its own, so that workers do not meet."""
+    from stepscope.formats.file_names import file_word
+
+    file, _, name = item.nodeid.partition("::")
+    folder = str(item.config.getini(_FOLDER))
+    if folder:
+        place = item.config.rootpath / folder / Path(file).with_suffix("")
+    else:
+        place = item.path.parent / _DEFAULT_FOLDER / item.path.stem
+    return place / f"{file_word(name)}.json"
+
+
+class _Told:
+    """Says at the end which baselines are new; workers tell the process that they work for."""
+
+    def __init__(self) -> None:
+        self._kept: list[str] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note what a test has kept."""
+        if report.when == "call":
+            self._kept += [str(path) for name, path in report.user_properties if name == _KEPT]
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Name the files, which are to be kept with the tests."""
+        if self._kept:
+            _tell(terminalreporter, self._kept)
+
+
+def _tell(terminal: Any, kept: Sequence[str]) -> None:
+    terminal.section("stepscope", sep="-", blue=True)
+    word = "baseline is" if len(kept) == 1 else "baselines are"
+    terminal.line(f"{len(kept)} {word} new; commit what the next runs are to be compared with:")
+    for path in kept[:10]:
+        terminal.line(f"  {path}")
+    if len(kept) > 10:
+        terminal.line(f"  and {len(kept) - 10} more")

@@ -1,0 +1,102 @@
+"""A job: the traces of many ranks as one object, and what they say together.
+
+    import stepscope
+    from stepscope.job import stragglers, wait_table
+
+    job = stepscope.open_job("runs/train-1")
+    print(stragglers(job).to_polars())
+
+Each rank is read and reduced on its own (``summary``), by any executor that has a ``map``; what
+comes back is small, and all analyses are functions of the Job that is made of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stepscope.job.answer import JobAnswer, job_answer
+    from stepscope.job.arrivals import ArrivalTable, BlameTable, arrival_table, blame_table
+    from stepscope.job.bandwidth import BandwidthTable, bandwidth_table
+    from stepscope.job.exposed import ExposedTable, exposed_table
+    from stepscope.job.flight_recorder import Dump, read_dump, stuck_in_dumps
+    from stepscope.job.hangs import HangTable, hang_table
+    from stepscope.job.imbalance import ImbalanceTable, imbalance_table
+    from stepscope.job.late import Straggler, step_delays, stragglers
+    from stepscope.job.model import Job, LeftOut, open_job
+    from stepscope.job.path import CriticalPath, critical_path
+    from stepscope.job.replay import WhatIf, what_if
+    from stepscope.job.summary import RankSummary, summarize
+    from stepscope.job.why import Reason, reasons
+
+__all__ = [
+    "ArrivalTable",
+    "BandwidthTable",
+    "BlameTable",
+    "CriticalPath",
+    "Dump",
+    "ExposedTable",
+    "HangTable",
+    "ImbalanceTable",
+    "Job",
+    "JobAnswer",
+    "LeftOut",
+    "RankSummary",
+    "Reason",
+    "Straggler",
+    "WhatIf",
+    "arrival_table",
+    "bandwidth_table",
+    "blame_table",
+    "critical_path",
+    "exposed_table",
+    "hang_table",
+    "imbalance_table",
+    "job_answer",
+    "open_job",
+    "read_dump",
+    "reasons",
+    "step_delays",
+    "stragglers",
+    "stuck_in_dumps",
+    "summarize",
+    "what_if",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals().update({each: value for each, value in _imported().items() if each in __all__})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def _imported() -> dict[str, Any]:
+    """Import all analyses, and return everything that their modules define."""
+    from stepscope.job import (
+        answer,
+        arrivals,
+        bandwidth,
+        exposed,
+        flight_recorder,
+        hangs,
+        imbalance,
+        late,
+        model,
+        path,
+        replay,
+        summary,
+        why,
+    )
+
+    held: dict[str, Any] = {}
+    for module in (
+        *(arrivals, bandwidth, exposed, flight_recorder, hangs, imbalance, model, path, replay),
+        *(late, summary, why, answer),
+    ):
+        held |= vars(module)
+    return held

@@ -1,0 +1,187 @@
+"""The answer of a job: which rank is late, by how much, why; what terminal, page and JSON show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.findings.model import Severity
+from stepscope.job.arrivals import blame_table, lateness, of_several
+from stepscope.job.exposed_sums import ALL
+from stepscope.job.findings import find_job_problems, transfer_ns
+from stepscope.job.late import step_delays
+from stepscope.units import duration_text
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.model import Finding
+    from stepscope.job.model import Job
+
+
+@dataclass(frozen=True, slots=True)
+class RankRow:
+    """One rank of the table: an average steady step."""
+
+    rank: int
+    host: str
+    step_ns: float
+    own_ns: float  # less exposed communication
+    delay_ns: float  # after the middle rank
+    late_steps: int  # in which it was the last, by more than the residual
+    wait_ns: float  # for other ranks
+    transfer_ns: float  # of exposed communication, with all ranks there
+    overlap: float | None  # share of the communication beside compute
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnswer:
+    """What a job's traces say together."""
+
+    verdict: str
+    job: Job
+    rows: tuple[RankRow, ...]  # the latest first
+    findings: tuple[Finding, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        job, clocks = self.job, self.job.clocks
+        return {
+            "verdict": self.verdict,
+            "job": {
+                "folder": job.folder,
+                "ranks": job.number.tolist(),
+                "world_size": job.world_size,
+                "hosts": sorted({host for host in job.hosts if host}),
+                "missing": list(job.missing),
+                "left_out": [
+                    {"path": each.path, "rank": each.rank, "reason": each.reason}
+                    for each in job.left_out
+                ],
+                "events": sum(rank.events for rank in job.ranks),
+                "lost_events": sum(rank.lost for rank in job.ranks),
+                "collectives": len(job.meetings),
+            },
+            "clock": {
+                "aligned": clocks.is_aligned,
+                "residual_ns": round(clocks.residual_ns),
+                "offset_ns": [round(each) for each in clocks.offset_ns.tolist()],
+                "drift_ppm": [each * 1e6 for each in clocks.drift.tolist()],
+            },
+            "steps": {
+                "count": len(job.steps),
+                "steady": int(job.steady.sum()),
+                "unit": job.unit,
+                "median_ns": round(job.typical_step_ns),
+            },
+            "ranks": [
+                {
+                    "rank": row.rank,
+                    "host": row.host,
+                    "step_ns": round(row.step_ns),
+                    "own_ns": round(row.own_ns),
+                    "delay_ns": round(row.delay_ns),
+                    "last_in_steps": row.late_steps,
+                    "wait_ns": round(row.wait_ns),
+                    "transfer_ns": round(row.transfer_ns),
+                    "overlap": row.overlap,
+                }
+                for row in self.rows
+            ],
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def job_answer(job: Job) -> JobAnswer:
+    """Return the answer to which rank is slow, and why."""
+    findings = tuple(find_job_problems(job))
+    rows = rank_rows(job)
+    return JobAnswer(_verdict(job, findings, rows), job, rows, findings)
+
+
+def rank_rows(job: Job) -> tuple[RankRow, ...]:
+    """Return the figures of each rank, the one with the most delay first."""
+    steady = job.steady
+    count = max(int(steady.sum()), 1)
+    delays = step_delays(job)[:, steady].sum(axis=1) / count
+    step_ns, own_ns = (_mean(each[:, steady]) for each in (job.step_ns, job.own_ns))
+    found = of_several(job.meetings)
+    found = found.take(np.isin(found.step, job.steps[steady])) if len(found) else found
+    waits, transfers = np.zeros(len(job)), np.zeros(len(job))
+    if len(found):
+        wait = np.minimum(lateness(found).wait_ns, found.waited_ns)
+        waits = np.bincount(found.rank, wait, len(job)) / count
+        transfers = np.bincount(found.rank, transfer_ns(found), len(job)) / count
+    last = _last_in_steps(job)
+    rows = [
+        RankRow(
+            int(job.number[i]),
+            job.hosts[i],
+            float(step_ns[i]),
+            float(own_ns[i]),
+            float(delays[i]),
+            int(last[i]),
+            float(waits[i]),
+            float(transfers[i]),
+            _overlap(job, i),
+        )
+        for i in range(len(job))
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.delay_ns, row.rank)))
+
+
+def _mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, Any]:
+    known = np.isfinite(values)
+    sums = np.where(known, values, 0).sum(axis=1)
+    mean: np.ndarray[Any, Any] = sums / np.maximum(known.sum(axis=1), 1)
+    return mean
+
+
+def _last_in_steps(job: Job) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return in how many steady steps each rank had more blame than any other."""
+    blame = blame_table(job)
+    steps = job.steps[job.steady]
+    place = {int(number): i for i, number in enumerate(job.number)}
+    known = (blame.last_rank >= 0) & np.isin(blame.step, steps)
+    if not known.any():
+        return np.zeros(len(job), np.int64)
+    rank = np.array([place[int(each)] for each in blame.last_rank[known]])
+    step = np.searchsorted(steps, blame.step[known])
+    sums = np.bincount(step * len(job) + rank, blame.blame_ns[known], len(steps) * len(job))
+    table = sums.reshape(len(steps), len(job))
+    worst = table.argmax(axis=1)[table.max(axis=1) > 0]
+    return np.bincount(worst, minlength=len(job))
+
+
+def _overlap(job: Job, i: int) -> float | None:
+    rows = [each for each in job.ranks[i].overlaps if each.group == ALL and each.module == ALL]
+    total = sum(each.communication_ns for each in rows)
+    return sum(each.overlap_ns for each in rows) / total if total else None
+
+
+def _verdict(job: Job, findings: tuple[Finding, ...], rows: tuple[RankRow, ...]) -> str:
+    step = f"a {job.unit}" if job.unit != "run" else "the run"
+    now = duration_text(job.typical_step_ns)
+    worst = next((each for each in findings if each.severity is not Severity.LOW), None)
+    late = next((each for each in findings if each.id in {"straggler", "slow-host"}), None)
+    worst = late if late is not None and worst is not None and worst.id != "hang" else worst
+    if worst is not None:
+        if not worst.saves_ns or worst.id == "hang":
+            return f"{worst.title}."
+        then = duration_text(max(worst.of_ns - worst.saves_ns, 0))
+        return f"{worst.title}. Without that {step} would take {then} instead of {now}."
+    if len(job) == 1:
+        return f"There is one rank only: {step} takes {now}. Record the others to compare them."
+    if not len(job.meetings):
+        return (
+            f"{step.capitalize()} takes {now} on {len(job)} ranks. No collectives were recorded, "
+            "so what the ranks wait for is not known."
+        )
+    spread = duration_text(rows[0].delay_ns)
+    latest = f"the latest, rank {rows[0].rank}, arrives {spread} after the middle rank"
+    if int(job.steady.sum()) < 3 and rows[0].delay_ns:
+        return (
+            f"{step.capitalize()} takes {now} on {len(job)} ranks; {latest}. So few steps do not "
+            "tell a slow rank from chance."
+        )
+    return f"No rank stands out: {step} takes {now} on {len(job)} ranks; {latest}."

@@ -1,0 +1,223 @@
+"""The clocks of the ranks, aligned by the ends of collectives, which all ranks reach together.
+
+Each rank's clock is taken to be off by an offset and a drift. A collective that synchronises ends
+for all ranks at one moment, but for the time its last message takes and for delays of the
+scheduler, which come at random: so the offset and drift that bring its ends together, for most
+collectives, are the clock's. What remains is the residual; nothing below it can be said.
+Ranks of one host have one clock: where the residual does not contradict it, they keep it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.job.collectives import SYNCHRONISING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.job.meetings import Meetings
+    from stepscope.trace.model import Int64
+
+    Float64 = NDArray[np.float64]
+
+MOST_MEETINGS = 400
+"""Of each set of ranks that meet, spread over the recording: more do not make it more exact."""
+
+FEWEST_FOR_DRIFT = 12
+SHORTEST_FOR_DRIFT_NS = 200_000_000
+_ROUNDS, _FIT_ROUNDS = 12, 5
+_SETTLED_NS = 100.0
+_SIGMA = 1.4826  # of a normal distribution, from its median absolute deviation
+_CERTAIN = 4.0  # standard errors
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What to add to each rank's time, t + offset + drift * (t - origin), and how exact that is."""
+
+    origin_ns: int
+    offset_ns: Float64
+    drift: Float64
+    error_ns: Float64  # of each rank: how far its ends are from the others', after the correction
+    meetings: Int64  # of each rank: how many it was aligned by
+    part: Int64  # ranks of different parts never met: they cannot be compared
+    is_aligned: bool  # False: there was nothing to align by
+
+    @property
+    def residual_ns(self) -> float:
+        """Return how exact the clocks of most ranks are; 0 where there was nothing to align."""
+        known = self.error_ns[self.meetings > 0]
+        return float(np.median(known)) if len(known) else 0.0
+
+    def corrected(self, rank: NDArray[np.integer], time_ns: Int64) -> Int64:
+        """Return times of ranks on the job's clock."""
+        if not self.offset_ns.any() and not self.drift.any():
+            return time_ns
+        since = (time_ns - self.origin_ns).astype(np.float64)
+        moved = self.offset_ns[rank] + self.drift[rank] * since
+        corrected: Int64 = time_ns + np.rint(moved).astype(np.int64)
+        return corrected
+
+
+def aligned(found: Meetings, hosts: Sequence[str]) -> Clocks:
+    """Return the clocks of a job's ranks, by the ends of their meetings."""
+    ranks = len(hosts)
+    origin = int(found.done_ns.min()) if len(found.done_ns) else 0
+    used = _used(found)
+    nothing = np.zeros(ranks)
+    if not len(used):
+        return Clocks(
+            origin, nothing, nothing, nothing, np.zeros(ranks, np.int64), np.arange(ranks), False
+        )
+    ends = _Ends(used, origin, ranks)
+    offset, drift = ends.fitted()
+    offset, drift = _shared_by_hosts(ends, offset, drift, hosts)
+    error = ends.errors(offset, drift)
+    return Clocks(origin, offset, drift, error, ends.count, ends.part, True)
+
+
+def _used(found: Meetings) -> Meetings:
+    """Return the meetings that tell of clocks, not too many of each set of ranks."""
+    synchronises = np.array([kind.name in SYNCHRONISING for kind in found.kinds], np.bool_)
+    if not len(found):
+        return found
+    open_rows = np.add.reduceat(found.is_open.astype(np.int64), found.first[:-1]) > 0
+    which = synchronises[found.kind] & (found.count > 1) & ~open_rows
+    codes: dict[tuple[str, tuple[int, ...]], int] = {}
+    group_of = [codes.setdefault((kind.group, kind.members), len(codes)) for kind in found.kinds]
+    at = np.flatnonzero(which)
+    group = np.array(group_of)[found.kind[at]] * (int(found.count.max()) + 1) + found.count[at]
+    order = np.argsort(group, kind="stable")
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    kept = np.zeros(len(found), np.bool_)
+    for members in np.split(at[order], first[1:]):
+        step = max(len(members) / MOST_MEETINGS, 1)
+        kept[members[np.arange(0, len(members), step).astype(np.int64)]] = True
+    return found.take(kept)
+
+
+class _Ends:
+    """The ends of meetings as numbers to fit: rank, time since the origin, meeting."""
+
+    def __init__(self, found: Meetings, origin: int, ranks: int) -> None:
+        self.rank = found.rank.astype(np.int64)
+        self.time = (found.done_ns - origin).astype(np.float64)
+        self.first = found.first[:-1]
+        self.meeting = found.meeting
+        self.ranks = ranks
+        self.count = np.bincount(self.rank, minlength=ranks)
+        self._order = np.lexsort((self.time, self.rank))
+        self._by_rank = np.searchsorted(self.rank[self._order], np.arange(ranks + 1))
+        self.part = self._parts()
+
+    def _parts(self) -> Int64:
+        """Return which ranks are connected by meetings, directly or through others."""
+        part = np.arange(self.ranks)
+        while True:
+            least = np.minimum.reduceat(part[self.rank], self.first)[self.meeting]
+            new = part.copy()
+            np.minimum.at(new, self.rank, least)
+            new = new[new]
+            if (new == part).all():
+                return part
+            part = new
+
+    def corrected(self, offset: Float64, drift: Float64) -> Float64:
+        return self.time + offset[self.rank] + drift[self.rank] * self.time
+
+    def together(self, offset: Float64, drift: Float64) -> Float64:
+        """Return how far each end is from the middle of its meeting."""
+        ends = self.corrected(offset, drift)
+        order = np.lexsort((ends, self.meeting))
+        sizes = np.diff(np.append(self.first, len(ends)))
+        lower, upper = self.first + (sizes - 1) // 2, self.first + sizes // 2
+        ordered = ends[order]
+        middle = (ordered[lower] + ordered[upper]) / 2
+        apart: Float64 = ends - middle[self.meeting]
+        return apart
+
+    def fitted(self) -> tuple[Float64, Float64]:
+        offset, drift = np.zeros(self.ranks), np.zeros(self.ranks)
+        for _ in range(_ROUNDS):
+            a, b = self._lines(self.together(offset, drift))
+            offset, drift = offset - a, drift - b
+            if max(np.abs(a).max(), np.abs(a + b * self.time.max()).max()) < _SETTLED_NS:
+                break
+        # One clock of each part is right by definition: that of its first rank.
+        return offset - offset[self.part], drift - drift[self.part]
+
+    def errors(self, offset: Float64, drift: Float64) -> Float64:
+        """Return the robust spread of each rank's ends about the middle."""
+        return _SIGMA * self._medians(np.abs(self.together(offset, drift)))
+
+    def _lines(self, y: Float64) -> tuple[Float64, Float64]:
+        """Fit y = a + b time for every rank, robustly; b is 0 where too little tells it."""
+        x = self.time
+        level = self._medians(y)
+        tells = (self.count >= FEWEST_FOR_DRIFT) & (self._span() >= SHORTEST_FOR_DRIFT_NS)
+        a, b = level, np.zeros(self.ranks)
+        weight = np.ones(len(x))
+        for _ in range(_FIT_ROUNDS):
+            total = np.maximum(self._sums(weight), 1e-12)
+            mx, my = self._sums(weight * x) / total, self._sums(weight * y) / total
+            dx = x - mx[self.rank]
+            across = self._sums(weight * dx**2)
+            slope = self._sums(weight * dx * (y - my[self.rank])) / np.maximum(across, 1e-12)
+            b = np.where(tells, slope, 0.0)
+            a = np.where(tells, my - b * mx, level)
+            left = y - a[self.rank] - b[self.rank] * x
+            scale = np.maximum(2.0 * _SIGMA * self._medians(np.abs(left)), 1.0)
+            weight = 1.0 / (1.0 + (left / scale[self.rank]) ** 2) ** 2
+        return a, b
+
+    def _sums(self, values: Float64) -> Float64:
+        return np.bincount(self.rank, values, self.ranks).astype(np.float64)
+
+    def _span(self) -> Float64:
+        """Return from each rank's first end to its last."""
+        has = self.count > 0
+        span = np.zeros(self.ranks)
+        ordered = self.time[self._order]
+        span[has] = ordered[self._by_rank[1:][has] - 1] - ordered[self._by_rank[:-1][has]]
+        return span
+
+    def _medians(self, values: Float64) -> Float64:
+        """Return the median of each rank's values, 0 without any."""
+        ordered = values[np.lexsort((values, self.rank))]
+        has = self.count > 0
+        begin, count = self._by_rank[:-1][has], self.count[has]
+        found = np.zeros(self.ranks)
+        found[has] = (ordered[begin + (count - 1) // 2] + ordered[begin + count // 2]) / 2
+        return found
+
+
+def _shared_by_hosts(
+    ends: _Ends, offset: Float64, drift: Float64, hosts: Sequence[str]
+) -> tuple[Float64, Float64]:
+    """Let the ranks of a host keep one clock, unless their ends say that they have several."""
+    error = ends.errors(offset, drift)
+    last = float(ends.time.max())
+    offset, drift = offset.copy(), drift.copy()
+    by_host: dict[tuple[str, int], list[int]] = {}
+    for rank, host in enumerate(hosts):
+        if host and ends.count[rank]:
+            by_host.setdefault((host, int(ends.part[rank])), []).append(rank)
+    for members in by_host.values():
+        at = np.array(members)
+        common, slope = float(np.median(offset[at])), float(np.median(drift[at]))
+        if ends.part[at[0]] in members:  # the part's own clock is right by definition
+            common, slope = 0.0, 0.0
+        apart = np.maximum(
+            np.abs(offset[at] - common),
+            np.abs(offset[at] + drift[at] * last - common - slope * last),
+        )
+        allowed = _CERTAIN * np.maximum(error[at], 1.0)
+        if (apart <= allowed).all():
+            offset[at], drift[at] = common, slope
+    return offset, drift

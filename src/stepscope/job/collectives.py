@@ -1,0 +1,303 @@
+"""The collectives of one rank's trace: when it arrived at each, and when it was done.
+
+A collective with communicating kernels on a device is those: a kernel starts when its rank has
+arrived, and runs until all have. Without kernels (gloo, or a trace of the host alone) it is all
+slices of the host that share a process group and a sequence number: it arrived with the earliest
+and was done with the latest. Traces of old tools name neither group nor number: there the order of
+the calls, which is the same in all ranks of a group, is the number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.device.communication import collective_of_kernel, element_bytes
+from stepscope.analysis.device.work import COLLECTIVE_KEY, WorkKind, device_work
+from stepscope.analysis.steps.steps import outermost
+from stepscope.analysis.sums import nearest
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.fragments import pairs_of
+from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Trace
+
+NO_NUMBER = -1
+_HOST_NAME = re.compile(r"^(gloo|nccl|mpi|ucc|hccl):")
+_CALL_NAME = re.compile(r"^(record_param_comms|c10d::)")
+_POINT_TO_POINT = re.compile(r"send|recv", re.IGNORECASE)
+_NOT_LETTERS = re.compile(r"[^a-z]")
+# What tools call one and the same collective.
+_SAME = {
+    "allreduce": "all_reduce",
+    "allreducecoalesced": "all_reduce",
+    "allgather": "all_gather",
+    "allgatherbase": "all_gather",
+    "allgatherintotensorcoalesced": "all_gather",
+    "allgatherintotensor": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "reducescatterbase": "reduce_scatter",
+    "reducescattertensor": "reduce_scatter",
+    "reducescattertensorcoalesced": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "alltoallv": "all_to_all",
+    "alltoallbase": "all_to_all",
+    "sendrecv": "send_recv",
+}
+SYNCHRONISING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
+"""Nobody leaves one of these before all have arrived."""
+
+
+class Kind(NamedTuple):
+    """What many collectives of a rank have in common."""
+
+    name: str  # all_reduce, all_gather, ...
+    group: str  # the process group's name; "" where the trace does not say
+    members: tuple[int, ...]  # global ranks; () where the trace does not say
+    group_size: int  # NO_NUMBER where the trace does not say
+    dtype: str
+    bytes: int  # the larger of input and output; NO_NUMBER where the trace does not say
+    module: str
+    pair: tuple[int, int]  # the ranks of a point-to-point call, else (NO_NUMBER, NO_NUMBER)
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """The collectives of one rank in the order of arrival, and the kinds that they are of."""
+
+    kinds: tuple[Kind, ...]
+    kind: NDArray[np.int32]
+    seq: NDArray[np.int64]  # NO_NUMBER where the trace has none
+    start_ns: Int64
+    end_ns: Int64
+    row: Int64  # of the slice by which it arrived
+    host_row: Int64  # of the host's slice, NO_SLICE without
+    is_open: NDArray[np.bool_]  # it was not done when the recording stopped
+    on_device: bool
+
+    def __len__(self) -> int:
+        """Return the number of collectives."""
+        return len(self.kind)
+
+
+def collectives(trace: Trace) -> Collectives:
+    """Return what a rank's trace says of its collectives."""
+    work = device_work(trace)
+    kernels = work.rows[work.kind == WorkKind.COMMUNICATION]
+    if len(kernels):
+        host = work.operator[kernels]
+        named = _called_by(trace, host)
+        return _made(trace, kernels[:, None], named, on_device=True)
+    return _of_host(trace)
+
+
+def plain_name(name: str) -> str:
+    """Return one name for what tools call ``_allgather_base``, ``AllGather`` or ``allgather``."""
+    bare = _NOT_LETTERS.sub("", name.rpartition(":")[2].lower())
+    return _SAME.get(bare, bare or "collective")
+
+
+def _of_host(trace: Trace) -> Collectives:
+    slices, strings = trace.slices, trace.strings
+    on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    rows = np.zeros(0, np.int64)
+    if len(slices.args.rest):
+        told = ids_where(slices.args.rest, strings, lambda text: f'"{COLLECTIVE_KEY}"' in text)
+        rows = np.flatnonzero(np.isin(slices.args.rest, told) & on_host)
+    for pattern in (_HOST_NAME, _CALL_NAME):
+        if not len(rows):
+            rows = outermost(trace, np.flatnonzero(_named(trace, pattern) & on_host))
+    parts = _together(trace, rows)
+    return _made(trace, parts, parts[:, 0] if len(parts) else rows, on_device=False)
+
+
+def _named(trace: Trace, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+    """Return which slices have a name that a pattern finds."""
+    name = trace.slices.name
+    ids = ids_where(name, trace.strings, lambda text: pattern.search(text) is not None)
+    found: NDArray[np.bool_] = np.isin(name, ids)
+    return found
+
+
+def _together(trace: Trace, rows: Int64) -> Int64:
+    """Return the slices of each collective, a row each: the call, and the last part of it."""
+    slices = trace.slices
+    if not len(rows):
+        return np.zeros((0, 2), np.int64)
+    seq = slices.args.dense("Seq", len(slices), NO_NUMBER)[rows]
+    if (seq == NO_NUMBER).all():
+        alone = outermost(trace, rows)
+        return np.stack([alone, alone], axis=1)
+    kinds, kind = _Told(trace).kinds(rows, rows)
+    groups: dict[tuple[Any, ...], int] = {}
+    group = np.array(
+        [groups.setdefault((each.group, each.members, each.pair), len(groups)) for each in kinds]
+    )[kind]
+    alone = np.where(seq == NO_NUMBER, rows, NO_NUMBER)  # without a number it is one by itself
+    keys, code = np.unique(np.stack([group, seq, alone]), axis=1, return_inverse=True)
+    code, count = code.reshape(-1), keys.shape[1]
+    order = np.lexsort((slices.start_ns[rows], code))
+    first = order[np.searchsorted(code[order], np.arange(count))]
+    by_end = np.lexsort((slices.end_ns[rows], code))
+    last = by_end[np.searchsorted(code[by_end], np.arange(count), side="right") - 1]
+    return np.stack([rows[first], rows[last]], axis=1)
+
+
+def _called_by(trace: Trace, host: Int64) -> Int64:
+    """Return the slice around each host row that names the collective; the row itself without."""
+    slices = trace.slices
+    marked = np.zeros(len(slices), np.bool_)
+    if len(slices.args.rest):
+        told = ids_where(
+            slices.args.rest, trace.strings, lambda text: f'"{COLLECTIVE_KEY}"' in text
+        )
+        marked = np.isin(slices.args.rest, told) & ~np.isin(slices.kind, DEVICE_KINDS)
+    if not marked.any():
+        marked = _named(trace, _HOST_NAME) & ~np.isin(slices.kind, DEVICE_KINDS)
+    around = np.append(nearest(slices.parent, marked), np.int32(NO_SLICE))[host]
+    return np.where(around == NO_SLICE, host, around).astype(np.int64)
+
+
+def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collectives:
+    slices = trace.slices
+    first, last = (parts[:, 0], parts[:, -1]) if len(parts) else (host, host)
+    order = np.argsort(slices.start_ns[first], kind="stable")
+    first, last, host = first[order], last[order], host[order]
+    kinds, kind = _Told(trace).kinds(first, host)
+    numbers = slices.args.dense("Seq", len(slices), NO_NUMBER)
+    seq = numbers[first]
+    if len(host):
+        known = host != NO_SLICE
+        seq = np.where((seq == NO_NUMBER) & known, numbers[np.where(known, host, 0)], seq)
+    ended_ns = np.maximum(slices.end_ns[last], slices.end_ns[first])
+    return Collectives(
+        kinds,
+        kind,
+        seq,
+        slices.start_ns[first],
+        ended_ns,
+        first,
+        host,
+        slices.flags[last] & SliceFlags.UNFINISHED != 0,
+        on_device,
+    )
+
+
+class _Told:
+    """Reads the arguments of collectives, each distinct set of them once."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        slices = trace.slices
+        self._size = slices.args.dense("Group size", len(slices), NO_NUMBER)
+        elements = [
+            slices.args.dense(key, len(slices), NO_NUMBER)
+            for key in ("In msg nelems", "Out msg nelems")
+        ]
+        self._elements = np.maximum(*elements)
+        self._pair = [
+            slices.args.dense(key, len(slices), NO_NUMBER) for key in ("Src Rank", "Dst Rank")
+        ]
+        is_module = slices.kind == SliceKind.MODULE
+        self._module = nearest(slices.parent, is_module) if is_module.any() else None
+        self._groups = {
+            str(each.get("pg_name", "")): each for each in _group_config(trace.info.user)
+        }
+        self._pairs: dict[int, dict[str, Any]] = {}
+
+    def kinds(self, row: Int64, host: Int64) -> tuple[tuple[Kind, ...], NDArray[np.int32]]:
+        """Return the kinds of some collectives, each a slice called by one of the host."""
+        if not len(row):
+            return (), np.zeros(0, np.int32)
+        slices = self._trace.slices
+        has_host = host >= 0
+        caller = np.where(has_host, host, row)
+        rest = slices.args.rest if len(slices.args.rest) else np.zeros(len(slices), np.uint32)
+        of = np.where((self._elements[row] == NO_NUMBER) & has_host, caller, row)
+        module = np.full(len(row), NO_SLICE, np.int64)
+        if self._module is not None:
+            module = np.where(has_host, self._module[caller], NO_SLICE)
+        name = slices.name.astype(np.int64)
+        keys = np.stack(
+            [
+                name[row], rest[row].astype(np.int64), np.where(has_host, rest[caller], 0),
+                self._elements[of], self._size[of], self._pair[0][of], self._pair[1][of],
+                np.where(module == NO_SLICE, NO_SLICE, name[module]), name[caller],
+            ]
+        ).astype(np.int64)  # fmt: skip
+        found, which = np.unique(keys, axis=1, return_inverse=True)
+        codes: dict[Kind, int] = {}
+        code = [codes.setdefault(self._read(key), len(codes)) for key in found.T.tolist()]
+        return tuple(codes), np.array(code, np.int32)[which.reshape(-1)]
+
+    def _read(self, key: list[int]) -> Kind:
+        name_id, fragment, above, elements, size, source, target, module, caller = key
+        pairs = {**self._fragment(above), **self._fragment(fragment)}
+        name = pairs.get(COLLECTIVE_KEY)
+        if not isinstance(name, str):
+            called = self._trace.strings[caller]
+            kernel = self._trace.strings[name_id]
+            name = called if _HOST_NAME.search(called) else collective_of_kernel(kernel)
+        dtype, group = str(pairs.get("dtype", "")), str(pairs.get("Process Group Name", ""))
+        told = pairs.get("Module")
+        if elements == NO_NUMBER:
+            elements, dtype = _input_size(pairs)
+        width = element_bytes(dtype)
+        plain = plain_name(name)
+        is_pair = _POINT_TO_POINT.search(plain) is not None
+        members = _ranks(pairs.get("Process Group Ranks")) or _ranks(
+            self._groups.get(group, {}).get("ranks")
+        )
+        return Kind(
+            name=plain,
+            group=group,
+            members=members,
+            group_size=size if size != NO_NUMBER else len(members) or NO_NUMBER,
+            dtype=dtype,
+            bytes=elements * width if elements != NO_NUMBER and width else NO_NUMBER,
+            module=told
+            if isinstance(told, str)
+            else "" if module == NO_SLICE else self._trace.strings[module],
+            pair=(source, target) if is_pair else (NO_NUMBER, NO_NUMBER),
+        )  # fmt: skip
+
+    def _fragment(self, text_id: int) -> dict[str, Any]:
+        if text_id not in self._pairs:
+            self._pairs[text_id] = pairs_of(self._trace.strings[text_id]) if text_id else {}
+        return self._pairs[text_id]
+
+
+def _group_config(user: Any) -> list[dict[str, Any]]:
+    distributed = user.get("distributedInfo")
+    groups = distributed.get("pg_config") if isinstance(distributed, dict) else None
+    return [each for each in groups if isinstance(each, dict)] if isinstance(groups, list) else []
+
+
+def _input_size(pairs: dict[str, Any]) -> tuple[int, str]:
+    """Return the elements and the type of the first tensor that a call was given, as recorded."""
+    dims, types = pairs.get("Input Dims"), pairs.get("Input type")
+    if isinstance(dims, list) and isinstance(types, list):
+        for shape, dtype in zip(dims, types, strict=False):
+            if not isinstance(shape, list) or not shape or not isinstance(dtype, str):
+                continue
+            if dtype and all(type(each) is int for each in shape):
+                return math.prod(shape), dtype.removeprefix("c10::")
+    return NO_NUMBER, ""
+
+
+def _ranks(told: Any) -> tuple[int, ...]:
+    """Return the ranks that a list, or the text of one, names; none where it is cut off."""
+    if isinstance(told, str):
+        if not re.fullmatch(r"\s*\[[\d,\s]*\]\s*", told):
+            return ()
+        told = [int(each) for each in re.findall(r"\d+", told)]
+    if isinstance(told, list) and all(type(each) is int for each in told):
+        return tuple(sorted(told))
+    return ()

@@ -1,0 +1,209 @@
+"""The problems of a job: late ranks with the reason, slow communication, hangs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.job.arrivals import group_words, of_several
+from stepscope.job.hangs import hang_table
+from stepscope.job.late import stragglers
+from stepscope.job.why import reasons
+from stepscope.units import count_text, duration_text, percent_text, size_text
+
+if TYPE_CHECKING:
+    from stepscope.job.late import Straggler
+    from stepscope.job.meetings import Meetings
+    from stepscope.job.model import Job
+    from stepscope.job.why import Reason
+
+LEAST_COMMUNICATION = 0.15
+"""Of a step, spent on transfers beside which nothing runs."""
+
+MOST_STRAGGLERS = 4
+
+OFTEN = 1 / 3
+"""Of the steps: a rank that is late in so many is named even if its trace does not tell why."""
+
+_ORDER = {"hang": 0, "slow-host": 1, "straggler": 2}
+
+_FIXES = {
+    "data-loading": "give this rank's data loader more workers or faster storage, or smaller "
+    "shards: all ranks wait for its batch",
+    "garbage-collection": "call gc.freeze() after start-up and collect at the same step on all "
+    "ranks (gc.disable(), then gc.collect() every n steps)",
+    "extra-operators": "move this work off the rank, or spread it over all ranks: "
+    "all others wait while it runs",
+    "extra-kernels": "move this work off the rank, or spread it over all ranks",
+    "contention": "find what else runs on the cores of this rank (top, pinning, "
+    "OMP_NUM_THREADS times ranks against the cores)",
+    "slow-operators": "compare its machine: cores shared with other work, threads, clocks, "
+    "temperature",
+    "slow-kernels": "compare its device: clocks and temperature (nvidia-smi -q -d PERFORMANCE), "
+    "ECC errors, other processes on it",
+    "sleeping": "remove the sleep, or let it run on another thread",
+    "files": "move reading and writing to a thread, or to storage as fast as the other ranks'",
+    "checkpoints": "save asynchronously, or let all ranks write their own part",
+    "logging": "log less often, or from a thread",
+}
+_FIX = "open this rank's own report beside another rank's, at the steps named above"
+
+
+def find_job_problems(job: Job) -> list[Finding]:
+    """Return what is wrong with a job, the most expensive first."""
+    found = [*_hangs(job), *_stragglers(job), *_communication(job)]
+    return sorted(found, key=lambda each: (_ORDER.get(each.id, len(_ORDER)), -each.share))
+
+
+def explained(job: Job) -> list[tuple[Straggler, list[Reason]]]:
+    """Return the late ranks with the reasons.
+
+    A rank that is late now and then is one only if something of its own explains it: a machine
+    that was busy for a while makes any rank late.
+    """
+    found = []
+    for each in stragglers(job):
+        why = reasons(job, each.rank, each.steps, each.delay_ns)
+        often = len(each.steps) >= OFTEN * each.of_steps
+        if each.is_persistent or each.every > 1 or often or (why and why[0].is_own):
+            found.append((each, why))
+    return found
+
+
+def _stragglers(job: Job) -> list[Finding]:
+    late = explained(job)
+    found = [_straggler(job, *each) for each in late[:MOST_STRAGGLERS]]
+    host = _late_host(job, [each for each, _ in late])
+    return [host, *found] if host is not None else found
+
+
+def _straggler(job: Job, late: Straggler, why: list[Reason]) -> Finding:
+    step_ns = job.typical_step_ns
+    what = why[0].what if why else "the traces do not tell why"
+    at = f" at {why[0].place}" if why and why[0].place else ""
+    others = [each.text for each in why[1:3] if each.what != what]
+    reason = f" Why: {why[0].text}." if why else " Nothing in its trace explains the difference."
+    also = f" Also: {'; '.join(others)}." if others else ""
+    where = f" (host {late.host})" if late.host and len(set(job.hosts)) > 1 else ""
+    share = late.saves_ns / step_ns if step_ns else 0.0
+    text = (
+        f"It arrives {duration_text(late.delay_ns)} after the middle rank, {late.words}; a "
+        f"{job.unit} takes {duration_text(step_ns)}.{reason}{also}"
+    )
+    return Finding(
+        id="straggler",
+        title=f"Rank {late.rank}{where} is late {late.words}: {what}{at}",
+        text=text,
+        share=max(share, late.share * len(late.steps) / max(late.of_steps, 1)),
+        evidence={
+            "page": "ranks",
+            "rank": late.rank,
+            "steps": list(late.steps),
+            "persistent": late.is_persistent,
+            "delay_ns": round(late.delay_ns),
+            "reason": why[0].id if why else "",
+        },
+        fix=_FIXES.get(why[0].id, _FIX) if why else _FIX,
+        severity=Severity.of_share(late.share * len(late.steps) / max(late.of_steps, 1)),
+        saves_ns=late.saves_ns,
+        of_ns=step_ns,
+        unit=job.unit,
+    )
+
+
+def _late_host(job: Job, late: list[Straggler]) -> Finding | None:
+    """Return the host all of whose ranks are late, where there are other hosts."""
+    hosts = {each.host for each in late if each.host and each.is_persistent}
+    ranks = {each.rank for each in late}
+    for host in sorted(hosts):
+        mine = [int(n) for n, of in zip(job.number, job.hosts, strict=True) if of == host]
+        if len(mine) > 1 and len(mine) < len(job) and ranks.issuperset(mine):
+            delay = float(np.mean([each.delay_ns for each in late if each.host == host]))
+            share = delay / max(job.typical_step_ns, 1.0)
+            return Finding(
+                id="slow-host",
+                title=f"All {len(mine)} ranks of host {host} are late",
+                text=f"Its ranks arrive {duration_text(delay)} after the middle rank; those of the "
+                "other hosts do not.",
+                share=share,
+                evidence={"page": "ranks", "host": host},
+                fix="compare this host: clocks, cooling, other jobs, its network and storage",
+                severity=Severity.of_share(share),
+                saves_ns=delay,
+                of_ns=job.typical_step_ns,
+                unit=job.unit,
+            )
+    return None
+
+
+def _communication(job: Job) -> list[Finding]:
+    """Return the collective that takes most of a step while nothing else runs, all ranks there."""
+    found = of_several(job.meetings)
+    step_ns = job.typical_step_ns
+    steady = job.steps[job.steady]
+    found = found.take(np.isin(found.step, steady)) if len(found) else found
+    if not len(found) or not step_ns:
+        return []
+    spent = transfer_ns(found)
+    sums = np.bincount(found.kind[found.meeting], spent, len(found.kinds))
+    by_kind = sums / (len(job) * max(len(steady), 1))
+    share = float(by_kind.sum()) / step_ns
+    if share < LEAST_COMMUNICATION:
+        return []
+    worst = found.kinds[int(by_kind.argmax())]
+    most = float(by_kind.max())
+    size = f" of {size_text(worst.bytes)}" if worst.bytes > 0 else ""
+    group = group_words(worst.group, worst.members)
+    calls = int((found.kind == by_kind.argmax()).sum()) / max(len(steady), 1)
+    return [
+        Finding(
+            id="communication",
+            title=f"Communication takes {percent_text(share)} of a {job.unit}, most of it "
+            f"{worst.name}{size}",
+            text=f"With all ranks there, {duration_text(float(by_kind.sum()))} of a {job.unit} "
+            f"pass in transfers beside which nothing is computed; {worst.name}{size} of group "
+            f"{group} has {duration_text(most)} of it in {calls:.1f} calls.",
+            share=share,
+            evidence={"page": "ranks", "collective": worst.name, "bytes": worst.bytes},
+            fix="send less or less often (gradient accumulation, 16-bit gradients, larger "
+            "buckets), or overlap it with compute",
+            severity=Severity.of_share(share),
+            saves_ns=float(by_kind.sum()),
+            of_ns=step_ns,
+            unit=job.unit,
+        )
+    ]
+
+
+def transfer_ns(found: Meetings) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return of each row's wait what came after the last arrival: no rank is to blame for it."""
+    last = np.maximum.reduceat(found.arrived_ns, found.first[:-1])[found.meeting]
+    after = np.maximum(found.done_ns - last, 0)
+    return np.minimum(found.waited_ns.astype(np.float64), after)
+
+
+def _hangs(job: Job) -> list[Finding]:
+    table = hang_table(job)
+    if not len(table):
+        return []
+    at = int(np.argmax(table.waited_ns))
+    more = len(table) - 1
+    also = f" {count_text(more, 'other collective')} did not end, either." if more else ""
+    return [
+        Finding(
+            id="hang",
+            title=f"Rank {table.never_arrived[at]} never arrived at {table.collective[at]} "
+            f"{int(table.number[at])} of group {table.group[at]}",
+            text=f"Ranks {table.waiting[at]} waited there for "
+            f"{duration_text(float(table.waited_ns[at]))}, until the recording stopped; "
+            f"{table.last_reached[at]}.{also}",
+            share=1.0,
+            evidence={"page": "ranks", "never_arrived": table.never_arrived[at]},
+            fix="open the report of the rank that never arrived: its last stack is where it is "
+            "stuck, or it took another branch of the program",
+            severity=Severity.HIGH,
+            unit=job.unit,
+        )
+    ]

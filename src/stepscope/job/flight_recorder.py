@@ -1,0 +1,169 @@
+"""Dumps of PyTorch's flight recorder: which ranks a stuck collective waits for.
+
+torch writes one file a rank (``TORCH_NCCL_DEBUG_INFO_TEMP_FILE``), a pickle of dicts, lists, texts
+and numbers. It is read by an unpickler that makes nothing else, so that a file from a stranger
+cannot run code. JSON dumps are read, too.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from stepscope.errors import StepscopeError, TraceReadError
+from stepscope.trace.regular_file import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from os import PathLike
+
+_LIMIT_BYTES = 512 << 20
+_RANK = re.compile(r"(\d+)$")
+
+
+class _Plain(pickle.Unpickler):
+    """Makes dicts, lists, texts and numbers only."""
+
+    def find_class(self, module: str, name: str) -> NoReturn:
+        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no dump needs")
+
+    def persistent_load(self, pid: Any) -> NoReturn:
+        raise pickle.UnpicklingError("it refers to objects outside of the file")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One collective of a rank's dump."""
+
+    group: str
+    number: int
+    name: str
+    state: str  # scheduled, started, completed
+    place: str  # the innermost frame of the program
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """What one rank's flight recorder held."""
+
+    path: str
+    rank: int
+    calls: tuple[Call, ...]
+    groups: dict[str, tuple[int, ...]]  # the ranks of each process group, where the dump tells
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A collective that some ranks wait at and others never reached."""
+
+    name: str
+    group: str
+    number: int
+    waiting: tuple[int, ...]
+    never_arrived: tuple[int, ...]
+    place: str  # where a waiting rank called it
+
+
+def read_dump(path: str | PathLike[str], rank: int | None = None) -> Dump:
+    """Read one rank's dump; its rank is in its name unless it is given."""
+    place = Path(path)
+    try:
+        data = read_regular(place, _LIMIT_BYTES)
+    except OSError as error:
+        raise TraceReadError(place, f"cannot be read: {error.strerror}") from None
+    told = _loaded(place, data)
+    entries = told.get("entries") if isinstance(told, dict) else told
+    if not isinstance(entries, list):
+        raise TraceReadError(place, "is no dump of a flight recorder: it has no list of entries")
+    if rank is None:
+        number = told.get("rank") if isinstance(told, dict) else None
+        found = _RANK.search(place.stem) or _RANK.search(place.name)
+        if not isinstance(number, int) and found is None:
+            raise StepscopeError(f"{place}: its name tells no rank; pass rank=N")
+        rank = number if isinstance(number, int) else int(found[1]) if found else 0
+    calls = [_call(each) for each in entries if isinstance(each, dict)]
+    return Dump(str(place), rank, tuple(each for each in calls if each), _groups(told))
+
+
+def stuck_in_dumps(dumps: Iterable[Dump]) -> list[Stuck]:
+    """Return the first collective of each group that not all of its ranks reached."""
+    dumps = list(dumps)
+    ranks_of: dict[str, set[int]] = {}
+    reached: dict[str, dict[int, int]] = {}
+    calls: dict[tuple[str, int], dict[int, Call]] = {}
+    for dump in dumps:
+        for group, members in dump.groups.items():
+            ranks_of.setdefault(group, set()).update(members)
+        for call in dump.calls:
+            seen = reached.setdefault(call.group, {})
+            seen[dump.rank] = max(seen.get(dump.rank, -1), call.number)
+            calls.setdefault((call.group, call.number), {})[dump.rank] = call
+    known = {dump.rank for dump in dumps}
+    found = []
+    for group, seen in reached.items():
+        of_group = (ranks_of.get(group) or known) & known
+        for number in sorted(n for g, n in calls if g == group):
+            here = calls[group, number]
+            waiting = [rank for rank, call in here.items() if call.state != "completed"]
+            absent = [rank for rank in of_group - set(here) if seen.get(rank, -1) < number]
+            if waiting and absent:
+                call = here[min(waiting)]
+                found.append(
+                    Stuck(
+                        call.name, group, number, tuple(sorted(waiting)), tuple(sorted(absent)),
+                        call.place,
+                    )
+                )  # fmt: skip
+                break
+    return found
+
+
+def _loaded(path: Path, data: bytes) -> Any:
+    import io
+
+    if data.lstrip()[:1] in (b"{", b"["):
+        try:
+            return json.loads(data)
+        except ValueError:
+            raise TraceReadError(path, "is not valid JSON") from None
+    try:
+        return _Plain(io.BytesIO(data)).load()
+    except Exception as error:  # a damaged pickle raises anything
+        raise TraceReadError(path, f"is no dump of a flight recorder: {error}") from None
+
+
+def _call(entry: dict[str, Any]) -> Call | None:
+    group = entry.get("process_group", entry.get("pg_id", ""))
+    if isinstance(group, list | tuple):
+        group = group[0] if group else ""
+    number = entry.get("collective_seq_id", entry.get("seq_id"))
+    if entry.get("is_p2p") or not isinstance(number, int):
+        return None
+    name = str(entry.get("profiling_name", "collective")).rpartition(":")[2]
+    return Call(str(group), number, name, str(entry.get("state", "")), _frame(entry.get("frames")))
+
+
+def _frame(frames: Any) -> str:
+    """Return the innermost frame that is not torch's own."""
+    for frame in frames if isinstance(frames, list) else ():
+        if isinstance(frame, dict):
+            file = str(frame.get("filename", ""))
+            if "/torch/" not in file and file.endswith(".py"):
+                return f"{frame.get('name', '')} ({Path(file).name}:{frame.get('line', 0)})"
+    return ""
+
+
+def _groups(told: Any) -> dict[str, tuple[int, ...]]:
+    config = told.get("pg_config") if isinstance(told, dict) else None
+    found = {}
+    for name, group in config.items() if isinstance(config, dict) else ():
+        ranks = group.get("ranks") if isinstance(group, dict) else None
+        if isinstance(ranks, str):
+            ranks = [int(each) for each in re.findall(r"\d+", ranks)]
+        if isinstance(ranks, list) and all(isinstance(each, int) for each in ranks):
+            found[str(name)] = tuple(ranks)
+    return found

@@ -1,0 +1,103 @@
+"""Hangs: collectives that some ranks of a group never reached, while others waited there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.table import Table
+from stepscope.job.arrivals import group_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.job.model import Job
+    from stepscope.trace.model import Int64
+
+_SHORTEST_NS = 1_000_000
+"""A rank that was recorded for less time after the others had arrived may just have been next."""
+
+
+@dataclass(frozen=True, slots=True)
+class HangTable(Table):
+    """One row per collective that did not end, in the order of time."""
+
+    collective: tuple[str, ...]
+    group: tuple[str, ...]
+    number: Int64
+    step: Int64
+    waiting: tuple[str, ...]  # ranks that arrived, as text: "0, 1, 3"
+    never_arrived: tuple[str, ...]  # ranks of the group that were recorded, but did not arrive
+    waited_ns: Int64  # by the first that arrived, until the recording stopped
+    last_reached: tuple[str, ...]  # what the ranks that never arrived had reached last
+
+
+def hang_table(job: Job) -> HangTable:
+    """Return the collectives at which ranks wait for others that never came."""
+    found = job.meetings
+    place = {int(number): i for i, number in enumerate(job.number)}
+    ends = _ends(job)
+    rows = []
+    for i in np.flatnonzero(_unfinished(job)).tolist():
+        kind = found.kinds[found.kind[i]]
+        here = found.rows(i)
+        arrived = {int(rank) for rank in found.rank[here]}
+        # Without a list of members only a group of all ranks can be missing one.
+        members = {place[each] for each in kind.members if each in place}
+        members = members or (set(place.values()) if not kind.group else arrived)
+        came = int(found.arrived_ns[here].min())
+        absent = sorted(rank for rank in members - arrived if ends[rank] - came > _SHORTEST_NS)
+        if not absent:
+            continue
+        until = max(int(ends[rank]) for rank in arrived)
+        rows.append(
+            (
+                kind.name, group_words(kind.group, kind.members), int(found.number[i]),
+                int(found.step[i]), _list(job, sorted(arrived)), _list(job, absent),
+                max(until - came, 0), "; ".join(_last(job, rank, came) for rank in absent[:4]),
+            )
+        )  # fmt: skip
+    columns = list(zip(*rows, strict=True)) or [()] * 8
+    return HangTable(
+        tuple(columns[0]), tuple(columns[1]), np.array(columns[2], np.int64),
+        np.array(columns[3], np.int64), tuple(columns[4]), tuple(columns[5]),
+        np.array(columns[6], np.int64), tuple(columns[7]),
+    )  # fmt: skip
+
+
+def _unfinished(job: Job) -> NDArray[np.bool_]:
+    """Return the meetings that were not done for a rank when its recording stopped."""
+    found = job.meetings
+    if not len(found):
+        return np.zeros(0, np.bool_)
+    found_open: NDArray[np.bool_] = (
+        np.add.reduceat(found.is_open.astype(np.int64), found.first[:-1]) > 0
+    )
+    return found_open
+
+
+def _ends(job: Job) -> Int64:
+    times = np.array([rank.end_ns + rank.wall_offset_ns for rank in job.ranks], np.int64)
+    return job.clocks.corrected(np.arange(len(job)), times)
+
+
+def _list(job: Job, places: list[int]) -> str:
+    numbers = [str(int(job.number[i])) for i in places]
+    more = f" and {len(numbers) - 8} more" if len(numbers) > 8 else ""
+    return ", ".join(numbers[:8]) + more
+
+
+def _last(job: Job, rank: int, before_ns: int) -> str:
+    """Return what a rank had reached last, in words."""
+    found = job.meetings
+    mine = np.flatnonzero(found.rank == rank)
+    number = int(job.number[rank])
+    if not len(mine):
+        return f"rank {number} reached no collective"
+    row = int(mine[found.arrived_ns[mine].argmax()])
+    i = int(np.searchsorted(found.first, row, side="right")) - 1
+    kind = found.kinds[found.kind[i]]
+    group = group_words(kind.group, kind.members)
+    return f"rank {number} reached {kind.name} {int(found.number[i])} of group {group} last"

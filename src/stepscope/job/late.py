@@ -1,0 +1,191 @@
+"""Which ranks make the others wait: in most steps, or now and then.
+
+The delay of a rank in a step is how much later than the middle rank it arrives at the step's
+collectives, each lateness counted once, where it arises. A rank is a straggler if its delay is far
+beyond what ranks differ by anyway, and beyond the residual of the clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.job.arrivals import lateness, of_several
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.job.model import Job
+    from stepscope.trace.model import Int64
+
+    Bool = NDArray[np.bool_]
+    Float64 = NDArray[np.float64]
+
+LEAST_SHARE = 0.05
+"""A rank that delays a step by less of it is not worth a word."""
+
+LEAST_PASSING_SHARE = 0.2
+"""A single step must be late by this much of the usual one: steps vary anyway."""
+
+_CERTAIN = 4.0  # standard errors
+_FEWEST_STEPS = 4
+_MOST_STEPS = 0.5  # of the steps: the rank is late in more, and persistent
+_OUTLIER = 6.0  # times the spread of what ranks differ by
+_FEWEST_TIMES = 2
+_MOSTLY_MINE = 0.6  # of the late steps are this rank's: else it is noise that hits everybody
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A rank that is late, how often and by how much."""
+
+    rank: int
+    host: str
+    is_persistent: bool
+    delay_ns: float  # beyond the middle rank: in an average step, or in the steps concerned
+    share: float  # of a step
+    steps: tuple[int, ...]  # of the job: those in which it is late
+    of_steps: int  # how many were looked at
+    every: int  # it is late in every n-th step; 0 without such an order
+    saves_ns: float  # of an average step, if it were like the middle rank
+    host_ranks: tuple[int, ...] = ()  # of a host all of whose ranks are late
+
+    @property
+    def words(self) -> str:
+        """Return how often: ``in 36 of 40 steps``, ``every 10th step``."""
+        if self.every > 1:
+            return f"every {_ordinal(self.every)} step"
+        return f"in {len(self.steps)} of {self.of_steps} steps"
+
+
+def step_delays(job: Job) -> Float64:
+    """Return by how many ns each rank (row) delays each of the job's steps (column)."""
+    found = of_several(job.meetings)
+    delays = np.zeros((len(job), len(job.steps)))
+    if not len(job.steps):
+        return delays
+    if not len(found):  # ranks that never meet are compared by how long they take
+        own = np.nan_to_num(job.own_ns)
+        return np.maximum(own - _middle(own), 0)
+    late = lateness(found)
+    step = found.step[found.meeting]
+    at = np.minimum(np.searchsorted(job.steps, step), len(job.steps) - 1)
+    inside = job.steps[at] == step
+    # A rank is as late as it has become by then: what it loses and makes good is no delay.
+    gained = np.where(late.gained_ns > job.residual_ns, late.gained_ns, 0)
+    cell = found.rank[inside].astype(np.int64) * len(job.steps) + at[inside]
+    sums = np.bincount(cell, gained[inside], delays.size).astype(np.float64)
+    return sums.reshape(delays.shape)
+
+
+def stragglers(job: Job) -> list[Straggler]:
+    """Return the ranks that make the others wait, the worst first."""
+    steady = np.flatnonzero(job.steady)
+    if len(job) < 2 or not len(steady):
+        return []
+    delays = step_delays(job)[:, steady]
+    step_ns = np.nanmedian(job.step_ns[:, steady], axis=0)
+    typical_ns = max(job.typical_step_ns, 1.0)
+    beyond = delays - _middle(delays)
+    found = []
+    for rank in np.argsort(-delays.mean(axis=1), kind="stable")[: _worth_a_look(job)].tolist():
+        told = _persistent(job, beyond, rank, typical_ns) or _passing(
+            job, beyond, rank, typical_ns, step_ns
+        )
+        if told is None:
+            continue
+        is_persistent, which = told
+        numbers = tuple(job.steps[steady[which]].tolist())
+        mean_ns = float(beyond[rank].mean() if is_persistent else beyond[rank, which].mean())
+        saved = mean_ns * len(which) / len(steady)
+        saved = _saved(beyond, rank) if is_persistent else saved
+        found.append(
+            Straggler(
+                rank=int(job.number[rank]),
+                host=job.hosts[rank],
+                is_persistent=is_persistent,
+                delay_ns=mean_ns,
+                share=mean_ns / typical_ns,
+                steps=numbers,
+                of_steps=len(steady),
+                every=0 if is_persistent else _period(which),
+                saves_ns=saved,
+            )
+        )
+    return sorted(found, key=lambda each: -each.saves_ns)
+
+
+def _worth_a_look(job: Job) -> int:
+    return max(len(job) // 2, 1)  # the middle rank is the measure: at most half can be late
+
+
+def _middle(delays: Float64) -> Float64:
+    """Return the delay of the middle rank in each step; of two, the smaller."""
+    middle: Float64 = np.sort(delays, axis=0)[(len(delays) - 1) // 2]
+    return middle
+
+
+def _persistent(
+    job: Job, beyond: Float64, rank: int, typical_ns: float
+) -> tuple[bool, Int64] | None:
+    own = beyond[rank]
+    others = np.delete(beyond, rank, axis=0)
+    mean = float(own.mean())
+    least = max(LEAST_SHARE * typical_ns, job.residual_ns)
+    which = np.flatnonzero(own > least)
+    if mean < least or len(which) < _MOST_STEPS * len(own):
+        return None
+    if len(own) < _FEWEST_STEPS:  # nothing to learn the noise from but the other ranks
+        usual = float(np.max(others.mean(axis=1))) if len(others) else 0.0
+        return (True, which) if mean > 3 * usual else None
+    middle = float(np.median(own))
+    error = 1.4826 * float(np.median(np.abs(own - middle))) / np.sqrt(len(own))
+    noise = float(np.quantile(others, 0.9)) if others.size else 0.0
+    if middle < _CERTAIN * error or middle < least or middle < noise:
+        return None
+    return True, which
+
+
+def _passing(
+    job: Job, beyond: Float64, rank: int, typical_ns: float, step_ns: Float64
+) -> tuple[bool, Int64] | None:
+    spread = 1.4826 * float(np.median(np.abs(beyond - np.median(beyond))))
+    least = max(LEAST_PASSING_SHARE * typical_ns, _OUTLIER * spread, job.residual_ns)
+    late = beyond > least
+    which = np.flatnonzero(late[rank])
+    if len(which) < _FEWEST_TIMES:
+        return None
+    alike = beyond > float(np.max(beyond[rank, which])) / 3
+    which = np.flatnonzero(late[rank] & alike[rank])
+    if len(which) < _MOSTLY_MINE * (late & alike).any(axis=0).sum():
+        return None
+    # The job was slower in those steps, too: else nobody had to wait.
+    others = np.setdiff1d(np.arange(beyond.shape[1]), which)
+    if len(others) and np.median(step_ns[which]) < np.median(step_ns[others]) + least / 2:
+        return None
+    return False, which
+
+
+def _saved(beyond: Float64, rank: int) -> float:
+    """Return by how much an average step is shorter without the rank: the next one counts then."""
+    if len(beyond) < 2:
+        return 0.0
+    next_ns = np.delete(beyond, rank, axis=0).max(axis=0)
+    return float(np.maximum(beyond[rank] - np.maximum(next_ns, 0), 0).mean())
+
+
+def _period(which: Int64) -> int:
+    """Return n where the steps are every n-th one, as far as can be seen; else 0."""
+    if len(which) < 3:
+        return 0
+    apart = np.diff(which)
+    usual = int(np.median(apart))
+    regular = (np.abs(apart - usual) == 0).mean() >= 0.75
+    return usual if regular and usual > 1 else 0
+
+
+def _ordinal(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0)
+    return f"{number}{ending or 'th'}"

@@ -1,0 +1,253 @@
+"""A Job: the ranks of one run that can be used, matched and on one clock, and what was left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stepscope.arguments import file_path
+from stepscope.errors import StepscopeError
+from stepscope.job.clocks import Clocks, aligned
+from stepscope.job.executors import reduced_by
+from stepscope.job.meetings import Meetings, job_steps, matched
+from stepscope.job.names import rank_files
+from stepscope.trace.store import is_stored_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from os import PathLike
+
+    from numpy.typing import NDArray
+
+    from stepscope.job.summary import RankSummary
+    from stepscope.trace.model import Int64
+
+    Bool = NDArray[np.bool_]
+    Float64 = NDArray[np.float64]
+
+_APART_NS = 60_000_000_000
+"""Recordings of one run overlap, or nearly: clocks of hosts are not a minute off."""
+
+_NOT_A_RANK = "says no rank, and its name tells none"
+
+
+class LeftOut(NamedTuple):
+    """A file that is not in the job, and why."""
+
+    path: str
+    rank: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """The ranks of one run. All analyses of ``stepscope.job`` are functions of this."""
+
+    folder: str
+    ranks: tuple[RankSummary, ...]  # ascending
+    left_out: tuple[LeftOut, ...]
+    missing: tuple[int, ...]  # ranks of the world of which there is no usable file
+    world_size: int
+    meetings: Meetings  # on the job's clock
+    clocks: Clocks
+    step_numbers: tuple[Int64, ...]  # of each rank's steps: the job's
+
+    def __len__(self) -> int:
+        """Return the number of ranks."""
+        return len(self.ranks)
+
+    def __repr__(self) -> str:
+        """Say in a few words what it holds."""
+        events = sum(rank.events for rank in self.ranks)
+        return (
+            f"<Job of {len(self)} of {self.world_size} ranks, {events:,} events, "
+            f"{len(self.meetings):,} collectives, {len(self.steps)} steps>"
+        )
+
+    @cached_property
+    def number(self) -> Int64:
+        """Return the global rank of each."""
+        return np.array([rank.rank for rank in self.ranks], np.int64)
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """Return the host of each, "" where it is not known."""
+        return tuple(rank.host for rank in self.ranks)
+
+    @cached_property
+    def steps(self) -> Int64:
+        """Return the steps that at least half of the ranks have, ascending."""
+        count = Counter(step for own in self.step_numbers for step in set(own.tolist()))
+        enough = (len(self.ranks) + 1) // 2
+        return np.array(sorted(step for step, n in count.items() if n >= enough), np.int64)
+
+    @cached_property
+    def unit(self) -> str:
+        """Return the word for a step."""
+        units = Counter(rank.work.unit for rank in self.ranks if rank.work is not None)
+        return units.most_common(1)[0][0] if units else "run"
+
+    def by_step(self, column: Callable[[RankSummary], Any]) -> Float64:
+        """Return a figure of each rank (row) and step (column), NaN where it has none."""
+        found = np.full((len(self), len(self.steps)), np.nan)
+        for i, (rank, own) in enumerate(zip(self.ranks, self.step_numbers, strict=True)):
+            at = np.searchsorted(self.steps, own)
+            at = np.minimum(at, max(len(self.steps) - 1, 0))
+            known = self.steps[at] == own if len(self.steps) else np.zeros(len(own), np.bool_)
+            found[i, at[known]] = np.asarray(column(rank), np.float64)[known]
+        return found
+
+    @cached_property
+    def step_ns(self) -> Float64:
+        """Return how long each step of each rank took."""
+        return self.by_step(lambda rank: rank.work.end_ns - rank.work.start_ns)  # type: ignore[union-attr]
+
+    @cached_property
+    def own_ns(self) -> Float64:
+        """Return each step of each rank less its exposed communication."""
+        return self.by_step(lambda rank: rank.work.own_ns)  # type: ignore[union-attr]
+
+    @cached_property
+    def steady(self) -> Bool:
+        """Return which steps show how the job runs once it has started, for most ranks."""
+        if not len(self.steps):
+            return np.zeros(0, np.bool_)
+        told = self.by_step(lambda rank: rank.work.is_steady)  # type: ignore[union-attr]
+        found: Bool = np.nanmean(told, axis=0) >= 0.5
+        return found if found.any() else np.ones(len(found), np.bool_)
+
+    @cached_property
+    def typical_step_ns(self) -> float:
+        """Return how long a steady step takes: the median of all ranks and steps."""
+        steady = self.step_ns[:, self.steady]
+        return float(np.nanmedian(steady)) if steady.size else 0.0
+
+    @property
+    def residual_ns(self) -> float:
+        """Return below which difference of time between ranks nothing can be said."""
+        return self.clocks.residual_ns
+
+
+def open_job(
+    folder: str | PathLike[str] | Sequence[str | PathLike[str]],
+    executor: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Job:
+    """Read the ranks of a run: a folder, or a list of files and folders of single ranks.
+
+    Ours, or those of torch.profiler, Kineto, HTA or Paddle. ``executor`` reduces them, each on its
+    own: see ``stepscope.job.executors``. A rank that cannot be used is named in ``left_out``.
+    """
+    if isinstance(folder, str) or hasattr(folder, "__fspath__"):
+        file_path("folder", folder)
+        place = Path(folder)
+        if not place.is_dir():
+            what = "is a file" if place.exists() else "does not exist"
+            raise StepscopeError(f"{place} {what}; a job is a folder that holds a trace per rank")
+        if is_stored_trace(place):
+            raise StepscopeError(f"{place} is one trace; name the folder that holds all ranks")
+        paths = [str(path) for path in rank_files(place)]
+        called = str(place)
+    else:
+        paths = [str(path) for path in folder]
+        called = str(Path(paths[0]).parent) if paths else ""
+    if not paths:
+        raise StepscopeError(
+            f"{called or 'the list'} holds no traces: a job is a folder with .stepscope folders, "
+            "or .json, .json.gz or .pb files of ranks"
+        )
+    return job_of(called, reduced_by(executor, paths, progress))
+
+
+def job_of(folder: str, summaries: Iterable[RankSummary]) -> Job:
+    """Return the job that some summaries are of."""
+    used, left_out = _usable(list(summaries))
+    if not used:
+        first = left_out[0] if left_out else LeftOut("", None, "there is nothing")
+        raise StepscopeError(
+            f"{folder}: no trace of a rank can be used; {Path(first.path).name} {first.reason}"
+        )
+    world = max([len(used), *(rank.world_size or 0 for rank in used)])
+    world = max(world, max(rank.rank or 0 for rank in used) + 1)
+    present = {rank.rank for rank in used}
+    missing = tuple(number for number in range(world) if number not in present)
+    steps = job_steps(used)
+    found = matched(used, steps)
+    hosts = [rank.host for rank in used]
+    clocks = aligned(found, hosts)
+    if clocks.is_aligned:
+        found = found.on_clock(
+            clocks.corrected(found.rank, found.arrived_ns),
+            clocks.corrected(found.rank, found.done_ns),
+        )
+    return Job(folder, tuple(used), tuple(left_out), missing, world, found, clocks, tuple(steps))
+
+
+def _usable(found: list[RankSummary]) -> tuple[list[RankSummary], list[LeftOut]]:
+    """Return the ranks of the run that most files are of, and the rest with the reason."""
+    left_out = [LeftOut(each.path, each.rank, each.problem) for each in found if each.problem]
+    kept = [each for each in found if not each.problem]
+    unknown = [each for each in kept if each.rank is None]
+    if len(kept) == 1 and unknown:
+        kept[0].rank, unknown = 0, []
+    left_out += [LeftOut(each.path, None, _NOT_A_RANK) for each in unknown if each.work]
+    kept = [each for each in kept if each.rank is not None]
+    for told in (_of_other_run, _of_other_world, _of_other_time):
+        others = told(kept)
+        left_out += [LeftOut(each.path, each.rank, reason) for each, reason in others]
+        strangers = {each.path for each, _ in others}
+        kept = [each for each in kept if each.path not in strangers]
+    by_rank: dict[int, list[RankSummary]] = {}
+    for each in kept:
+        assert each.rank is not None
+        by_rank.setdefault(each.rank, []).append(each)
+    used = []
+    for number in sorted(by_rank):
+        first, *again = sorted(by_rank[number], key=lambda each: (each.rank_by_name, -each.events))
+        used.append(first)
+        same = f"is rank {number} again: {Path(first.path).name} is used"
+        left_out += [LeftOut(each.path, number, same) for each in again]
+    return used, left_out
+
+
+def _most(values: Iterable[Any]) -> Any:
+    count = Counter(values)
+    return count.most_common(1)[0][0] if count else None
+
+
+def _of_other_run(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
+    usual = _most(each.run for each in found if each.run)
+    return [
+        (each, f"is of another run: {each.run!r}, most are of {usual!r}")
+        for each in found
+        if each.run and each.run != usual
+    ]
+
+
+def _of_other_world(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
+    usual = _most(each.world_size for each in found if each.world_size)
+    return [
+        (each, f"is of another run: its world has {each.world_size} ranks, the others' {usual}")
+        for each in found
+        if each.world_size and each.world_size != usual
+    ]
+
+
+def _of_other_time(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
+    """Return the files that were recorded while most others were not."""
+    if len(found) < 3:
+        return []
+    start = np.array([each.start_ns + each.wall_offset_ns for each in found])
+    end = np.array([each.end_ns + each.wall_offset_ns for each in found])
+    usual_start, usual_end = int(np.median(start)), int(np.median(end))
+    apart = np.maximum(start - usual_end, usual_start - end)
+    return [
+        (each, f"is of another run: it was recorded {apart_s:.0f} s away from the others")
+        for each, apart_s in zip(found, (apart / 1e9).tolist(), strict=True)
+        if apart_s * 1e9 > _APART_NS
+    ]

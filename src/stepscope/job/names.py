@@ -1,0 +1,59 @@
+"""The files of a job's folder: which may be ranks, and the rank that a name tells."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from stepscope.trace.store import SUFFIX, is_stored_trace
+
+MAX_DEPTH = 3  # folders below the job's: rank_0/trace.json
+MAX_FILES = 20_000
+_SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz")
+_RANK = re.compile(r"(?:rank|worker|trainer|node|gpu|proc(?:ess)?)[-_ .=]?(\d{1,7})(?!\d)", re.I)
+_NUMBER = re.compile(r"(?:^|[-_.])(\d{1,5})(?=[-_.]|$)")
+_NEVER = frozenset({"meta.json", "stream.json", "package.json", "__pycache__", "node_modules"})
+
+
+def rank_in_name(path: str) -> int | None:
+    """Return the rank that a file's name tells, else its folder's; None without."""
+    here = Path(path)
+    for name in (here.name, here.parent.name):
+        found = _RANK.search(name)
+        if found:
+            return int(found[1])
+    stem = here.name
+    for suffix in (".gz", ".json", ".pb", SUFFIX, ".trace", ".pt"):
+        stem = stem.removesuffix(suffix)
+    numbers = _NUMBER.findall(stem)
+    return int(numbers[0]) if len(numbers) == 1 else None
+
+
+def rank_files(folder: Path) -> list[Path]:
+    """Return the traces in a folder and some folders below, by name; numbers in order."""
+    found: list[Path] = []
+    waiting = [(folder, 0)]
+    while waiting:
+        here, depth = waiting.pop()
+        with os.scandir(here) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        for entry in listed:
+            if entry.name.startswith(".") or entry.name in _NEVER or len(found) >= MAX_FILES:
+                continue
+            path = Path(entry.path)
+            if entry.is_dir():
+                if entry.name.endswith(SUFFIX):
+                    found.append(path)
+                elif depth < MAX_DEPTH and not is_stored_trace(path):
+                    waiting.append((path, depth + 1))
+            elif entry.name.lower().endswith(_SUFFIXES) and entry.is_file():
+                found.append(path)
+    return sorted(found, key=lambda path: _natural(str(path)))
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """Return a key that sorts rank-2 before rank-10."""
+    return [
+        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", text)
+    ]

@@ -1,0 +1,225 @@
+"""What if: the dependencies of a job, replayed with other durations.
+
+A rank is a chain of own work, arrivals at collectives and waits for their ends. A collective ends
+for a rank a fixed time after the last rank has arrived. A rank waits for a collective where nothing
+else ran until it was done; what overlaps delays nobody. Replayed as they were recorded, the chains
+give the recorded times again; with some durations changed, they tell what the job would take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.arguments import shown
+from stepscope.errors import StepscopeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.job.meetings import Meetings
+    from stepscope.job.model import Job
+    from stepscope.trace.model import Int64
+
+    Bool = NDArray[np.bool_]
+
+MOST_POINTS = 400_000
+"""Of a job with more, some of the steady steps are replayed: they are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """How long a step would take."""
+
+    what: str
+    step_ns: float  # as recorded
+    then_ns: float
+    steps: int  # that were replayed
+
+    @property
+    def saves_ns(self) -> float:
+        """Return by how much a step would be shorter."""
+        return self.step_ns - self.then_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """The points of all ranks, rank after rank, each in the order of time."""
+
+    first: Int64  # of each rank: its first point; one more value at the end
+    meeting: Int64  # of each point
+    is_wait: Bool  # it waits for the meeting's end; else it arrives
+    own_ns: Int64  # work since the point before
+    lag_ns: Int64  # of a wait: from the last arrival to the end, for this rank
+    begin_ns: Int64  # of each rank: when its first point was
+    arrivals: Int64  # of each meeting: how many arrive
+    steps: int
+
+    def __len__(self) -> int:
+        """Return the number of points."""
+        return len(self.meeting)
+
+
+def what_if(
+    job: Job,
+    *,
+    rank_is_median: int | None = None,
+    communication_is_free: bool = False,
+    kernel_twice_as_fast: str | None = None,
+) -> WhatIf:
+    """Return how long a step would take if one thing were different."""
+    chains = chains_of(job)
+    names = [rank_is_median is not None, communication_is_free, kernel_twice_as_fast is not None]
+    if sum(names) != 1:
+        raise StepscopeError(
+            "what_if: give one of rank_is_median=N, communication_is_free=True, "
+            "kernel_twice_as_fast='name'"
+        )
+    if rank_is_median is not None:
+        changed, what = (
+            _median_rank(job, chains, rank_is_median),
+            f"rank {rank_is_median} like the others",
+        )
+    elif communication_is_free:
+        changed, what = replace(chains, lag_ns=np.zeros_like(chains.lag_ns)), "free communication"
+    else:
+        assert kernel_twice_as_fast is not None
+        changed = _faster_kernel(job, chains, kernel_twice_as_fast)
+        what = f"{kernel_twice_as_fast} twice as fast"
+    now, then = duration_ns(chains), duration_ns(changed)
+    step_ns = job.typical_step_ns
+    share = then / now if now else 1.0
+    return WhatIf(what, step_ns, step_ns * share, chains.steps)
+
+
+def chains_of(job: Job) -> Chains:
+    """Return the chains of some steady steps, as recorded."""
+    found, steps = _some_steps(job)
+    arrived, done = found.arrived_ns, found.done_ns
+    waits = np.flatnonzero(found.waited_ns > 0)
+    row = np.concatenate([np.arange(len(arrived)), waits])
+    is_wait = np.arange(len(row)) >= len(arrived)
+    time = np.where(is_wait, done[row], arrived[row])
+    rank = found.rank[row]
+    order = np.lexsort((is_wait, time, rank))
+    row, is_wait, time, rank = row[order], is_wait[order], time[order], rank[order]
+    same = np.concatenate([[False], rank[1:] == rank[:-1]])
+    since = np.where(same, time - np.concatenate([[0], time[:-1]]), 0)
+    waited = np.where(is_wait, np.minimum(found.waited_ns[row].astype(np.int64), since), 0)
+    last = np.maximum.reduceat(arrived, found.first[:-1]) if len(found) else arrived
+    meeting = found.meeting[row]
+    lag = np.where(is_wait, np.maximum(time - last[meeting], 0), 0) if len(row) else time
+    first = np.searchsorted(rank, np.arange(len(job) + 1))
+    begin = np.where(first[:-1] < first[1:], np.append(time, 0)[first[:-1]], 0)
+    return Chains(first, meeting, is_wait, since - waited, lag, begin, found.count, max(steps, 1))
+
+
+def replayed(chains: Chains) -> tuple[Int64, Int64]:
+    """Return when each point is reached, and when the last rank arrives at each meeting."""
+    first = chains.first.tolist()
+    meeting, is_wait = chains.meeting.tolist(), chains.is_wait.tolist()
+    own, lag = chains.own_ns.tolist(), chains.lag_ns.tolist()
+    missing = chains.arrivals.tolist()
+    last = [0] * len(missing)
+    at, now = first[:-1].copy(), chains.begin_ns.tolist()
+    reached = [0] * len(meeting)
+    parked: dict[int, list[int]] = {}
+    ready = list(range(len(at)))
+    while ready or parked:
+        if not ready:  # the recording has a circle: somebody has to go on
+            blocked = min(parked)
+            missing[blocked] = 0
+            ready = parked.pop(blocked)
+        rank = ready.pop()
+        i, end, t = at[rank], first[rank + 1], now[rank]
+        while i < end:
+            of = meeting[i]
+            if is_wait[i]:
+                if missing[of] > 0:
+                    parked.setdefault(of, []).append(rank)
+                    break
+                t = max(t + own[i], last[of] + lag[i])
+            else:
+                t += own[i]
+                last[of] = max(last[of], t)
+                missing[of] -= 1
+                if missing[of] == 0 and of in parked:
+                    ready += parked.pop(of)
+            reached[i] = t
+            i += 1
+        at[rank], now[rank] = i, t
+    return np.array(reached, np.int64), np.array(last, np.int64)
+
+
+def duration_ns(chains: Chains) -> int:
+    """Return from the first point to the last, replayed."""
+    if not len(chains):
+        return 0
+    reached, _ = replayed(chains)
+    has = chains.first[:-1] < chains.first[1:]
+    return int(reached.max() - chains.begin_ns[has].min())
+
+
+def _some_steps(job: Job) -> tuple[Meetings, int]:
+    """Return the meetings of as many steady steps, one after the other, as are not too many."""
+    found, steady = job.meetings, job.steps[job.steady]
+    inside = np.isin(found.step, steady)
+    if not inside.any():
+        return found, 1
+    points = 2 * int(found.count[inside].sum())
+    if points > MOST_POINTS:
+        kept = max(len(steady) * MOST_POINTS // points, 1)
+        begin = (len(steady) - kept) // 2
+        steady = steady[begin : begin + kept]
+        inside = np.isin(found.step, steady)
+    return found.take(inside), len(steady)
+
+
+def _place_of(job: Job, rank: int) -> int:
+    at = np.flatnonzero(job.number == rank)
+    if not len(at):
+        known = ", ".join(map(str, job.number[:8].tolist()))
+        raise StepscopeError(f"the job has no rank {shown(rank)}; it has {known}, ...")
+    return int(at[0])
+
+
+def _median_rank(job: Job, chains: Chains, rank: int) -> Chains:
+    """Give a rank, before each point, the median of the others' work where that is less."""
+    at = _place_of(job, rank)
+    mine = slice(int(chains.first[at]), int(chains.first[at + 1]))
+    key = chains.meeting * 2 + chains.is_wait
+    others = np.ones(len(chains), np.bool_)
+    others[mine] = False
+    order = np.lexsort((chains.own_ns[others], key[others]))
+    ordered, own = key[others][order], chains.own_ns[others][order]
+    low = np.searchsorted(ordered, key[mine], side="left")
+    high = np.searchsorted(ordered, key[mine], side="right")
+    changed = chains.own_ns.copy()
+    middle = np.append(own, 0)[np.minimum((low + high - 1) // 2, len(own))]
+    usual = np.where(high > low, middle, changed[mine])
+    changed[mine] = np.minimum(changed[mine], usual)
+    return replace(chains, own_ns=changed)
+
+
+def _faster_kernel(job: Job, chains: Chains, name: str) -> Chains:
+    """Shorten each rank's work by half of what it spends on a kernel or operator."""
+    changed = chains.own_ns.copy()
+    known = False
+    for i, rank in enumerate(job.ranks):
+        work = rank.work
+        if work is None:
+            continue
+        steady = work.is_steady
+        for table in (work.kernels, work.operators):
+            if name in table.names:
+                known = True
+                spent = float(table.ns[table.names.index(name)][steady].sum())
+                share = spent / max(float(work.own_ns[steady].sum()), 1.0)
+                mine = slice(int(chains.first[i]), int(chains.first[i + 1]))
+                changed[mine] = (changed[mine] * max(1 - share / 2, 0)).astype(np.int64)
+                break
+    if not known:
+        raise StepscopeError(f"no rank spends much time on {shown(name)}; see the ranks' summaries")
+    return replace(chains, own_ns=changed)

@@ -1,0 +1,139 @@
+"""One rank, reduced to what a job needs of it: some hundred kB that can travel.
+
+``summarize`` is what an executor maps over the files of a job. It never raises: what is wrong with
+a file is said in its summary.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.shared import shared_analyses
+from stepscope.errors import StepscopeError, TraceReadWarning
+from stepscope.formats.registry import read_trace
+from stepscope.job.collectives import Kind, collectives
+from stepscope.job.exposed_sums import Overlap, overlaps
+from stepscope.job.names import rank_in_name
+from stepscope.job.work import StepWork, step_of, step_work
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.job.collectives import Collectives
+    from stepscope.trace.model import Int64, Trace, TraceInfo
+
+_CUT_OFF = "file ends early"
+
+
+@dataclass(slots=True)
+class RankSummary:
+    """What one file says; ``problem`` is empty when it can be used."""
+
+    path: str
+    problem: str = ""
+    rank: int | None = None
+    rank_by_name: bool = False  # the file does not say; its name does
+    world_size: int | None = None
+    host: str = ""
+    pid: int = 0
+    run: str = ""  # the same text in all ranks of a run; "" where the file does not say
+    producer: str = ""
+    events: int = 0
+    lost: int = 0
+    start_ns: int = 0  # on the rank's own clock
+    end_ns: int = 0
+    wall_offset_ns: int = 0
+    on_device: bool = False
+    # The collectives, in the order of arrival.
+    kinds: tuple[Kind, ...] = ()
+    kind: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    seq: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    arrived_ns: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    done_ns: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    waited_ns: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    step: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    is_open: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    overlaps: tuple[Overlap, ...] = ()
+    work: StepWork | None = None
+
+
+def summarize(path: str) -> RankSummary:
+    """Read one file and reduce it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TraceReadWarning)
+            trace = read_trace(path)
+    except StepscopeError as error:
+        reason = getattr(error, "reason", "") or str(error)
+        return RankSummary(path, problem=reason, rank=rank_in_name(path), rank_by_name=True)
+    except Exception as error:  # one bad file must not end a job of a thousand
+        return RankSummary(
+            path, problem=f"cannot be read: {type(error).__name__}: {error}",
+            rank=rank_in_name(path), rank_by_name=True,
+        )  # fmt: skip
+    try:
+        with shared_analyses():
+            return reduced(trace, path)
+    except Exception as error:
+        told = _identity(trace.info, path)
+        told.problem = f"cannot be analysed: {type(error).__name__}: {error}"
+        return told
+
+
+def reduced(trace: Trace, path: str = "") -> RankSummary:
+    """Return the summary of a trace."""
+    told = _identity(trace.info, path)
+    told.events = len(trace)
+    if trace.info.anomalies.get(_CUT_OFF):
+        told.problem = f"is truncated: the file ends early, after {len(trace):,} events"
+        return told
+    found = collectives(trace)
+    told.overlaps, exposed = overlaps(trace, found)
+    told.work = step_work(trace, exposed)
+    told.on_device = found.on_device
+    told.kinds, told.kind, told.seq = found.kinds, found.kind, found.seq
+    told.arrived_ns, told.done_ns, told.is_open = found.start_ns, found.end_ns, found.is_open
+    told.waited_ns = _waited_ns(found, exposed.start_ns, exposed.end_ns).astype(np.float32)
+    told.step = step_of(told.work, _called_ns(trace, found)).astype(np.int32)
+    return told
+
+
+def _called_ns(trace: Trace, found: Collectives) -> Int64:
+    """Return when the host called each: a device may be a step behind."""
+    known = found.host_row >= 0
+    rows = np.where(known, found.host_row, found.row)
+    return trace.slices.start_ns[rows] if len(rows) else found.start_ns
+
+
+def _waited_ns(found: Collectives, start_ns: Int64, end_ns: Int64) -> Int64:
+    """Return how long nothing else ran until each was done; 0 where something did."""
+    if not len(start_ns) or not len(found):
+        return np.zeros(len(found), np.int64)
+    at = np.searchsorted(start_ns, found.end_ns, side="left") - 1
+    waits = (at >= 0) & (found.end_ns <= end_ns[at])
+    since = np.maximum(start_ns[at], found.start_ns)
+    return np.where(waits, np.maximum(found.end_ns - since, 0), 0)
+
+
+def _identity(info: TraceInfo, path: str) -> RankSummary:
+    distributed: Any = info.user.get("distributedInfo")
+    run = distributed.get("run_id", "") if isinstance(distributed, dict) else ""
+    by_name = info.rank is None
+    return RankSummary(
+        path=path,
+        rank=rank_in_name(path) if by_name else info.rank,
+        rank_by_name=by_name,
+        world_size=info.world_size,
+        host=info.host,
+        pid=info.pid,
+        run=str(run or ""),
+        producer=info.producer,
+        lost=info.losses.events,
+        start_ns=info.start_ns,
+        end_ns=info.end_ns,
+        wall_offset_ns=info.wall_offset_ns,
+    )

@@ -1,0 +1,248 @@
+"""Why a rank is late: what it does in its late steps, beside the median of the other ranks.
+
+Every reason is an excess: ns a step that this rank spends on something, less what the middle of
+the others spends on it in the same steps. Reasons may overlap (extra operators are forward time,
+too); the first one is the one that explains most of the delay, the specific before the general.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.steps.causes import Cause
+from stepscope.units import duration_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from stepscope.job.model import Job
+    from stepscope.job.work import StepRows, StepWork
+    from stepscope.trace.model import Int64
+
+    Float64 = NDArray[np.float64]
+
+EXPLAINS = 0.3
+"""A reason that makes up less of the delay is not named."""
+
+_GENERAL = frozenset(
+    cause.words for cause in (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.OTHER)
+) | {"own work", "device idle"}
+_GENERAL_COUNTS = 0.5  # a general reason must explain so much more to come before a specific one
+_OF_MACHINE = frozenset({"contention", "slow-operators"})
+_COLLECTION = "Python garbage collection"
+_MORE_CALLS = 1.05
+_CONTENTION = 0.25  # of the excess, waiting for a core: then the cores are the reason
+_MOST_PEERS = 64  # that a rank is compared with: enough for a median
+_IDS = {
+    Cause.DATA_LOADING.words: "data-loading",
+    Cause.COLLECTION.words: "garbage-collection",
+    Cause.SLEEP.words: "sleeping",
+    Cause.PYTHON.words: "python-code",
+    Cause.FILE.words: "files",
+    Cause.COPIES.words: "copies",
+    Cause.CHECKPOINT.words: "checkpoints",
+    Cause.LOGGING.words: "logging",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What a late rank spends more time on than the others."""
+
+    id: str
+    what: str  # in a few words: "garbage collection"
+    text: str  # a sentence's end, with the numbers
+    own_ns: float  # a step, of the late rank
+    usual_ns: float  # a step, of the middle of the others
+    place: str = ""  # the line: ``load (train.py:12)``
+
+    @property
+    def is_own(self) -> bool:
+        """Tell whether the rank itself does it: else its machine may have been busy."""
+        return self.id not in _OF_MACHINE and self.what not in _GENERAL
+
+    @property
+    def excess_ns(self) -> float:
+        """Return how much more it is than for the others."""
+        return self.own_ns - self.usual_ns
+
+
+def reasons(job: Job, rank: int, steps: Sequence[int], delay_ns: float) -> list[Reason]:
+    """Return why a global rank was late in some of the job's steps, what explains most first."""
+    at = int(np.flatnonzero(job.number == rank)[0])
+    wanted = np.array(steps, np.int64)
+    beside = _Beside(job, at, wanted)
+    found = [
+        *_collections(beside),
+        *_operators(beside),
+        *_kernels(beside),
+        *_causes(beside),
+    ]
+    least = EXPLAINS * delay_ns
+    kept = [each for each in found if each.excess_ns >= least]
+    return sorted(kept, key=lambda each: -_weight(each))
+
+
+def _weight(reason: Reason) -> float:
+    general = reason.what in _GENERAL
+    return reason.excess_ns * (_GENERAL_COUNTS if general else 1.0)
+
+
+class _Beside:
+    """One rank beside some others, in the same steps of the job."""
+
+    def __init__(self, job: Job, at: int, steps: Int64) -> None:
+        self._job, self._steps = job, steps
+        peers = [i for i in range(len(job)) if i != at and job.ranks[i].work is not None]
+        thin = max(len(peers) // _MOST_PEERS, 1)
+        self.own = self._columns(at)
+        self.peers = [each for each in map(self._columns, peers[::thin]) if len(each[1])]
+
+    def _columns(self, at: int) -> tuple[StepWork, Int64]:
+        work = self._job.ranks[at].work
+        assert work is not None
+        return work, np.flatnonzero(np.isin(self._job.step_numbers[at], self._steps))
+
+    def rows(self, table: Callable[[StepWork], StepRows]) -> dict[str, tuple[Float64, Float64]]:
+        """Return for each name that this rank has: ns and calls a step, its own and the usual."""
+        work, columns = self.own
+        own = _means(table(work), columns)
+        peers = [_means(table(each), theirs) for each, theirs in self.peers]
+        zero = np.zeros(2)
+        found = {}
+        for name, mine in own.items():
+            usual = np.median([each.get(name, zero) for each in peers] or [zero], axis=0)
+            found[name] = mine, usual
+        return found
+
+    def column(self, values: Callable[[StepWork], NDArray[np.float32]]) -> tuple[float, float]:
+        """Return the mean of a figure over the steps: its own, and the median of the others."""
+        work, columns = self.own
+        peers = [float(values(each)[theirs].mean()) for each, theirs in self.peers]
+        own = float(values(work)[columns].mean()) if len(columns) else 0.0
+        return own, float(np.median(peers)) if peers else 0.0
+
+
+def _means(table: StepRows, columns: Int64) -> dict[str, Float64]:
+    if not len(columns):
+        return {}
+    ns, calls = table.ns[:, columns].mean(axis=1), table.calls[:, columns].mean(axis=1)
+    return {name: np.array([ns[i], calls[i]]) for i, name in enumerate(table.names)}
+
+
+def _collections(beside: _Beside) -> list[Reason]:
+    """Garbage collection, as ranges where these were recorded."""
+    rows = beside.rows(lambda work: work.operators)
+    mine = [pair for name, pair in rows.items() if name.startswith(_COLLECTION)]
+    if not mine:
+        return []
+    own, usual = (np.sum([pair[i] for pair in mine], axis=0) for i in (0, 1))
+    text = (
+        f"garbage collection: {duration_text(own[0])} a step in {own[1]:.1f} collections, "
+        f"the others {duration_text(usual[0])}"
+    )
+    place = _place_of(beside.rows(lambda work: work.lines), Cause.COLLECTION.words)
+    what = Cause.COLLECTION.words
+    return [Reason("garbage-collection", what, text, float(own[0]), float(usual[0]), place)]
+
+
+def _operators(beside: _Beside) -> list[Reason]:
+    rows = {
+        name: pair
+        for name, pair in beside.rows(lambda work: work.operators).items()
+        if not name.startswith(_COLLECTION)
+    }
+    place = _place_of(beside.rows(lambda work: work.lines))
+    return [*_more_calls(rows, "operators", place), *_slower(beside, rows)]
+
+
+def _kernels(beside: _Beside) -> list[Reason]:
+    rows = beside.rows(lambda work: work.kernels)
+    same = {name: pair for name, pair in rows.items() if not _has_more_calls(pair)}
+    own, usual = _sums(same)
+    found = _more_calls(rows, "kernels")
+    if own > usual > 0:
+        worst = max(same, key=lambda name: same[name][0][0] - same[name][1][0])
+        mine, theirs = same[worst]
+        text = (
+            f"the same kernels take {own / usual:.2f} times as long as on the others, most of all "
+            f"{worst[:80]}: {duration_text(mine[0])} a step, the others {duration_text(theirs[0])}"
+        )
+        found.append(Reason("slow-kernels", "slower kernels for the same work", text, own, usual))
+    return found
+
+
+def _has_more_calls(pair: tuple[Float64, Float64]) -> bool:
+    own, usual = pair
+    return bool(own[1] > _MORE_CALLS * usual[1] + 0.05)
+
+
+def _more_calls(
+    rows: dict[str, tuple[Float64, Float64]], what: str, place: str = ""
+) -> list[Reason]:
+    more = {name: pair for name, pair in rows.items() if _has_more_calls(pair)}
+    if not more:
+        return []
+    own, usual = _sums(more)
+    worst = max(more, key=lambda name: more[name][0][0] - more[name][1][0])
+    mine, theirs = more[worst]
+    text = (
+        f"extra {what}: most of all {worst[:80]}, {mine[1]:.1f} calls a step and "
+        f"{duration_text(mine[0])}, the others {theirs[1]:.1f} and {duration_text(theirs[0])}"
+    )
+    return [Reason(f"extra-{what}", f"extra {what}", text, own, usual, place)]
+
+
+def _slower(beside: _Beside, rows: dict[str, tuple[Float64, Float64]]) -> list[Reason]:
+    """The same operators take longer: the cores are busy, or slow."""
+    same = {name: pair for name, pair in rows.items() if not _has_more_calls(pair)}
+    own, usual = _sums(same)
+    ready, usually_ready = beside.column(lambda work: work.ready_ns)
+    waits = ready - usually_ready
+    found = []
+    if own > usual > 0:
+        excess = own - usual
+        worst = max(same, key=lambda name: same[name][0][0] - same[name][1][0])
+        text = f"the same operators take {own / usual:.2f} times as long, most of all {worst[:80]}"
+        if waits >= _CONTENTION * excess:
+            text += f"; its thread waits {duration_text(ready)} a step for a core"
+            found.append(Reason("contention", "other work on its cores", text, own, usual))
+        else:
+            found.append(Reason("slow-operators", "slower operators", text, own, usual))
+    if waits > 0:
+        text = f"its thread waits {duration_text(ready)} a step for a core that others use"
+        found.append(Reason("contention", "other work on its cores", text, ready, usually_ready))
+    return found
+
+
+def _sums(rows: dict[str, tuple[Float64, Float64]]) -> tuple[float, float]:
+    own = sum(float(pair[0][0]) for pair in rows.values())
+    return own, sum(float(pair[1][0]) for pair in rows.values())
+
+
+def _causes(beside: _Beside) -> list[Reason]:
+    """What stacks or the parts of a step tell, with the line that has most of it."""
+    lines = beside.rows(lambda work: work.lines)
+    found = []
+    for cause, (own, usual) in beside.rows(lambda work: work.causes).items():
+        place = _place_of(lines, cause)
+        at = f", most of it at {place}" if place else ""
+        text = f"{cause}: {duration_text(own[0])} a step, the others {duration_text(usual[0])}{at}"
+        name = _IDS.get(cause, cause.replace(" ", "-"))
+        found.append(Reason(name, cause, text, float(own[0]), float(usual[0]), place))
+    return found
+
+
+def _place_of(lines: dict[str, tuple[Float64, Float64]], cause: str = "") -> str:
+    """Return the line with the largest excess of a cause, or of any; "" without."""
+    mine = {
+        name.partition("|")[2]: float(pair[0][0] - pair[1][0])
+        for name, pair in lines.items()
+        if (not cause or name.partition("|")[0] == cause) and name.partition("|")[2]
+    }
+    return max(mine, key=lambda name: mine[name]) if mine else ""

@@ -1,0 +1,1 @@
+"""Recordings of programs that go on: captures, triggers, and the way in from outside."""

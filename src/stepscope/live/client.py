@@ -1,0 +1,96 @@
+"""Asks programs through their control sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from typing import Any
+
+from stepscope.errors import StepscopeError
+from stepscope.live.runtime import opened_folder, short_path, socket_names
+
+_PATIENCE_S = 2.0
+_MOST_BYTES = 64 << 20
+
+
+def living() -> list[dict[str, Any]]:
+    """Return the status of every program of this user that can be asked, by process."""
+    found = []
+    for pid, name in _sockets():
+        try:
+            found.append({**_ask(name, {"do": "status"}, _PATIENCE_S), "socket": name})
+        except (OSError, ValueError, StepscopeError):
+            if not _lives(pid):
+                _remove(name)
+    return found
+
+
+def ask(pid: int, request: dict[str, Any], timeout_s: float = _PATIENCE_S) -> Any:
+    """Return a program's answer; StepscopeError when there is none."""
+    names = [name for owner, name in _sockets() if owner == pid]
+    if not names:
+        why = "it is not under `stepscope run` and does not call stepscope.serve()"
+        if not _lives(pid):
+            why = "there is no such process"
+        raise StepscopeError(f"process {pid} cannot be asked: {why}; see `stepscope ps`")
+    try:
+        return _ask(names[-1], request, timeout_s)
+    except TimeoutError:
+        raise StepscopeError(f"process {pid} did not answer in {timeout_s:.0f} s") from None
+    except (OSError, ValueError) as error:
+        raise StepscopeError(f"process {pid} did not answer: {error}") from None
+
+
+def _ask(name: str, request: dict[str, Any], timeout_s: float) -> Any:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+        line.settimeout(timeout_s)
+        with opened_folder(create=False) as folder:
+            _connect(line, short_path(folder, name), timeout_s)
+        line.sendall(json.dumps(request).encode() + b"\n")
+        received = bytearray()
+        while b"\n" not in received and len(received) < _MOST_BYTES:
+            got = line.recv(1 << 16)
+            if not got:
+                raise ConnectionError("the connection was closed")
+            received += got
+    told = json.loads(bytes(received))
+    if "error" in told:
+        raise StepscopeError(str(told["error"]))
+    return told["ok"]
+
+
+def _connect(line: socket.socket, path: str, timeout_s: float) -> None:
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            return line.connect(path)
+        except BlockingIOError:  # many others want to be let in
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+
+
+def _sockets() -> list[tuple[int, str]]:
+    try:
+        with opened_folder(create=False) as folder:
+            return socket_names(folder)
+    except OSError:
+        return []
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _remove(name: str) -> None:
+    with contextlib.suppress(OSError), opened_folder(create=False) as folder:
+        os.unlink(name, dir_fd=folder)

@@ -1,0 +1,58 @@
+"""Where the control sockets of this user's programs are: a folder that is nobody else's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stepscope.private_folders import SharedFolderError, open_private_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SOCKET = re.compile(r"(\d+)-[0-9a-f]+\.sock")
+
+
+def runtime_folder() -> Path:
+    """Return the folder; it may not be there yet."""
+    chosen = os.environ.get("STEPSCOPE_RUNTIME_DIR")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if base and os.access(base, os.W_OK):
+        return Path(base) / "stepscope"
+    return Path(tempfile.gettempdir()) / f"stepscope-run-{os.getuid()}"
+
+
+@contextlib.contextmanager
+def opened_folder(*, create: bool) -> Iterator[int]:
+    """Open the folder, which nobody else can write to; OSError where that cannot be."""
+    folder = open_private_folder(runtime_folder(), create=create)
+    try:
+        if os.fstat(folder).st_mode & 0o077:
+            if not create:
+                raise SharedFolderError(runtime_folder(), "others can look into this folder")
+            os.fchmod(folder, 0o700)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def socket_name(token: str) -> str:
+    """Return the name of this process's socket."""
+    return f"{os.getpid()}-{token}.sock"
+
+
+def short_path(folder: int, name: str) -> str:
+    """Return a path that fits into the 108 bytes of a socket's address, however deep it lies."""
+    return f"/proc/self/fd/{folder}/{name}"
+
+
+def socket_names(folder: int) -> list[tuple[int, str]]:
+    """Return the sockets that are there: the process, and the name."""
+    found = (_SOCKET.fullmatch(name) for name in os.listdir(folder))
+    return sorted((int(match[1]), match[0]) for match in found if match)

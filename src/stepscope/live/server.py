@@ -1,0 +1,273 @@
+"""The control socket of a program: who owns it may ask from outside how it does, and capture.
+
+One thread serves all: a request is a line of JSON, and so is its answer. It reads little, waits for
+nobody, and drops who sends too much or nothing: the program does not notice them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import selectors
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from stepscope._native import shielded
+from stepscope.live.always_on import AlwaysOn
+from stepscope.live.requests import REQUESTS, RequestError
+from stepscope.live.runtime import opened_folder, short_path, socket_name
+from stepscope.live.triggers import Triggers
+from stepscope.notices import notify
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.record.limits import Last
+
+_MOST_CLIENTS = 16
+_MOST_WAITING = 128  # to be let in
+_MOST_ANSWERS = 8  # at a time
+_MOST_BYTES = 64 * 1024  # of a request
+_PATIENCE_S = 5.0  # for a client that has not said all
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    """A connection; it ends with its answer."""
+
+    line: socket.socket
+    since: float
+    received: bytearray = field(default_factory=bytearray)
+
+
+class ControlServer:
+    """Listens while it is open; a forked child has none."""
+
+    def __init__(self, always_on: AlwaysOn) -> None:
+        """Take what is asked; nothing is opened yet."""
+        self._always_on = always_on
+        self._listener: socket.socket | None = None
+        self._name = ""
+        self._pid = 0
+        self._clients: dict[socket.socket, _Client] = {}
+        self._wake: tuple[socket.socket, socket.socket] | None = None
+        self._free = threading.Semaphore(_MOST_ANSWERS)
+        self._ended = threading.Event()
+
+    def open(self) -> bool:
+        """Begin to listen; tell whether that works here. A failure is told in one line."""
+        try:
+            self._listen()
+        except OSError as error:
+            notify(f"no control socket, so `stepscope ps` does not show this program: {error}")
+            return False
+        _servers.append(self)
+        threading.Thread(target=self._serve, name="stepscope control", daemon=True).start()
+        return True
+
+    def close(self) -> None:
+        """Listen no longer, and take the socket away."""
+        listener, self._listener = self._listener, None
+        if listener is None or self._pid != os.getpid():
+            return
+        if self in _servers:
+            _servers.remove(self)
+        self._ended.set()
+        if self._wake is not None:
+            with contextlib.suppress(OSError):
+                self._wake[1].send(b"x")
+        with contextlib.suppress(OSError), opened_folder(create=False) as folder:
+            os.unlink(self._name, dir_fd=folder)
+
+    def forget(self) -> None:
+        """Close what a fork has copied: the parent's socket stays the parent's."""
+        for line in (self._listener, *self._clients, *(self._wake or ())):
+            if line is not None:
+                with contextlib.suppress(OSError):
+                    line.close()
+        self._listener, self._wake = None, None
+        self._clients = {}
+
+    def _listen(self) -> None:
+        self._pid = os.getpid()
+        self._name = socket_name(secrets.token_hex(4))
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with opened_folder(create=True) as folder:
+                # Nobody can connect before listen(), and nobody else can enter the folder.
+                listener.bind(short_path(folder, self._name))
+                os.chmod(short_path(folder, self._name), 0o600)  # noqa: PTH101
+                listener.listen(_MOST_WAITING)
+        except BaseException:
+            listener.close()
+            raise
+        listener.setblocking(False)
+        self._listener = listener
+        self._wake = socket.socketpair()
+
+    # On the thread of its own.
+
+    def _serve(self) -> None:
+        listener, wake = self._listener, self._wake
+        if listener is None or wake is None:
+            return
+        with selectors.DefaultSelector() as ready, listener, wake[0], wake[1]:
+            ready.register(listener, selectors.EVENT_READ)
+            ready.register(wake[0], selectors.EVENT_READ)
+            while not self._ended.is_set():
+                for key, _ in ready.select(_PATIENCE_S if self._clients else None):
+                    try:
+                        self._handle(ready, key.fileobj, listener)
+                    except Exception:  # whatever a client does, the next is served
+                        self._drop(ready, key.fileobj)
+                self._drop_silent(ready)
+            for line in tuple(self._clients):
+                self._drop(ready, line)
+
+    def _handle(self, ready: selectors.BaseSelector, line: Any, listener: socket.socket) -> None:
+        if line is listener:
+            self._accept(ready, listener)
+        elif line in self._clients:
+            self._read(ready, self._clients[line])
+
+    def _accept(self, ready: selectors.BaseSelector, listener: socket.socket) -> None:
+        try:
+            line, _ = listener.accept()
+        except OSError:
+            # Out of descriptors, or the client has gone: not at full speed.
+            time.sleep(0.01)
+            return
+        if not _is_ours(line):
+            line.close()
+            return
+        if len(self._clients) >= _MOST_CLIENTS:  # the one that has been silent for longest goes
+            self._drop(ready, next(iter(self._clients)))
+        line.setblocking(False)
+        self._clients[line] = _Client(line, time.monotonic())
+        ready.register(line, selectors.EVENT_READ)
+
+    def _read(self, ready: selectors.BaseSelector, client: _Client) -> None:
+        try:
+            got = client.line.recv(_MOST_BYTES)
+        except BlockingIOError:
+            return
+        client.received += got
+        if not got or len(client.received) > _MOST_BYTES:
+            self._drop(ready, client.line)
+        elif b"\n" in client.received:
+            ready.unregister(client.line)
+            del self._clients[client.line]
+            text = bytes(client.received).partition(b"\n")[0]
+            if not self._free.acquire(blocking=False):
+                client.line.close()
+                return
+            threading.Thread(
+                target=self._answer, args=(client.line, text), name="stepscope answer", daemon=True
+            ).start()
+
+    def _answer(self, line: socket.socket, text: bytes) -> None:
+        try:
+            with line, contextlib.suppress(OSError):
+                line.settimeout(_PATIENCE_S)
+                line.sendall(json.dumps(answer(self._always_on, text)).encode() + b"\n")
+        finally:
+            self._free.release()
+
+    def _drop_silent(self, ready: selectors.BaseSelector) -> None:
+        now = time.monotonic()
+        for client in tuple(self._clients.values()):
+            if now - client.since > _PATIENCE_S:
+                self._drop(ready, client.line)
+
+    def _drop(self, ready: selectors.BaseSelector, line: Any) -> None:
+        if self._clients.pop(line, None) is not None:
+            with contextlib.suppress(KeyError, ValueError):
+                ready.unregister(line)
+            line.close()
+
+
+def answer(always_on: AlwaysOn, text: bytes) -> Mapping[str, Any]:
+    """Return the answer to a request; what is no request gets an error."""
+    try:
+        request = json.loads(text)
+        if not isinstance(request, dict) or request.get("do") not in REQUESTS:
+            raise RequestError(f"unknown request; there are {', '.join(REQUESTS)}")
+        return {"ok": REQUESTS[request["do"]](always_on, request)}
+    except (RequestError, ValueError, TypeError) as error:
+        return {"error": str(error) or type(error).__name__}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _is_ours(line: socket.socket) -> bool:
+    """Tell whether the other end is a process of the same user, or of root."""
+    told = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, user, _ = _CREDENTIALS.unpack(told)
+    return user in {os.getuid(), 0}
+
+
+_servers: list[ControlServer] = []
+
+
+def _forget_all() -> None:
+    for server in _servers:
+        server.forget()
+    _servers.clear()
+
+
+os.register_at_fork(after_in_child=shielded(_forget_all))
+
+
+class Serving:
+    """What ``serve`` has begun; a context manager, or close() ends it."""
+
+    def __init__(self, always_on: AlwaysOn, server: ControlServer) -> None:
+        """Take what records and what listens."""
+        self._always_on = always_on
+        self._server = server
+
+    def close(self) -> None:
+        """End both; a second time is harmless."""
+        self._server.close()
+        self._always_on.stop()
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+
+def serve(
+    keep: Last | None = None,
+    *,
+    on_slow_step: float | None = None,
+    on_memory: int | None = None,
+    on_exception: bool = False,
+    on_signal: int | None = None,
+    captures: int = 20,
+    **source_options: object,
+) -> Serving:
+    """Let this program be seen by ``stepscope ps``, ``top`` and ``capture``, as long as it runs.
+
+    Nothing is recorded until somebody asks, unless ``keep`` says what a ring is to hold: then it is
+    written when ``capture()`` is called, or a trigger comes: a step slower than ``on_slow_step``
+    times the median, resident memory over ``on_memory`` bytes, an exception that nobody catches, a
+    signal. ``source_options`` are what is recorded, as for ``profile``.
+    """
+    triggers = Triggers(on_slow_step, on_memory, on_exception, on_signal, captures)
+    always_on = AlwaysOn(triggers=triggers)
+    if keep is not None:
+        always_on.record(keep, source_options)
+    server = ControlServer(always_on)
+    server.open()
+    return Serving(always_on, server)

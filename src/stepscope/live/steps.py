@@ -1,0 +1,90 @@
+"""The steps of a program that runs, as they end: read from its recording now and then."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from stepscope import _native
+from stepscope.trace.kinds import step_number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MARKED = ("ProfilerStep#", "ProfileStep#")
+_OPTIMIZER = "Optimizer.step#"
+_REMEMBERED = 512
+_FIRST_SEEN = 8  # steps before a median says something
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step that has ended."""
+
+    number: int
+    start_ns: int
+    end_ns: int
+
+    @property
+    def duration_ns(self) -> int:
+        """Return how long it took."""
+        return self.end_ns - self.start_ns
+
+
+class StepWatch:
+    """The last steps: those that are marked, or else from one call of an optimizer to the next."""
+
+    def __init__(self) -> None:
+        """Know of no step yet."""
+        self._since_ticks = 0
+        self._marked = False
+        self._last_call_ns: int | None = None
+        self._reading = threading.Lock()  # who watches for slow steps, and who asks from outside
+        self.count = 0
+        self.steps: deque[Step] = deque(maxlen=_REMEMBERED)
+
+    def read(self) -> Sequence[Step]:
+        """Return the steps that have ended since the last time."""
+        with self._reading:
+            ranges, self._since_ticks = _native.recent_ranges(
+                self._since_ticks, [*_MARKED, _OPTIMIZER]
+            )
+            ranges.sort(key=lambda each: each[2])
+            marked = [each for each in ranges if each[0].startswith(_MARKED)]
+            if marked and not self._marked:
+                self._marked = True
+                self.steps.clear()
+                self.count = 0
+            found = self._marked_steps(marked) if self._marked else self._between(ranges)
+            self.steps.extend(found)
+            self.count += len(found)
+            return found
+
+    def median_ns(self) -> float | None:
+        """Return the median of the steps before these; None as long as they are few."""
+        durations = [step.duration_ns for step in tuple(self.steps)]
+        return median(durations) if len(durations) >= _FIRST_SEEN else None
+
+    def _marked_steps(self, ranges: Sequence[tuple[str, int, int]]) -> list[Step]:
+        known = self.steps[-1].end_ns if self.steps else 0
+        steps = []
+        for name, start_ns, end_ns in ranges:
+            number = step_number(name)
+            if number is not None and end_ns > known:  # the same records may be read twice
+                steps.append(Step(number, start_ns, end_ns))
+        return steps
+
+    def _between(self, ranges: Sequence[tuple[str, int, int]]) -> list[Step]:
+        steps: list[Step] = []
+        for _, start_ns, end_ns in ranges:
+            last = self._last_call_ns
+            if last is not None and end_ns <= last:
+                continue
+            if last is None or start_ns >= last:
+                if last is not None:
+                    steps.append(Step(self.count + len(steps), last, end_ns))
+                self._last_call_ns = end_ns
+        return steps

@@ -1,0 +1,154 @@
+"""Runs SQL over the views of traces, in Polars or in DuckDB."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from stepscope.analysis.shared import shared_analyses
+from stepscope.errors import StepscopeError
+from stepscope.query.views import VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from stepscope.query.views import View
+    from stepscope.trace.model import Trace
+
+_LITERAL = re.compile(r"'(?:[^']|'')*'")
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_COUNT_ALL = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+_TEXTS = (pl.Categorical, pl.Enum)
+
+
+class Engine(Enum):
+    """What runs a query."""
+
+    POLARS = "polars"
+    DUCKDB = "duckdb"
+
+
+def run_sql(
+    traces: Mapping[str, Trace], query: str, engine: Engine | str = Engine.POLARS
+) -> pl.DataFrame:
+    """Return the rows that a query asks for; the column ``trace`` has the key of each trace."""
+    if engine not in {each.value for each in Engine} | set(Engine):
+        raise StepscopeError(f"engine={engine!r} is not known: use 'polars' or 'duckdb'")
+    code = _LITERAL.sub("''", _COMMENT.sub(" ", query))
+    words = {word.lower() for word in _WORD.findall(code)}
+    if not words:
+        raise StepscopeError("the query is empty; try: select name, kind from slices limit 10")
+    named = [view for view in VIEWS if view.name in words]
+    wanted = None if "*" in _COUNT_ALL.sub(" ", code) else words
+    with shared_analyses():
+        frames = {view.name: _frame(view, traces, wanted) for view in named}
+    run = _in_duckdb if Engine(engine) is Engine.DUCKDB else _in_polars
+    return run(frames, query)
+
+
+def _frame(view: View, traces: Mapping[str, Trace], wanted: Collection[str] | None) -> pl.DataFrame:
+    frames = []
+    for name, trace in traces.items():
+        frame = view.frame(trace, wanted)
+        if wanted is None or "trace" in wanted:
+            label = pl.Series([name], dtype=pl.Categorical).new_from_index(0, frame.height)
+            frame = frame.with_columns(trace=label)
+        frames.append(frame)
+    return frames[0] if len(frames) == 1 else pl.concat(frames)
+
+
+def _in_polars(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
+    """Run a query on texts as categories, five times as fast, if it takes them."""
+    try:
+        if _categories_sort_as_text():
+            return _polars_result(frames, query)
+    except (
+        pl.exceptions.InvalidOperationError,
+        pl.exceptions.SchemaError,
+        pl.exceptions.ComputeError,
+    ):
+        pass  # LIKE and the functions of texts do not take categories
+    except pl.exceptions.PolarsError as error:
+        raise _explained(error, frames) from None
+    texts = pl.col(*_TEXTS).cast(pl.String)
+    try:
+        spelled = {name: frame.lazy().with_columns(texts) for name, frame in frames.items()}
+        return _polars_result(spelled, query)
+    except pl.exceptions.PolarsError as error:
+        raise _explained(error, frames) from None
+
+
+def _polars_result(frames: Mapping[str, Any], query: str) -> pl.DataFrame:
+    with pl.SQLContext(frames=dict(frames)) as context:
+        result = context.execute(query.strip().rstrip(";"), eager=True)
+    return result.with_columns(pl.col(*_TEXTS).cast(pl.String)) if result.width else result
+
+
+def _categories_sort_as_text() -> bool:
+    return pl.Series(["b", "a"], dtype=pl.Categorical).sort().to_list() == ["a", "b"]
+
+
+def _in_duckdb(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
+    try:
+        import duckdb
+    except ImportError:
+        raise StepscopeError(
+            "DuckDB is not installed: pip install duckdb, or leave --engine duckdb away"
+        ) from None
+    with duckdb.connect() as connection:
+        for name, frame in frames.items():
+            connection.register(name, frame)
+        try:
+            result = connection.sql(query)
+            return pl.DataFrame() if result is None else _plain(pl.DataFrame(result))
+        except duckdb.Error as error:
+            raise _explained(error, frames) from None
+
+
+def _plain(result: pl.DataFrame) -> pl.DataFrame:
+    """Return sums, which DuckDB makes 128 bits wide, as the integers that everybody reads."""
+    wide = [
+        name
+        for name, kind in result.schema.items()
+        if isinstance(kind, pl.Decimal) and not kind.scale
+    ]
+    return result.with_columns(pl.col(wide).cast(pl.Int64)) if wide else result
+
+
+# ---- errors
+
+
+def _explained(error: Exception, frames: Mapping[str, pl.DataFrame]) -> StepscopeError:
+    told = str(error).strip().partition("\n")[0]
+    missing = re.search(r"(?:unable to find column|Referenced column) \"([^\"]+)\"", told)
+    if missing:
+        return StepscopeError(_no_column(missing[1], frames))
+    unknown = re.search(r"relation '([^']+)' was not found|Table with name (\S+) does not", told)
+    if unknown:
+        name = unknown[1] or unknown[2]
+        known = [view.name for view in VIEWS]
+        return StepscopeError(
+            f"there is no table {name!r}{_meant(name, known)}; there are {_listed(known)}"
+        )
+    return StepscopeError(f"the query cannot be run: {told}")
+
+
+def _no_column(name: str, frames: Mapping[str, pl.DataFrame]) -> str:
+    known = {view.name: [*view.columns, "trace"] for view in VIEWS if view.name in frames}
+    every = [column for columns in known.values() for column in columns]
+    told = "; ".join(f"{view} has {_listed(columns)}" for view, columns in known.items())
+    return f"there is no column {name!r}{_meant(name, every)}; {told or 'the query names no table'}"
+
+
+def _meant(name: str, known: list[str]) -> str:
+    close = get_close_matches(name.lower(), known, 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,232 @@
+"""The rows of the tables that SQL sees: functions of a trace and of the columns it names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from stepscope.analysis.answer import answer
+from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.distinct import distinct
+from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.host.module_calls import module_calls
+from stepscope.analysis.host.modules import module_table
+from stepscope.analysis.host.stacks import KnownStacks, stack_labels, stacks_of_samples
+from stepscope.analysis.labels import input_dims
+from stepscope.analysis.steps.breakdown import step_breakdown
+from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.trace.fragments import pairs_of
+from stepscope.trace.frames import slices_frame, table_frame, text_series
+from stepscope.trace.model import NO_SLICE, SliceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from stepscope.trace.model import Int64, Trace
+
+
+WHEN = ("start_ns", "duration_ns")
+WHERE_IT_RAN = ("pid", "tid", "process", "thread")
+
+
+def slices(trace: Trace, wanted: Collection[str] | None) -> pl.DataFrame:
+    """Return everything that has a start and a duration."""
+    # One column at least: a query may only count.
+    frame = slices_frame(trace, only=None if wanted is None else {*wanted, "start_ns"})
+    if wanted is None or "id" in wanted:
+        frame = frame.with_columns(id=pl.int_range(pl.len(), dtype=pl.Int64))
+    return frame
+
+
+def ops(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
+    """Return the operators, with module, inputs, FLOPs and device time."""
+    slices = trace.slices
+    rows = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
+    base = slices_frame(trace, only=_OP_BASE)[rows]
+    shapes, types = _inputs(trace, rows)
+    launched = np.zeros(len(slices) + 1, np.int64)  # the last is for NO_SLICE
+    work = device_work(trace)
+    if len(work):
+        np.add.at(launched, work.operator[work.rows], work.duration_ns)
+    return base.with_columns(
+        id=pl.Series(rows),
+        module=_module_names(trace, rows),
+        shapes=shapes,
+        types=types,
+        flops=pl.Series(flops_of(trace)[rows]),
+        device_ns=pl.Series(launched[:-1][rows]),
+    )
+
+
+def kernels(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
+    """Return the device work, with who launched it."""
+    work = device_work(trace)
+    rows, slices = work.rows, trace.slices
+    operator = work.operator[rows] if len(rows) else rows
+    launched_ns = (
+        np.where(work.call == NO_SLICE, -1, slices.start_ns[work.call]) if len(rows) else rows
+    )
+    kinds = [kind.name.lower() for kind in WorkKind]
+    base = slices_frame(trace, only=("name", *WHEN, "step", "correlation"))[rows]
+    module = _module_names(trace, operator)
+    launches = pl.Series(launched_ns)
+    return base.with_columns(
+        id=pl.Series(rows),
+        kind=text_series(kinds, work.kind),
+        device=text_series(list(work.devices), work.device),
+        stream=text_series([name for _, name in work.streams], work.stream),
+        operator=_names(trace, operator),
+        module=module,
+        launched_ns=launches.set(launches < 0, None),
+    )
+
+
+def steps(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
+    """Return the steps and their parts."""
+    table = step_table(trace)
+    frame = step_breakdown(trace).to_polars()
+    by = "none" if table.by is StepsBy.NOTHING else table.by.name.lower()
+    return frame.with_columns(is_steady=pl.Series(steady_steps(trace)), found_by=pl.lit(by))
+
+
+def modules(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
+    """Return the sums by module."""
+    return module_table(trace).to_polars()
+
+
+def memory(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
+    """Return the memory events, with what ran then."""
+    frame = table_frame(trace, trace.memory)
+    around = trace.memory.slice.astype(np.int64)
+    known = KnownStacks(trace.stacks, trace.memory.stack)
+    return frame.with_columns(
+        **_stack_texts(trace, known, len(frame)),
+        inside=_names(trace, around),
+        module=_module_names(trace, around),
+        step=_steps_of(trace, around),
+    )
+
+
+def samples(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
+    """Return the samples, with their stacks as texts."""
+    around = trace.samples.slice.astype(np.int64)
+    return table_frame(trace, trace.samples, _SAMPLE_BASE).with_columns(
+        **_stack_texts(trace, stacks_of_samples(trace), len(trace.samples)),
+        inside=_names(trace, around),
+        step=_steps_of(trace, around),
+    )
+
+
+def findings(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
+    """Return the findings in their order."""
+    told = [
+        {
+            "place": number,
+            "problem": found.id,
+            "title": found.title,
+            "severity": found.severity.value,
+            "share": float(found.share),
+            "saves_ns": round(found.saves_ns),
+            "file": found.places[0].file if found.places else None,
+            "line": found.places[0].line if found.places else None,
+            "text": found.text,
+            "fix": found.fix,
+        }
+        for number, found in enumerate(answer(trace).findings, 1)
+    ]
+    return pl.DataFrame(told, schema=_FINDING_TYPES)
+
+
+def ranks(trace: Trace, _: Collection[str] | None) -> pl.DataFrame:
+    """Return one row about the trace as a whole."""
+    info, steps = trace.info, step_table(trace)
+    steady = steps.duration_ns[steady_steps(trace)]
+    work = device_work(trace)
+    busy = work.busy(np.ones(len(work), np.bool_)).total_ns if len(work) else 0
+    row = {
+        "rank": info.rank,
+        "world_size": info.world_size,
+        "host": info.host,
+        "pid": info.pid,
+        "producer": info.producer,
+        "start_ns": info.start_ns,
+        "end_ns": info.end_ns,
+        "wall_offset_ns": info.wall_offset_ns,
+        "events": len(trace),
+        "lost_events": info.losses.events,
+        "steps": len(steps),
+        "step_ns": round(float(np.median(steady))) if len(steady) else None,
+        "device_busy_ns": int(busy),
+    }
+    return pl.DataFrame([row], schema=_RANK_TYPES)
+
+
+# ---- parts of them
+
+
+def _stack_texts(trace: Trace, known: KnownStacks, rows: int) -> dict[str, pl.Series]:
+    """Return the innermost frame and the whole stack of each row."""
+    stacks = stack_labels(known, rows, trace.strings)
+    innermost = [path[0] if path else "" for path in stacks.texts]
+    whole = [" < ".join(path) for path in stacks.texts]
+    return {
+        "frame": text_series(innermost, stacks.codes),
+        "stack": text_series(whole, stacks.codes),
+    }
+
+
+def _names(trace: Trace, rows: Int64) -> pl.Series:
+    """Return the names of some slices, null for NO_SLICE."""
+    ids = np.where(rows == NO_SLICE, 0, trace.slices.name[rows] if len(trace.slices) else 0)
+    found, codes = distinct(ids)
+    return _or_null(text_series([trace.strings[int(i)] for i in found], codes), rows)
+
+
+def _module_names(trace: Trace, rows: Int64) -> pl.Series:
+    """Return the module that each slice belongs to, null without."""
+    calls = module_calls(trace)
+    if not len(calls):
+        return pl.repeat(None, len(rows), dtype=pl.Categorical, eager=True)
+    owner = np.append(calls.rows, NO_SLICE)[np.append(calls.owner, -1)[rows]]
+    return _names(trace, owner)
+
+
+def _steps_of(trace: Trace, rows: Int64) -> pl.Series:
+    steps = pl.Series(np.append(trace.slices.step, -1)[rows])
+    return steps.set(steps < 0, None)
+
+
+def _or_null(series: pl.Series, rows: Int64) -> pl.Series:
+    return pl.select(pl.when(pl.Series(rows != NO_SLICE)).then(series)).to_series()
+
+
+def _inputs(trace: Trace, rows: Int64) -> tuple[pl.Series, pl.Series]:
+    rest = trace.slices.args.rest
+    if not len(rest):
+        nothing = pl.repeat(None, len(rows), dtype=pl.Categorical, eager=True)
+        return nothing, nothing
+    found, codes = distinct(rest[rows])
+    shapes, types = [], []
+    for text_id in found:
+        text = trace.strings[int(text_id)]
+        known = "Input Dims" in text
+        shapes.append(str(input_dims(text)) if known else "")
+        types.append(str(pairs_of(text).get("Input type", "")) if known else "")
+    return text_series(shapes, codes), text_series(types, codes)
+
+
+_OP_BASE = ("name", "overload", *WHEN, "self_ns", "step", "backward", *WHERE_IT_RAN)
+_FINDING_TYPES = {
+    "place": pl.Int64, "problem": pl.String, "title": pl.String, "severity": pl.String,
+    "share": pl.Float64, "saves_ns": pl.Int64, "file": pl.String, "line": pl.Int64,
+    "text": pl.String, "fix": pl.String,
+}  # fmt: skip
+_RANK_TYPES = {
+    "rank": pl.Int64, "world_size": pl.Int64, "host": pl.String, "pid": pl.Int64,
+    "producer": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64, "wall_offset_ns": pl.Int64,
+    "events": pl.Int64, "lost_events": pl.Int64, "steps": pl.Int64, "step_ns": pl.Int64,
+    "device_busy_ns": pl.Int64,
+}  # fmt: skip
+_SAMPLE_BASE = ("time_ns", "duration_ns", *WHERE_IT_RAN, "state", "wait")

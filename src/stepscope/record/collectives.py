@@ -1,0 +1,129 @@
+"""What is known of a collective, and how it is written into a recording: under Kineto's keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+NAME = "Collective name"
+POINT_TO_POINT = frozenset({"send", "recv", "recv_anysource"})
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A process group: its name in the framework, and the global ranks in it."""
+
+    name: str
+    ranks: tuple[int, ...] = ()
+    description: str = ""
+    backend: str = ""
+
+    def told(self) -> dict[str, Any]:
+        """Return it as torch writes it into its files."""
+        return {
+            "pg_name": self.name,
+            "pg_desc": self.description,
+            "backend_config": self.backend,
+            "pg_size": len(self.ranks),
+            "ranks": list(self.ranks),
+        }
+
+
+@dataclass(slots=True)
+class Collective:
+    """One call of a collective on this rank; what is None nobody knows."""
+
+    name: str
+    start_ns: int
+    end_ns: int
+    thread: str
+    rows: list[int] = field(default_factory=list)  # of the recording, the call's first
+    group: str | None = None
+    number: int | None = None  # the group's own, the same in all ranks
+    elements_in: int | None = None
+    elements_out: int | None = None
+    dtype: str | None = None
+    source: int | None = None  # global ranks
+    destination: int | None = None
+    is_async: bool | None = None
+    module: str | None = None
+
+    @property
+    def is_point_to_point(self) -> bool:
+        """Tell whether two ranks alone take part."""
+        return self.name in POINT_TO_POINT
+
+    def take(self, other: Collective) -> None:
+        """Learn what another account of the same call knows."""
+        for name in _KNOWN:
+            if getattr(self, name) is None:
+                setattr(self, name, getattr(other, name))
+
+    def pairs(self, groups: Mapping[str, Group], rank: int | None) -> dict[str, Any]:
+        """Return the arguments of its slices."""
+        group = groups.get(self.group or "")
+        told = {
+            NAME: self.name,
+            "Process Group Name": self.group,
+            "Process Group Description": group and group.description,
+            "Process Group Ranks": group and str(list(group.ranks)),
+            "Group size": group and len(group.ranks),
+            "Rank": rank,
+            "Seq": self.number,
+            "Src Rank": self.source,
+            "Dst Rank": self.destination,
+            "In msg nelems": self.elements_in,
+            "Out msg nelems": self.elements_out,
+            "dtype": self.dtype,
+            "Is asynchronized op": None if self.is_async is None else int(self.is_async),
+            "Module": self.module,
+        }
+        return {key: value for key, value in told.items() if value is not None}
+
+
+_KNOWN = (
+    *("group", "number", "elements_in", "elements_out", "dtype"),
+    *("source", "destination", "is_async", "module"),
+)
+
+
+def take_notes(calls: Sequence[Collective], notes: Sequence[Collective]) -> None:
+    """Tell each call, in order, what was noted around it on its thread."""
+    by_thread: dict[str, list[Collective]] = {}
+    for note in sorted(notes, key=lambda note: note.start_ns):
+        by_thread.setdefault(note.thread, []).append(note)
+    at = dict.fromkeys(by_thread, 0)
+    for call in calls:
+        mine = by_thread.get(call.thread)
+        if mine is None:
+            continue
+        i = at[call.thread]
+        while i < len(mine) and mine[i].end_ns < call.start_ns:
+            i += 1
+        at[call.thread] = i
+        if i < len(mine) and mine[i].start_ns <= call.start_ns and call.end_ns <= mine[i].end_ns:
+            call.take(mine[i])
+
+
+def number_calls(calls: Sequence[Collective]) -> None:
+    """Number the calls of each group that have no number, by those around them that have.
+
+    All ranks call the collectives of a group in the same order: where nobody knows a number, its
+    place in the recording is one.
+    """
+    by_group: dict[tuple[Any, ...], list[Collective]] = {}
+    for call in calls:
+        if call.group is None:
+            continue
+        pair = (call.source, call.destination) if call.is_point_to_point else ()
+        by_group.setdefault((call.group, *pair), []).append(call)
+    for mine in by_group.values():
+        anchor = next((i for i, call in enumerate(mine) if call.number is not None), None)
+        number = 0 if anchor is None else (mine[anchor].number or 0) - anchor - 1
+        for call in mine:
+            call.number = number + 1 if call.number is None else call.number
+            number = call.number

@@ -1,0 +1,66 @@
+"""The recordings that run in this process now, for who wants to look at one from elsewhere."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Protocol
+
+from stepscope._native import shielded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stepscope.record.cycle import Cycle
+
+
+class Recorder(Protocol):
+    """What is asked of a recorder that runs."""
+
+    @property
+    def active(self) -> bool:
+        """Tell whether it records in this process."""
+
+    @property
+    def is_ring(self) -> bool:
+        """Tell whether only the last of what happens is kept."""
+
+    def snapshot(self) -> Cycle | None:
+        """Return what it has recorded so far."""
+
+
+class Running:
+    """Recorders between their start and their stop."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._recorders: list[Recorder] = []
+
+    def add(self, recorder: Recorder) -> None:
+        """Take one that has started."""
+        self._recorders.append(recorder)
+
+    def remove(self, recorder: Recorder) -> None:
+        """Let one go; a second time is no error."""
+        if recorder in self._recorders:
+            self._recorders.remove(recorder)
+
+    def __iter__(self) -> Iterator[Recorder]:
+        """Return them, the latest first."""
+        return reversed([each for each in list(self._recorders) if each.active])
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(list(iter(self)))
+
+    def best(self) -> Recorder | None:
+        """Return the one to look at: the latest ring, or else the latest of all."""
+        every = list(self)
+        return next((each for each in every if each.is_ring), next(iter(every), None))
+
+    def forget(self) -> None:
+        """Know of none, in a forked child."""
+        self._recorders.clear()
+
+
+RUNNING = Running()
+os.register_at_fork(after_in_child=shielded(RUNNING.forget))

@@ -1,0 +1,177 @@
+"""A comparison for a notebook, and as one HTML file of its own pages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.compare.flame import diff_flame
+from stepscope.analysis.compare.model import signed
+from stepscope.analysis.shared import shared_analyses
+from stepscope.report.build import write_page
+from stepscope.report.notebook import nothing_html, table_html
+from stepscope.report.pages import Page
+from stepscope.report.payload import Payload
+from stepscope.report.sections.events import add_events
+from stepscope.report.sections.timeline import add_timeline
+from stepscope.text.diff import facts_lines, other_lines, row_note, shown_rows
+from stepscope.trace.model import Held, Marks, Memory, Owners, Samples
+from stepscope.trace.table import Remap
+from stepscope.units import duration_text
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.compare.model import Diff, DiffTable
+    from stepscope.analysis.compare.side import Side
+    from stepscope.trace.model import Trace
+
+_ROWS = 10
+_MOST_ROWS = 500  # of a table of the page; the others are one row
+_MOST_SLICES = 200_000  # of one step: a longer one is shown by its first
+
+PAGES = (
+    Page("stepscope/diff/overview.js", lambda _trace, _payload: None),
+    Page("stepscope/diff/flame.js", lambda _trace, _payload: None),
+    Page("stepscope/diff/timelines.js", lambda _trace, _payload: None),
+)
+
+
+def diff_html(found: Diff) -> str:
+    """Return the verdict and what changed most, as HTML for a notebook."""
+    shown, rest = shown_rows(found.tables[0], _ROWS)
+    rows = [
+        (
+            row.what,
+            duration_text(row.before_ns),
+            duration_text(row.after_ns),
+            signed(row.difference_ns),
+            row_note(row),
+        )
+        for row in shown
+    ]
+    if rest:
+        others = sum(row.difference_ns for row in rest)
+        rows.append((f"{len(rest):,} other rows", "", "", signed(others), ""))
+    rows.append(
+        (
+            "all",
+            duration_text(found.before_ns),
+            duration_text(found.after_ns),
+            signed(found.difference_ns),
+            "",
+        )
+    )
+    told = [*facts_lines(found), *other_lines(found)]
+    heading = f"what changed in a {found.unit}"
+    table = table_html((heading, "before", "after", "difference", ""), rows)
+    return nothing_html(found.verdict) + table + "".join(nothing_html(line) for line in told)
+
+
+def export_diff_html(found: Diff, path: str | os.PathLike[str]) -> None:
+    """Write a comparison as one HTML file that needs no network."""
+    payload = Payload()
+    payload.add_value("diff", _told(found))
+    nodes = diff_flame(found)
+    payload.add_value("diff.flame.names", [node.name for node in nodes])
+    for name in ("parent", "before_ns", "after_ns"):
+        column = np.array([getattr(node, name) for node in nodes], np.int64)
+        payload.add_column(f"diff.flame.{name}", column)
+    for word, side in (("before", found.before), ("after", found.after)):
+        times = side.step_times
+        payload.add_column(f"diff.{word}.ns", np.concatenate(times))
+        run = np.repeat(np.arange(len(times)), [len(each) for each in times])
+        payload.add_column(f"diff.{word}.run", run)
+        with shared_analyses():
+            _add_step(side, _Prefixed(payload, f"{word}/"))
+    write_page(path, "Stepscope comparison", payload, PAGES)
+
+
+def _told(found: Diff) -> dict[str, Any]:
+    return {
+        "verdict": found.verdict,
+        "is_real": found.step.is_real,
+        "change": found.step.change,
+        "unit": found.unit,
+        "before_ns": found.before_ns,
+        "after_ns": found.after_ns,
+        "facts": list(facts_lines(found)),
+        "others": list(other_lines(found)),
+        "labels": [[run.label for run in side.runs] for side in (found.before, found.after)],
+        "tables": [_table(table) for table in found.tables],
+    }
+
+
+def _table(table: DiffTable) -> dict[str, Any]:
+    rows = [
+        [row.what, row.before_ns, row.after_ns, row_note(row)] for row in table.rows[:_MOST_ROWS]
+    ]
+    rest = table.rows[_MOST_ROWS:]
+    if rest:
+        sums = sum(row.before_ns for row in rest), sum(row.after_ns for row in rest)
+        rows.append([f"{len(rest):,} other rows", *sums, ""])
+    return {"by": table.by, "title": table.title, "rows": rows}
+
+
+class _Prefixed(Payload):
+    """Names everything by its side: the page has the events of two traces."""
+
+    def __init__(self, payload: Payload, prefix: str) -> None:
+        super().__init__()
+        self._under, self._prefix = payload, prefix
+
+    def add_value(self, name: str, value: Any) -> None:
+        """Keep a JSON value under the side's name."""
+        self._under.add_value(f"{self._prefix}{name}", value)
+
+    def add_column(self, name: str, values: NDArray[Any], *, ascending: bool = False) -> None:
+        """Keep a column under the side's name."""
+        self._under.add_column(f"{self._prefix}{name}", values, ascending=ascending)
+
+
+def _add_step(side: Side, payload: Payload) -> None:
+    """Add the events of the side's most usual step, which begins at 0."""
+    times = np.concatenate(side.step_times)
+    if not len(times):
+        return
+    nearest = int(np.argmin(np.abs(times - np.median(times))))
+    for run in side.runs:
+        if nearest < len(run.windows):
+            steps = run.windows
+            start_ns, end_ns = int(steps.start_ns[nearest]), int(steps.end_ns[nearest])
+            cut = _cut(run.trace, start_ns, end_ns)
+            payload.add_value("label", run.label)
+            payload.add_value("duration", end_ns - start_ns)
+            add_events(cut, payload)
+            add_timeline(cut, payload)
+            return
+        nearest -= len(run.windows)
+
+
+def _cut(trace: Trace, start_ns: int, end_ns: int) -> Trace:
+    """Return the slices of a trace that begin within some time, and nothing else."""
+    slices = trace.slices
+    kept = (slices.start_ns >= start_ns) & (slices.start_ns < end_ns)
+    kept[np.flatnonzero(kept)[_MOST_SLICES:]] = False
+    place = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)[:-1]
+    taken = slices.take(kept).remap(Remap(slice=place))
+    # Those whose callers began before it are the outermost now.
+    top = taken.depth.copy()
+    inner = np.flatnonzero(taken.parent >= 0)
+    for row in inner.tolist():
+        top[row] = top[taken.parent[row]]
+    taken = replace(taken, depth=taken.depth - top)
+    return replace(
+        trace,
+        slices=taken,
+        memory=Memory.empty(),
+        owners=Owners.empty(),
+        marks=Marks.empty(),
+        samples=Samples.empty(),
+        held=Held.empty(),
+        info=replace(trace.info, start_ns=start_ns, end_ns=end_ns),
+    )

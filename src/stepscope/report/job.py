@@ -1,0 +1,222 @@
+"""The report of a job: one page about all ranks, with links to the reports of single ones.
+
+It holds every rank's figures and steps. Of collectives it holds those of as many steps as fit, the
+steps with the largest delays first; of single events only what two ranks need to stand side by side
+in a few steps.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.job.arrivals import blame_table, of_several
+from stepscope.job.late import step_delays
+from stepscope.job.path import WORK, critical_path
+from stepscope.report.build import write_page
+from stepscope.report.job_lanes import add_lanes
+from stepscope.report.pages import Page
+from stepscope.report.payload import Payload
+from stepscope.report.tables import add_table, known_or_nan
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from stepscope.job.answer import JobAnswer
+    from stepscope.job.meetings import Meetings
+    from stepscope.job.model import Job
+    from stepscope.trace.model import Int64, Trace
+
+MOST_ARRIVALS = 250_000
+"""Rows of ranks and collectives that the page holds."""
+
+MOST_BLAMED = 2_000
+
+RANKS = Page(
+    "job/ranks.js",
+    lambda _trace, _payload: None,
+    static=Path(__file__).parent / "job_pages" / "static",
+)
+
+
+def export_job_html(
+    found: JobAnswer,
+    path: str | os.PathLike[str],
+    *,
+    links: Mapping[int, str],
+    traces: Mapping[int, Trace] | None = None,
+) -> None:
+    """Write the page of a job; ``links`` are the addresses of ranks' own reports.
+
+    ``traces`` are those of some ranks, by their number: the page shows what they did in some steps.
+    """
+    job = found.job
+    payload = Payload()
+    origin = _origin(job)
+    payload.add_value("job", _about(found, origin))
+    _add_ranks(payload, found, links)
+    delays = step_delays(job)
+    _add_steps(payload, job, delays, origin)
+    shown = _shown_steps(job, delays)
+    _add_meetings(payload, job, shown, origin)
+    _add_path(payload, job, origin)
+    add_lanes(payload, job, traces or {}, _few_steps(job, delays), origin)
+    title = f"Job {Path(job.folder).absolute().name}"
+    write_page(path, title, payload, (RANKS,), private=any(job.hosts))
+
+
+def _origin(job: Job) -> int:
+    starts = [rank.start_ns + rank.wall_offset_ns for rank in job.ranks]
+    return min([*starts, *job.meetings.arrived_ns[:1].tolist()], default=0)
+
+
+def _about(found: JobAnswer, origin: int) -> dict[str, Any]:
+    told = found.to_json()
+    told.pop("ranks")
+    job = found.job
+    left_out = [
+        {"name": Path(each.path).name, "reason": each.reason} for each in job.left_out[:200]
+    ]
+    return told | {
+        "left_out": left_out,
+        "missing": list(job.missing[:200]),
+        "began_ms": origin // 1_000_000,
+        "commands": [str(rank.path) for rank in job.ranks] if len(job) <= 4096 else [],
+    }
+
+
+def _add_ranks(payload: Payload, found: JobAnswer, links: Mapping[int, str]) -> None:
+    rows = found.rows
+    place = {int(number): i for i, number in enumerate(found.job.number)}
+    offset, drift = found.job.clocks.offset_ns, found.job.clocks.drift
+    at = np.array([place[row.rank] for row in rows])
+    overlap = [np.nan if row.overlap is None else row.overlap for row in rows]
+    add_table(
+        payload,
+        "ranks",
+        {
+            "rank": np.array([row.rank for row in rows], np.int64),
+            "at": at,
+            "host": [row.host for row in rows],
+            "step_ns": np.array([row.step_ns for row in rows]),
+            "own_ns": np.array([row.own_ns for row in rows]),
+            "delay_ns": np.array([row.delay_ns for row in rows]),
+            "last": np.array([row.late_steps for row in rows], np.int64),
+            "wait_ns": np.array([row.wait_ns for row in rows]),
+            "transfer_ns": np.array([row.transfer_ns for row in rows]),
+            "overlap": np.array(overlap),
+            "offset_ns": offset[at],
+            "drift_ppm": drift[at] * 1e6,
+            "link": [links.get(row.rank, "") for row in rows],
+        },
+    )
+    payload.add_column("job.number", found.job.number)
+
+
+def _add_steps(payload: Payload, job: Job, delays: NDArray[np.float64], origin: int) -> None:
+    """Add what the heat map shows: a value for each rank and step, rank after rank."""
+    payload.add_column("job.steps", job.steps)
+    payload.add_column("job.steady", job.steady.astype(np.uint8))
+    payload.add_column("heat.delay", delays.astype(np.float32).reshape(-1))
+    payload.add_column("heat.step", job.step_ns.astype(np.float32).reshape(-1))
+    payload.add_column("heat.own", job.own_ns.astype(np.float32).reshape(-1))
+    starts = job.by_step(lambda rank: rank.work.start_ns + rank.wall_offset_ns - origin)  # type: ignore[union-attr]
+    began = np.nan_to_num(starts, nan=-1)
+    payload.add_column("heat.start", _corrected(job, began, origin).reshape(-1))
+
+
+def _corrected(job: Job, began: NDArray[np.float64], origin: int) -> NDArray[np.float64]:
+    clocks = job.clocks
+    since = began + origin - clocks.origin_ns
+    moved = clocks.offset_ns[:, None] + clocks.drift[:, None] * since
+    return np.where(began < 0, -1.0, np.rint(began + moved))
+
+
+def _shown_steps(job: Job, delays: NDArray[np.float64]) -> Int64:
+    """Return the steps whose collectives the page holds: all, or those with most delay."""
+    found = job.meetings
+    if int(found.count.sum()) <= MOST_ARRIVALS or not len(job.steps):
+        return job.steps
+    each = max(int(found.count.sum()) // len(job.steps), 1)
+    kept = max(MOST_ARRIVALS // each, 1)
+    order = np.argsort(-delays.max(axis=0), kind="stable")[:kept]
+    return np.sort(job.steps[order])
+
+
+def _few_steps(job: Job, delays: NDArray[np.float64]) -> list[int]:
+    """Return the step with the largest delay, and a usual one."""
+    steady = np.flatnonzero(job.steady)
+    if not len(steady):
+        return []
+    worst = steady[int(delays[:, steady].max(axis=0).argmax())]
+    took = np.nanmedian(job.step_ns[:, steady], axis=0)
+    usual = steady[int(np.argsort(took)[(len(took) - 1) // 2])]
+    return [int(job.steps[i]) for i in dict.fromkeys([int(worst), int(usual)])]
+
+
+def _add_meetings(payload: Payload, job: Job, steps: Int64, origin: int) -> None:
+    found = of_several(job.meetings)
+    if len(steps) < len(job.steps):
+        found = found.take(np.isin(found.step, steps))
+    if int(found.count.sum()) > 4 * MOST_ARRIVALS:  # one step of a very large job
+        kept = np.zeros(len(found), np.bool_)
+        kept[: max(4 * MOST_ARRIVALS // max(len(job), 1), 1)] = True
+        found = found.take(kept)
+    blame = blame_table(_with(job, found))
+    first = blame.start_ns
+    meeting = found.meeting
+    add_table(
+        payload,
+        "meetings",
+        {
+            "collective": blame.collective,
+            "group": blame.group,
+            "number": blame.number,
+            "step": known_or_nan(blame.step),
+            "last_rank": known_or_nan(blame.last_rank),
+            "blame_ns": blame.blame_ns,
+            "spread_ns": blame.spread_ns,
+            "wait_ns": blame.wait_ns,
+            "transfer_ns": blame.transfer_ns,
+            "bytes": known_or_nan(blame.bytes),
+            "ranks": blame.ranks,
+        },
+    )
+    payload.add_column("meetings.start", first - origin)
+    payload.add_column("meetings.first", found.first, ascending=True)
+    payload.add_column("rows.rank", found.rank)
+    payload.add_column("rows.arrived", found.arrived_ns - first[meeting])
+    payload.add_column("rows.done", np.maximum(found.done_ns - first[meeting], 0))
+    payload.add_column("rows.waited", np.minimum(found.waited_ns, 4e9).astype(np.uint32))
+    payload.add_value("job.shown_steps", len(steps))
+    # Those of steady steps first: ranks start a program at different times.
+    is_steady = np.isin(blame.step, job.steps[job.steady])
+    order = np.lexsort((-blame.blame_ns, ~is_steady))[:MOST_BLAMED]
+    payload.add_column("meetings.worst", order)
+
+
+def _with(job: Job, found: Meetings) -> Job:
+    from dataclasses import replace
+
+    return replace(job, meetings=found)
+
+
+def _add_path(payload: Payload, job: Job, origin: int) -> None:
+    """Add the critical path of a usual step."""
+    path = critical_path(job)
+    add_table(
+        payload,
+        "path",
+        {
+            "rank": path.rank,
+            "what": path.what,
+            "start_ns": path.start_ns - origin,
+            "duration_ns": path.duration_ns,
+        },
+    )
+    payload.add_value("path.work", WORK)

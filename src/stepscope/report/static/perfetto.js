@@ -1,0 +1,33 @@
+// The way to Perfetto: beside a report of `stepscope view` its server has the trace; a report that
+// was opened from a file says how to make it.
+
+import { h } from "stepscope/dom.js";
+
+const SERVED = /^(\/[^/]+\/)report\/([^/]+)$/;
+
+export function perfettoButton() {
+  const served = location.protocol === "http:" ? SERVED.exec(location.pathname) : null;
+  const title = "Open this trace in Perfetto";
+  if (!served) return h("button", { onclick: tell, title }, "Perfetto");
+  const go = () => location.assign(`${served[1]}perfetto/${served[2]}`);
+  return h("button", { onclick: go, title }, "Perfetto");
+}
+
+function tell() {
+  const dialog = /** @type {HTMLDialogElement} */ (
+    h(
+      "dialog",
+      { class: "help", "aria-label": "Open in Perfetto" },
+      h("h2", null, "Open in Perfetto"),
+      h("p", null, "Write the trace for Perfetto, and open the file at ui.perfetto.dev:"),
+      h("pre", null, "stepscope export TRACE -o trace.pftrace"),
+      h("p", null, "Or let a page do both, for all traces of a folder:"),
+      h("pre", null, "stepscope view FOLDER"),
+      h("form", { method: "dialog" }, h("button", { autofocus: true }, "Close")),
+    )
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  document.body.append(dialog);
+  dialog.showModal();
+}

@@ -1,0 +1,159 @@
+"""Two traces compared: rows add up to the change, and what was only renamed is no change."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stepscope
+from gate_traces import run
+from made_steps import BASE, STEP, steps
+from made_trace import Call, trace_of_calls
+from sample_traces import SHARED_TRACES
+from stepscope.analysis.compare.diff import diff_traces
+from stepscope.analysis.compare.statistics import Verdict
+from stepscope.errors import StepscopeError
+from stepscope.text.diff import diff_markdown, diff_text
+
+if TYPE_CHECKING:
+    from stepscope.analysis.compare.model import Diff
+
+
+def assert_adds_up(found: Diff) -> None:
+    """Every table has every ns of both sides."""
+    for table in found.tables:
+        assert table.before_ns == found.before_ns, table.by
+        assert table.after_ns == found.after_ns, table.by
+        assert table.difference_ns == found.difference_ns, table.by
+
+
+def test_rows_add_up_and_the_guilty_one_is_first() -> None:
+    slower = [*BASE[:2], ("", "aten::add", 250)]
+    found = diff_traces([steps(BASE)], [steps(slower, longer=200)])
+    assert_adds_up(found)
+    assert found.difference_ns == 200_000
+    assert found.rows[0].what == "aten::add"
+    assert found.rows[0].difference_ns == 200_000
+    assert found.step.verdict is Verdict.SLOWER
+    assert "Most of it is aten::add: +200 µs a step" in found.verdict
+    assert found.table("phase").rows
+    with pytest.raises(KeyError, match="this comparison has work, phase"):
+        found.table("colour")
+
+
+def test_a_renamed_module_is_no_change() -> None:
+    renamed = [(module.replace("net", "encoder"), *rest) for module, *rest in BASE]
+    found = diff_traces([steps(BASE)], [steps(renamed)])
+    assert_adds_up(found)
+    assert all(row.difference_ns == 0 for table in found.tables for row in table.rows)
+    assert not any(row.status in ("new", "gone") for row in found.rows)
+    was = {row.module: row.was for row in found.rows if row.status == "renamed"}
+    assert was["encoder.first"] == "aten::mm in net.first"
+
+
+def test_work_in_another_order_is_no_change() -> None:
+    found = diff_traces([steps(BASE)], [steps(BASE[::-1])])
+    assert all(row.difference_ns == 0 and row.status == "same" for row in found.rows)
+
+
+def test_work_that_moved_to_another_module_is_one_row() -> None:
+    relu = ("net.first", "aten::relu", 40)
+    moved = ("net.second", "aten::relu", 40)
+    found = diff_traces([steps([*BASE, relu])], [steps([*BASE, moved])])
+    row = next(row for row in found.rows if row.name == "aten::relu")
+    assert (row.status, row.difference_ns) == ("moved", 0)
+
+
+def test_a_line_that_moved_down_its_file_is_no_change() -> None:
+    found = diff_traces([steps(BASE)], [steps(BASE, line=19)])
+    assert_adds_up(found)
+    lines = found.table("line").rows
+    assert [(row.status, row.was) for row in lines] == [("moved", "train.py:7 main")]
+
+
+def test_new_and_gone_work_is_called_so() -> None:
+    extra = [*BASE, ("", "aten::erf", 100)]
+    found = diff_traces([steps(BASE)], [steps(extra)])
+    assert found.rows[0].what == "aten::erf"
+    assert found.rows[0].status == "new"
+    back = diff_traces([steps(extra)], [steps(BASE)])
+    assert (back.rows[0].what, back.rows[0].status) == ("aten::erf", "gone")
+    assert [(q.what, q.before, q.after) for q in found.counts] == [("operators", 3, 4)]
+
+
+def test_runs_of_a_busy_machine_still_show_an_extra_operator() -> None:
+    """Steps of one run take twice as long, whatever is in them; an operator more is certain."""
+    slow = [(module, name, took * 2) for module, name, took in BASE]
+    before = [steps(BASE), steps(slow, longer=STEP), steps(BASE), steps(BASE), steps(BASE)]
+    extra = ("", "aten::erf", 60)
+    after = [steps([*BASE, extra], longer=60) for _ in range(4)]
+    after.append(steps([*slow, ("", "aten::erf", 120)], longer=STEP + 120))
+    found = diff_traces(before, after)
+    assert_adds_up(found)
+    assert found.step.verdict is Verdict.SLOWER
+    assert found.step.low <= 0.06 <= found.step.high + 0.01
+    assert not diff_traces(before, before).step.is_real
+
+
+def test_without_steps_the_whole_trace_is_one() -> None:
+    calls = [Call("aten::mm", 0, 300), Call("aten::add", 400, 450)]
+    found = diff_traces([trace_of_calls(calls)], [trace_of_calls(calls[:1])])
+    assert_adds_up(found)
+    assert found.unit == "run"
+    assert found.step.verdict is Verdict.UNKNOWN
+    assert any("no steps" in remark for remark in found.step.remarks)
+
+
+def test_it_tells_itself_in_every_form(tmp_path) -> None:
+    paths = [tmp_path / "a.stepscope", tmp_path / "b.stepscope"]
+    steps(BASE).save(paths[0])
+    steps([*BASE, ("", "evil|`<script>", 90)]).save(paths[1])
+    found = stepscope.diff(paths[0], str(paths[1]))
+    told = json.loads(json.dumps(found.to_json()))
+    assert told["difference_ns"] == sum(row["difference_ns"] for row in told["tables"][0]["rows"])
+    text, markdown = diff_text(found), diff_markdown(found)
+    assert "one run a side cannot tell" in text
+    assert "| **all** |" in markdown
+    assert "\\|'<script>" in markdown
+    assert "<script>" not in found._repr_html_()
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(TypeError, match="before is a trace, a path or several"):
+        stepscope.diff(3, "b")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="after has no trace"):
+        stepscope.diff(steps(BASE), [])
+    with pytest.raises(StepscopeError, match="nowhere"):
+        stepscope.diff(steps(BASE), "nowhere.json")
+
+
+@pytest.mark.skipif(not SHARED_TRACES, reason="real traces are not at hand")
+def test_real_traces_add_up() -> None:
+    small = sorted(SHARED_TRACES, key=lambda path: path.stat().st_size)[:7]
+    traces = [stepscope.read_trace(path) for path in small]
+    for one, other in pairwise(traces):
+        assert_adds_up(diff_traces([one], [other], findings=False))
+
+
+def test_names_of_two_frameworks_meet_once() -> None:
+    """Paddle has several events for one operator: its time before is that of one of them."""
+    paddle = [(module, name, took) for module, name, took in BASE[:2]]
+    paddle += [("", "add dygraph", 20), ("", "add infer_meta", 5), ("", "add_", 9)]
+    found = diff_traces([steps(BASE)], [steps(paddle)])
+    assert_adds_up(found)
+    assert_adds_up(diff_traces([steps(paddle)], [steps(BASE)]))
+    was = [row.was for row in found.table("operator").rows if row.was]
+    assert was == ["aten::add"]
+
+
+def test_an_operator_in_the_middle_of_a_gap_is_all_that_changed() -> None:
+    """It splits the gap in two, of which neither tells how fast the machine was."""
+    before = [run(seed=seed) for seed in range(5)]
+    after = [run(seed=seed + 10, slow=100) for seed in range(5)]
+    found = diff_traces(before, after)
+    assert found.step.verdict is Verdict.SLOWER
+    assert found.step.change == pytest.approx(0.1, abs=0.01)
+    assert found.rows[0].what == "aten::sort"

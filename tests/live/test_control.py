@@ -1,0 +1,109 @@
+"""The control socket: what a program's owner may ask, and what others and garbage get."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+import stepscope
+from stepscope import Last, record_function
+from stepscope.cli.always_on import last, signal_number, times
+from stepscope.cli.environment import words_of
+from stepscope.errors import StepscopeError
+from stepscope.live.client import ask, living
+from stepscope.live.runtime import runtime_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STEPSCOPE_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_program_that_serves_is_listed_and_captured(tmp_path: Path) -> None:
+    with stepscope.serve(keep=Last(seconds=60), sample=False):
+        with record_function("ProfilerStep#3"):
+            pass
+        (told,) = living()
+        assert told["pid"] == os.getpid()
+        assert told["recording"] == "ring"
+        assert [step[0] for step in ask(os.getpid(), {"do": "steps"})["steps"]] == [3]
+        path = tmp_path / "x.stepscope"
+        request = {"do": "capture", "path": str(path), "reason": "a test"}
+        assert ask(os.getpid(), request, 60)["path"] == str(path)
+        trace = stepscope.read_trace(path)
+        assert trace.info.user["capture"]["reason"] == "a test"
+        assert len(trace) == 1
+        with pytest.raises(StepscopeError, match="no_such"):
+            ask(os.getpid(), {"do": "capture", "options": {"no_such": 1}})
+    assert living() == []
+    with pytest.raises(StepscopeError, match="stepscope ps"):
+        ask(os.getpid(), {"do": "status"})
+
+
+def test_without_a_ring_it_is_recorded_from_now_on(tmp_path: Path) -> None:
+    with stepscope.serve():
+        (told,) = living()
+        assert told["recording"] == ""
+        path = tmp_path / "x.stepscope"
+        request = {"do": "capture", "seconds": 0.05, "path": str(path)}
+        ask(os.getpid(), request, 60)
+        assert stepscope.read_trace(path).info.end_ns > 0
+
+
+def test_only_the_owner_gets_in_and_garbage_does_not_disturb() -> None:
+    with stepscope.serve():
+        folder = runtime_folder()
+        (path,) = folder.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        half_open = [_connected(path) for _ in range(40)]
+        for garbage in (b"\xff\x00\n", b"[]\n", b'{"do": {}}\n', b'{"do": "capture", "path": 3}\n'):
+            with _connected(path) as line:
+                line.sendall(garbage)
+                assert "error" in json.loads(line.recv(1000))
+        with _connected(path) as line, pytest.raises(OSError):
+            for _ in range(200):
+                line.sendall(b"x" * 10_000)
+        assert [each["pid"] for each in living()] == [os.getpid()]
+        for line in half_open:
+            line.close()
+
+
+def test_a_forked_child_does_not_answer_for_its_parent() -> None:
+    with stepscope.serve():
+        child = os.fork()
+        if not child:
+            os._exit(0 if stepscope.live.server._servers == [] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(living()) == 1
+
+
+def test_words_for_the_command_line_and_the_environment() -> None:
+    assert last("60s") == Last(seconds=60)
+    assert last("2m") == Last(seconds=120)
+    assert last("200MB") == Last(bytes=200 << 20)
+    assert times("2x") == 2.0
+    assert signal_number("usr2") == 12
+    for wrong in ("60", "fast", "0s"):
+        with pytest.raises(Exception, match=wrong):
+            last(wrong)
+    words = ["--last", "60s", "--on-slow-step", "2x", "--quiet"]
+    assert words_of("run:last=60s,on-slow-step=2x,quiet") == words
+    with pytest.raises(StepscopeError, match="run"):
+        words_of("walk")
+
+
+def _connected(path: Path) -> socket.socket:
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    line.settimeout(20)
+    line.connect(str(path))
+    return line

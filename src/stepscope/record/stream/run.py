@@ -45,6 +45,11 @@ class RunStream:
         output ``replaces`` stays until then.
         """
         try:
+            str(output.absolute()).encode()
+        except UnicodeEncodeError:
+            notify("the recording is not streamed: the name of its folder is no text")
+            return None
+        try:
             folder, claimed = _claimed(output.absolute(), replaces=replaces)
         except OSError as error:
             notify(f"the recording is not streamed: {error.strerror or error}")

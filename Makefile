@@ -188,7 +188,7 @@ test:
 	@echo '--- all tests passed'
 
 # Installed one after the other, checked side by side.
-lint: $(DONE)/lint $(DONE)/package $(NODE_MODULES)
+lint: $(DONE)/lint $(DONE)/test $(DONE)/frameworks $(DONE)/package $(NODE_MODULES)
 	@$(MAKE) --no-print-directory --jobs $(JOBS) --output-sync lint-python lint-native lint-js types
 
 lint-python: $(DONE)/lint
@@ -206,7 +206,8 @@ format: $(DONE)/lint
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(NATIVE)
 
-types: $(DONE)/lint $(DONE)/package
+# The type checker reads what the integrations import: pytest, IPython.
+types: $(DONE)/lint $(DONE)/test $(DONE)/frameworks $(DONE)/package
 	$(BIN)/mypy
 
 test-js: $(NODE_MODULES)

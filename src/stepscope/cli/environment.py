@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from stepscope.cli.after_run import Report
     from stepscope.cli.always_on import RunWatch
+    from stepscope.cli.signals import Interrupts
     from stepscope.record.session import Session
 
 NAME = "STEPSCOPE"
@@ -99,14 +100,14 @@ def _end(
     session: Session,
     watch: RunWatch,
     report: Report,
-    interrupts: object,
+    interrupts: Interrupts,
     ended: BaseException | None,
 ) -> None:
     from stepscope.background import EXPORTS
     from stepscope.cli.after_run import built
 
     watch.end()
-    report.make(partial(built, session), interrupts, ended)  # type: ignore[arg-type]
+    report.make(partial(built, session), interrupts, ended)
     EXPORTS.wait_quietly()
 
 

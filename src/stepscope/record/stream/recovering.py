@@ -35,7 +35,13 @@ def recover(path: str | os.PathLike[str], progress: Progress | None = None) -> T
 
     The program may still be running: then this is what it has recorded so far.
     """
-    folder = Path(path)
+    trace, said = recovered(Path(path), progress)
+    warnings.warn(said, TraceReadWarning, stacklevel=2)
+    return trace
+
+
+def recovered(folder: Path, progress: Progress | None = None) -> tuple[Trace, str]:
+    """Return what was recorded in a folder that was never sealed, and what is to be said of it."""
     try:
         folders = read_folders(folder)
         left = LeftBehind.of(folders, folders.owner.pid)
@@ -48,8 +54,7 @@ def recover(path: str | os.PathLike[str], progress: Progress | None = None) -> T
     trace = _trace_of(left)
     if progress is not None:
         progress(2, 2)
-    warnings.warn(f"{folder} {_said(left, trace)}", TraceReadWarning, stacklevel=2)
-    return trace
+    return trace, f"{folder} {_said(left, trace)}"
 
 
 def captured_of(left: LeftBehind) -> tuple[Captured, tuple[int, int], Losses]:

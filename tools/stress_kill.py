@@ -8,6 +8,7 @@ program but what is on disk: then ranges that ended a second before the kill mus
     make stress-kill                                     # 200 kills
     python tools/stress_kill.py --kills 20 --memory off  # without a tmpfs
     python tools/stress_kill.py --memory /mnt/small      # a tmpfs of 64 MB, say
+    python tools/stress_kill.py --kills 20 --loader      # workers of torch's DataLoader
 """
 
 from __future__ import annotations
@@ -48,9 +49,19 @@ def board():
 def work(slot):
     emit(slot, board())
 
+class Items:
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, number):
+        work(4 + number)
+
 if __name__ == "__main__":
     for slot in range(4):
         threading.Thread(target=emit, args=(slot, board()), daemon=True).start()
+    if sys.argv[2:] == ["loader"]:
+        from torch.utils.data import DataLoader
+        next(iter(DataLoader(Items(), num_workers=2)))
     for slot in range(4, 6):
         multiprocessing.Process(target=work, args=(slot,), daemon=True).start()
     threading.Event().wait()
@@ -64,12 +75,13 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--memory", default="", help="off, or a folder of a tmpfs")
+    parser.add_argument("--loader", action="store_true", help="workers of torch's DataLoader")
     args = parser.parse_args()
     chance = random.Random(args.seed)
     failures = missing = 0
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(args.kills):
-            lost = killed_once(Path(scratch), number, chance, args.memory)
+            lost = killed_once(Path(scratch), number, chance, args.memory, is_loader=args.loader)
             failures += lost is None
             missing += lost or 0
             told = "DOES NOT OPEN" if lost is None else f"{lost} missing"
@@ -78,7 +90,9 @@ def main() -> int:
     return int(bool(failures or missing))
 
 
-def killed_once(scratch: Path, number: int, chance: random.Random, memory: str) -> int | None:
+def killed_once(
+    scratch: Path, number: int, chance: random.Random, memory: str, *, is_loader: bool
+) -> int | None:
     """Run the program, kill it, and return how many ranges are missing; None without a trace."""
     script, counts = scratch / "emitting.py", scratch / f"counts-{number}"
     output = scratch / f"{number}.stepscope"
@@ -86,7 +100,7 @@ def killed_once(scratch: Path, number: int, chance: random.Random, memory: str) 
     counts.write_bytes(bytes(16 * SLOTS))
     environment = {**os.environ, **({"STEPSCOPE_STREAM_MEMORY": memory} if memory else {})}
     command = [sys.executable, "-m", "stepscope", "run", "--workers", "--no-report", "--no-summary"]
-    command += ["-o", str(output), str(script), str(counts)]
+    command += ["-o", str(output), str(script), str(counts), *["loader"] * is_loader]
     with counts.open("r+b") as file:
         board = mmap.mmap(file.fileno(), 0)
     program = subprocess.Popen(

@@ -30,6 +30,14 @@ class LastingFile {
   // Whether so many bytes can be had only if others are given back.
   bool is_short_of(size_t bytes) const;
 
+  // The next region, made ready by a thread that has the time, so that those who take from it find
+  // its pages there: to have the system find and clear a page costs more than to fill it. Others
+  // are kept out of all of it but fill_ahead(), which takes long.
+  bool wants_ahead() const;
+  bool begin_ahead();
+  bool fill_ahead() const;
+  void end_ahead(bool is_filled);
+
   // Leave the memory as it is, and give no more of it out.
   void close();
   // In a forked child: what it inherited is its own from here on, or gone.
@@ -37,11 +45,16 @@ class LastingFile {
 
  private:
   struct Region {
-    std::byte* begin;
-    size_t bytes;
+    std::byte* begin = nullptr;
+    size_t bytes = 0;
+    uint64_t offset = 0;  // in the file
   };
+  enum class Ahead : uint8_t { kNone, kBegun, kReady };
 
   bool grow(size_t at_least);
+  Region new_region(size_t bytes);
+  bool reserve(const Region& region) const;
+  void use(const Region& region);
   uint64_t room_left() const;
 
   int file_ = -1;
@@ -50,6 +63,9 @@ class LastingFile {
   uint64_t most_bytes_ = 0;
   size_t next_region_bytes_ = 0;
   std::vector<Region> regions_;
+  Region ahead_;  // the one after the last, if any
+  Ahead ahead_is_ = Ahead::kNone;
+  bool is_filling_ = false;
   size_t used_ = 0;  // of the last region
   std::multimap<uint64_t, BlockHeader*> free_;
   size_t free_bytes_ = 0;

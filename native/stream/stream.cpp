@@ -107,7 +107,7 @@ BlockHeader* Stream::take_chunk(uint32_t generation, uint64_t serial, size_t cap
   if (!is_on()) return nullptr;
   const std::lock_guard lock(mutex_);
   BlockHeader* const block = chunks_.take(BlockKind::kChunk, capacity * sizeof(Record));
-  if (chunks_.is_open() && is_short()) wake_.notify_one();
+  if (chunks_.is_open() && (chunks_.wants_ahead() || is_short())) wake_.notify_one();
   if (!block) {
     uses_plain_memory_ = true;
     return nullptr;
@@ -199,6 +199,7 @@ void Stream::loop() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     wake_.wait_for(lock, kEvery);
+    make_ready_ahead(lock);
     lock.unlock();
     const int64_t now_ns = monotonic_ns();
     void (*const tell)() = every_second_.load();
@@ -213,6 +214,14 @@ void Stream::loop() {
     flush();
     lock.lock();
   }
+}
+
+void Stream::make_ready_ahead(std::unique_lock<std::mutex>& lock) {
+  if (!chunks_.begin_ahead()) return;
+  lock.unlock();
+  const bool is_filled = chunks_.fill_ahead();
+  lock.lock();
+  chunks_.end_ahead(is_filled);
 }
 
 void Stream::beat(uint64_t ticks) {

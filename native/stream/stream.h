@@ -92,6 +92,7 @@ class Stream {
                      bool memory_is_short);
   void forget_gone(const std::vector<ChunkView>& views);
   bool flush_open_slices(const std::vector<Record>& open, uint64_t now_ticks);
+  void make_ready_ahead(std::unique_lock<std::mutex>& lock);
   bool is_short() const;
   void beat(uint64_t ticks);
 

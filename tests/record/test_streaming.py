@@ -13,8 +13,8 @@ import pytest
 
 from command_line import python
 from stepscope.cli import main
-from stepscope.cli.files import is_job
 from stepscope.cli.ranks.folder import ranks_in
+from stepscope.cli.ranks.left import is_job
 from stepscope.errors import TraceReadWarning
 from stepscope.formats import read_trace
 from stepscope.record.stream.leftovers import leftovers
@@ -228,3 +228,57 @@ def test_what_belongs_to_a_living_program_is_no_leftover(tmp_path: Path) -> None
     finally:
         folders.forget_memory()
     assert not memory.exists()
+
+
+RANKS = """
+import os, signal, subprocess, sys
+rank = '''
+import contextlib, os, signal, sys
+with contextlib.suppress(ImportError):
+    import mpi4py  # a process may be a rank when it imports one of the frameworks
+from stepscope import record_function
+for _ in range(500):
+    with record_function("of the rank"):
+        pass
+if os.environ["RANK"] == "1": os.kill(os.getpid(), signal.SIGKILL)
+'''
+for number in ("0", "1"):
+    places = {"RANK": number, "WORLD_SIZE": "2", "LOCAL_RANK": number}
+    done = subprocess.run([sys.executable, "-c", rank], env={**os.environ, **places})
+print(done.returncode, flush=True)
+if len(sys.argv) > 1: os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("starter_dies", [False, True])
+def test_a_rank_that_the_program_started_is_there_after_it_was_killed(
+    tmp_path: Path, starter_dies: bool
+) -> None:
+    (tmp_path / "ranks.py").write_text(RANKS, encoding="utf-8")
+    words = ("-m", "stepscope", "run", "--no-report", "--no-summary", "-o", "job.stepscope")
+    done = python(*words, "ranks.py", *["die"] * starter_dies, cwd=tmp_path)
+    assert done.stdout == f"{-signal.SIGKILL}\n"
+    assert "rank 1 ended by force: nothing is missing; saved rank-1.stepscope" in done.stderr
+    assert "rank 0 ended" not in done.stderr
+    names = sorted(path.name for path in (tmp_path / "job.stepscope").iterdir())
+    assert names == ["rank-0.stepscope", "rank-1.stepscope"]
+    for path in ranks_in(tmp_path / "job.stepscope").values():
+        assert ended_ranges(path)["of the rank"] == 500
+
+
+def test_a_program_with_the_variable_is_streamed_too(tmp_path: Path) -> None:
+    code = """
+import os, signal
+from stepscope import record_function
+for _ in range(500):
+    with record_function("named"):
+        pass
+print("told", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    (tmp_path / "named.py").write_text(code, encoding="utf-8")
+    done = python("named.py", cwd=tmp_path, STEPSCOPE="run:no-report,output=out.stepscope")
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "told\n")
+    assert "ended     by SIGKILL" in done.stderr
+    assert "-m stepscope summary out.stepscope" in done.stderr
+    assert ended_ranges(tmp_path / "out.stepscope")["named"] == 500

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from stepscope.cli.signals import Interrupts
     from stepscope.job.answer import JobAnswer
     from stepscope.record.session import Session
+    from stepscope.record.stream.run import RunStream
     from stepscope.trace.model import Trace
 
 
@@ -105,6 +106,7 @@ class Report:
             saved: Path | None = None
             try:
                 trace = build()
+                self._job.seal_ranks()
                 if self._job.place is None and self._job.ranks():
                     trace, saved = self._with_ranks(trace, stream), self._absolute
                 else:
@@ -319,8 +321,10 @@ class Report:
                 show_facts([("", note)])
 
 
-def built(session: Session) -> Trace:
-    """Stop the session and return its trace."""
+def built(session: Session, stream: RunStream | None = None) -> Trace:
+    """Stop the session and return its trace; the files of its stream stay."""
+    if stream is not None:
+        stream.stop()
     with Progress("building the trace"):
         session.stop()
     trace = session.trace

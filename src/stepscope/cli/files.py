@@ -42,14 +42,6 @@ def traces_in(path: str) -> list[str]:
     return [str(each) for each in sorted(folder.iterdir()) if is_stored_trace(each)] or [path]
 
 
-def is_job(path: str) -> bool:
-    """Tell whether a path is a folder that holds the traces of ranks, and is no trace itself."""
-    place = Path(path)
-    if is_unsealed(place):
-        return bool(ranks_in(place))  # of a program whose ranks were saved there before its death
-    return place.is_dir() and not is_stored_trace(place) and not (place / "meta.json").exists()
-
-
 def check_output(path: Path, *, force: bool) -> None:
     """Raise StepscopeError when a trace could not be written to ``path``."""
     format_to_write(path)

@@ -20,6 +20,7 @@ from stepscope.record.stream.places import is_unsealed, read_folders
 from stepscope.record.stream.processes import killed_for_memory
 from stepscope.record.stream.recovering import recover
 from stepscope.record.stream.run import remove_unsealed
+from stepscope.record.stream.sealing import only_sealer
 
 if TYPE_CHECKING:
     from stepscope.record.stream.places import StreamFolders
@@ -43,6 +44,12 @@ def finish(disk: str, memory: str, told: str) -> None:
     found = next((Path(each) for each in (disk, memory) if each and is_unsealed(each)), None)
     if found is None:
         return
+    with only_sealer(found) as is_left:
+        if is_left:
+            _seal(found, told)
+
+
+def _seal(found: Path, told: str) -> None:
     folders = read_folders(found)
     about = folders.about
     args = argparse.Namespace(

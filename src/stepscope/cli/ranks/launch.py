@@ -114,6 +114,13 @@ class Job:
         """Tell whether this process speaks for the whole job."""
         return self.place is None or self.place.rank == 0
 
+    def seal_ranks(self) -> None:
+        """Save what ranks left that the program had started, and that were killed."""
+        from stepscope.cli.ranks.left import seal_with_patience
+
+        if self.place is None:
+            seal_with_patience(self.folder)
+
     def ranks(self) -> dict[int, Path]:
         """Return the traces of ranks that are there by now."""
         return ranks_in(self.folder)

@@ -239,9 +239,7 @@ class _Recording:
         """Stop, and return what was recorded; the files of the stream stay."""
         from stepscope.cli.after_run import built
 
-        if self.stream is not None:
-            self.stream.stop()
-        return built(self.session)
+        return built(self.session, self.stream)
 
     def drop(self) -> None:
         """Stop; nothing was worth recording."""

@@ -27,8 +27,8 @@ size_t whole_lines(size_t bytes) { return (bytes + 63) & ~size_t{63}; }
 
 bool LastingFile::open(const std::string& path, size_t first_region_bytes, uint64_t most_bytes,
                        InChild in_child) {
-  file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file_ < 0) return false;
+  file_.take(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!is_open()) return false;
   regions_.clear();
   ahead_is_ = Ahead::kNone;
   is_filling_ = false;
@@ -44,7 +44,7 @@ bool LastingFile::open(const std::string& path, size_t first_region_bytes, uint6
 
 uint64_t LastingFile::room_left() const {
   struct statvfs all;
-  if (fstatvfs(file_, &all) != 0) return 0;
+  if (fstatvfs(file_.number(), &all) != 0) return 0;
   const uint64_t free = uint64_t{all.f_bavail} * all.f_frsize;
   const uint64_t whole = uint64_t{all.f_blocks} * all.f_frsize;
   const uint64_t most = std::min(most_bytes_, whole / kShareOfWhole);
@@ -63,10 +63,11 @@ bool LastingFile::is_short_of(size_t bytes) const {
 // cannot be had.
 LastingFile::Region LastingFile::new_region(size_t bytes) {
   const uint64_t offset = bytes_;
-  if (fallocate(file_, 0, static_cast<off_t>(offset), kPage) != 0) return {};
-  if (ftruncate(file_, static_cast<off_t>(offset + bytes)) != 0) return {};
+  const int file = file_.number();
+  if (file < 0 || fallocate(file, 0, static_cast<off_t>(offset), kPage) != 0) return {};
+  if (ftruncate(file, static_cast<off_t>(offset + bytes)) != 0) return {};
   void* const at =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(offset));
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, static_cast<off_t>(offset));
   if (at == MAP_FAILED) return {};
   if (in_child_ == InChild::kNothing) madvise(at, bytes, MADV_DONTFORK);
   madvise(at, bytes, MADV_DONTDUMP);
@@ -80,8 +81,9 @@ LastingFile::Region LastingFile::new_region(size_t bytes) {
 }
 
 bool LastingFile::reserve(const Region& region) const {
-  return fallocate(file_, 0, static_cast<off_t>(region.offset), static_cast<off_t>(region.bytes)) ==
-         0;
+  const int file = file_.number();
+  return file >= 0 && fallocate(file, 0, static_cast<off_t>(region.offset),
+                                static_cast<off_t>(region.bytes)) == 0;
 }
 
 void LastingFile::use(const Region& region) {
@@ -170,8 +172,7 @@ void LastingFile::give_back(BlockHeader* block) {
 }
 
 void LastingFile::close() {
-  if (file_ >= 0) ::close(file_);
-  file_ = -1;
+  file_.close();
   free_.clear();
   free_bytes_ = 0;
 }

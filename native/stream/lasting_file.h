@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "stream/lasting_format.h"
+#include "stream/own_file.h"
 
 namespace stepscope {
 
@@ -20,7 +21,7 @@ class LastingFile {
   // False when there can be no such file.
   bool open(const std::string& path, size_t first_region_bytes, uint64_t most_bytes,
             InChild in_child);
-  bool is_open() const { return file_ >= 0; }
+  bool is_open() const { return file_.was_opened(); }
 
   // A block for so many bytes, all 0 unless it was used before; null where there is no more room.
   BlockHeader* take(BlockKind kind, size_t bytes);
@@ -57,7 +58,7 @@ class LastingFile {
   void use(const Region& region);
   uint64_t room_left() const;
 
-  int file_ = -1;
+  OwnFile file_;
   InChild in_child_ = InChild::kNothing;
   uint64_t bytes_ = 0;
   uint64_t most_bytes_ = 0;

@@ -22,14 +22,16 @@ bool SegmentFile::fail(const char* doing, int error) {
 
 // A file whose folder was removed takes all that is written, and nobody finds it again.
 bool SegmentFile::is_there() {
-  if (file_ >= 0) {
+  if (file_.was_opened()) {
     struct stat about;
-    if (fstat(file_, &about) == 0 && about.st_nlink > 0) return true;
+    if (fstat(file_.number(), &about) == 0 && about.st_nlink > 0) return true;
     close();
   }
-  file_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file_ < 0) return fail("", errno);
-  end_ = lseek(file_, 0, SEEK_END);
+  const int file =
+      open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return fail("", errno);
+  file_.take(file);
+  end_ = lseek(file, 0, SEEK_END);
   return true;
 }
 
@@ -54,7 +56,7 @@ bool SegmentFile::write(FrameKind kind, std::string_view first, std::string_view
     left[0].iov_len -= of_header;
     left[1].iov_base = static_cast<char*>(left[1].iov_base) + (done - of_header);
     left[1].iov_len -= done - of_header;
-    const ssize_t count = writev(file_, left.data(), 2);
+    const ssize_t count = writev(file_.number(), left.data(), 2);
     if (count > 0) {
       done += static_cast<size_t>(count);
       continue;
@@ -62,7 +64,7 @@ bool SegmentFile::write(FrameKind kind, std::string_view first, std::string_view
     if (count < 0 && errno == EINTR) continue;
     const int error = count < 0 ? errno : ENOSPC;
     // What there is of it is taken back, so that the next one begins where this one did.
-    if (ftruncate(file_, end_) != 0) close();
+    if (ftruncate(file_.number(), end_) != 0) close();
     return fail("", error);
   }
   end_ += static_cast<int64_t>(whole);
@@ -70,9 +72,6 @@ bool SegmentFile::write(FrameKind kind, std::string_view first, std::string_view
   return true;
 }
 
-void SegmentFile::close() {
-  if (file_ >= 0) ::close(file_);
-  file_ = -1;
-}
+void SegmentFile::close() { file_.close(); }
 
 }  // namespace stepscope

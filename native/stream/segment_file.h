@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "stream/lasting_format.h"
+#include "stream/own_file.h"
 
 namespace stepscope {
 
@@ -28,7 +29,7 @@ class SegmentFile {
 
   std::string path_;
   std::string obstacle_;
-  int file_ = -1;
+  OwnFile file_;
   int64_t end_ = 0;
 };
 

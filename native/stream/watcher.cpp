@@ -17,6 +17,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "stream/own_file.h"
+
 namespace stepscope {
 namespace {
 
@@ -37,8 +39,8 @@ struct PidfdInfo {
 };
 constexpr uint64_t kInfoExit = 1 << 3;
 
-int line = -1;    // to the watcher
-int answer = -1;  // from it
+OwnFile line;    // to the watcher
+OwnFile answer;  // from it
 
 void sleep_ms(int ms) {
   const timespec time{ms / 1000, ms % 1000 * 1'000'000L};
@@ -200,17 +202,15 @@ void close_all_but(int first, int second, int third) {
 }
 
 void close_line() {
-  for (int* const each : {&line, &answer}) {
-    if (*each >= 0) close(*each);
-    *each = -1;
-  }
+  line.close();
+  answer.close();
 }
 
 }  // namespace
 
 bool start_watcher(const std::vector<std::string>& command) {
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, &close_line);
-  if (line >= 0 || command.empty()) return false;
+  if (line.was_opened() || command.empty()) return false;
   int to[2];
   int from[2];
   if (pipe2(to, O_CLOEXEC) != 0) return false;
@@ -248,16 +248,16 @@ bool start_watcher(const std::vector<std::string>& command) {
     close(from[0]);
     return false;
   }
-  line = to[1];
-  answer = from[0];
+  line.take(to[1]);
+  answer.take(from[0]);
   return true;
 }
 
 void dismiss_watcher() {
-  if (line < 0) return;
-  const ssize_t sent = write(line, &kDismissal, 1);
+  if (!line.was_opened()) return;
+  const ssize_t sent = write(line.number(), &kDismissal, 1);
   if (sent == 1) {
-    pollfd gone{answer, 0, 0};
+    pollfd gone{answer.number(), 0, 0};
     while (poll(&gone, 1, 1'000) < 0 && errno == EINTR) {
     }
   }

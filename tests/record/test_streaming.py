@@ -282,3 +282,25 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert "ended     by SIGKILL" in done.stderr
     assert "-m stepscope summary out.stepscope" in done.stderr
     assert ended_ranges(tmp_path / "out.stepscope")["named"] == 500
+
+
+@pytest.mark.parametrize("memory", ["", "off"])
+def test_a_program_that_closes_all_files_keeps_its_own(tmp_path: Path, memory: str) -> None:
+    code = """
+import os
+from stepscope import _native, record_function
+os.closerange(3, 4096)
+files = [open(f"file-{number}", "w+b") for number in range(12)]
+for _ in range(50_000):
+    with record_function("after"):
+        pass
+_native.flush_stream()
+"""
+    (tmp_path / "closing.py").write_text(code, encoding="utf-8")
+    words = ("-m", "stepscope", "run", "--no-control", "--no-summary", "-o", "out.stepscope")
+    chosen = {MEMORY_VARIABLE: memory} if memory else {}
+    done = python(*words, "closing.py", cwd=tmp_path, **chosen)
+    assert done.returncode == 0
+    assert [path.stat().st_size for path in tmp_path.glob("file-*")] == [0] * 12
+    assert ended_ranges(tmp_path / "out.stepscope")["after"] == 50_000
+    assert not list(tmp_path.glob("*.segments"))

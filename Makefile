@@ -38,6 +38,8 @@
 #   make stress-signals, stress-runs, stress-cache
 #                400 signals at random moments of stepscope run; 64 runs that start together; another
 #                user who exchanges the cache of bridges, as root only
+#   make stress-kill
+#                200 programs killed at random moments: what their traces miss
 #   make clean   remove all that make has made
 
 # The first Python that is new enough; PYTHON=... chooses another.

@@ -42,8 +42,8 @@ NEUTRAL: dict[str, set[str]] = {
     "report": {"job", "formats", "text", "analysis", "trace"},
     "gate": {"text", "formats", "analysis", "trace"},
     "history": {"text", "analysis", "trace"},
-    "view": {"report", "formats", "analysis", "trace"},
     "live": {"record", "formats", "analysis", "trace"},
+    "view": {"report", "live", "record", "formats", "analysis", "trace"},
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }
 FRAMEWORKS = {"frameworks": {"report", "text", "formats", "analysis", "record", "trace", "nvtx"}}

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <fstream>
 #include <string>
+#include <utility>
 
 namespace stepscope {
 namespace {
@@ -104,6 +105,10 @@ SyncPoint SyncPoint::now() {
   }
   return best;
 }
+
+TickMap::TickMap(std::vector<SyncPoint> points) : points_(std::move(points)), identity_(false) {}
+
+SyncPoint TickMap::loaded() { return load_point(); }
 
 TickMap::TickMap() : identity_(Clock::ticks_are_ns()) {
   if (!identity_) points_.push_back(load_point());

@@ -56,6 +56,11 @@ class TickMap {
 
   int64_t ns(uint64_t ticks) const;
 
+  // Through given points, at least two of them, in the order of time.
+  explicit TickMap(std::vector<SyncPoint> points);
+  // The first point of every map of this process.
+  static SyncPoint loaded();
+
  private:
   std::vector<SyncPoint> points_;
   bool identity_;

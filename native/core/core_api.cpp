@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/recorder.h"
+#include "stream/stream.h"
 
 namespace stepscope {
 namespace {
@@ -76,6 +77,10 @@ std::array<std::string, 256> type_names;
 void api_name_type(uint8_t type, const char* name) {
   const std::lock_guard lock(type_names_mutex);
   type_names[type] = name;
+  if (Stream::is_on()) {
+    const TextEntry entry{0, static_cast<uint32_t>(TextSpace::kTypes), type, 0};
+    Stream::instance().note(Entry::kText, entry, name);
+  }
 }
 
 }  // namespace

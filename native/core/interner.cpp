@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "stream/stream.h"
+
 namespace stepscope {
 namespace {
 
@@ -40,7 +42,9 @@ uint64_t text_hash(std::string_view text) {
   return mixed(first, second) * 0x9E3779B97F4A7C15ULL;
 }
 
-Interner::Interner() { intern(""); }
+Interner::Interner(uint32_t generation, TextSpace space) : generation_(generation), space_(space) {
+  intern("");
+}
 
 std::pair<uint32_t, std::string_view> Interner::intern(std::string_view text) {
   const std::lock_guard lock(mutex_);
@@ -48,6 +52,10 @@ std::pair<uint32_t, std::string_view> Interner::intern(std::string_view text) {
   const std::string& kept = texts_.emplace_back(text);
   const auto id = static_cast<uint32_t>(texts_.size() - 1);
   ids_.emplace(kept, id);
+  if (generation_ && Stream::is_on()) {
+    const TextEntry entry{generation_, static_cast<uint32_t>(space_), id, 0};
+    Stream::instance().note(Entry::kText, entry, kept);
+  }
   return {id, kept};
 }
 

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "stream/lasting_format.h"
+
 namespace stepscope {
 
 // An operator's overload rides behind its name, after this byte.
@@ -19,7 +21,9 @@ inline constexpr char kOverloadMark = '\0';
 
 class Interner {
  public:
-  Interner();
+  Interner() : Interner(0, TextSpace::kLabels) {}
+  // Its texts are noted in the stream, where there is one: of this recording, and of this kind.
+  Interner(uint32_t generation, TextSpace space);
 
   // The id and the lasting copy of a text, which a zero follows.
   std::pair<uint32_t, std::string_view> intern(std::string_view text);
@@ -29,6 +33,8 @@ class Interner {
   std::vector<std::string_view> texts() const;
 
  private:
+  const uint32_t generation_;  // 0: of none
+  const TextSpace space_;
   mutable std::mutex mutex_;
   std::deque<std::string> texts_;  // a deque never moves its elements
   std::unordered_map<std::string_view, uint32_t> ids_;

@@ -24,7 +24,7 @@ std::vector<RecentRange> recent_ranges(const Recording& recording, uint64_t sinc
     return found->second;
   };
   std::vector<RecentRange> ranges;
-  for (const auto& [chunk, size] : chunks) {
+  for (const auto& [chunk, size, is_retired] : chunks) {
     for (size_t i = size; i-- > 0;) {
       const Record& record = chunk->records[i];
       const bool is_slice = record.kind < Kind::kMemoryChange;

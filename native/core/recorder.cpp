@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/clock.h"
+#include "stream/stream.h"
 
 namespace stepscope {
 
@@ -75,6 +76,11 @@ HeldWindow Recorder::end_window(uint64_t window) {
   return held;
 }
 
+std::shared_ptr<Recording> Recorder::current() {
+  const std::lock_guard lock(mutex_);
+  return current_;
+}
+
 void Recorder::set_context_source(uint32_t (*current_context)()) {
   shared_state.context_source.store(current_context);
 }
@@ -86,9 +92,11 @@ void Recorder::set_stack_source(uint32_t (*current_stack)()) {
 void Recorder::before_fork() {
   instance().mutex_.lock();
   ThreadState::hold_all_for_fork();
+  Stream::instance().hold_for_fork();
 }
 
 void Recorder::after_fork_in_parent() {
+  Stream::instance().release_after_fork();
   ThreadState::release_all_after_fork();
   instance().mutex_.unlock();
 }
@@ -101,6 +109,7 @@ void Recorder::after_fork_in_child() {
   change_epoch();
   new std::shared_ptr<Recording>(std::move(self.current_));
   self.windows_.clear();
+  Stream::instance().leave_after_fork();
   ThreadState::forget_others_after_fork();
   self.mutex_.unlock();
 }

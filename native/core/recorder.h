@@ -44,6 +44,9 @@ class Recorder {
   HeldWindow end_window(uint64_t window);
   Snapshot close_window(uint64_t window) { return in_order(end_window(window)); }
 
+  // What is being recorded; null when nothing is.
+  std::shared_ptr<Recording> current();
+
   static bool recording() { return shared_state.active.load(std::memory_order_relaxed) != nullptr; }
 
   // Begin and end slices. Null when nothing records.

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <utility>
+
+#include "stream/stream.h"
 
 namespace stepscope {
 namespace {
@@ -24,26 +27,28 @@ constexpr size_t kSmallestChunkRecords = 16;
 // that a fork cannot leave it taken.
 constinit std::array<std::atomic<Record*>, 32> spare_records{};
 
-std::unique_ptr<Record[]> take_records(size_t capacity) {
+Record* take_records(size_t capacity) {
   if (capacity == kLargestChunkRecords) {
     for (auto& spare : spare_records) {
       if (!spare.load(std::memory_order_relaxed)) continue;
-      if (Record* const records = spare.exchange(nullptr))
-        return std::unique_ptr<Record[]>(records);
+      if (Record* const records = spare.exchange(nullptr)) return records;
     }
   }
-  return std::make_unique_for_overwrite<Record[]>(capacity);
+  return std::make_unique_for_overwrite<Record[]>(capacity).release();
 }
 
-void give_back(std::unique_ptr<Record[]> records, size_t capacity) {
+void give_back(Record* records, size_t capacity) {
+  std::unique_ptr<Record[]> owned(records);
   if (capacity != kLargestChunkRecords) return;
   for (auto& spare : spare_records) {
     Record* none = nullptr;
-    if (!spare.compare_exchange_strong(none, records.get())) continue;
-    (void)records.release();
+    if (!spare.compare_exchange_strong(none, records)) continue;
+    (void)owned.release();
     return;
   }
 }
+
+std::atomic<uint64_t> last_serial{0};
 
 size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) {
   if (use_reserve) return kSmallestChunkRecords;
@@ -56,8 +61,11 @@ size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) 
 
 void retire_chunk(Chunk& chunk) {
   Cursor& cursor = *std::exchange(chunk.cursor, nullptr);
-  chunk.size = static_cast<size_t>(cursor.next.load() - chunk.records.get());
+  chunk.size = static_cast<size_t>(cursor.next.load() - chunk.records);
   chunk.retired_ticks = Clock::ticks();
+  if (chunk.lasting) chunk.lasting->size = static_cast<uint32_t>(chunk.size);
+  // Whoever reads it after our death finds its size before the cursor has gone on.
+  std::atomic_signal_fence(std::memory_order_release);
   cursor.next = cursor.end = nullptr;
 }
 
@@ -70,20 +78,56 @@ Limit Limit::joined(const Limit& other) const {
   return both;
 }
 
-Chunk::Chunk(size_t records_wanted)
-    : records(take_records(records_wanted)), capacity(records_wanted) {}
+Chunk::Chunk(uint32_t generation, size_t records_wanted)
+    : serial(last_serial.fetch_add(1, std::memory_order_relaxed) + 1), capacity(records_wanted) {
+  if (Stream::is_on()) lasting = Stream::instance().take_chunk(generation, serial, capacity);
+  records = lasting ? lasting->payload<Record>() : take_records(capacity);
+}
 
-Chunk::~Chunk() { give_back(std::move(records), capacity); }
+Chunk::Chunk(const Chunk& retired, size_t records_in_it)
+    : serial(retired.serial),
+      records(take_records(retired.capacity)),
+      capacity(retired.capacity),
+      size(records_in_it),
+      retired_ticks(retired.retired_ticks) {
+  std::memcpy(static_cast<void*>(records), retired.records, size * sizeof(Record));
+}
+
+Chunk::Chunk(std::span<const Record> found)
+    : serial(0), records(take_records(found.size())), capacity(found.size()), size(found.size()) {
+  if (size) std::memcpy(static_cast<void*>(records), found.data(), size * sizeof(Record));
+}
+
+Chunk::~Chunk() {
+  if (lasting) {
+    Stream::instance().give_back_chunk(lasting);
+  } else {
+    give_back(records, capacity);
+  }
+}
+
+Recording::Recording(uint32_t its_generation, Limit limit)
+    : generation(its_generation),
+      interner(its_generation, TextSpace::kLabels),
+      inputs(its_generation, TextSpace::kInputs),
+      limit_(limit) {}
 
 uint32_t Recording::add_thread(ThreadInfo info) {
   const std::lock_guard lock(mutex_);
+  const auto number = static_cast<uint32_t>(threads_.size());
+  if (Stream::is_on()) {
+    Stream::instance().note(Entry::kThread, ThreadEntry{generation, number, info.os_id}, info.name);
+  }
   threads_.push_back(std::move(info));
-  return static_cast<uint32_t>(threads_.size() - 1);
+  return number;
 }
 
 void Recording::set_logical_id(uint32_t thread, uint32_t logical_id) {
   const std::lock_guard lock(mutex_);
   threads_[thread].logical_id = logical_id;
+  if (Stream::is_on()) {
+    Stream::instance().note(Entry::kLogicalId, LogicalIdEntry{generation, thread, logical_id, 0});
+  }
 }
 
 bool Recording::next_chunk(Cursor& cursor, bool use_reserve) {
@@ -102,10 +146,15 @@ bool Recording::next_chunk(Cursor& cursor, bool use_reserve) {
     }
   }
   bytes_ += bytes;
-  Chunk& chunk = *chunks_.emplace_back(std::make_shared<Chunk>(capacity));
+  Chunk& chunk = *chunks_.emplace_back(std::make_shared<Chunk>(generation, capacity));
   chunk.cursor = &cursor;
-  cursor.next = chunk.records.get();
-  cursor.end = chunk.records.get() + capacity;
+  if (chunk.lasting) {
+    chunk.lasting->cursor = reinterpret_cast<uint64_t>(&cursor);
+    chunk.lasting->size = kStillFilled;
+    std::atomic_signal_fence(std::memory_order_release);
+  }
+  cursor.next = chunk.records;
+  cursor.end = chunk.records + capacity;
   return true;
 }
 
@@ -125,6 +174,7 @@ bool Recording::evict_oldest() {
       watch.lost += oldest->records[i].start_ticks >= watch.start_ticks;
     }
   }
+  if (Stream::is_on()) Stream::instance().count_lost(oldest->size);
   bytes_ -= oldest->capacity * sizeof(Record);
   evicted_until_ticks_ = std::max(evicted_until_ticks_, oldest->retired_ticks);
   chunks_.erase(std::find_if(chunks_.begin(), chunks_.end(),
@@ -181,6 +231,10 @@ void Recording::narrow(Limit limit) {
 void Recording::watch(uint64_t window, Limit limit, uint64_t start_ticks) {
   const std::lock_guard lock(mutex_);
   watches_[window] = {start_ticks, limit, 0 - dropped.load()};
+  if (Stream::is_on()) {
+    Stream::instance().note(Entry::kWindow,
+                            WindowEntry{generation, 0, window, start_ticks, limit.bytes});
+  }
 }
 
 void Recording::unwatch(uint64_t window) {
@@ -206,10 +260,18 @@ std::vector<ChunkView> Recording::chunks_since(uint64_t ticks) const {
 }
 
 ChunkView Recording::view_of(const std::shared_ptr<Chunk>& chunk) {
-  const Record* const first = chunk->records.get();
+  const Record* const first = chunk->records;
   const size_t size =
       chunk->cursor ? static_cast<size_t>(chunk->cursor->next.load() - first) : chunk->size;
-  return {chunk, size};
+  return {chunk, size, chunk->is_retired()};
+}
+
+void Recording::move_to_plain_memory(const ChunkView& view) {
+  auto copy = std::make_shared<Chunk>(*view.chunk, view.size);
+  std::shared_ptr<Chunk> old;
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find(chunks_.begin(), chunks_.end(), view.chunk);
+  if (found != chunks_.end()) old = std::exchange(*found, std::move(copy));
 }
 
 TickMap Recording::tick_map() const {

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "core/interner.h"
 #include "core/memory_blocks.h"
 #include "stepscope/lane.h"
+#include "stream/lasting_format.h"
 
 namespace stepscope {
 
@@ -34,12 +36,21 @@ struct Limit {
 
 // Written by one thread, read by any: a record never changes once the cursor has passed it.
 struct Chunk {
-  explicit Chunk(size_t records_wanted);
+  // In memory that outlives the process, where the stream has some.
+  Chunk(uint32_t generation, size_t records_wanted);
+  // The same records in plain memory.
+  Chunk(const Chunk& retired, size_t records_in_it);
+  // Records that another process has left.
+  explicit Chunk(std::span<const Record> found);
   ~Chunk();
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
 
-  std::unique_ptr<Record[]> records;
+  bool is_retired() const { return !cursor; }
+
+  const uint64_t serial;  // that no other of the process has, but for a copy
+  BlockHeader* lasting = nullptr;
+  Record* records = nullptr;
   const size_t capacity;
   // Guarded by the recording's mutex.
   size_t size = 0;             // once nobody fills it any more
@@ -51,6 +62,7 @@ struct Chunk {
 struct ChunkView {
   std::shared_ptr<const Chunk> chunk;
   size_t size;
+  bool is_retired = true;
 };
 
 struct ThreadInfo {
@@ -61,7 +73,7 @@ struct ThreadInfo {
 
 class Recording {
  public:
-  Recording(uint32_t its_generation, Limit limit) : generation(its_generation), limit_(limit) {}
+  Recording(uint32_t its_generation, Limit limit);
 
   uint32_t add_thread(ThreadInfo info);
   void set_logical_id(uint32_t thread, uint32_t logical_id);
@@ -99,8 +111,10 @@ class Recording {
     MemoryBlocks blocks_before;  // that were in use where the chunks begin
   };
   View view(uint64_t window) const;
-  // The chunks in which records may have ended since then.
+  // The chunks in which records may have ended since then; all since 0.
   std::vector<ChunkView> chunks_since(uint64_t ticks) const;
+  // Give the lasting memory of a chunk back; what it holds is written to disk.
+  void move_to_plain_memory(const ChunkView& view);
   std::vector<ThreadInfo> threads() const;
   TickMap tick_map() const;
 

@@ -130,16 +130,23 @@ HeldWindow hold_window(std::shared_ptr<const Recording> recording, uint64_t wind
 Snapshot in_order(HeldWindow held) {
   if (!held.recording) return {};
   const Recording& recording = *held.recording;
-  const uint64_t end_ticks = held.end_ticks;
   Snapshot out;
   out.start_ticks = held.start_ticks;
-  out.end_ticks = end_ticks;
+  out.end_ticks = held.end_ticks;
   out.tick_map = std::move(held.tick_map);
   out.limit = held.limit;
   out.lost = held.lost;
   out.unfinished = std::move(held.unfinished);
   out.chunks = std::move(held.chunks);
   out.threads = std::move(held.threads);
+  for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
+  for (const std::string_view text : recording.inputs.texts()) out.inputs.emplace_back(text);
+  put_in_order(out, held.asked_ticks, std::move(held.blocks_before));
+  return out;
+}
+
+void put_in_order(Snapshot& out, uint64_t asked_ticks, MemoryBlocks blocks_before) {
+  const uint64_t end_ticks = out.end_ticks;
   std::set<std::pair<uint32_t, uint64_t>> open;
   for (const Record& record : out.unfinished) open.emplace(record.thread, record.slice.order);
 
@@ -158,9 +165,9 @@ Snapshot in_order(HeldWindow held) {
   };
   // Of what a ring still holds of the time before: it has fallen off all the same.
   const auto has_fallen_off = [&](const Record& record) {
-    return record.start_ticks < out.start_ticks && record.start_ticks >= held.asked_ticks;
+    return record.start_ticks < out.start_ticks && record.start_ticks >= asked_ticks;
   };
-  for (const auto& [chunk, size] : out.chunks) {
+  for (const auto& [chunk, size, is_retired] : out.chunks) {
     for (size_t i = 0; i < size; ++i) {
       const Record& record = chunk->records[i];
       if (record.kind == Kind::kBlock) {
@@ -201,14 +208,11 @@ Snapshot in_order(HeldWindow held) {
     runs[record.thread].push_back(&record);
   }
   out.block_changes =
-      changes_of(merge_by_start(std::move(blocks)), std::move(held.blocks_before), out.start_ticks);
+      changes_of(merge_by_start(std::move(blocks)), std::move(blocks_before), out.start_ticks);
   for (const Record& change : out.block_changes) out.memory.push_back(&change);
   for (Run& run : runs) run = in_begin_order(std::move(run));
   out.records = merge_by_start(std::move(runs));
   if (has_samples) out.sampled_inputs = places_of(samples, out.records);
-  for (const std::string_view text : recording.interner.texts()) out.texts.emplace_back(text);
-  for (const std::string_view text : recording.inputs.texts()) out.inputs.emplace_back(text);
-  return out;
 }
 
 }  // namespace stepscope

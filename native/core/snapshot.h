@@ -57,4 +57,9 @@ struct Snapshot {
 
 Snapshot in_order(HeldWindow held);
 
+// Fill in the records, and what is worked out from them, where the rest is known. `blocks_before`
+// are those that were in use where the chunks begin; what began since `asked_ticks`, but before the
+// snapshot does, has fallen off a ring, and is counted as lost.
+void put_in_order(Snapshot& out, uint64_t asked_ticks, MemoryBlocks blocks_before);
+
 }  // namespace stepscope

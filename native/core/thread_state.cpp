@@ -10,17 +10,44 @@
 #include <memory>
 #include <thread>
 
+#include "stream/stream.h"
+
 namespace stepscope {
 namespace {
 
 constexpr size_t kSlabSlices = 256;
 using Slab = std::array<OpenSlice, kSlabSlices>;
 
+// Both in memory that outlives the process, where the stream has some.
+bool has_lasting_slabs = false;  // guarded by the registry's mutex
+
+Slab* new_slab() {
+  void* const lasting = Stream::instance().take(BlockKind::kSlices, sizeof(Slab));
+  has_lasting_slabs |= lasting != nullptr;
+  return lasting ? new (lasting) Slab{} : new Slab{};
+}
+
+ThreadState* new_state() {
+  void* const lasting = Stream::instance().take(BlockKind::kLane, sizeof(ThreadState));
+  ThreadState* const state = lasting ? new (lasting) ThreadState : new ThreadState;
+  state->is_lasting = lasting != nullptr;
+  return state;
+}
+
+void delete_state(ThreadState* state) {
+  if (!state->is_lasting) {
+    delete state;
+    return;
+  }
+  state->~ThreadState();
+  Stream::instance().give_back(state);
+}
+
 // Leaked on purpose: threads may outlive static destructors.
 struct Registry {
   std::mutex mutex;
   std::vector<ThreadState*> threads;
-  std::deque<std::unique_ptr<Slab>> slabs;
+  std::deque<Slab*> slabs;       // never freed
   OpenSlice* orphans = nullptr;  // free slices of threads that are gone
 };
 
@@ -93,11 +120,11 @@ struct ThreadExit {
 ThreadState* ThreadState::attach() {
   if (exited) return nullptr;
   thread_local ThreadExit at_exit;
-  auto state = std::make_unique<ThreadState>();
+  ThreadState* const state = new_state();
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  all.threads.push_back(state.get());
-  at_exit.state = state.release();
+  all.threads.push_back(state);
+  at_exit.state = state;
   mine_ = at_exit.state;
   return mine_;
 }
@@ -111,7 +138,7 @@ void ThreadState::detach(ThreadState* state) {
     state->free_slices = slice->next();
     push_free(all.orphans, slice);
   }
-  delete state;
+  delete_state(state);
 }
 
 void ThreadState::grow() {
@@ -125,7 +152,7 @@ void ThreadState::grow() {
     push_free(free_slices, slice);
   }
   if (free_slices) return;
-  Slab& slab = *all.slabs.emplace_back(std::make_unique<Slab>());
+  Slab& slab = *all.slabs.emplace_back(new_slab());
   for (auto slice = slab.rbegin(); slice != slab.rend(); ++slice) push_free(free_slices, &*slice);
 }
 
@@ -199,7 +226,7 @@ std::vector<Record> ThreadState::open_slices(uint32_t generation, uint64_t end_t
   std::vector<std::pair<const OpenSlice*, uint64_t>> candidates;
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  for (const auto& slab : all.slabs) {
+  for (const Slab* slab : all.slabs) {
     for (const OpenSlice& slice : *slab) {
       const uint64_t order = relaxed_load(slice.record.slice.order);
       if (order) candidates.emplace_back(&slice, order);
@@ -236,7 +263,18 @@ void ThreadState::release_all_after_fork() { registry().mutex.unlock(); }
 void ThreadState::forget_others_after_fork() {
   Registry& all = registry();
   all.threads.clear();
-  if (mine_) {
+  if (has_lasting_slabs) {
+    // They were copied while the parent went on: none is used again, but by whoever still holds one
+    // that is open.
+    has_lasting_slabs = false;
+    all.slabs.clear();
+    all.orphans = nullptr;
+    if (mine_) mine_->free_slices = nullptr;
+  }
+  if (mine_ && mine_->is_lasting) {
+    if (mine_->bridge_slot) *mine_->bridge_slot = nullptr;
+    mine_ = nullptr;
+  } else if (mine_) {
     all.threads.push_back(mine_);
     mine_->generation = 0;
     mine_->inside.store(0, std::memory_order_relaxed);

@@ -65,6 +65,7 @@ struct ThreadState : Lane {
   bool in_tasks = false;           // a range began inside an asyncio task
   TextCache<7> texts;
   TextCache<9> inputs;       // a small model has hundreds of them
+  bool is_lasting = false;   // it lies in the stream's memory
   uint32_t limits_seen = 0;  // how often the limit had been widened when it was met
 
  private:

@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "cuda/graph_watch.h"
+#include "stream/stream.h"
 
 namespace stepscope {
 namespace {
@@ -236,6 +237,13 @@ class Driver {
   int (*synchronize_)() = nullptr;
 };
 
+// Have CUPTI hand over what is done, for the stream. Who starts or stops is not waited for.
+void deliver() {
+  State& s = state();
+  const std::unique_lock lock(s.mutex, std::try_to_lock);
+  if (lock && s.users > 0) s.library->flush_all(0);
+}
+
 }  // namespace
 
 uint32_t DeviceCollector::load(const std::string& path) {
@@ -257,6 +265,7 @@ uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, uint64_t
   if (s.users == 0) {
     s.records.reset(limit_bytes, keep_newest, age_ticks);
     turn_on(s);
+    if (Stream::is_on()) Stream::instance().set_before_flush(&deliver);
   }
   ++s.users;
   return Clock::ticks();

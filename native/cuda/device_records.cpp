@@ -2,8 +2,11 @@
 
 #include <cxxabi.h>
 
+#include <array>
 #include <cstdlib>
 #include <memory>
+
+#include "stream/stream.h"
 
 namespace stepscope {
 namespace {
@@ -51,6 +54,42 @@ void DeviceRecords::add_buffer(uint8_t* buffer, size_t valid_size, const cupti::
   const std::lock_guard lock(mutex_);
   cupti::Activity* activity = nullptr;
   while (library.next_record(buffer, valid_size, &activity) == cupti::kSuccess) add(activity);
+  if (Stream::is_on()) stream(library);
+}
+
+// What is new since the last time, with the names that it refers to.
+void DeviceRecords::stream(const cupti::Library& library) {
+  Stream& to = Stream::instance();
+  for (; streamed_names_ < names_.size(); ++streamed_names_) {
+    const std::array<uint32_t, 2> entry{static_cast<uint32_t>(streamed_names_), 0};
+    to.note(Entry::kDeviceName, entry, names_[streamed_names_]);
+  }
+  if (streamed_shapes_ < shapes_.size()) {
+    const std::vector<LaunchShape> shapes(
+        shapes_.begin() + static_cast<ptrdiff_t>(streamed_shapes_), shapes_.end());
+    streamed_shapes_ = shapes_.size();
+    to.append(Entry::kDeviceShape,
+              {reinterpret_cast<const char*>(shapes.data()), shapes.size() * sizeof(LaunchShape)},
+              {}, {});
+  }
+  for (const DeviceRecord& record : unstreamed_) {
+    if (!is_call(record)) continue;
+    const std::array<uint32_t, 2> entry{static_cast<uint32_t>(record.kind), record.name};
+    if (!streamed_calls_.insert({entry[0], entry[1]}).second) continue;
+    const uint32_t domain =
+        record.kind == DeviceRecordKind::kRuntime ? cupti::kRuntimeDomain : cupti::kDriverDomain;
+    const char* name = nullptr;
+    if (library.get_callback_name(domain, record.name, &name) == cupti::kSuccess && name) {
+      to.note(Entry::kDeviceCall, entry, name);
+    }
+  }
+  if (!unstreamed_.empty()) {
+    to.append(Entry::kDeviceRecords,
+              {reinterpret_cast<const char*>(unstreamed_.data()),
+               unstreamed_.size() * sizeof(DeviceRecord)},
+              {}, {});
+  }
+  unstreamed_.clear();
 }
 
 void DeviceRecords::add_lost(uint64_t count) {
@@ -149,6 +188,7 @@ void DeviceRecords::append(const DeviceRecord& record) {
     records_.pop_front();
   }
   records_.push_back(record);
+  if (Stream::is_on()) unstreamed_.push_back(record);
 }
 
 uint32_t DeviceRecords::name_id(const char* name) {

@@ -5,9 +5,11 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cuda/cupti_library.h"
@@ -66,6 +68,7 @@ class DeviceRecords {
  private:
   void add(const cupti::Activity* activity);
   void append(const DeviceRecord& record);
+  void stream(const cupti::Library& library);
   uint32_t name_id(const char* name);
   uint32_t shape_id(const cupti::KernelActivity& kernel);
 
@@ -80,6 +83,11 @@ class DeviceRecords {
   std::deque<std::string> mangled_;                          // what those point to
   std::vector<LaunchShape> shapes_;
   std::map<LaunchShape, uint32_t> shape_ids_;
+  // What the stream has of it.
+  std::vector<DeviceRecord> unstreamed_;
+  size_t streamed_names_ = 0;
+  size_t streamed_shapes_ = 0;
+  std::set<std::pair<uint32_t, uint32_t>> streamed_calls_;
 };
 
 }  // namespace stepscope

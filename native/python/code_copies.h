@@ -15,23 +15,14 @@
 #include <vector>
 
 #include "sampler/memory_reader.h"
+#include "sampler/sampled_code.h"
 
 namespace stepscope {
 
-struct CodeCopy {
-  std::string file;
-  std::string function;
-  int first_line = 0;
+struct CodeCopy : SampledCode {
   int first_traceable = 0;  // in bytes; before it, the frame is not yet that of the function
   int bytes = 0;            // of instructions
-  std::vector<uint8_t> line_table;
-  int frame_bytes = 0;              // that a frame of it takes
-  std::vector<uint8_t> operations;  // what each unit of the instructions does
-
-  uint8_t operation_at(int instruction) const {
-    const auto unit = static_cast<size_t>(instruction) / 2;
-    return instruction >= 0 && unit < operations.size() ? operations[unit] : 0;
-  }
+  int frame_bytes = 0;      // that a frame of it takes
 };
 
 class CodeCopies {
@@ -45,6 +36,8 @@ class CodeCopies {
   // The number of the code object at an address; nothing when there is none.
   std::optional<uint32_t> number_of(Address code);
   const CodeCopy& operator[](uint32_t number) const { return copies_[number]; }
+
+  size_t size() const { return copies_.size(); }
 
   size_t bytes() const { return bytes_; }
 

@@ -10,6 +10,7 @@
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/recorded_tables.h"
+#include "python/recovered_tables.h"
 
 namespace nb = nanobind;
 
@@ -64,6 +65,14 @@ Table<DeviceRecord> table_of(const std::vector<DeviceRecord>& records, const Tic
   return table;
 }
 
+nb::dict dict_of(const DeviceColumns& columns, const TickMap& map) {
+  nb::dict out = table_of(columns.records, map).columns;
+  out["names"] = names_of(columns.names);
+  out["shapes"] = shape_column(columns.shapes);
+  out["lost"] = columns.lost;
+  return out;
+}
+
 nb::dict stop(uint64_t since_ticks) {
   DeviceColumns columns;
   TickMap map;
@@ -73,14 +82,32 @@ nb::dict stop(uint64_t since_ticks) {
     name_calls(&columns);
     map = TickMap().closed();
   }
-  nb::dict out = table_of(columns.records, map).columns;
-  out["names"] = names_of(columns.names);
-  out["shapes"] = shape_column(columns.shapes);
-  out["lost"] = columns.lost;
-  return out;
+  return dict_of(columns, map);
 }
 
 }  // namespace
+
+nb::dict device_tables(const Recovered& found) {
+  DeviceColumns columns = found.device;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> places;
+  for (DeviceRecord& record : columns.records) {
+    record.shape = record.shape < columns.shapes.size() ? record.shape : 0;
+    if (!is_call(record)) continue;
+    const std::pair key{static_cast<uint32_t>(record.kind), record.name};
+    const auto [place, is_new] =
+        places.try_emplace(key, static_cast<uint32_t>(columns.names.size()));
+    if (is_new) {
+      const auto name = found.calls.find(key);
+      columns.names.push_back(name == found.calls.end() ? "" : name->second);
+    }
+    record.name = place->second;
+  }
+  std::erase_if(columns.records, [&](const DeviceRecord& record) {
+    return record.kind > DeviceRecordKind::kDriver || record.name >= columns.names.size() ||
+           (record.kind == DeviceRecordKind::kKernel && columns.shapes.empty());
+  });
+  return dict_of(columns, found.tick_map);
+}
 
 nb::list device_column_types() { return table_of({}, TickMap()).types; }
 

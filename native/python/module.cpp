@@ -35,6 +35,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_slices(m);
   stepscope::bind_snapshot_reader(m);
   stepscope::bind_stacks(m);
+  stepscope::bind_stream(m);
   stepscope::bind_tasks(m);
   stepscope::bind_text(m);
   stepscope::bind_torch_ranges(m);

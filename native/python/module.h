@@ -28,6 +28,7 @@ void bind_sampler(nanobind::module_& m);
 void bind_slices(nanobind::module_& m);
 void bind_snapshot_reader(nanobind::module_& m);
 void bind_stacks(nanobind::module_& m);
+void bind_stream(nanobind::module_& m);
 void bind_tasks(nanobind::module_& m);
 void bind_text(nanobind::module_& m);
 void bind_torch_ranges(nanobind::module_& m);

@@ -11,6 +11,9 @@ namespace stepscope {
 // texts that they refer to.
 nanobind::dict tables_of(const Snapshot& snapshot);
 
+// The same, with the threads, and when the window was open.
+nanobind::dict window_of(const Snapshot& snapshot);
+
 // The names and types of the columns of each table, for whoever reads them to check.
 nanobind::dict recorded_column_types();
 nanobind::list device_column_types();

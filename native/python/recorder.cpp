@@ -54,19 +54,7 @@ class PythonWindow {
       nb::gil_scoped_release release;
       snapshot = in_order(std::exchange(held_, {}));
     }
-    nb::list threads;
-    for (const ThreadInfo& thread : snapshot.threads) {
-      threads.append(nb::make_tuple(thread.os_id, thread.logical_id,
-                                    nb::bytes(thread.name.data(), thread.name.size())));
-    }
-    nb::dict out = tables_of(snapshot);
-    out["threads"] = threads;
-    out["window_start_ns"] = snapshot.tick_map.ns(snapshot.start_ticks);
-    out["window_end_ns"] = snapshot.tick_map.ns(snapshot.end_ticks);
-    out["lost"] = snapshot.lost;
-    out["limit_bytes"] = snapshot.limit.bytes;
-    out["is_ring"] = snapshot.limit.is_ring();
-    out["keep_newest"] = snapshot.limit.keep == Keep::kNewest;
+    nb::dict out = window_of(snapshot);
     {
       nb::gil_scoped_release release;
       snapshot = {};  // many chunks, and large ones

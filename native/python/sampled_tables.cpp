@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "python/code_names.h"
 #include "python/columns.h"
 #include "python/module.h"
+#include "python/recovered_tables.h"
 #include "python/sampler.h"
 #include "python/stack_rows.h"
 #include "python/text.h"
@@ -26,13 +28,16 @@ namespace {
 
 // ---- stacks
 
+using CodeOf = std::function<const SampledCode&(uint32_t)>;
+
 // A row for each stack that was sampled, with the names that a reader sees.
 class NamedStacks {
  public:
   // `native_text` says in Python what native code an instruction runs; what it does not know gets
   // no frame.
-  NamedStacks(const Sampler& sampler, const nb::callable& native_text)
-      : sampler_(sampler), nodes_(sampler.stacks().nodes()), native_text_(native_text) {
+  NamedStacks(const std::vector<StackNodes::Node>& nodes, const CodeOf& code_of,
+              const nb::callable& native_text)
+      : nodes_(nodes), code_of_(code_of), native_text_(native_text) {
     row_of.resize(nodes_.size(), 0);
     std::vector<bool> hidden(nodes_.size(), false);
     for (uint32_t i = 1; i < nodes_.size(); ++i) {
@@ -43,7 +48,7 @@ class NamedStacks {
       } else if (node.code == StackNodes::kNativeCall) {
         row_of[i] = hidden[node.parent] ? callers : with_native(callers, node);
       } else {
-        const std::string& file = sampler_.codes()[node.code].file;
+        const std::string& file = code_of_(node.code).file;
         hidden[i] = is_hidden(file, hidden[node.parent]);
         const uint32_t shown_callers = is_launcher(file) ? 0 : callers;
         row_of[i] = hidden[i] ? shown_callers : rows.add(shown_callers, name_of(node));
@@ -56,7 +61,7 @@ class NamedStacks {
 
  private:
   std::string name_of(const StackNodes::Node& node) const {
-    const CodeCopy& code = sampler_.codes()[node.code];
+    const SampledCode& code = code_of_(node.code);
     const int line = source_of(code.line_table, code.first_line, node.instruction).line;
     return place_name(code.file, line > 0 ? line : code.first_line, code.function);
   }
@@ -65,7 +70,7 @@ class NamedStacks {
     const uint32_t number = nodes_[node.parent].code;
     const auto [known, is_new] = native_.try_emplace({number, node.instruction});
     if (is_new) {
-      const CodeCopy& code = sampler_.codes()[number];
+      const SampledCode& code = code_of_(number);
       const SourceRange at = source_of(code.line_table, code.first_line, node.instruction);
       const int operation = code.operation_at(node.instruction);
       known->second = nb::cast<std::string>(
@@ -75,8 +80,8 @@ class NamedStacks {
     return known->second.empty() ? callers : rows.add(callers, known->second);
   }
 
-  const Sampler& sampler_;
   const std::vector<StackNodes::Node>& nodes_;
+  const CodeOf code_of_;
   const nb::callable& native_text_;
   std::map<std::pair<uint32_t, int32_t>, std::string> native_;  // by code and instruction
 };
@@ -89,6 +94,19 @@ nb::dict stack_columns(StackRows&& rows) {
   columns["frame"] = to_column(std::move(rows.frame));
   columns["texts"] = texts;
   return columns;
+}
+
+// The samples and their stacks.
+void add_samples(nb::dict& all, const std::vector<Sample>& samples, NamedStacks&& stacks) {
+  Table<Sample> table(samples);
+  table.column<int64_t>("time_ns", [](const Sample& each) { return each.time_ns; });
+  table.column<int64_t>("duration_ns", [](const Sample& each) { return each.duration_ns; });
+  table.column<uint32_t>("track", [](const Sample& each) { return each.thread; });
+  table.column<uint32_t>("stack", [&](const Sample& each) { return stacks.row_of[each.stack]; });
+  table.column<uint8_t>("state", [](const Sample& each) { return each.state; });
+  table.column<uint8_t>("wait", [](const Sample& each) { return each.wait; });
+  all["samples"] = table.columns;
+  all["stacks"] = stack_columns(std::move(stacks.rows));
 }
 
 // ---- the object
@@ -144,16 +162,10 @@ class PythonSampler {
     nb::dict all;
     if (!is_mine()) return all;
     const std::vector<Sample> samples = sampler_->take_samples();
-    NamedStacks stacks(*sampler_, native_text);
-    Table<Sample> table(samples);
-    table.column<int64_t>("time_ns", [](const Sample& each) { return each.time_ns; });
-    table.column<int64_t>("duration_ns", [](const Sample& each) { return each.duration_ns; });
-    table.column<uint32_t>("track", [](const Sample& each) { return each.thread; });
-    table.column<uint32_t>("stack", [&](const Sample& each) { return stacks.row_of[each.stack]; });
-    table.column<uint8_t>("state", [](const Sample& each) { return each.state; });
-    table.column<uint8_t>("wait", [](const Sample& each) { return each.wait; });
-    all["samples"] = table.columns;
-    all["stacks"] = stack_columns(std::move(stacks.rows));
+    const CodeOf code_of = [&](uint32_t number) -> const SampledCode& {
+      return sampler_->codes()[number];
+    };
+    add_samples(all, samples, NamedStacks(sampler_->stacks().nodes(), code_of, native_text));
     all["threads"] = threads();
     all["resident"] = resident();
     all["counts"] = counts();
@@ -201,6 +213,41 @@ class PythonSampler {
 };
 
 }  // namespace
+
+nb::dict sampled_tables(const Recovered& found, const nb::callable& native_text) {
+  // What refers to something that was not written stands for nothing.
+  std::vector<StackNodes::Node> nodes = found.nodes;
+  if (nodes.empty()) nodes.emplace_back();
+  for (uint32_t i = 0; i < nodes.size(); ++i) {
+    StackNodes::Node& node = nodes[i];
+    const bool is_known = node.code >= StackNodes::kLeftOut || node.code < found.codes.size();
+    const bool has_caller = node.code != StackNodes::kNativeCall ||
+                            (node.parent < i && nodes[node.parent].code < found.codes.size());
+    if (i && node.parent >= i) node.parent = 0;
+    if (!is_known || !has_caller) node.code = StackNodes::kLeftOut;
+  }
+  std::vector<Sample> samples;
+  for (const Sample& sample : found.samples) {
+    if (sample.stack < nodes.size() && sample.thread < found.sampled.size())
+      samples.push_back(sample);
+  }
+  nb::dict all;
+  const CodeOf code_of = [&](uint32_t number) -> const SampledCode& { return found.codes[number]; };
+  add_samples(all, samples, NamedStacks(nodes, code_of, native_text));
+  nb::list threads;
+  for (const RecoveredThread& each : found.sampled) {
+    threads.append(nb::make_tuple(each.os_id, to_str(each.name)));
+  }
+  all["threads"] = threads;
+  std::vector<int64_t> time_ns;
+  std::vector<int64_t> bytes;
+  for (const auto& [time, size] : found.resident) {
+    time_ns.push_back(time);
+    bytes.push_back(size);
+  }
+  all["resident"] = nb::make_tuple(to_column(std::move(time_ns)), to_column(std::move(bytes)));
+  return all;
+}
 
 void bind_sampler(nb::module_& m) {
   [[maybe_unused]] static const int registered =

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "python/frames.h"
+#include "stream/stream.h"
 
 namespace stepscope {
 namespace {
@@ -167,6 +168,13 @@ void Sampler::look_at_all(int64_t now_ns) {
     resident_due_ns_ = now_ns + kResidentEveryNs;
   }
   samples_.set_other_bytes(stacks_.bytes() + codes_.bytes());
+  if (journal_.is_on() && journal_.is_due(now_ns)) stream(now_ns);
+}
+
+void Sampler::stream(int64_t now_ns) {
+  std::vector<int64_t> growing;
+  for (const auto& [thread, watched] : watched_) growing.push_back(watched.sample);
+  journal_.write(now_ns, codes_, stacks_, samples_, growing, seen_, resident_);
 }
 
 // ---- one thread
@@ -375,14 +383,17 @@ uint32_t Sampler::node_of(Watched& watched) {
 // ---- all others
 
 void Sampler::look_at_others(int64_t now_ns) {
-  others_.look([&](pid_t thread) { return thread == own_thread_ || watched_.contains(thread); },
-               [&](pid_t thread, int64_t used_ns) {
-                 const int64_t most_ns = now_ns - others_looked_ns_;
-                 const uint32_t number = number_of(thread);
-                 if (seen_[number].name.empty()) seen_[number].name = kernel_name_of(thread);
-                 samples_.add({others_looked_ns_, std::min(used_ns, most_ns), number, 0,
-                               SampleState::kNative, WaitReason::kUnknown});
-               });
+  others_.look(
+      [&](pid_t thread) {
+        return thread == own_thread_ || thread == Stream::thread_id() || watched_.contains(thread);
+      },
+      [&](pid_t thread, int64_t used_ns) {
+        const int64_t most_ns = now_ns - others_looked_ns_;
+        const uint32_t number = number_of(thread);
+        if (seen_[number].name.empty()) seen_[number].name = kernel_name_of(thread);
+        samples_.add({others_looked_ns_, std::min(used_ns, most_ns), number, 0,
+                      SampleState::kNative, WaitReason::kUnknown});
+      });
   others_looked_ns_ = now_ns;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "python/code_copies.h"
+#include "python/sample_journal.h"
 #include "python/stack_reader.h"
 #include "python/thread_list.h"
 #include "sampler/cpu_account.h"
@@ -125,6 +126,7 @@ class Sampler {
                  int64_t now_ns);
   void look_at_others(int64_t now_ns);
   uint32_t number_of(pid_t thread);
+  void stream(int64_t now_ns);
 
   const SamplerOptions options_;
   MemoryReader memory_;
@@ -133,6 +135,7 @@ class Sampler {
   ThreadList list_;
   Pace pace_;
   SampleStore samples_;
+  SampleJournal journal_;
   StackNodes stacks_;
   OtherThreads others_;
   std::unordered_map<pid_t, Watched> watched_;

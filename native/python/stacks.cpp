@@ -18,6 +18,7 @@
 #include "python/frames.h"  // needs Python.h with its own macros
 #include "python/module.h"
 #include "python/stack_rows.h"
+#include "stream/stream.h"
 
 namespace nb = nanobind;
 
@@ -108,8 +109,19 @@ class StackTree {
     if (is_new) {
       nodes_.push_back({parent, frame.keeper, frame.code, frame.instruction});
       Py_INCREF(frame.keeper);
+      if (Stream::is_on()) note_in_stream(found->second);
     }
     return found->second;
+  }
+
+  // What its frame is called, for whoever finds it after our death.
+  void note_in_stream(uint32_t number) const {
+    const Node& node = nodes_[number];
+    const std::string file = node.code ? file_of(node.code) : "";
+    const std::string name = node.code ? place_name(node.code, node.instruction) : "";
+    const uint32_t parent = node.parent ? first_ + node.parent : 0;
+    const StackEntry entry{first_ + number, parent, static_cast<uint32_t>(file.size()), 0};
+    Stream::instance().note(Entry::kStack, entry, file, name);
   }
 
   static inline constinit std::atomic<uint32_t> generation_{1};

@@ -28,6 +28,9 @@ class SampleStore {
   // Memory that others take of the same limit.
   void set_other_bytes(size_t bytes) { other_bytes_ = bytes; }
 
+  // Places of the first that is here, and behind the last.
+  int64_t begin() const { return begin_; }
+  int64_t end() const { return end_; }
   int64_t lost() const { return lost_; }
   size_t size() const { return static_cast<size_t>(end_ - begin_); }
   std::vector<Sample> take();

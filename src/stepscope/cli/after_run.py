@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stepscope.analysis.answer import answer
 from stepscope.cli.files import read, write_report
 from stepscope.cli.json_output import json_text
-from stepscope.cli.program import how_it_ended
+from stepscope.cli.program import EndedOutside, how_it_ended
 from stepscope.cli.progress import Progress
 from stepscope.cli.saving import place, save_somewhere
 from stepscope.cli.show import (
@@ -29,19 +29,29 @@ from stepscope.cli.terminal import own_command, size_on_disk
 from stepscope.cli.verbs.report import report_beside
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
+from stepscope.record.stream.places import is_unsealed
 from stepscope.trace.store import SUFFIX
 from stepscope.units import count_text, size_text
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from stepscope.cli.ranks.launch import Job
     from stepscope.cli.signals import Interrupts
     from stepscope.job.answer import JobAnswer
     from stepscope.record.session import Session
+    from stepscope.record.stream.run import RunStream
     from stepscope.trace.model import Trace
+
+
+class Forgettable(Protocol):
+    """What is kept until the trace is saved."""
+
+    def forget(self) -> None:
+        """Remove it."""
+
 
 _FINDINGS = 3
 _MOST_EVENTS = 1_000_000  # for a report that nobody asked for: a second or two of work
@@ -74,27 +84,46 @@ class Report:
         self._stream = own_stream()
         self._path = list(sys.path)
 
+    def is_for(self, output: Path, command: str, *, replaces_json: bool) -> None:
+        """Report for a process that has ended, in whose place this one stands."""
+        self._absolute = output
+        self._command = command
+        self._replaces_json = replaces_json
+
     def make(
-        self, session: Session, interrupts: Interrupts, ended: BaseException | None = None
+        self,
+        build: Callable[[], Trace],
+        interrupts: Interrupts,
+        ended: BaseException | None = None,
+        stream: Forgettable | None = None,
     ) -> None:
-        """Save what was recorded, then show it; the program's own exit is unaffected."""
+        """Save what was recorded, then show it; the program's own exit is unaffected.
+
+        The name of the trace is taken by the folder of its stream until then.
+        """
         with self._beside_the_program():
             trace: Trace | None = None
             saved: Path | None = None
             try:
-                trace = _built(session)
+                trace = build()
+                self._job.seal_ranks()
                 if self._job.place is None and self._job.ranks():
-                    trace, saved = self._with_ranks(trace), self._absolute
+                    trace, saved = self._with_ranks(trace, stream), self._absolute
                 else:
-                    saved = save_somewhere(trace, self._absolute, force=self._args.force)
+                    force = self._args.force or (stream is not None and is_unsealed(self._absolute))
+                    saved = save_somewhere(trace, self._absolute, force=force)
                     if saved is not None:
                         self._output = self._shown(saved)
                         self._absolute = saved
+                        if stream is not None:
+                            stream.forget()
                 interrupts.raises = True
                 if interrupts.came:
                     raise KeyboardInterrupt
                 if self._job.prints:
                     self._tell(trace, ended, saved)
+                elif isinstance(ended, EndedOutside) and saved is not None:
+                    notify(f"rank {trace.info.rank} ended {ended}; saved {self._output}")
             except KeyboardInterrupt:
                 self._interrupted(trace, saved)
             except Exception as error:
@@ -104,11 +133,13 @@ class Report:
             finally:
                 interrupts.raises = False
 
-    def _with_ranks(self, own: Trace) -> Trace:
+    def _with_ranks(self, own: Trace, stream: Forgettable | None) -> Trace:
         """Complete the folder of a job whose ranks the program has started; return the first."""
         path = self._job.own_path(own)
         if path is not None:
             save_somewhere(own, path, force=False)
+        if stream is not None:
+            stream.forget()  # the folder of the job may be the one that it lay in
         self._job.settle()
         ranks = self._job.ranks()
         self._output, self._absolute = self._job.shown, self._job.folder
@@ -290,7 +321,10 @@ class Report:
                 show_facts([("", note)])
 
 
-def _built(session: Session) -> Trace:
+def built(session: Session, stream: RunStream | None = None) -> Trace:
+    """Stop the session and return its trace; the files of its stream stay."""
+    if stream is not None:
+        stream.stop()
     with Progress("building the trace"):
         session.stop()
     trace = session.trace

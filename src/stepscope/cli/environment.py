@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +20,6 @@ from stepscope.notices import notify
 if TYPE_CHECKING:
     import argparse
 
-    from stepscope.cli.after_run import Report
-    from stepscope.cli.always_on import RunWatch
-    from stepscope.cli.signals import Interrupts
-    from stepscope.record.session import Session
 
 NAME = "STEPSCOPE"
 
@@ -61,11 +58,13 @@ def _is_own_command() -> bool:
 
 def _start(text: str) -> None:
     from stepscope.analysis.host.source_files import program_folders
-    from stepscope.cli.after_run import Report
+    from stepscope.background import EXPORTS
+    from stepscope.cli.after_run import Report, built
     from stepscope.cli.always_on import always_on_of, place_captures
     from stepscope.cli.files import check_writable
     from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
     from stepscope.cli.signals import Interrupts, Phase, Terminated, Termination
+    from stepscope.cli.streamed import shown_output, started_stream
     from stepscope.cli.verbs.run import output_of, session_of
 
     args = _arguments(text)
@@ -78,35 +77,33 @@ def _start(text: str) -> None:
     place_captures(output)
     folders = [script.absolute().parent] if script.name else []
     job = Job(args, output, stem, place)
-    report = Report(script.name or stem, output, [*folders, *program_folders()], args, job)
-    session.start()
+    folders += program_folders()
+    name = script.name or stem
+    stream = started_stream(output, name, folders, args, job)
+    report = Report(name, shown_output(output, stream), folders, args, job)
+    try:
+        session.start()
+    except BaseException:
+        if stream is not None:
+            stream.forget()
+        raise
+    if stream is not None:
+        stream.follow(session.recorder)
     watch.begin(session.recorder)
     interrupts = Interrupts()
     pid = os.getpid()
 
     def end(ended: BaseException | None = None) -> None:
         if os.getpid() == pid and session.running:
-            _end(session, watch, report, interrupts, ended)
+            watch.end()
+            report.make(partial(built, session, stream), interrupts, ended, stream)
+            EXPORTS.wait_quietly()
 
     termination = Termination(lambda number: end(Terminated(number)))
     termination.__enter__()
     termination.phase = Phase.PROGRAM
     job.__enter__()
     atexit.register(end)
-
-
-def _end(
-    session: Session,
-    watch: RunWatch,
-    report: Report,
-    interrupts: Interrupts,
-    ended: BaseException | None,
-) -> None:
-    from stepscope.background import EXPORTS
-
-    watch.end()
-    report.make(session, interrupts, ended)
-    EXPORTS.wait_quietly()
 
 
 def _arguments(text: str) -> argparse.Namespace:

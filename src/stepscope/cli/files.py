@@ -11,6 +11,8 @@ from stepscope.cli.ranks.folder import ranks_in
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
+from stepscope.record.stream.places import is_unsealed
+from stepscope.record.stream.sealing import sealed
 from stepscope.trace.placing import staging_folder
 from stepscope.trace.store import SUFFIX, is_stored_trace
 from stepscope.units import count_text
@@ -26,7 +28,7 @@ def read(path: str) -> Trace:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TraceReadWarning)
         with Progress(f"reading {path}") as progress:
-            trace = read_trace(path, progress)
+            trace = sealed(Path(path)) if is_unsealed(path) else read_trace(path, progress)
     for warning in caught:
         notify(str(warning.message))
     return trace
@@ -40,12 +42,6 @@ def traces_in(path: str) -> list[str]:
     return [str(each) for each in sorted(folder.iterdir()) if is_stored_trace(each)] or [path]
 
 
-def is_job(path: str) -> bool:
-    """Tell whether a path is a folder that holds the traces of ranks, and is no trace itself."""
-    place = Path(path)
-    return place.is_dir() and not is_stored_trace(place) and not (place / "meta.json").exists()
-
-
 def check_output(path: Path, *, force: bool) -> None:
     """Raise StepscopeError when a trace could not be written to ``path``."""
     format_to_write(path)
@@ -56,7 +52,7 @@ def check_output(path: Path, *, force: bool) -> None:
         return
     if path.is_file() and path.name.lower().endswith(SUFFIX):
         raise StepscopeError(f"{path} is a file, but a trace is a folder; choose another name")
-    if path.is_dir() and not (is_stored_trace(path) or ranks_in(path)):
+    if path.is_dir() and not (is_stored_trace(path) or is_unsealed(path) or ranks_in(path)):
         raise StepscopeError(f"{path} is a folder but not a saved trace; choose another name")
     if not force and (path.is_file() or path.is_dir()):
         raise StepscopeError(f"{path} exists; add --force to replace it, or choose another name")

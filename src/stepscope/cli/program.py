@@ -231,12 +231,18 @@ class Program:
         return spec
 
 
+class EndedOutside(BaseException):
+    """Something ended the program without Python knowing; the text says what."""
+
+
 class _NotRunnableError(StepscopeError):
     """There is no such program."""
 
 
 def how_it_ended(ended: BaseException | None) -> str:
     """Say what ended a program early; empty when nothing did."""
+    if isinstance(ended, EndedOutside):
+        return str(ended)
     if isinstance(ended, Terminated):
         return f"by {signal.Signals(ended.number).name}"
     if isinstance(ended, KeyboardInterrupt):

@@ -13,6 +13,7 @@ from stepscope.errors import StepscopeError
 from stepscope.formats.registry import suffix_of
 from stepscope.notices import notify
 from stepscope.private_folders import is_safe_parent
+from stepscope.record.stream.places import is_unsealed
 from stepscope.trace.placing import make_private, move_instead, move_new, numbered, staging_folder
 from stepscope.trace.store import SUFFIX, is_stored_trace
 
@@ -85,7 +86,7 @@ def _replace(written: Path, target: Path) -> None:
     if not target.is_dir():
         written.replace(target)
         return
-    if not is_stored_trace(target):
+    if not is_stored_trace(target) and not is_unsealed(target):
         raise NotPlacedError(f"{target} is a folder but not a saved trace")
     move_instead(written, target)
 

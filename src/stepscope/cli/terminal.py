@@ -24,8 +24,7 @@ def discard_stdout() -> None:
 
 def own_command() -> str:
     """Return the command that calls Stepscope the way it was called now."""
-    called = Path(sys.argv[0])
-    if called.name == "__main__.py":
+    if Path(sys.argv[0]).name != "stepscope":  # a module, or a program that imports it
         return f"{shlex.quote(_short_name(sys.executable))} -m stepscope"
     return shlex.quote(_short_name(sys.argv[0]))
 

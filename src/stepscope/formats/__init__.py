@@ -15,7 +15,7 @@ __all__ = ["FORMATS", "Format", "export_trace", "read_trace"]
 
 
 def _is_folder(path: Path, _head: bytes) -> bool:
-    return path.is_dir()
+    return path.is_dir() and not (path / "stream.json").is_file()  # that is not sealed yet
 
 
 def _folder_reader() -> Reader:

@@ -13,7 +13,7 @@ MAX_FILES = 20_000
 _SUFFIXES = (".json", ".json.gz", ".pb", ".pb.gz")
 _RANK = re.compile(r"(?:rank|worker|trainer|node|gpu|proc(?:ess)?)[-_ .=]?(\d{1,7})(?!\d)", re.I)
 _NUMBER = re.compile(r"(?:^|[-_.])(\d{1,5})(?=[-_.]|$)")
-_NEVER = frozenset({"meta.json", "package.json", "__pycache__", "node_modules"})
+_NEVER = frozenset({"meta.json", "stream.json", "package.json", "__pycache__", "node_modules"})
 
 
 def rank_in_name(path: str) -> int | None:

@@ -26,7 +26,7 @@ from stepscope.trace.strings import Strings
 from stepscope.trace.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.trace.model import UInt32
 
@@ -46,16 +46,26 @@ class Recorded:
     losses: Losses
 
 
-def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Recorded:
-    """Convert the native columns of a closed window; ``thread_names`` is by system thread id."""
+def recorded(
+    columns: Mapping[str, Any],
+    thread_names: Mapping[int, str],
+    *,
+    stack_table: Callable[[UInt32], Any] = _native.stack_table,
+    type_names: Sequence[str] | None = None,
+) -> Recorded:
+    """Convert the native columns of a closed window; ``thread_names`` is by system thread id.
+
+    What numbers of stacks and types mean is asked of this process, unless another recorded them.
+    """
     strings = Strings(columns["blob"], columns["offsets"])
     args = Args()
     if columns["detail"] is not None:
         strings, args = args_of(strings, columns["category"], columns["detail"])
-    strings, args = _with_inputs(strings, args, columns)
+    names = _native.type_names() if type_names is None else type_names
+    strings, args = _with_inputs(strings, args, columns, names)
     stacks, stack = Stacks.empty(), columns["stack"]
     if stack is not None:
-        strings, stacks, stack = with_stacks(strings, stack)
+        strings, stacks, stack = with_stacks(strings, stack, stack_table)
     strings, memory = with_devices(strings, Memory, columns["memory"])
     strings, owners = with_devices(strings, Owners, columns["owners"])
     recorded_columns = {name: columns[name] for name in Slices.columns() if name in columns}
@@ -76,7 +86,9 @@ def recorded(columns: Mapping[str, Any], thread_names: Mapping[int, str]) -> Rec
     return Recorded(captured, columns["window_start_ns"], columns["window_end_ns"], losses)
 
 
-def _with_inputs(strings: Strings, args: Args, columns: Mapping[str, Any]) -> tuple[Strings, Args]:
+def _with_inputs(
+    strings: Strings, args: Args, columns: Mapping[str, Any], names: Sequence[str]
+) -> tuple[Strings, Args]:
     """Add the inputs of all operators, or of the few that were drawn."""
     inputs, (rows, numbers) = columns["inputs"], columns["sampled_inputs"]
     are_sampled = inputs is None
@@ -85,7 +97,6 @@ def _with_inputs(strings: Strings, args: Args, columns: Mapping[str, Any]) -> tu
             return strings, args
         inputs = np.zeros(len(columns["start_ns"]), np.uint32)
         inputs[rows] = numbers
-    names = _native.type_names()
     spelled = spelled_inputs(inputs, columns["input_texts"], names, are_sampled=are_sampled)
     return with_inputs(strings, args, inputs, spelled)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepscope.record.limits import MemoryLimit
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 
@@ -82,6 +83,11 @@ class Source(ABC):
         """Return the recording of all sources with what this one knows of another's events."""
         return captured
 
+    @classmethod
+    def recover(cls, _left: LeftBehind) -> Captured | None:
+        """Return what such a source left in the stream of a process that ended by force."""
+        return None
+
     def close(self) -> None:  # noqa: B027
         """Clean up after the run; a second call does nothing."""
 
@@ -97,6 +103,10 @@ class Source(ABC):
         """Return in a few words what is used, and why; empty when there is nothing to say."""
         return ""
 
+    def describe_running(self) -> str:
+        """Return the same while it records, for whoever finds the recording after our death."""
+        return self.describe()
+
     def overhead_ns(self) -> float:
         """Return the calibrated cost of one event; 0 when unknown, or when it is a range's."""
         return 0.0
@@ -109,7 +119,7 @@ SOURCES: Registry[Callable[[], Iterable[type[Source]]]] = Registry(early=True)
 def known_options() -> dict[str, Option[Any]]:
     """Return all options by name."""
     options = list(SHARED_OPTIONS)
-    for source in _sources():
+    for source in source_classes():
         options += [*([source.when] if source.when else []), *source.options]
     return {option.name: option for option in options}
 
@@ -130,10 +140,11 @@ def make_sources(
         )
     return [
         source.made_for(options, limit)
-        for source in _sources()
+        for source in source_classes()
         if source.when is None or options[source.when]
     ]
 
 
-def _sources() -> list[type[Source]]:
+def source_classes() -> list[type[Source]]:
+    """Return the classes of all sources, in the order in which they start."""
     return sorted((each for load in SOURCES for each in load()), key=lambda each: each.stage)

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from stepscope.errors import TraceReadError
 from stepscope.formats.gzip import inflated_head
 from stepscope.formats.registry import format_of
+from stepscope.record.stream.places import UNSEALED
 from stepscope.trace.store import SUFFIX, is_stored_trace
 from stepscope.trace.tables import FILES
+from stepscope.view.growing import is_recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,6 +49,7 @@ class Found:
     name: str  # its path below the folder, with slashes
     written_ns: int  # Unix time
     size: int  # bytes
+    is_recording: bool = False  # a program writes it now; its size says nothing
 
 
 class Listing(NamedTuple):
@@ -66,7 +69,7 @@ class Folder:
         self._is_trace: dict[Found, bool] = {}
 
     def listing(self) -> Listing:
-        """Return all traces that are complete now."""
+        """Return all traces that are complete now, and those that are being recorded."""
         entries = _Entries(self.root)
         seen = {found: path for path, found in filter(None, map(self._candidate, entries))}
         known = self._is_trace
@@ -105,6 +108,8 @@ class Folder:
     def _is_whole(self, path: Path, found: Found) -> bool:
         # A time ahead of the clock (another machine's file) says nothing about the writer.
         silent_ns = abs(self._now_ns() - found.written_ns)
+        if found.is_recording:
+            return True
         if path.name.endswith(SUFFIX):
             return silent_ns >= _GIVEN_UP_NS or _has_all_tables(path)
         if silent_ns < _SILENT_NS:
@@ -165,6 +170,9 @@ def _stamped(root: Path, path: Path) -> Found | None:
         here = path.lstat()
         if stat.S_ISREG(here.st_mode):
             return Found(name, here.st_mtime_ns, here.st_size)
+        if is_recording(path):
+            began = (path / UNSEALED).lstat()
+            return Found(name, began.st_mtime_ns, 0, is_recording=True)
         parts = [each.stat(follow_symlinks=False) for each in os.scandir(path)]
     except OSError:
         return None

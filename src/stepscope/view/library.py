@@ -15,6 +15,7 @@ from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats import export_trace, read_trace
 from stepscope.view.figures import key_figures
 from stepscope.view.folder import Folder, Found, Listing
+from stepscope.view.growing import Watched, is_recording
 from stepscope.view.worker import Worker
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Trace
     from stepscope.view.figures import Figures
+    from stepscope.view.growing import Growing
 
 _FRESH_S = 1.0  # several pages may ask at the same time
 _REPORTS_KEPT = 16
@@ -78,6 +80,7 @@ class Library:
         self._closed = threading.Event()
         self._reports = tempfile.TemporaryDirectory(prefix="stepscope-view-")
         self._worker = Worker("stepscope view")
+        self._watched = Watched()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -96,6 +99,7 @@ class Library:
         """Stop what is being done, and remove the reports."""
         self._closed.set()
         self._worker.close()
+        self._watched.close()
         self._reports.cleanup()
 
     def traces(self) -> tuple[list[tuple[Found, Digest]], str]:
@@ -119,11 +123,25 @@ class Library:
         """Return the trace with that name as a file for Perfetto, as ``report`` does."""
         return self._asked_for(name, _PERFETTO)
 
+    def growing(self, name: str) -> Growing | None:
+        """Return the recording with that name; None when there is none, or it has ended."""
+        with self._kept.lock:
+            self._look()
+            found = self._named(name)
+        if found is None or not found.is_recording:
+            return None
+        path = self.folder.root / found.name
+        # A listing is up to a second old.
+        return self._watched.at(path, printable(Path(name).name)) if is_recording(path) else None
+
+    def _named(self, name: str) -> Found | None:
+        return next((each for each in self._kept.listing.traces if each.name == name), None)
+
     def _asked_for(self, name: str, suffix: str) -> Report | None:
         kept = self._kept
         with kept.lock:
             self._look()
-            found = next((each for each in kept.listing.traces if each.name == name), None)
+            found = self._named(name)
             if found is None:
                 return None
             report = kept.reports.pop((found, suffix), None)
@@ -144,7 +162,7 @@ class Library:
         known, kept.digests = kept.digests, {}
         for found in kept.listing.traces:
             digest = kept.digests[found] = known.get(found) or Digest()
-            if found not in known:
+            if found not in known and not found.is_recording:
                 self._worker.submit(partial(self._find_out, found, digest))
 
     def _forget_old_reports(self) -> None:
@@ -242,6 +260,7 @@ def as_json(found: Found, digest: Digest) -> dict[str, Any]:
         "name": printable(found.name),
         "written_ms": found.written_ns // 1_000_000,
         "bytes": found.size,
+        "recording": found.is_recording,
         "figures": asdict(digest.figures) if digest.figures else None,
         "error": digest.error,
         "notes": [printable(note) for note in digest.notes],

@@ -21,7 +21,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-from stepscope.view.library import as_json
+from stepscope.view.library import as_json, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,18 +62,20 @@ class ViewServer(ThreadingHTTPServer):
         self.policy = _policy(self.files)
         self._token = secrets.token_urlsafe(24)
         self._ticket = ""
+        self.first_page = ""
 
     @property
     def url(self) -> str:
         """Return the address of the page, with the token."""
         return f"http://{LOOPBACK}:{self.server_port}/{self._token}/"
 
-    def url_for_once(self) -> str:
-        """Return an address that leads to the page once.
+    def url_for_once(self, page: str = "") -> str:
+        """Return an address that leads to a page, that of all traces or another, once.
 
         The browser is started with it: other users of the machine can read command lines.
         """
         self._ticket = secrets.token_urlsafe(24)
+        self.first_page = page
         return f"http://{LOOPBACK}:{self.server_port}/{self._ticket}"
 
     def has_token(self, text: str) -> bool:
@@ -108,7 +110,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.server.has_token(head):
             return True
         elif self.command == "GET" and not self.rest and self.server.take_ticket(head):
-            self._refuse(HTTPStatus.SEE_OTHER, Location=urlsplit(self.server.url).path)
+            self._refuse(
+                HTTPStatus.SEE_OTHER,
+                Location=urlsplit(self.server.url).path + self.server.first_page,
+            )
         else:
             self._refuse(HTTPStatus.FORBIDDEN)
         return False
@@ -128,6 +133,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_perfetto(_decoded(name))
         elif kind == "pftrace-progress":
             self._send_progress(self.server.library.perfetto(_decoded(name)))
+        elif kind == "live":
+            self._send_live_page(_decoded(name))
+        elif kind == "growth":
+            self._send_growth(_decoded(name))
+        elif kind == "look":
+            self._send_look(_decoded(name))
         else:
             self._send_file(self.rest or "index.html")
 
@@ -187,6 +198,36 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_head(HTTPStatus.OK, "application/octet-stream", size, _NOTHING)
             if self.command == "GET":
                 shutil.copyfileobj(file, self.wfile)
+
+    def _send_live_page(self, name: str) -> None:
+        """Send the page that shows a recording grow; one that has ended has its report."""
+        if self.server.library.growing(name) is None:
+            where = f"{urlsplit(self.server.url).path}report/{quote(os.fsencode(name), safe='')}"
+            self._refuse(HTTPStatus.SEE_OTHER, Location=where)
+            return
+        # The report's overview sizes its bars by style attributes.
+        policy = self.server.policy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+        content = self.server.files["live.html"]
+        self._send(HTTPStatus.OK, _TYPES[".html"], content, policy)
+
+    def _send_growth(self, name: str) -> None:
+        """Send whether a recording goes on, which look at it is the last, and what it says."""
+        growing = self.server.library.growing(name)
+        if growing is None:
+            self._send_json({"recording": False})
+            return
+        look = growing.look()
+        told = {"look": look.number, "has_data": bool(look.payload), "error": printable(look.error)}
+        self._send_json({"recording": True, **told, "status": growing.status()})
+
+    def _send_look(self, name: str) -> None:
+        """Send the last look at a recording, as the data of the report's overview."""
+        growing = self.server.library.growing(name)
+        payload = growing.look().payload if growing else b""
+        if not payload:
+            self._refuse(HTTPStatus.NOT_FOUND)
+            return
+        self._send(HTTPStatus.OK, "application/octet-stream", payload, _NOTHING)
 
     def _send_progress(self, report: Report | None) -> None:
         if report is None:

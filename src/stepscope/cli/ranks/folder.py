@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
 from stepscope.formats.registry import suffix_of
+from stepscope.record.stream.places import is_unsealed
 from stepscope.trace import launcher
 from stepscope.trace.placing import numbered, shortened
 from stepscope.trace.store import SUFFIX
@@ -78,10 +79,10 @@ def check_folder(folder: Path, rank: int, *, force: bool) -> None:
 
 
 def ranks_in(folder: Path) -> dict[int, Path]:
-    """Return the traces of ranks in a run folder, by rank."""
+    """Return the traces of ranks that are complete in a run folder, by rank."""
     found: dict[int, Path] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         match = _RANK.match(path.name)
-        if match is not None and path.suffix != ".html":
+        if match is not None and path.suffix != ".html" and not is_unsealed(path):
             found.setdefault(int(match[1]), path)
     return dict(sorted(found.items()))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Self
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from stepscope.cli.ranks import children
 from stepscope.cli.ranks.folder import (
@@ -17,13 +19,13 @@ from stepscope.cli.ranks.member import Ticket
 from stepscope.cli.ranks.order import Order
 from stepscope.trace import launcher
 from stepscope.trace.kinds import SliceKind
+from stepscope.trace.launcher import Place
 from stepscope.trace.store import SUFFIX
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
+    from collections.abc import Mapping
 
-    from stepscope.trace.launcher import Place
     from stepscope.trace.model import Trace
 
 LAUNCHER = "launcher"
@@ -75,6 +77,27 @@ class Job:
             rank_outside=str(launcher.place_of_process()),
         )
 
+    def told(self) -> dict[str, Any]:
+        """Return what ``of_told`` needs in another process, as JSON can have it."""
+        return {
+            "place": asdict(self.place) if self.place is not None else None,
+            "shown": str(self.shown),
+            "folder": str(self.folder),
+            "is_aside": self._is_aside,
+            "order": self._order.text(),
+        }
+
+    @classmethod
+    def of_told(cls, told: Mapping[str, Any]) -> Job:
+        """Stand in for the process that has told it, which has ended."""
+        job = cls.__new__(cls)
+        job.place = Place(**told["place"]) if told["place"] is not None else None
+        job.shown = Path(told["shown"])
+        job.folder = Path(told["folder"])
+        job._is_aside = told["is_aside"]
+        job._order = Order.of_text(told["order"])
+        return job
+
     def __enter__(self) -> Self:
         """Tell all processes that the program starts; those of a rank are its own affair."""
         if self.place is None:
@@ -90,6 +113,13 @@ class Job:
     def prints(self) -> bool:
         """Tell whether this process speaks for the whole job."""
         return self.place is None or self.place.rank == 0
+
+    def seal_ranks(self) -> None:
+        """Save what ranks left that the program had started, and that were killed."""
+        from stepscope.cli.ranks.left import seal_with_patience
+
+        if self.place is None:
+            seal_with_patience(self.folder)
 
     def ranks(self) -> dict[int, Path]:
         """Return the traces of ranks that are there by now."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from stepscope.cli.ranks.order import Order
     from stepscope.record.session import Session
+    from stepscope.record.stream.run import RunStream
 
 _PATIENCE_S = 30.0  # of a process that ends while its trace is being saved
 _LAST = -1000  # of multiprocessing's finalizers
@@ -99,6 +100,7 @@ class Member:
         self._order = order
         self._pid = os.getpid()
         self._session: Session | None = None
+        self._stream: RunStream | None = None
         self._termination: Termination | None = None
         self._lock = threading.Lock()
         self._saver: threading.Thread | None = None
@@ -127,15 +129,29 @@ class Member:
                 return
             children.pass_on_no_more()
             withdraw()
-            session = self._order.session()
-            session.start()
-            self._session = session
+            self._session = self._started()
         # Saving imports it, which cannot be done any more when Python ends.
         import concurrent.futures.thread  # noqa: F401
 
         atexit.register(self.finish)
         if threading.current_thread() is threading.main_thread():
             self._end_by_signals()
+
+    def _started(self) -> Session:
+        from stepscope.cli.ranks.left import started_stream
+
+        session = self._order.session()
+        stream = started_stream(self._order)
+        try:
+            session.start()
+        except BaseException:
+            if stream is not None:
+                stream.forget()
+            raise
+        if stream is not None:
+            stream.follow(session.recorder)
+        self._stream = stream
+        return session
 
     def finish(self) -> None:
         """Save what was recorded."""
@@ -167,13 +183,20 @@ class Member:
     def _save(self, session: Session) -> None:
         from stepscope.cli.saving import save_somewhere
 
+        stream = self._stream
+        if stream is not None:
+            stream.stop()
         session.stop()
         trace = session.trace
         assert trace is not None, "a stopped session has a trace"
         folder = Path(self._order.folder)
         with contextlib.suppress(OSError):  # saving says what is wrong, and goes elsewhere
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        save_somewhere(trace, folder / rank_name(trace, self._order.suffix), force=False)
+        target = folder / rank_name(trace, self._order.suffix)
+        is_own = stream is not None and stream.output == target  # the folder of its stream
+        saved = save_somewhere(trace, target, force=is_own)
+        if stream is not None and saved is not None:
+            stream.forget()
 
     def _end_by_signals(self) -> None:
         self._termination = Termination(lambda _: self.finish(), also_when_blocked=True)

@@ -29,6 +29,7 @@ class Order:
     run_id: str
     force: bool
     options: Mapping[str, Any]  # of the command line, as far as recording needs them
+    stream: bool = False  # whether what a rank records is to outlive it
     rank_outside: str = ""  # what the environment called the process that began
     python: str = sys.version.partition(" ")[0]
     package: str = _PACKAGE_FOLDER
@@ -41,7 +42,8 @@ class Order:
             for name, value in vars(args).items()
             if name in _OURS or name.startswith("record_")
         }
-        return Order(options=options, force=args.force, **rest)
+        stream = args.stream and args.last is None
+        return Order(options=options, force=args.force, stream=stream, **rest)
 
     def text(self) -> str:
         """Return it as one line."""

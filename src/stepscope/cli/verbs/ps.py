@@ -1,26 +1,33 @@
-"""``stepscope ps``: lists the programs that can be asked from outside."""
+"""``stepscope ps``: the programs that can be asked from outside, and what dead ones have left."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.json_output import json_line
+from stepscope.errors import StepscopeError, TraceReadWarning
+from stepscope.record.stream.leftovers import leftovers
 from stepscope.units import duration_text, size_text
 
 if TYPE_CHECKING:
     import argparse
 
     from stepscope.cli.command import ExitCode, Parser
+    from stepscope.record.stream.leftovers import Leftover
 
 _RECORDING = {"": "nothing", "all": "everything", "ring": "the last of it"}
 
 
 class Ps:
-    """List your programs that run under Stepscope.
+    """List your programs that run under Stepscope, and what those left that ended by force.
 
     These are the programs under `stepscope run`, with STEPSCOPE=run in their environment, or with
     a call of stepscope.serve(). Only your own are shown.
+
+    With --dead, what a program left whose watcher was killed, too, is sealed where the program was
+    to write its trace, and its memory is freed. What belongs to a living program is not touched.
     """
 
     name = "ps"
@@ -28,11 +35,50 @@ class Ps:
     def add_arguments(self, parser: Parser) -> None:
         """Declare the options."""
         parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+        parser.add_argument(
+            "--dead",
+            action="store_true",
+            help="seal and remove what programs left that ended by force",
+        )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
-        """Print them."""
+        """Print them, or clean up."""
+        if args.dead:
+            clean_dead()
+            return 0
         show_living(as_json=args.json)
+        if not args.json:
+            show_dead()
         return 0
+
+
+def show_dead() -> None:
+    """Print what programs left that ended by force, if any did."""
+    found = leftovers()
+    for each in found:
+        print(f"{_left_by(each)}: ended by force, not sealed: {each.folders.disk}")
+    if found:
+        print("`stepscope ps --dead` seals them and frees the memory")
+
+
+def clean_dead() -> None:
+    """Seal what dead programs left, and free its memory."""
+    found = leftovers()
+    for each in found:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TraceReadWarning)
+            try:
+                trace = each.clean()
+            except StepscopeError as error:
+                print(f"{_left_by(each)}: {error}")
+                continue
+        print(f"{_left_by(each)}: {f'sealed {trace}' if trace else 'removed'}")
+    if not found:
+        print("no program has left anything")
+
+
+def _left_by(each: Leftover) -> str:
+    return f"{each.program}, process {each.pid} ({size_text(each.bytes)} of memory)"
 
 
 def show_living(*, as_json: bool) -> None:

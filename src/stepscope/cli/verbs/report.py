@@ -62,7 +62,8 @@ class MakeReport:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Read, write, and say what was written."""
-        from stepscope.cli.files import check_output, is_job, read, write_report
+        from stepscope.cli.files import check_output, read, write_report
+        from stepscope.cli.ranks.left import is_job
         from stepscope.cli.terminal import size_on_disk
         from stepscope.units import size_text
 

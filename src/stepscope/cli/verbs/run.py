@@ -7,6 +7,7 @@ import contextlib
 import gc
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from stepscope.cli.signals import (
     let_ctrl_c_kill,
     let_ctrl_c_raise,
 )
+from stepscope.cli.streamed import shown_output, started_stream
 from stepscope.errors import StepscopeError
 from stepscope.trace.placing import shortened
 
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from stepscope.cli.command import ExitCode, Parser
     from stepscope.cli.program import Ending
     from stepscope.record.session import Session
+    from stepscope.record.stream.run import RunStream
+    from stepscope.trace.model import Trace
 
 _ROWS = 10
 _DEFAULT_LIMIT = "2G"
@@ -114,6 +118,13 @@ class Run:
             ),
             parser.add_argument("--no-summary", action="store_true", help="only save the trace"),
             parser.add_argument(
+                "--stream",
+                action=argparse.BooleanOptionalAction,
+                default=True,
+                help="have what is recorded outlive the program, also when it is killed, or not "
+                "(default: it does, but not with --last)",
+            ),
+            parser.add_argument(
                 "-q",
                 "--quiet",
                 action="store_true",
@@ -149,11 +160,14 @@ class Run:
         # What the output needs is captured before the run: the program may change folder, streams,
         # arguments and import path.
         folders = [*program.folders(), *program_folders()]
+        stream = started_stream(output, program.name, folders, args, job)
+        output = shown_output(output, stream)
+        recording = _Recording(session, always_on, stream)
         report = Report(program.name, output, folders, args, job)
 
         def conclude(error: BaseException | None) -> None:
             always_on.end()
-            report.make(session, interrupts, error)
+            report.make(recording.build, interrupts, error, stream)
             EXPORTS.wait_quietly()
 
         def save(number: int) -> None:
@@ -165,7 +179,7 @@ class Run:
         let_ctrl_c_raise()
         with Termination(save, also_when_blocked=place is not None) as termination, job:
             with patch_torch() if args.patch_torch else contextlib.nullcontext():
-                ending = _recorded(session, always_on, program, termination, interrupts)
+                ending = _recorded(recording, program, termination, interrupts)
             termination.phase = Phase.AFTER
             if os.getpid() == pid:
                 conclude(ending.error)
@@ -198,25 +212,53 @@ def session_of(args: argparse.Namespace) -> Session:
         raise StepscopeError(str(error)) from None
 
 
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    """What records a run: its session, what watches it, and what has it outlive the program."""
+
+    session: Session
+    always_on: RunWatch
+    stream: RunStream | None
+
+    def start(self, program: Program) -> None:
+        """Record from now on."""
+        try:
+            program.prepare()
+            gc.collect()  # what we left behind is not collected in the program's time
+            self.session.start()
+        except BaseException as error:
+            self._forget_stream()
+            if isinstance(error, StepscopeError) or not isinstance(error, Exception):
+                raise
+            raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
+        if self.stream is not None:
+            self.stream.follow(self.session.recorder)
+        self.always_on.begin(self.session.recorder)
+
+    def build(self) -> Trace:
+        """Stop, and return what was recorded; the files of the stream stay."""
+        from stepscope.cli.after_run import built
+
+        return built(self.session, self.stream)
+
+    def drop(self) -> None:
+        """Stop; nothing was worth recording."""
+        self.always_on.end()
+        self.session.stop()
+        self._forget_stream()
+
+    def _forget_stream(self) -> None:
+        if self.stream is not None:
+            self.stream.forget()
+
+
 def _recorded(
-    session: Session,
-    always_on: RunWatch,
-    program: Program,
-    termination: Termination,
-    interrupts: Interrupts,
+    recording: _Recording, program: Program, termination: Termination, interrupts: Interrupts
 ) -> Ending:
     """Run the program inside a range of its name; the session still runs at the end."""
     from stepscope import record_function
 
-    program.prepare()
-    gc.collect()  # what we left behind is not collected in the program's time
-    try:
-        session.start()
-    except StepscopeError:
-        raise
-    except Exception as error:
-        raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
-    always_on.begin(session.recorder)
+    recording.start(program)
     scope = record_function(program.name)
     scope.__enter__()
     termination.phase = Phase.PROGRAM
@@ -224,8 +266,7 @@ def _recorded(
         ending = program.run(interrupts)
     except BaseException:  # there is no such program
         termination.phase = Phase.BEFORE
-        always_on.end()
-        session.stop()
+        recording.drop()
         raise
     scope.__exit__()
     return ending

@@ -101,8 +101,9 @@ class Summary:
         """Print facts and table."""
         from stepscope.analysis.answer import answer
         from stepscope.cli.device import check_view
-        from stepscope.cli.files import is_job, read
+        from stepscope.cli.files import read
         from stepscope.cli.job_answer import summarize_job
+        from stepscope.cli.ranks.left import is_job
         from stepscope.cli.show import (
             answer_facts,
             facts,

@@ -27,7 +27,8 @@ class View:
     """Show the traces of a folder in the browser.
 
     Lists the traces in DIR (default: here) and below with their key figures, and opens their
-    reports; new traces appear as they are written. The server is reachable from this machine only,
+    reports; new traces appear as they are written. Where DIR is a trace that is being recorded,
+    its page opens and grows with it. The server is reachable from this machine only,
     and only with the address that it prints. Ctrl-C stops it.
     """
 
@@ -48,19 +49,32 @@ class View:
         from stepscope.view.folder import Folder
         from stepscope.view.library import Library
 
-        check_folder(args.folder)
+        folder, page = _what_to_show(args.folder)
+        check_folder(folder)
         with (
             _ended_by_sigterm(),
-            Library(Folder(args.folder)) as library,
+            Library(Folder(folder)) as library,
             _server(library, args.port) as server,
         ):
-            print(f"Serving the traces of {args.folder.absolute()} at\n  {server.url}")
+            print(f"Serving the traces of {folder.absolute()} at\n  {server.url}{page}")
             print("Press Ctrl-C to stop.", flush=True)
             if not args.no_open:
-                _open_browser(server)
+                _open_browser(server, page)
             with contextlib.suppress(KeyboardInterrupt):
                 server.serve_forever()
         return 0
+
+
+def _what_to_show(folder: Path) -> tuple[Path, str]:
+    """Return the folder to serve, and which of its pages to open: a recording's own, or all."""
+    from urllib.parse import quote
+
+    from stepscope.view.growing import is_recording
+
+    if not is_recording(folder):
+        return folder, ""
+    place = folder.absolute()
+    return place.parent, f"live/{quote(os.fsencode(place.name), safe='')}"
 
 
 def check_folder(folder: Path) -> None:
@@ -111,9 +125,9 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _open_browser(server: ViewServer) -> None:
+def _open_browser(server: ViewServer, page: str) -> None:
     import webbrowser
 
     # A text browser blocks until the page loads, and the page needs our server loop.
-    url = server.url_for_once()
+    url = server.url_for_once(page)
     threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 # What NVIDIA's own tools set in the processes that they watch.
@@ -166,6 +167,15 @@ class CudaActivity(Source):
         return merge_parts(
             [captured(columns, self.devices, nodes), captured_nodes(nodes, since_ns)]
         )
+
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return the device's work that a process left."""
+        from stepscope.frameworks.cuda.columns import captured
+
+        columns = left.native.device()
+        devices = left.meta.get("sources", {}).get("devices", ())
+        return captured(columns, devices) if len(columns["kind"]) else None
 
     def describe(self) -> str:
         """Say which CUPTI is used."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.formats.registry import FORMATS, Format
 from stepscope.record.source import SOURCES
+from stepscope.record.stream.places import is_unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from stepscope.formats.registry import Reader
     from stepscope.record.source import Source
 
 
@@ -22,3 +26,16 @@ def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.python.workers import ChildProcesses
 
     return Annotations, PythonCalls, GcPauses, Requests, Sampler, ChildProcesses
+
+
+def _is_unsealed(path: Path, _head: bytes) -> bool:
+    return is_unsealed(path)
+
+
+def _unsealed_reader() -> Reader:
+    from stepscope.record.stream.recovering import recover
+
+    return recover
+
+
+FORMATS.register(Format("a recording that was not sealed", (), _is_unsealed, _unsealed_reader))

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.notices import notify
+from stepscope.record.stream.streaming import ProcessStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from stepscope.record import MemoryLimit, Window
     from stepscope.record.source import Source
+    from stepscope.record.stream.places import StreamFolders
     from stepscope.trace.schema import Captured
 
     MakeSources = Callable[[], Sequence[Source]]
@@ -85,6 +87,7 @@ class Assignment:
     make_sources: MakeSources
     limit: MemoryLimit | None
     first: Record | None  # the order that is in force when it starts
+    stream: StreamFolders | None = None  # of the parent's run
 
 
 def withdraw() -> None:
@@ -124,15 +127,21 @@ class _Agent:
         self._recording = ChildRecording(assignment.make_sources(), assignment.limit)
         self._order: Record | None = None
         self._lock = threading.Lock()
+        self._parent = os.getppid()
+        self._stream = _started_stream(assignment.stream)
         if assignment.first is not None:
             self._follow(assignment.first)
         threading.Thread(target=self._listen, name="stepscope", daemon=True).start()
 
     def finish(self) -> None:
         """Deliver what there is: the child ends."""
+        if self._stream is not None and self._is_orphan():
+            return  # the parent has died: who seals its recording finds ours as it is
         try:
             with self._lock:
                 self._save()
+                if self._stream is not None:
+                    self._stream.forget()
                 self._recording.close()
                 self._line.send(Leaving())
         except OSError:
@@ -144,10 +153,19 @@ class _Agent:
         """Drop what there is, and say so."""
         with self._lock, contextlib.suppress(OSError):
             order, self._order = self._order, None
+            stream, self._stream = self._stream, None
+            if stream is not None:
+                stream.stop()
+                stream.forget()
             if order is not None:
                 self._recording.stop()
             self._recording.close()
             self._line.send(Withdrawn())
+
+    def _is_orphan(self) -> bool:
+        """Tell whether the parent has died: one of the two is known first."""
+        parent = multiprocessing.parent_process()
+        return os.getppid() != self._parent or (parent is not None and not parent.is_alive())
 
     def _listen(self) -> None:
         try:
@@ -173,6 +191,8 @@ class _Agent:
         if order is None:
             return
         path, part = Path(order.path), Path(f"{order.path}.part")
+        if self._stream is not None:
+            self._stream.stop()
         capture = self._recording.stop()
         with contextlib.suppress(FileNotFoundError):  # the parent waits no longer
             part.write_bytes(pickle.dumps(capture, pickle.HIGHEST_PROTOCOL))
@@ -222,15 +242,32 @@ class ChildRecording:
             source.close()
 
 
-def _named(captured: Captured) -> Captured:
-    """Call the process what people call it: which worker of a loader it is, or its own name."""
-    pid = str(os.getpid())
+def _started_stream(folders: StreamFolders | None) -> ProcessStream | None:
+    """Have what this child records outlive it, as its parent's does."""
+    if folders is None:
+        return None
+    stream = ProcessStream(folders)
+    stream.describe = lambda: {"process": _own_name()}
+    stream.start()
+    return stream
+
+
+def _own_name() -> str:
+    """Return what people call the process: which worker of a loader it is, or its own name."""
     loaders = filter(None, map(sys.modules.get, _LOADERS))
     workers = (worker for loader in loaders if (worker := loader.get_worker_info()) is not None)
     worker = next(workers, None)
-    name = f"DataLoader worker {worker.id}" if worker else multiprocessing.current_process().name
+    return f"DataLoader worker {worker.id}" if worker else multiprocessing.current_process().name
+
+
+def _named(captured: Captured) -> Captured:
+    return named(captured, os.getpid(), _own_name())
+
+
+def named(captured: Captured, pid: int, name: str) -> Captured:
+    """Return the tables with a name for a process."""
     tracks = (
-        replace(track, process_name=name) if track.pid == pid else track
+        replace(track, process_name=name) if track.pid == str(pid) else track
         for track in captured.tracks
     )
     return replace(captured, tracks=tuple(tracks))

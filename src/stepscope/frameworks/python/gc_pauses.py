@@ -12,6 +12,9 @@ from stepscope.record.slice_table import SliceTable
 from stepscope.record.source import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 # torch.profiler does not show them.
@@ -63,9 +66,18 @@ class GcPauses(Source):
     def so_far(self) -> Captured | None:
         """Return the pauses until now."""
         self._taken.extend(self._watch.take())
-        if not self._taken:
-            return None
-        table = SliceTable(_CATEGORY)
-        for thread, start_ns, end_ns, generation in self._taken:
-            table.add(thread, self._called, start_ns, end_ns, {"Generation": generation})
-        return table.captured()
+        return _captured(self._taken, self._called)
+
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return the pauses that a process left."""
+        return _captured(left.native.pauses(), NAME)
+
+
+def _captured(pauses: Collection[tuple[int, int, int, int]], name: str) -> Captured | None:
+    if not pauses:
+        return None
+    table = SliceTable(_CATEGORY)
+    for thread, start_ns, end_ns, generation in pauses:
+        table.add(thread, name, start_ns, end_ns, {"Generation": generation})
+    return table.captured()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.frameworks.python.operations import native_text, operations
-from stepscope.frameworks.python.paths import set_paths
+from stepscope.frameworks.python.paths import PATHS, set_paths
 from stepscope.notices import notify
 from stepscope.record.limits import Keep
 from stepscope.record.options import Option
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured, Marks
     from stepscope.trace.table import Int64
 
@@ -174,6 +175,20 @@ class Sampler(Source):
         self.counts = found["counts"]
         self.lost += self.counts["lost"]
         return (_captured(found, names),) if len(found["samples"]["time_ns"]) else ()
+
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return the samples that a process left."""
+        if PATHS in left.meta:
+            _native.set_paths(*left.meta[PATHS]["told"])
+        found = left.native.sampled(native_text)
+        return _captured(found, left.thread_names) if len(found["samples"]["time_ns"]) else None
+
+    def describe_running(self) -> str:
+        """Say how often it is meant to look."""
+        if self._obstacle:
+            return self.describe()
+        return f"every {duration_text(self._interval_ns)} or less often"
 
     def describe(self) -> str:
         """Say how often threads were looked at, what that cost, and what was lost."""

@@ -33,15 +33,18 @@ from stepscope.frameworks.python.child_recorder import (
     Save,
     Saved,
     Withdrawn,
+    named,
 )
 from stepscope.notices import notify
 from stepscope.private_folders import new_private_folder
 from stepscope.record.options import WORKERS
 from stepscope.record.patching import Patches
 from stepscope.record.source import Source, Stage, make_sources
+from stepscope.record.stream.left_behind import LeftBehind
+from stepscope.record.stream.streaming import ProcessStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
     from pathlib import Path
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from stepscope.frameworks.python.child_recorder import MakeSources
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
+    from stepscope.record.stream.places import StreamFolders
     from stepscope.trace.schema import Captured
 
 _START_TIMEOUT_S = 5.0  # a child that is busy for longer is recorded from when it is free
@@ -164,6 +168,29 @@ class ChildProcesses(Source):
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return what the children of a run's own process delivered, or left."""
+        if left.pid != left.folders.owner.pid:
+            return None
+        from stepscope.record.stream.recovering import captured_of
+        from stepscope.trace.join import merge_parts
+
+        delivered = [each.captured for each in _delivered(left.folders)]
+        known = {track.pid for each in delivered for track in each.tracks}
+        for pid in left.folders.processes()[1:]:
+            if str(pid) in known:
+                continue
+            child = LeftBehind.of(left.folders, pid)
+            name = child.meta.get("sources", {}).get("process", "")
+            delivered.append(named(captured_of(child)[0], pid, name or f"process {pid}"))
+        placed = [_placed(number, each) for number, each in enumerate(delivered, 1)]
+        return merge_parts(placed) if placed else None
+
+    def describe_running(self) -> str:
+        """Say nothing: who delivers is known at the end."""
+        return ""
+
     def describe(self) -> str:
         """Say how many children delivered."""
         return self._said
@@ -178,7 +205,13 @@ class ChildProcesses(Source):
             link = _Link(self._started, weakref.ref(process), ours)
             self._links.append(link)
             first = self._order(link) if self._is_on else None
-        return Assignment(theirs, self._make_sources, self._limit, first)
+        folders = self._streamed()
+        return Assignment(theirs, self._make_sources, self._limit, first, folders)
+
+    def _streamed(self) -> StreamFolders | None:
+        """Return where children stream to: beside us, where it is we who are streamed."""
+        current = ProcessStream.of_this_process()
+        return current.folders if current is not None and self._is_on else None
 
     def fetch_from(self, process: BaseProcess) -> None:
         """Let a process that is about to be ended deliver first."""
@@ -202,8 +235,22 @@ class ChildProcesses(Source):
 
     def _order(self, link: _Link) -> Record:
         if self._folder is None:
-            self._folder = new_private_folder("children-")  # what is in it is unpickled
+            self._folder = self._new_folder()
         return Record(self._cycle, str(self._folder / f"{self._cycle}-{link.serial}.pickle"))
+
+    def _new_folder(self) -> Path:
+        """Make a folder of our own for what children deliver: what is in it is unpickled.
+
+        Where we are streamed, it is found after our death.
+        """
+        folders = self._streamed()
+        if folders is not None and folders.memory:
+            captures = folders.captures() / str(os.getpid())
+            with contextlib.suppress(OSError):
+                captures.parent.mkdir(mode=0o700, exist_ok=True)
+                captures.mkdir(mode=0o700, exist_ok=True)
+                return captures
+        return new_private_folder("children-")
 
     def _who_recorded(self) -> list[_Link]:
         """Return the children that began to record in this cycle: the others have nothing."""
@@ -258,6 +305,15 @@ class ChildProcesses(Source):
                 notify(f"{path} of a child process cannot be read: {error}")
             path.unlink(missing_ok=True)
         return captures
+
+
+def _delivered(folders: StreamFolders) -> Iterator[ChildCapture]:
+    """Yield what children had delivered when their parent died."""
+    if not folders.memory:
+        return  # only there is it ours alone
+    for path in sorted(folders.captures().glob("*/*.pickle")):
+        with contextlib.suppress(Exception):  # one that is not whole is left out
+            yield pickle.loads(path.read_bytes())
 
 
 def _placed(serial: int, captured: Captured) -> Captured:

@@ -138,8 +138,8 @@ async function inflated(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** @param {Uint8Array} block */
-function unframed(block) {
+/** The data in a block that payload.py packed. @param {Uint8Array} block */
+export function unframed(block) {
   const headerLength = new DataView(block.buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(block.subarray(4, 4 + headerLength)));
   if (!header.columns || !header.values) throw new Error("there are no columns in it");

@@ -21,6 +21,7 @@ import { bytes, number, percent, time } from "stepscope/format.js";
  * @property {string} link the name as a part of a URL
  * @property {number} written_ms
  * @property {number} bytes
+ * @property {boolean} recording a program writes it now
  * @property {Figures | null} figures null while they are not known
  * @property {string} error
  * @property {string[]} notes

@@ -73,8 +73,10 @@ function show() {
 function told(rows) {
   const all = listing.traces.length;
   if (!all) return "No traces yet. They appear here as they are written: stepscope run train.py";
-  const waiting = listing.traces.filter((row) => !row.figures && !row.error).length;
+  const recording = listing.traces.filter((row) => row.recording).length;
+  const waiting = listing.traces.filter((row) => !row.figures && !row.error && !row.recording).length;
   const parts = [rows === all ? `${all} ${all === 1 ? "trace" : "traces"}` : `${rows} of ${all} traces`];
+  if (recording) parts.push(`${recording} being recorded`);
   if (waiting) parts.push(`${waiting} being read`);
   if (listing.left_out) parts.push(listing.left_out);
   return parts.join(" · ");
@@ -104,18 +106,31 @@ function lineOf(row) {
   const told = JSON.stringify(row);
   const known = lines.get(row.link);
   if (known?.told === told) return known.line;
-  const cells = row.error ? brokenCells(row) : cellsOf(row);
+  const cells = row.error ? brokenCells(row) : row.recording ? growingCells(row) : cellsOf(row);
   const line = known?.line ?? h("tr");
   // The first cell holds the link, which may have the focus.
-  if (line.firstElementChild) line.replaceChildren(line.firstElementChild, ...cells);
-  else line.append(nameCell(row), ...cells);
+  if (line.firstElementChild) {
+    line.querySelector("a")?.setAttribute("href", target(row));
+    line.replaceChildren(line.firstElementChild, ...cells);
+  } else line.append(nameCell(row), ...cells);
   lines.set(row.link, { told, line });
   return line;
 }
 
 /** @param {Row} row */
 function nameCell(row) {
-  return h("td", { class: "text" }, h("a", { href: `report/${row.link}` }, row.name));
+  return h("td", { class: "text" }, h("a", { href: target(row) }, row.name));
+}
+
+/** What a click opens: of what is being recorded, the page that grows with it. @param {Row} row */
+function target(row) {
+  return `${row.recording ? "live" : "report"}/${row.link}`;
+}
+
+/** @param {Row} row */
+function growingCells(row) {
+  const since = h("td", { class: "figure" }, COLUMNS[1].text(row));
+  return [since, h("td", { class: "note", colspan: COLUMNS.length - 2 }, "being recorded: open it to watch it grow")];
 }
 
 /** @param {Row} row */

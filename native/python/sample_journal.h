@@ -1,0 +1,46 @@
+// Keeps the stream up to date with what a sampler has found. On the sampler's own thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sampler/sample_store.h"
+#include "sampler/stack_nodes.h"
+#include "stream/placed_sample.h"
+
+namespace stepscope {
+
+class CodeCopies;
+struct ResidentMemory;
+struct SeenThread;
+
+class SampleJournal {
+ public:
+  SampleJournal();
+  ~SampleJournal();
+  SampleJournal(const SampleJournal&) = delete;
+  SampleJournal& operator=(const SampleJournal&) = delete;
+
+  // Only one sampler of a process is streamed: the first.
+  bool is_on() const;
+  bool is_due(int64_t now_ns) const { return now_ns >= due_ns_; }
+
+  // All that is new. A sample that is still growing is written again each time.
+  void write(int64_t now_ns, const CodeCopies& codes, const StackNodes& stacks,
+             SampleStore& samples, const std::vector<int64_t>& growing,
+             const std::vector<SeenThread>& threads, const std::vector<ResidentMemory>& resident);
+
+ private:
+  void add(SampleStore& samples, int64_t place);
+
+  bool is_first_ = false;
+  int64_t due_ns_ = 0;
+  size_t codes_ = 0;
+  size_t nodes_ = 1;
+  int64_t samples_ = 0;
+  size_t threads_ = 0;
+  size_t resident_ = 0;
+  std::vector<PlacedSample> batch_;
+};
+
+}  // namespace stepscope

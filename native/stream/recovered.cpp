@@ -1,0 +1,492 @@
+#include "stream/recovered.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+
+#include "stream/placed_sample.h"
+#include "stream/segment_file.h"
+
+namespace stepscope {
+namespace {
+
+// A file as it is now: a copy, for the one who fills it may still be at it.
+std::string contents(const std::string& path) {
+  std::string bytes;
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return bytes;
+  struct stat about;
+  if (fstat(file, &about) == 0 && S_ISREG(about.st_mode)) {
+    bytes.resize(static_cast<size_t>(about.st_size));
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t count = read(file, bytes.data() + done, bytes.size() - done);
+      if (count <= 0) break;
+      done += static_cast<size_t>(count);
+    }
+    bytes.resize(done);
+  }
+  close(file);
+  return bytes;
+}
+
+template <typename T>
+bool take(std::string_view& bytes, T& value) {
+  if (bytes.size() < sizeof(T)) return false;
+  std::memcpy(static_cast<void*>(&value), bytes.data(), sizeof(T));
+  bytes.remove_prefix(sizeof(T));
+  return true;
+}
+
+std::string_view take_text(std::string_view& bytes, size_t size) {
+  const std::string_view text = bytes.substr(0, size);
+  bytes.remove_prefix(text.size());
+  return text;
+}
+
+template <typename T>
+std::vector<T> all_of(std::string_view bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty())
+    std::memcpy(static_cast<void*>(values.data()), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+// Numbers come from a file that anybody may have changed: none may ask for all memory there is.
+constexpr uint32_t kMostNumbered = 1U << 26;
+
+template <typename T>
+T* at_number(std::vector<T>& all, uint32_t number) {
+  if (number >= kMostNumbered) return nullptr;
+  if (all.size() <= number) all.resize(number + 1);
+  return &all[number];
+}
+
+struct FoundChunk {
+  uint32_t generation = 0;
+  std::vector<Record> records;
+};
+
+struct FoundRecording {
+  std::vector<std::string> texts;
+  std::vector<std::string> inputs;
+  std::vector<ThreadInfo> threads;
+  uint64_t window = 0;  // the first that was opened
+  uint64_t start_ticks = 0;
+  uint64_t limit_bytes = 0;
+  std::vector<Record> open;
+};
+
+class Reader {
+ public:
+  explicit Reader(Recovered& out) : out_(out) {}
+
+  void read(const std::string& memory, const std::string& disk) {
+    read_disk(contents(disk));
+    // The lanes first: what a cursor has passed by then stands in its chunk.
+    const std::string lanes = contents(memory + "/lanes");
+    const std::string chunks = contents(memory + "/chunks");
+    out_.has_lanes = !lanes.empty();
+    read_lanes(lanes);
+    read_chunks(chunks);
+    finish();
+  }
+
+ private:
+  // ---- memory
+
+  template <typename Use>
+  void each_block(std::string_view bytes, const Use& use) {
+    while (bytes.size() >= sizeof(RegionHeader)) {
+      RegionHeader region;
+      std::memcpy(&region, bytes.data(), sizeof(region));
+      if (region.magic != kRegionMagic || region.bytes < sizeof(region)) {
+        // Reserved, and not yet in use when the process ended.
+        const bool is_blank = bytes.find_first_not_of('\0') == std::string_view::npos;
+        if (!is_blank) out_.damaged += bytes.size();
+        return;
+      }
+      if (region.version != kLastingVersion) {
+        throw std::runtime_error("it was written by another version of Stepscope");
+      }
+      if (region.bytes > bytes.size()) out_.damaged += region.bytes - bytes.size();
+      std::string_view inside = bytes.substr(0, region.bytes);
+      bytes.remove_prefix(inside.size());
+      inside.remove_prefix(sizeof(region));
+      while (inside.size() >= sizeof(BlockHeader)) {
+        BlockHeader block;
+        std::memcpy(&block, inside.data(), sizeof(block));
+        if (block.magic != kBlockMagic || block.bytes < sizeof(block) ||
+            block.bytes > inside.size()) {
+          break;  // from here on, none was taken yet
+        }
+        use(block, inside.substr(sizeof(block), block.bytes - sizeof(block)));
+        inside.remove_prefix(block.bytes);
+      }
+    }
+  }
+
+  void read_lanes(std::string_view bytes) {
+    each_block(bytes, [&](const BlockHeader& block, std::string_view payload) {
+      if (block.kind == BlockKind::kLane) {
+        lanes_[block.address] = payload;
+      } else if (block.kind == BlockKind::kSlices) {
+        for (const Record& record : all_of<Record>(payload)) {
+          if (record.slice.order) recordings_[record.slice.generation].open.push_back(record);
+        }
+      } else if (block.kind == BlockKind::kPulse) {
+        Pulse pulse{};
+        if (take(payload, pulse)) note(pulse);
+      }
+    });
+  }
+
+  void read_chunks(std::string_view bytes) {
+    each_block(bytes, [&](const BlockHeader& block, std::string_view payload) {
+      if (block.kind == BlockKind::kJournal) {
+        read_journal(payload.substr(0, block.size));
+      } else if (block.kind == BlockKind::kChunk) {
+        const size_t size = std::min(size_of(block), payload.size() / sizeof(Record));
+        keep(block.serial, block.generation, 0,
+             all_of<Record>(payload.substr(0, size * sizeof(Record))));
+      }
+    });
+  }
+
+  size_t size_of(const BlockHeader& block) const {
+    if (block.size != kStillFilled) return std::min(block.size, block.capacity);
+    const uint64_t next = next_of(block.cursor);
+    if (next < block.address) return 0;
+    const uint64_t size = (next - block.address) / sizeof(Record);
+    return size <= block.capacity ? size : 0;
+  }
+
+  // What the cursor at an address pointed to.
+  uint64_t next_of(uint64_t cursor) const {
+    auto lane = lanes_.upper_bound(cursor);
+    if (lane == lanes_.begin()) return 0;
+    --lane;
+    const uint64_t offset = cursor - lane->first;
+    uint64_t next = 0;
+    if (offset + sizeof(next) > lane->second.size()) return 0;
+    static_assert(offsetof(Cursor, next) == 0);
+    std::memcpy(&next, lane->second.data() + offset, sizeof(next));
+    return next;
+  }
+
+  // ---- disk
+
+  void read_disk(std::string_view bytes) {
+    while (bytes.size() >= sizeof(FrameHeader)) {
+      std::string_view rest = bytes;
+      FrameHeader header;
+      take(rest, header);
+      if (header.magic != kFrameMagic || header.bytes > rest.size()) break;
+      const std::string_view inside = rest.substr(0, header.bytes);
+      rest.remove_prefix(inside.size());
+      if (frame_checksum(inside) != header.checksum) {
+        out_.damaged += sizeof(header) + inside.size();
+        bytes = rest;
+        continue;
+      }
+      read_frame(static_cast<FrameKind>(header.kind), inside);
+      bytes = rest;
+    }
+    out_.damaged += bytes.size();
+  }
+
+  void read_frame(FrameKind kind, std::string_view bytes) {
+    if (kind == FrameKind::kJournal) {
+      read_journal(bytes);
+    } else if (kind == FrameKind::kRecords) {
+      RecordsHeader header;
+      if (take(bytes, header))
+        keep(header.serial, header.generation, header.first, all_of<Record>(bytes));
+    } else if (kind == FrameKind::kOpenSlices) {
+      Pulse pulse{};
+      if (!take(bytes, pulse)) return;
+      note(pulse);
+      for (auto& [generation, recording] : recordings_) recording.open.clear();
+      for (const Record& record : all_of<Record>(bytes)) {
+        recordings_[record.slice.generation].open.push_back(record);
+      }
+    }
+  }
+
+  // Of a chunk that is in both places, the records are the same as far as both go.
+  void keep(uint64_t serial, uint32_t generation, size_t first, std::vector<Record> records) {
+    FoundChunk& chunk = chunks_[serial];
+    chunk.generation = generation;
+    if (first > chunk.records.size()) {
+      out_.bad_records += first - chunk.records.size();  // what came before was damaged
+      first = chunk.records.size();
+    }
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (first + i >= chunk.records.size()) chunk.records.push_back(records[i]);
+    }
+  }
+
+  void note(const Pulse& pulse) {
+    last_ticks_ = std::max(last_ticks_, pulse.ticks);
+    lost_ = std::max(lost_, pulse.lost);
+  }
+
+  // ---- the journal
+
+  void read_journal(std::string_view bytes) {
+    EntryHeader header;
+    while (take(bytes, header)) {
+      if (header.bytes > bytes.size()) {
+        out_.damaged += bytes.size();
+        return;
+      }
+      read_entry(static_cast<Entry>(header.kind), bytes.substr(0, header.bytes));
+      bytes.remove_prefix(std::min(padded(header.bytes), bytes.size()));
+    }
+  }
+
+  void read_entry(Entry kind, std::string_view bytes) {
+    switch (kind) {
+      case Entry::kText:
+        return read_text(bytes);
+      case Entry::kThread: {
+        ThreadEntry entry;
+        if (!take(bytes, entry)) return;
+        if (auto* const thread = at_number(recordings_[entry.generation].threads, entry.number)) {
+          thread->os_id = entry.os_id;
+          thread->name = bytes;
+        }
+        return;
+      }
+      case Entry::kLogicalId: {
+        LogicalIdEntry entry;
+        if (!take(bytes, entry)) return;
+        if (auto* const thread = at_number(recordings_[entry.generation].threads, entry.number))
+          thread->logical_id = entry.logical_id;
+        return;
+      }
+      case Entry::kSyncPoint: {
+        SyncPoint point;
+        if (take(bytes, point)) points_.push_back(point);
+        return;
+      }
+      case Entry::kWindow: {
+        WindowEntry entry;
+        if (!take(bytes, entry)) return;
+        FoundRecording& recording = recordings_[entry.generation];
+        if (recording.window && recording.window != entry.window) return;
+        recording.window = entry.window;
+        recording.start_ticks = entry.start_ticks;
+        recording.limit_bytes = entry.limit_bytes;
+        return;
+      }
+      case Entry::kStack: {
+        StackEntry entry;
+        if (!take(bytes, entry)) return;
+        RecoveredStack& stack = out_.stacks[entry.number];
+        stack.parent = entry.parent;
+        stack.file = take_text(bytes, entry.file_bytes);
+        stack.name = bytes;
+        return;
+      }
+      case Entry::kClosed:
+        out_.is_closed = true;
+        return;
+      case Entry::kMeta: {
+        MetaEntry entry;
+        if (!take(bytes, entry)) return;
+        const std::string name(take_text(bytes, entry.name_bytes));
+        out_.meta[name] = bytes;
+        return;
+      }
+      case Entry::kPause: {
+        std::array<int64_t, 4> pause;
+        if (take(bytes, pause)) out_.pauses.push_back(pause);
+        return;
+      }
+      default:
+        return read_other(kind, bytes);
+    }
+  }
+
+  void read_text(std::string_view bytes) {
+    TextEntry entry;
+    if (!take(bytes, entry)) return;
+    if (entry.space == static_cast<uint32_t>(TextSpace::kTypes)) {
+      if (auto* const text = at_number(out_.types, entry.id)) *text = bytes;
+      return;
+    }
+    FoundRecording& recording = recordings_[entry.generation];
+    const bool is_label = entry.space == static_cast<uint32_t>(TextSpace::kLabels);
+    if (auto* const text = at_number(is_label ? recording.texts : recording.inputs, entry.id))
+      *text = bytes;
+  }
+
+  // What the sampler and the device left.
+  void read_other(Entry kind, std::string_view bytes) {
+    switch (kind) {
+      case Entry::kCode: {
+        CodeEntry entry;
+        if (!take(bytes, entry)) return;
+        SampledCode* const code = at_number(out_.codes, entry.number);
+        if (!code) return;
+        code->first_line = entry.first_line;
+        code->file = take_text(bytes, entry.file_bytes);
+        code->function = take_text(bytes, entry.function_bytes);
+        code->line_table = all_of<uint8_t>(take_text(bytes, entry.lines_bytes));
+        code->operations = all_of<uint8_t>(take_text(bytes, entry.operations_bytes));
+        return;
+      }
+      case Entry::kNode:
+        for (const NodeEntry& entry : all_of<NodeEntry>(bytes)) {
+          if (auto* const node = at_number(out_.nodes, entry.number))
+            *node = {entry.parent, entry.code, entry.instruction};
+        }
+        return;
+      case Entry::kSamples:
+        for (const PlacedSample& each : all_of<PlacedSample>(bytes))
+          samples_[each.place] = each.sample;
+        return;
+      case Entry::kSampled: {
+        SampledThreadEntry entry;
+        if (!take(bytes, entry)) return;
+        if (auto* const thread = at_number(out_.sampled, entry.number))
+          *thread = {entry.os_id, std::string(bytes)};
+        return;
+      }
+      case Entry::kResident:
+        for (const auto& each : all_of<std::array<int64_t, 2>>(bytes))
+          out_.resident.emplace_back(each[0], each[1]);
+        return;
+      case Entry::kDeviceName: {
+        std::array<uint32_t, 2> entry;
+        if (!take(bytes, entry)) return;
+        if (auto* const name = at_number(out_.device.names, entry[0])) *name = bytes;
+        return;
+      }
+      case Entry::kDeviceShape:
+        for (const LaunchShape& shape : all_of<LaunchShape>(bytes))
+          out_.device.shapes.push_back(shape);
+        return;
+      case Entry::kDeviceRecords:
+        for (const DeviceRecord& record : all_of<DeviceRecord>(bytes))
+          out_.device.records.push_back(record);
+        return;
+      case Entry::kDeviceCall: {
+        std::array<uint32_t, 2> entry;
+        if (take(bytes, entry)) out_.calls[{entry[0], entry[1]}] = bytes;
+        return;
+      }
+      default:
+        return;  // of a later version
+    }
+  }
+
+  // ---- all of it
+
+  void finish() {
+    for (const auto& [place, sample] : samples_) out_.samples.push_back(sample);
+    for (const auto& [serial, chunk] : chunks_) {
+      for (const Record& record : chunk.records) {
+        if (is_slice(record)) last_ticks_ = std::max(last_ticks_, record.slice.end_ticks);
+        last_ticks_ = std::max(last_ticks_, record.start_ticks);
+      }
+    }
+    for (const auto& [generation, recording] : recordings_) {
+      for (const Record& record : recording.open)
+        last_ticks_ = std::max(last_ticks_, record.start_ticks);
+    }
+    out_.tick_map = map();
+    out_.last_ns = last_ticks_ ? out_.tick_map.ns(last_ticks_) : 0;
+    for (auto& [generation, recording] : recordings_) {
+      if (generation) out_.recordings.push_back(snapshot_of(generation, recording));
+    }
+  }
+
+  static bool is_slice(const Record& record) { return record.kind < Kind::kMemoryChange; }
+
+  // Where only one point is known, this moment is the other: all processes of a machine, as long as
+  // it is up, have the same clocks.
+  TickMap map() {
+    std::sort(points_.begin(), points_.end(),
+              [](const SyncPoint& a, const SyncPoint& b) { return a.ticks < b.ticks; });
+    std::vector<SyncPoint> apart;
+    for (const SyncPoint& point : points_) {
+      if (apart.empty() || point.ns - apart.back().ns >= kShortestBaseNs) apart.push_back(point);
+    }
+    const SyncPoint now = SyncPoint::now();
+    const bool same_boot = apart.empty() || (now.ticks > apart.back().ticks &&
+                                             now.ns > apart.back().ns + kShortestBaseNs);
+    if (apart.size() < 2 && same_boot) apart.push_back(now);
+    if (apart.size() == 1) apart.push_back({apart[0].ticks + 1, apart[0].ns + 1});
+    return TickMap(std::move(apart));
+  }
+
+  bool is_good(const Record& record, const FoundRecording& recording) const {
+    if (record.thread >= recording.threads.size()) return false;
+    if (record.kind == Kind::kInputs) return record.sampled.inputs < recording.inputs.size();
+    if (!is_slice(record)) return record.kind <= Kind::kInputs;
+    const bool has_inputs = record.kind == Kind::kOperator || record.flags & kHasInputs;
+    const size_t details = has_inputs ? recording.inputs.size() : recording.texts.size();
+    return record.slice.label < recording.texts.size() &&
+           record.slice.detail < std::max<size_t>(details, 1) &&
+           record.slice.end_ticks >= record.start_ticks;
+  }
+
+  Snapshot snapshot_of(uint32_t generation, FoundRecording& recording) {
+    Snapshot out;
+    out.start_ticks = recording.start_ticks;
+    out.end_ticks = last_ticks_;
+    out.tick_map = out_.tick_map;
+    out.limit.bytes = recording.limit_bytes;
+    out.lost = lost_;
+    out.threads = recording.threads;
+    at_number(recording.texts, 0);
+    at_number(recording.inputs, 0);
+    for (Record record : recording.open) {
+      record.slice.end_ticks = last_ticks_;
+      if (is_good(record, recording)) out.unfinished.push_back(record);
+    }
+    for (auto& [serial, chunk] : chunks_) {
+      if (chunk.generation != generation) continue;
+      out_.bad_records += std::erase_if(
+          chunk.records, [&](const Record& record) { return !is_good(record, recording); });
+      const size_t size = chunk.records.size();
+      out.chunks.push_back({std::make_shared<Chunk>(chunk.records), size});
+    }
+    out.texts = recording.texts;
+    out.inputs = recording.inputs;
+    put_in_order(out, out.start_ticks, {});
+    return out;
+  }
+
+  static constexpr int64_t kShortestBaseNs = 50'000'000;
+
+  Recovered& out_;
+  std::map<uint64_t, std::string_view> lanes_;  // by the address that they had
+  std::map<uint32_t, FoundRecording> recordings_;
+  std::map<uint64_t, FoundChunk> chunks_;
+  std::map<int64_t, Sample> samples_;
+  std::vector<SyncPoint> points_;
+  uint64_t last_ticks_ = 0;
+  uint64_t lost_ = 0;
+};
+
+}  // namespace
+
+Recovered recover(const std::string& memory, const std::string& disk) {
+  Recovered out;
+  Reader(out).read(memory, disk);
+  return out;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,123 @@
+// The stream of a process: what it records outlives it, whatever ends it.
+//
+// Lanes, open slices, chunks and a journal of all else (texts, threads, points of the clock) lie in
+// files of a tmpfs, where they are written as if they were plain memory and need no saving. Where
+// that has no room, or there is none, a thread of its own writes them to disk, some times a second.
+// Nobody who records waits for it.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "stepscope/record.h"
+#include "stream/lasting_file.h"
+#include "stream/lasting_format.h"
+#include "stream/segment_file.h"
+
+namespace stepscope {
+
+struct ChunkView;
+class Recording;
+
+struct StreamPlaces {
+  std::string memory;         // a folder of a tmpfs; "": none
+  std::string disk;           // the file for what has no room there
+  uint64_t memory_bytes = 0;  // the most that is taken of the tmpfs
+};
+
+class Stream {
+ public:
+  static Stream& instance();
+  // The system's number of the thread that writes to disk; 0 without one. It is not the program's.
+  static pid_t thread_id() { return thread_id_.load(std::memory_order_relaxed); }
+  static bool is_on() { return on_.load(std::memory_order_relaxed); }
+
+  // Begin; before that, nothing may have been recorded that is to last. Returns whether memory
+  // lasts.
+  bool start(const StreamPlaces& places);
+  // End in order: whoever finds the files knows that all of it was handed over.
+  void stop();
+
+  // Memory for a lane or open slices; null: plain memory will do.
+  void* take(BlockKind kind, size_t bytes);
+  void give_back(void* memory);
+
+  // A block for a chunk; null: plain memory will do.
+  BlockHeader* take_chunk(uint32_t generation, uint64_t serial, size_t capacity);
+  void give_back_chunk(BlockHeader* block);
+
+  // An entry of the journal: numbers, and up to two texts.
+  template <typename Numbers>
+  void note(Entry kind, const Numbers& numbers, std::string_view text = {},
+            std::string_view second = {}) {
+    static_assert(sizeof(Numbers) % 8 == 0);
+    append(kind, {reinterpret_cast<const char*>(&numbers), sizeof(numbers)}, text, second);
+  }
+  void append(Entry kind, std::string_view first, std::string_view second, std::string_view third);
+
+  // What keeps it from being written to disk; "" when nothing does.
+  std::string obstacle() const;
+
+  // For the thread that writes to disk, and for tests: write what does not last otherwise.
+  void flush();
+
+  // Called by the stream's thread some times a second, so that devices deliver what they have.
+  void set_before_flush(void (*before_flush)()) { before_flush_ = before_flush; }
+
+  // Called by the stream's thread every second: it must not wait for anybody. Null: nobody.
+  void set_every_second(void (*every_second)()) { every_second_ = every_second; }
+
+  void count_lost(uint64_t records) { lost_.fetch_add(records, std::memory_order_relaxed); }
+
+  void hold_for_fork() { mutex_.lock(); }
+  void release_after_fork() { mutex_.unlock(); }
+  void leave_after_fork();
+
+ private:
+  Stream() = default;
+  static void* run(void* self);
+  void loop();
+  bool start_thread();
+  void stop_thread();
+  bool flush_journal();
+  bool flush_records(Recording& recording, const std::vector<ChunkView>& views,
+                     bool memory_is_short);
+  void forget_gone(const std::vector<ChunkView>& views);
+  bool flush_open_slices(const std::vector<Record>& open, uint64_t now_ticks);
+  void make_ready_ahead(std::unique_lock<std::mutex>& lock);
+  bool is_short() const;
+  void beat(uint64_t ticks);
+
+  static inline constinit std::atomic<bool> on_{false};
+  static inline constinit std::atomic<pid_t> thread_id_{0};
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  bool has_thread_ = false;
+  pthread_t thread_{};
+  LastingFile lanes_;
+  LastingFile chunks_;
+  BlockHeader* journal_ = nullptr;  // the block that is filled
+  Pulse* pulse_ = nullptr;
+  std::string pending_;             // of the journal: what has no room in lasting memory
+  bool uses_plain_memory_ = false;  // of a chunk at least
+  std::string obstacle_;
+  std::atomic<uint64_t> lost_{0};
+  std::atomic<void (*)()> every_second_{nullptr};
+  std::atomic<void (*)()> before_flush_{nullptr};
+
+  std::mutex writing_;  // held while something is written to disk; never waited for by a recorder
+  SegmentFile segments_;
+  std::unordered_map<uint64_t, size_t> written_;  // records of a chunk, by its number
+};
+
+}  // namespace stepscope

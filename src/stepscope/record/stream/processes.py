@@ -1,0 +1,84 @@
+"""Which process wrote something, and whether it still goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+_OOM_COUNT = "oom_kill"
+_ENDED = "ZX"  # a zombie, or gone
+_START_TIME, _STACK_START = 22, 28  # fields of /proc/PID/stat
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process that no other can be taken for, even when its number is given out again."""
+
+    pid: int
+    start_time: int
+    image: int  # where its stack begins: an exec makes it another
+    boot: str
+    namespace: str
+    host: str
+
+    @classmethod
+    def own(cls) -> ProcessId:
+        """Return this process."""
+        fields = _fields(os.getpid()) or {}
+        return cls(
+            os.getpid(),
+            int(fields.get(_START_TIME, 0)),
+            int(fields.get(_STACK_START, 0)),
+            _boot(),
+            _namespace(),
+            socket.gethostname(),
+        )
+
+    def is_alive(self) -> bool:
+        """Tell whether it still runs the same program; also where that cannot be known."""
+        if self.boot != _boot():
+            return self.host != socket.gethostname()  # a folder that machines share
+        if self.namespace != _namespace():
+            return True
+        fields = _fields(self.pid)
+        if fields is None or int(fields[_START_TIME]) != self.start_time:
+            return False
+        image = int(fields[_STACK_START])
+        return fields[3] not in _ENDED and (image in (0, self.image))
+
+
+def _fields(pid: int) -> dict[int, str] | None:
+    """Return the words of ``/proc/PID/stat`` by their number in the manual; None without one."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return dict(enumerate(text.rpartition(")")[2].split(), 3))
+
+
+def _boot() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def killed_for_memory(pid: int) -> int | None:
+    """Return how many processes the kernel has killed in a process's control group, for memory."""
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8").splitlines():
+            if line.startswith("0::"):
+                events = Path("/sys/fs/cgroup") / line[3:].lstrip("/") / "memory.events"
+                words = events.read_text(encoding="ascii").split()
+                return int(words[words.index(_OOM_COUNT) + 1])
+    return None

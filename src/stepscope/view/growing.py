@@ -1,0 +1,136 @@
+"""Recordings that are still being written, as the live page shows them: looked at now and then."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from stepscope.analysis.shared import shared_analyses
+from stepscope.errors import StepscopeError
+from stepscope.live.client import ask
+from stepscope.record.stream.places import is_unsealed, read_folders
+from stepscope.record.stream.recovering import recovered
+from stepscope.report.payload import Payload
+from stepscope.report.sections.overview import add_overview
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PAUSE_S = 1.0  # between two looks, at least
+_REST = 4.0  # times the CPU time of a look: watching must not slow a long recording down
+_FORGOTTEN_S = 15.0  # nobody has asked for so long: nobody watches any more
+_PATIENCE_S = 0.5  # with the program's control socket
+
+
+def is_recording(folder: Path) -> bool:
+    """Tell whether a program is writing into a folder now."""
+    if not is_unsealed(folder):
+        return False
+    try:
+        return read_folders(folder).owner.is_alive()
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a recording held at some moment, as the data of the report's overview."""
+
+    number: int = 0  # 0: there was none yet
+    payload: bytes = b""
+    error: str = ""
+
+
+class Growing:
+    """One recording that grows; a thread looks at it as long as somebody asks."""
+
+    def __init__(self, path: Path, title: str, pause_s: float = _PAUSE_S) -> None:
+        """Take the folder that is being written; nothing is read yet."""
+        self._path = path
+        self._title = title
+        self._pause_s = pause_s
+        self._look = Look()
+        self._asked_s = time.monotonic()
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+
+    def look(self) -> Look:
+        """Return the last look, and have more of them taken for a while."""
+        with self._lock:
+            self._asked_s = time.monotonic()
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(
+                    target=self._watch, name="stepscope view, live", daemon=True
+                )
+                self._thread.start()
+            return self._look
+
+    def status(self) -> dict[str, Any] | None:
+        """Return what the program itself says of now; None where it cannot be asked."""
+        try:
+            told = dict(ask(read_folders(self._path).owner.pid, {"do": "steps"}, _PATIENCE_S))
+        except (StepscopeError, ValueError):
+            return None
+        durations = [each[2] for each in told["steps"]]
+        return {
+            "pid": told["pid"],
+            "since": told["since"],
+            "memory_bytes": told["memory_bytes"],
+            "steps": told["count"],
+            "last_step_ns": durations[-1] if durations else None,
+        }
+
+    def close(self) -> None:
+        """Look no more."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            with self._lock:
+                if time.monotonic() - self._asked_s > _FORGOTTEN_S:
+                    self._thread = None
+                    return
+            began_s = time.thread_time()
+            payload, error = b"", ""
+            try:
+                payload = _overview(self._path, self._title)
+            except Exception as problem:
+                error = f"{type(problem).__name__}: {problem}"
+                if isinstance(problem, StepscopeError):
+                    error = str(problem)
+            # The last one that went well stays: the recording may have ended in the middle of it.
+            self._look = Look(self._look.number + 1, payload or self._look.payload, error)
+            self._closed.wait(max(self._pause_s, _REST * (time.thread_time() - began_s)))
+
+
+class Watched:
+    """The recordings that somebody watches, by their folder."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._growing: dict[Path, Growing] = {}
+        self._lock = threading.Lock()
+
+    def at(self, path: Path, title: str) -> Growing:
+        """Return the recording in a folder, which is being written."""
+        with self._lock:
+            return self._growing.setdefault(path, Growing(path, title))
+
+    def close(self) -> None:
+        """Look no more."""
+        with self._lock:
+            for growing in self._growing.values():
+                growing.close()
+
+
+def _overview(path: Path, title: str) -> bytes:
+    """Return what the report's overview would show of a recording, as its page reads it."""
+    trace, _ = recovered(path)
+    payload = Payload()
+    payload.add_value("title", title)
+    with shared_analyses():
+        add_overview(trace, payload)
+    return payload.packed()

@@ -88,7 +88,7 @@ def compiling_again(facts: Facts) -> Finding | None:
         id="recompilations",
         title=f"Compiling takes {share_words(share, spent.unit)}: {spot.words}",
         text=f"The loop compiles again and again{spot.called_from}: what is compiled is not used "
-        f"twice. {saving(saves_ns, spent)}",
+        f"twice. {saving(saves_ns, spent.unit, spent.unit_ns)}",
         share=share,
         evidence=source_line(spot.place),
         fix="Compile once before the loop and call the result: a function that is made anew in "

@@ -297,10 +297,12 @@ for _ in range(50_000):
 _native.flush_stream()
 """
     (tmp_path / "closing.py").write_text(code, encoding="utf-8")
-    words = ("-m", "stepscope", "run", "--no-control", "--no-summary", "-o", "out.stepscope")
+    words = ("-m", "stepscope", "run", "--no-summary", "-o", "out.stepscope")
     chosen = {MEMORY_VARIABLE: memory} if memory else {}
     done = python(*words, "closing.py", cwd=tmp_path, **chosen)
     assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert "Bad file" not in done.stderr
     assert [path.stat().st_size for path in tmp_path.glob("file-*")] == [0] * 12
     assert ended_ranges(tmp_path / "out.stepscope")["after"] == 50_000
     assert not list(tmp_path.glob("*.segments"))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from stepscope._native import shielded
 from stepscope.live.always_on import AlwaysOn
+from stepscope.live.own_socket import OwnSocket
 from stepscope.live.requests import REQUESTS, RequestError
 from stepscope.live.runtime import opened_folder, short_path, socket_name
 from stepscope.live.triggers import Triggers
@@ -42,7 +43,7 @@ _CREDENTIALS = struct.Struct("3i")
 class _Client:
     """A connection; it ends with its answer."""
 
-    line: socket.socket
+    line: OwnSocket
     since: float
     received: bytearray = field(default_factory=bytearray)
 
@@ -53,11 +54,11 @@ class ControlServer:
     def __init__(self, always_on: AlwaysOn) -> None:
         """Take what is asked; nothing is opened yet."""
         self._always_on = always_on
-        self._listener: socket.socket | None = None
+        self._listener: OwnSocket | None = None
         self._name = ""
         self._pid = 0
-        self._clients: dict[socket.socket, _Client] = {}
-        self._wake: tuple[socket.socket, socket.socket] | None = None
+        self._clients: dict[OwnSocket, _Client] = {}
+        self._wake: tuple[OwnSocket, OwnSocket] | None = None
         self._free = threading.Semaphore(_MOST_ANSWERS)
         self._ended = threading.Event()
 
@@ -80,9 +81,9 @@ class ControlServer:
         if self in _servers:
             _servers.remove(self)
         self._ended.set()
-        if self._wake is not None:
+        if self._wake is not None and self._wake[1].is_there():
             with contextlib.suppress(OSError):
-                self._wake[1].send(b"x")
+                self._wake[1].line.send(b"x")
         with contextlib.suppress(OSError), opened_folder(create=False) as folder:
             os.unlink(self._name, dir_fd=folder)
 
@@ -90,8 +91,7 @@ class ControlServer:
         """Close what a fork has copied: the parent's socket stays the parent's."""
         for line in (self._listener, *self._clients, *(self._wake or ())):
             if line is not None:
-                with contextlib.suppress(OSError):
-                    line.close()
+                line.close()
         self._listener, self._wake = None, None
         self._clients = {}
 
@@ -109,8 +109,9 @@ class ControlServer:
             listener.close()
             raise
         listener.setblocking(False)
-        self._listener = listener
-        self._wake = socket.socketpair()
+        self._listener = OwnSocket(listener)
+        one, other = socket.socketpair()
+        self._wake = OwnSocket(one), OwnSocket(other)
 
     # On the thread of its own.
 
@@ -118,44 +119,51 @@ class ControlServer:
         listener, wake = self._listener, self._wake
         if listener is None or wake is None:
             return
-        with selectors.DefaultSelector() as ready, listener, wake[0], wake[1]:
-            ready.register(listener, selectors.EVENT_READ)
-            ready.register(wake[0], selectors.EVENT_READ)
-            while not self._ended.is_set():
-                for key, _ in ready.select(_PATIENCE_S if self._clients else None):
-                    try:
-                        self._handle(ready, key.fileobj, listener)
-                    except Exception:  # whatever a client does, the next is served
-                        self._drop(ready, key.fileobj)
-                self._drop_silent(ready)
-            for line in tuple(self._clients):
-                self._drop(ready, line)
+        # No epoll: it is a file, too, and cannot be told from one of the program's.
+        ready = selectors.PollSelector()
+        ready.register(listener, selectors.EVENT_READ)
+        ready.register(wake[0], selectors.EVENT_READ)
+        while not self._ended.is_set() and listener.is_there() and wake[0].is_there():
+            for key, _ in ready.select(_PATIENCE_S if self._clients else None):
+                try:
+                    self._handle(ready, key.fileobj, listener)
+                except Exception:  # whatever a client does, the next is served
+                    self._drop(ready, key.fileobj)
+            self._drop_silent(ready)
+        for line in tuple(self._clients):
+            self._drop(ready, line)
+        for each in (listener, *wake):
+            each.close()
 
-    def _handle(self, ready: selectors.BaseSelector, line: Any, listener: socket.socket) -> None:
+    def _handle(self, ready: selectors.BaseSelector, line: Any, listener: OwnSocket) -> None:
+        if not line.is_there():
+            self._drop(ready, line)
+            return
         if line is listener:
             self._accept(ready, listener)
         elif line in self._clients:
             self._read(ready, self._clients[line])
 
-    def _accept(self, ready: selectors.BaseSelector, listener: socket.socket) -> None:
+    def _accept(self, ready: selectors.BaseSelector, listener: OwnSocket) -> None:
         try:
-            line, _ = listener.accept()
+            accepted, _ = listener.line.accept()
         except OSError:
             # Out of descriptors, or the client has gone: not at full speed.
             time.sleep(0.01)
             return
-        if not _is_ours(line):
-            line.close()
+        if not _is_ours(accepted):
+            accepted.close()
             return
         if len(self._clients) >= _MOST_CLIENTS:  # the one that has been silent for longest goes
             self._drop(ready, next(iter(self._clients)))
-        line.setblocking(False)
+        accepted.setblocking(False)
+        line = OwnSocket(accepted)
         self._clients[line] = _Client(line, time.monotonic())
         ready.register(line, selectors.EVENT_READ)
 
     def _read(self, ready: selectors.BaseSelector, client: _Client) -> None:
         try:
-            got = client.line.recv(_MOST_BYTES)
+            got = client.line.line.recv(_MOST_BYTES)
         except BlockingIOError:
             return
         client.received += got
@@ -172,12 +180,15 @@ class ControlServer:
                 target=self._answer, args=(client.line, text), name="stepscope answer", daemon=True
             ).start()
 
-    def _answer(self, line: socket.socket, text: bytes) -> None:
+    def _answer(self, line: OwnSocket, text: bytes) -> None:
         try:
-            with line, contextlib.suppress(OSError):
-                line.settimeout(_PATIENCE_S)
-                line.sendall(json.dumps(answer(self._always_on, text)).encode() + b"\n")
+            told = json.dumps(answer(self._always_on, text)).encode() + b"\n"
+            if line.is_there():
+                with contextlib.suppress(OSError):
+                    line.line.settimeout(_PATIENCE_S)
+                    line.line.sendall(told)
         finally:
+            line.close()
             self._free.release()
 
     def _drop_silent(self, ready: selectors.BaseSelector) -> None:

@@ -311,12 +311,14 @@ def test_many_recordings_do_not_grow_the_process() -> None:
             for _ in range(1_000):
                 len(())
 
-    for _ in range(20):
-        record_much()
-    before = resident_bytes()
-    for _ in range(200):
-        record_much()
-    assert resident_bytes() - before < 4 << 20  # a recording holds 64 KB of calls
+    def growth() -> int:
+        before = resident_bytes()
+        for _ in range(200):
+            record_much()
+        return resident_bytes() - before
+
+    # The allocator settles after some rounds; what is kept grows in every one.
+    assert min(growth() for _ in range(5)) < 4 << 20  # a recording holds 64 KB of calls
 
 
 def test_calls_give_way_to_ranges_when_memory_is_short() -> None:

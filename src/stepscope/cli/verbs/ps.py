@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.json_output import json_line
 from stepscope.errors import StepscopeError, TraceReadWarning
-from stepscope.record.stream.leftovers import leftovers
 from stepscope.units import duration_text, size_text
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ _RECORDING = {"": "nothing", "all": "everything", "ring": "the last of it"}
 
 
 class Ps:
-    """List your programs that run under Stepscope, and what those left that ended by force.
+    """List your programs that run under Stepscope, and what dead ones left.
 
     These are the programs under `stepscope run`, with STEPSCOPE=run in their environment, or with
     a call of stepscope.serve(). Only your own are shown.
@@ -54,6 +53,8 @@ class Ps:
 
 def show_dead() -> None:
     """Print what programs left that ended by force, if any did."""
+    from stepscope.record.stream.leftovers import leftovers
+
     found = leftovers()
     for each in found:
         print(f"{_left_by(each)}: ended by force, not sealed: {each.folders.disk}")
@@ -63,6 +64,8 @@ def show_dead() -> None:
 
 def clean_dead() -> None:
     """Seal what dead programs left, and free its memory."""
+    from stepscope.record.stream.leftovers import leftovers
+
     found = leftovers()
     for each in found:
         with warnings.catch_warnings():

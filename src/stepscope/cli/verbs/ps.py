@@ -20,10 +20,10 @@ _RECORDING = {"": "nothing", "all": "everything", "ring": "the last of it"}
 
 
 class Ps:
-    """List your programs that run under Stepscope, and what dead ones left.
+    """List your programs that run under Stepscope.
 
     These are the programs under `stepscope run`, with STEPSCOPE=run in their environment, or with
-    a call of stepscope.serve(). Only your own are shown.
+    a call of stepscope.serve(); and what dead ones have left. Only your own are shown.
 
     With --dead, what a program left whose watcher was killed, too, is sealed where the program was
     to write its trace, and its memory is freed. What belongs to a living program is not touched.

@@ -216,7 +216,6 @@ def test_export_replaces_only_by_force(saved: Path, tmp_path: Path, name: str) -
         ("run no-such.py", "the script 'no-such.py' does not exist"),
         ("run folder", "'folder' is a folder"),
         ("run -m no_such_module", "no_such_module"),
-        ("run -m folder", "folder"),
         ("run --sort-by nonsense script.py", "'nonsense' is not a column"),
         ("run --bogus script.py", "'--bogus'"),
         ("run --output", "--output"),
@@ -284,6 +283,17 @@ def test_a_reader_of_the_output_may_leave(saved: Path, tmp_path: Path) -> None:
 
 
 # The command itself.
+
+
+def test_a_module_that_is_a_folder_is_one_clear_line(tmp_path: Path) -> None:
+    # In a process of its own: what it had begun to record is held until it ends.
+    (tmp_path / "folder").mkdir()
+    done = python("-m", "stepscope", "run", "-m", "folder", cwd=tmp_path)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line.startswith("stepscope: ")
+    assert "folder" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
 def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,6 +66,7 @@ def _start(text: str) -> None:
     from stepscope.cli.signals import Interrupts, Phase, Terminated, Termination
     from stepscope.cli.streamed import shown_output, started_stream
     from stepscope.cli.verbs.run import output_of, session_of
+    from stepscope.record.stream.run import start_streamed
 
     args = _arguments(text)
     script = Path(sys.argv[0] if sys.argv else "")
@@ -81,14 +82,7 @@ def _start(text: str) -> None:
     name = script.name or stem
     stream = started_stream(output, name, folders, args, job)
     report = Report(name, shown_output(output, stream), folders, args, job)
-    try:
-        session.start()
-    except BaseException:
-        if stream is not None:
-            stream.forget()
-        raise
-    if stream is not None:
-        stream.follow(session.recorder)
+    start_streamed(session, stream)
     watch.begin(session.recorder)
     interrupts = Interrupts()
     pid = os.getpid()

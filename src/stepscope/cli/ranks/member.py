@@ -139,17 +139,11 @@ class Member:
 
     def _started(self) -> Session:
         from stepscope.cli.ranks.left import started_stream
+        from stepscope.record.stream.run import start_streamed
 
         session = self._order.session()
         stream = started_stream(self._order)
-        try:
-            session.start()
-        except BaseException:
-            if stream is not None:
-                stream.forget()
-            raise
-        if stream is not None:
-            stream.follow(session.recorder)
+        start_streamed(session, stream)
         self._stream = stream
         return session
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from stepscope.record.recorder import Recorder
+    from stepscope.record.session import Session
 
 _MOST_OF_A_NAME = 10_000
 _SUFFIX = ".stepscope"
@@ -81,6 +82,18 @@ class RunStream:
         self.folders.forget_memory()
         remove_unsealed(Path(self.folders.disk))
         _native.dismiss_watcher()
+
+
+def start_streamed(session: Session, stream: RunStream | None) -> None:
+    """Begin a session whose records go into a stream, if there is one; none is left if it fails."""
+    try:
+        session.start()
+    except BaseException:
+        if stream is not None:
+            stream.forget()
+        raise
+    if stream is not None:
+        stream.follow(session.recorder)
 
 
 def remove_unsealed(folder: Path) -> None:

@@ -4,6 +4,7 @@ import { unframed } from "stepscope/decode.js";
 import { bytes, number, time } from "stepscope/format.js";
 import { page as overview } from "stepscope/pages/overview.js";
 import { startTheme, toggleTheme } from "stepscope/theme.js";
+import { link, showName } from "./named.js";
 
 /**
  * @typedef {object} Status what the program says of itself
@@ -17,7 +18,6 @@ import { startTheme, toggleTheme } from "stepscope/theme.js";
 
 const PAUSE_MS = 1000;
 
-const link = location.pathname.slice(location.pathname.lastIndexOf("/") + 1);
 const now = /** @type {HTMLElement} */ (document.getElementById("now"));
 const root = /** @type {HTMLElement} */ (document.getElementById("page"));
 
@@ -80,13 +80,7 @@ function end() {
 
 startTheme();
 document.getElementById("theme")?.addEventListener("click", toggleTheme);
-try {
-  const name = decodeURIComponent(link);
-  document.title = `${name} – Stepscope`;
-  /** @type {HTMLElement} */ (document.getElementById("name")).textContent = name;
-} catch {
-  // A name that is no Unicode is not shown.
-}
+showName();
 try {
   while (await ask()) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
 } catch (error) {

@@ -1,10 +1,10 @@
 // The progress of a report that is being built. Then the same address is the report.
 
 import { startTheme } from "stepscope/theme.js";
+import { link, showName } from "./named.js";
 
 const PAUSE_MS = 200;
 
-const link = location.pathname.slice(location.pathname.lastIndexOf("/") + 1);
 const doing = /** @type {HTMLElement} */ (document.getElementById("doing"));
 const bar = /** @type {HTMLProgressElement} */ (document.getElementById("progress"));
 
@@ -33,13 +33,7 @@ async function ask() {
 }
 
 startTheme();
-try {
-  const name = decodeURIComponent(link);
-  document.title = `${name} – Stepscope`;
-  /** @type {HTMLElement} */ (document.getElementById("name")).textContent = name;
-} catch {
-  // A name that is no Unicode is not shown.
-}
+showName();
 try {
   while (await ask()) await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
 } catch (error) {

@@ -38,6 +38,7 @@ from training_program import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from training_program import Stack
 
@@ -111,7 +112,6 @@ def plain(*work: tuple[Stack, ThreadState]) -> Program:
     "call",
     [
         ("<native call PATTERN.sub>",),
-        ("<native call zlib.compress>",),
         ("<native call db.execute>",),
         ("json/decoder.py(1): JSONDecoder.raw_decode", "<native call self.scan_once>"),
     ],
@@ -125,6 +125,22 @@ def test_a_plain_program_that_is_in_the_library_of_python(call: Stack) -> None:
 def test_a_plain_program_whose_libraries_do_what_it_is_for() -> None:
     sums = (*PREPARE, "pandas/core/groupby.py(1): sum", "<native call func>")
     assert problems_of(plain((sums, NATIVE), ((*PREPARE, "<native call a @ b>"), NATIVE))) == []
+
+
+def test_a_plain_program_that_compresses_is_told_so_and_not_alarmed() -> None:
+    program = plain(((*PREPARE, "<native call zlib.compress>"), NATIVE))
+    finding = assert_found(program, "python-work", "train.py:5", 1000 * MS)
+    assert finding.title.startswith("zlib.compress takes")
+    assert finding.severity is Severity.LOW
+
+
+def test_a_librarys_function_may_have_the_name_of_a_builtin_method(tmp_path: Path) -> None:
+    text = "import numpy as np\nfrom collections import deque\nseen = set()\n"
+    (tmp_path / "waves.py").write_text(text, encoding="utf-8")
+    main = f"{tmp_path}/waves.py(3): advance"
+    assert problems_of(plain(((main, "<native call np.add>"), NATIVE))) == []
+    program = plain(((main, "<native call seen.add>"), NATIVE))
+    assert_found(program, "python-work", f"{tmp_path}/waves.py:3", 1000 * MS)
 
 
 def test_short_calls_of_a_line_that_runs_python_are_part_of_it() -> None:

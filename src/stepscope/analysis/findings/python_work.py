@@ -21,6 +21,7 @@ from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words,
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.host.own_code import FRAMEWORKS, OWN
 from stepscope.analysis.host.sampled_stacks import last_name
+from stepscope.analysis.host.statements import imported_module
 from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.spots import Spot
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.host.sampled_stacks import SampledStack
+    from stepscope.analysis.host.source_files import SourceFiles
 
     Bool = NDArray[np.bool_]
 
@@ -69,6 +71,7 @@ _STANDARD_TYPES = (
     *(str, bytes, bytearray, list, dict, set, int, float, deque, date, Decimal, Random, Struct),
     *(re.Pattern, re.Match, type(zlib.compressobj()), type(zlib.decompressobj())),
 )
+_BULK = frozenset({"zlib", "gzip", "bz2", "lzma", "hashlib", "hmac", "binascii", "base64", "ssl"})
 _DATABASE = frozenset({"execute", "executemany", "executescript", "fetchall", "fetchone"})
 # Methods that arrays have, too, may be an array's.
 _BUILTINS = frozenset(
@@ -116,7 +119,9 @@ def python_work(facts: Facts) -> Finding | None:
         # What such a program is for is done by its libraries.
         native &= _stacks_where(
             facts,
-            lambda stack: _calls_builtin(stack) or (not alone and _prepares_data(stack)),
+            lambda stack: (
+                _calls_builtin(stack, ledger.files) or (not alone and _prepares_data(stack))
+            ),
         )
     which = (ledger.spent_on(Cause.PYTHON) | native) & ~_stacks_where(
         facts,
@@ -154,11 +159,15 @@ def python_work(facts: Facts) -> Finding | None:
                 "with num_workers."
             ),
         )
+    is_bulk = alone and ledger.each_ns(spot.which & _stacks_where(facts, _calls_bulk)) > (
+        DATA_SHARE * spot.each_ns
+    )
     found = finding_at(
         facts,
         spot,
         "python-work",
-        title=f"Python code takes {taken(ledger, spot)}",
+        title=f"{_commonest_callee(facts, spot) if is_bulk else 'Python code'} takes "
+        f"{taken(ledger, spot)}",
         text=(
             f"{spent} run Python code there{_mostly_in(facts, spot)}{spot.called_from}"
             + ("." if alone else "; the model waits meanwhile.")
@@ -169,8 +178,11 @@ def python_work(facts: Facts) -> Finding | None:
             + ("." if alone else ", or prepare the next batch in a DataLoader's workers.")
         ),
     )
-    # A server that mostly has nothing to do keeps nobody waiting.
-    return replace(found, severity=Severity.LOW) if ledger.idle_ns > ledger.total_ns else found
+    # A server that mostly has nothing to do keeps nobody waiting. What compresses or hashes all day
+    # may be there for that.
+    if is_bulk or ledger.idle_ns > ledger.total_ns:
+        return replace(found, severity=Severity.LOW)
+    return found
 
 
 def _with_short_calls(facts: Facts, spot: Spot) -> Spot:
@@ -270,12 +282,22 @@ def _stacks_where(facts: Facts, wanted: object) -> Bool:
     return np.isin(ledger.stack, chosen)
 
 
-def _calls_builtin(stack: SampledStack) -> bool:
+def _calls_builtin(stack: SampledStack, files: SourceFiles) -> bool:
     """Tell whether own code runs what Python brings along: ``sum``, ``text.split``, ``json``."""
     if stack.beyond:  # of Python's own library, if there is no other one
         return stack.library == OWN
     module, _, name = stack.callee.rpartition(".")
+    root = stack.callee.partition(".")[0]
+    if stack.line and (imported := imported_module(files, stack.line, root)):
+        return imported.partition(".")[0] in sys.stdlib_module_names
     return name in _BUILTINS | _DATABASE or module in sys.stdlib_module_names
+
+
+def _calls_bulk(stack: SampledStack) -> bool:
+    """Tell whether native code works on much at once: no Python loop to replace."""
+    return stack.callee.partition(".")[0] in _BULK or any(
+        frame.file.partition("/")[0].removesuffix(".py") in _BULK for frame in stack.beyond
+    )
 
 
 def _is_event_loop(stack: SampledStack) -> bool:

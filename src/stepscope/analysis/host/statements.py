@@ -37,6 +37,25 @@ def called_methods(files: SourceFiles, place: Place) -> frozenset[str]:
     )
 
 
+def imported_module(files: SourceFiles, place: Place, name: str) -> str | None:
+    """Return the module that a name stands for in a frame's file; None if it is not imported."""
+    text = None if files.is_newer(place.file) else files.text(place.file)
+    return _imports(text).get(name) if text is not None else None
+
+
+@lru_cache(maxsize=64)
+def _imports(text: str) -> dict[str, str]:
+    """Return the names that a program's text imports, and the module behind each."""
+    found: dict[str, str] = {}
+    tree = _parsed(text)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Import):
+            found |= {each.asname or each.name.partition(".")[0]: each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {each.asname or each.name: node.module or "." for each in node.names}
+    return found
+
+
 def _statements_around(files: SourceFiles, place: Place) -> list[ast.stmt | ast.Module]:
     """Return the module and the statements that cover a line, the outermost first."""
     text = None if files.is_newer(place.file) else files.text(place.file)

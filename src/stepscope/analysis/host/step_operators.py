@@ -71,13 +71,31 @@ def step_operators(trace: Trace) -> StepOperators:
         return np.bincount(which, values.astype(np.float64), len(names)) / count
 
     self_ns = summed(slices.self_ns[rows])
+    total_ns = summed(np.where(again, 0, slices.duration_ns[rows]))
+    whole_ns = (slices.end_ns[rows].max() - slices.start_ns[rows].min()) if len(rows) else 0
+    for name in np.flatnonzero(total_ns * count > whole_ns):  # tasks that take turns on a thread
+        ran_ns = _ran_ns(trace, rows[which == name]) / count
+        total_ns[name] = min(total_ns[name], ran_ns)
+        self_ns[name] = min(self_ns[name], ran_ns)
     order = np.argsort(-self_ns, kind="stable")
     return StepOperators(
         tuple(trace.strings[int(name)] for name in names[order]),
         self_ns[order],
-        summed(np.where(again, 0, slices.duration_ns[rows]))[order],
+        total_ns[order],
         summed(_launched_ns(trace)[rows])[order],
         summed(np.ones(len(rows)))[order],
+    )
+
+
+def _ran_ns(trace: Trace, rows: Int64) -> float:
+    """Return how long at least one of some slices was running, summed over threads."""
+    slices = trace.slices
+    tracks = slices.track[rows]
+    return float(
+        sum(
+            union(slices.start_ns[mine], slices.end_ns[mine]).total_ns
+            for mine in (rows[tracks == track] for track in np.unique(tracks))
+        )
     )
 
 

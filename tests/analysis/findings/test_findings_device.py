@@ -54,6 +54,21 @@ class Program:
             Call("cudaStreamSynchronize", at + 2, until, "cuda_runtime"),
         ]
 
+    def select(self, at: int, until: int) -> None:
+        """Index with a mask: count, wait for the count, and gather."""
+        number, half = len(self.calls), (at + until) // 2
+        self.calls += [
+            Call("aten::index", at, until),
+            Call("aten::nonzero", at, half + 5),
+            Call("cudaLaunchKernel", at, at + 5, "cuda_runtime", correlation=number),
+            Call("DeviceReduce", at + 5, at + 7, "kernel", DEVICE, correlation=number),
+            Call("cudaMemcpyAsync", at + 6, at + 9, "cuda_runtime", correlation=number + 1),
+            Call("Memcpy DtoH", half, half + 2, "gpu_memcpy", DEVICE, correlation=number + 1),
+            Call("cudaStreamSynchronize", at + 9, half + 4, "cuda_runtime"),
+            Call("cudaLaunchKernel", until - 5, until, "cuda_runtime", correlation=number + 2),
+            Call("gather", until, until + 2, "kernel", DEVICE, correlation=number + 2),
+        ]
+
     def copy(self, at: int, length: int, name: str) -> None:
         """Copy memory, and let nobody wait for it."""
         number = len(self.calls)
@@ -135,6 +150,17 @@ def test_a_number_that_is_read_back_in_every_step() -> None:
 
 def test_a_number_that_is_read_back_now_and_then() -> None:
     assert found(with_item(every_step=False), "waiting-copies") is None
+
+
+def test_masks_that_are_waited_for_are_no_tiny_kernels() -> None:
+    program = Program()
+    for at in range(0, STEPS * LENGTH - 60, 60):
+        program.select(at, at + 50)
+    first, *others = find_problems(program.trace())
+    assert first.id == "waiting-copies"
+    assert "Mostly in aten::nonzero" in first.text
+    assert "torch.where" in first.fix
+    assert "host-bound" not in {each.id for each in others}
 
 
 @pytest.mark.parametrize(("length_us", "is_found"), [(3, True), (40, False)])

@@ -10,6 +10,7 @@ from stepscope.analysis.device.idle import IdleReason
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.allocations import gaps_for_memory
 from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.host_waits import host_waits
 from stepscope.analysis.findings.launched import device_finding, launching_lines
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.optimizer import unfused_optimizer
@@ -61,7 +62,7 @@ def host_too_slow(facts: Facts) -> Finding | None:
         return None
     gaps = facts.gaps
     lost_ns = _host_gaps(facts)
-    lost_ns[_before_tiny(facts, lost_ns) | gaps_for_memory(facts)] = 0
+    lost_ns[_before_tiny(facts, lost_ns) | gaps_for_memory(facts) | host_waits(facts).gaps] = 0
     total_ns = _without_other_causes(facts, float(lost_ns.sum()) / len(facts.work.devices))
     each_ns = total_ns / max(facts.steps, 1)
     whole_ns = float(facts.device_parts_ns.sum())
@@ -169,7 +170,7 @@ def _before_tiny(facts: Facts, lost_ns: Int64) -> Bool:
     is_tiny = np.zeros(len(facts.trace.slices) + 1, np.bool_)  # the last for no slice
     is_tiny[facts.work.rows[_tiny_kernels(facts)]] = True
     found: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS)
-    return found
+    return found & ~host_waits(facts).gaps  # those have a finding of their own
 
 
 def _without_other_causes(facts: Facts, total_ns: float) -> float:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.device.copies import copy_table
-from stepscope.analysis.device.idle import IdleReason, waiting_calls
 from stepscope.analysis.device.work import WorkKind
+from stepscope.analysis.findings.host_waits import host_waits
 from stepscope.analysis.findings.launched import (
     device_finding,
     launching_lines,
@@ -18,13 +18,11 @@ from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import SliceKind
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Int64
 
 MIN_WAITING_SHARE = 0.02
 """Share of the device's time lost to waits; less than this is not worth the search."""
@@ -33,6 +31,10 @@ MIN_COPIES_SHARE = 0.10
 """Of a step, in which devices copy and compute nothing."""
 
 _PINNED = "Pinned"
+_SIZED_BY_VALUES = frozenset(
+    f"aten::{name}"
+    for name in ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
+)
 
 
 @DETECTORS.register
@@ -40,28 +42,23 @@ def waiting_copies(facts: Facts) -> Finding | None:
     """Find operators inside the steps that make the host wait for the device."""
     if not len(facts.work):
         return None
-    slices = facts.trace.slices
-    waits = facts.in_loop(waiting_calls(facts.trace, facts.work))
-    operators = np.flatnonzero(slices.kind == SliceKind.OPERATOR)
-    waits = waits[facts.within(operators)[waits]]
+    found = host_waits(facts)
+    waits, above = found.calls, found.operator
     if len(waits) < max(facts.steps, 1):
         return None
-    lost_ns = facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
+    lost_ns = found.lost_ns
     share = int(lost_ns.sum()) / facts.device_ns
     if share < MIN_WAITING_SHARE:
         return None
-    above = _operators_above(facts, waits)
-    waited_ns = int(slices.duration_ns[waits].sum())
+    waited_ns = int(facts.trace.slices.duration_ns[waits].sum())
     return device_finding(
         facts,
         "waiting-copies",
         title=f"The host waits for the device {_often(len(waits), facts.steps)}",
         text=f"Mostly in {facts.commonest(above)}: {count_text(len(waits), 'call')} that waited "
-        f"for the device, {duration_text(waited_ns)} in total. After each one the device is idle "
+        f"for the device, {duration_text(waited_ns)} in total. Around each one the device is idle "
         f"until the host launches more work: {share:.0%} of its time.",
-        fix="Keep results on the device: no .item(), .cpu(), print(loss) or `if tensor` in every "
-        "step; accumulate the loss there and read it occasionally. Copy batches from pinned memory "
-        "with non_blocking=True.",
+        fix=_waiting_fix(facts.commonest(above)),
         saves_ns=float(lost_ns.sum()) / len(facts.work.devices) / max(facts.steps, 1),
         evidence=facts.on_timeline(facts.longest(above), facts.commonest(above)),
         places=lines_of_operators(facts, np.unique(above)),
@@ -101,6 +98,21 @@ def exposed_copies(facts: Facts) -> Finding | None:
     )
 
 
+def _waiting_fix(operator: str) -> str:
+    """Return how to do without the waits, most of which an operator makes."""
+    if operator in _SIZED_BY_VALUES:
+        return (
+            "The size of such a result depends on values, and the host must know it: use "
+            "torch.where, a mask that is multiplied, topk or a fixed number of results instead of "
+            "boolean indexing, nonzero or unique; or do it once on the whole batch."
+        )
+    return (
+        "Keep results on the device: no .item(), .cpu(), print(loss) or `if tensor` in every step; "
+        "accumulate the loss there and read it occasionally. Copy batches from pinned memory with "
+        "non_blocking=True."
+    )
+
+
 def _copy_fix(name: str) -> str:
     if any(word in name for word in ("HtoD", "Host To Device", "HostToDevice")):
         pinned = (
@@ -124,12 +136,3 @@ def _copy_fix(name: str) -> str:
 def _often(times: int, steps: int) -> str:
     each = round(times / max(steps, 1))
     return ("once" if each == 1 else f"{each:,} times") + (" per step" if steps else "")
-
-
-def _operators_above(facts: Facts, rows: Int64) -> Int64:
-    """Return the innermost operator around each of some slices, all of which are in one."""
-    slices = facts.trace.slices
-    above = slices.parent[rows].astype(np.int64)
-    while len(climbing := np.flatnonzero(slices.kind[above] != SliceKind.OPERATOR)):
-        above[climbing] = slices.parent[above[climbing]]
-    return above

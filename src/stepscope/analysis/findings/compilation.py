@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.launched import lines_of_operators
 from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, saving, share_words, source_line
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _COMPILATION = re.compile(r"torch\.compile (?:\d+/)?(\d+)/(\d+)")  # region and how often before
 _COMPILE_ID = re.compile(r"compile_id=(?:\d+/)?\d+/(\d+)")
 _REGION = "Torch-Compiled Region: "
+_BACKWARD = ", backward"  # the gradient of a region is compiled by itself
 _BREAK = "graph break: "
 MIN_RECOMPILATIONS = 1
 """A second compilation means that a region met inputs that the first one does not cover."""
@@ -50,8 +52,9 @@ def recompilations(facts: Facts) -> Finding | None:
     whole_ns = steps.total_ns + spent.total_ns - spent.shared_with(steps).total_ns
     share = spent.total_ns / whole_ns if whole_ns else 1.0
     row = facts.longest(again)
-    spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.FORWARD))
-    regions = sorted({facts.trace.name_of(int(i)).partition(": ")[2] for i in again} - {""})
+    names = [facts.trace.name_of(int(i)).partition(": ")[2] for i in again]
+    regions = sorted({name.removesuffix(_BACKWARD) for name in names} - {""})
+    called = again[[not name.endswith(_BACKWARD) for name in names]]
     return Finding(
         id="recompilations",
         title=f"torch.compile recompiled {count_text(len(again), 'time')}",
@@ -65,7 +68,7 @@ def recompilations(facts: Facts) -> Finding | None:
         severity=Severity.of_share(share),
         saves_ns=spent.total_ns / max(facts.steps, 1),
         of_ns=whole_ns / max(facts.steps, 1),
-        places=spot.places if spot else (),
+        places=lines_of_operators(facts, called if len(called) else again),
     )
 
 

@@ -5,6 +5,7 @@ Adding a module of detectors takes one line here; other packages use ``DETECTORS
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.findings import (  # noqa: F401  importing them registers what they find
@@ -29,6 +30,7 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
 )
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Severity
+from stepscope.analysis.findings.spots import line_words, place_words
 
 if TYPE_CHECKING:
     from stepscope.analysis.host.own_lines import Place
@@ -61,6 +63,15 @@ def find_problems(trace: Trace) -> list[Finding]:
     for each in sorted(found, key=rank):
         what = (each.id, each.places[0] if each.places else None)
         if what not in told:  # by two detectors
-            kept.append(each)
+            kept.append(_with_line(each))
         told.add(what)
     return kept
+
+
+def _with_line(finding: Finding) -> Finding:
+    """Have the title name the guilty line: many read no further."""
+    if not finding.places or line_words(finding.places[0]) in finding.title:
+        return finding
+    place = place_words(finding.places[0])
+    between = ", at " if ": " in finding.title else ": "
+    return replace(finding, title=f"{finding.title}{between}{place}")

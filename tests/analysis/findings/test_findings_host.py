@@ -122,6 +122,13 @@ def test_a_plain_program_that_is_in_the_library_of_python(call: Stack) -> None:
     assert "mostly in" in finding.text
 
 
+def test_copies_of_a_run_without_steps_count_where_they_are_repeated() -> None:
+    copies = ((*PREPARE, "<native call frame.copy>"), NATIVE)
+    computes = ((*LOOP, "<native call a @ b>"), NATIVE)
+    assert found(plain(*[copies, computes] * 5), "redundant-copies") is not None
+    assert found(plain(*[copies] * 4, *[computes] * 6), "redundant-copies") is None
+
+
 def test_a_plain_program_whose_libraries_do_what_it_is_for() -> None:
     sums = (*PREPARE, "pandas/core/groupby.py(1): sum", "<native call func>")
     assert problems_of(plain((sums, NATIVE), ((*PREPARE, "<native call a @ b>"), NATIVE))) == []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES, Cause
 from stepscope.units import duration_text
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.steps.ledger import Ledger
+    from stepscope.trace.model import Trace
 
     Bool = NDArray[np.bool_]
     Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
@@ -216,6 +218,16 @@ def saving(saves_ns: float, unit: str, of_ns: float) -> str:
     """Say what would be won: ``Would save 81 ms of 89 ms a step.``"""
     each = "in all" if unit == "run" else f"a {unit}"
     return f"Would save {duration_text(saves_ns)} of {duration_text(of_ns)} {each}."
+
+
+def tenths(trace: Trace, ledger: Ledger, which: Bool) -> int:
+    """Return in how many of ten equal stretches of a run some moments lie."""
+    time_ns = trace.samples.time_ns[ledger.row[ledger.row != NO_SAMPLE]]
+    mine = trace.samples.time_ns[ledger.row[which & (ledger.row != NO_SAMPLE)]]
+    if not len(mine):
+        return 0
+    begin, end = int(time_ns.min()), int(time_ns.max()) + 1
+    return len(np.unique((mine - begin) * 10 // (end - begin)))
 
 
 def share_words(share: float, unit: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
-from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
+from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken, tenths
 from stepscope.analysis.host.backward import backward_functions, forward_operators
 from stepscope.analysis.host.statements import called_methods
 from stepscope.analysis.steps.causes import Cause
@@ -39,6 +39,9 @@ MIN_READS_SHARE = 0.05
 READING_LINE, OFTEN_READING_LINE, OFTEN = 1 / 3, 0.08, 10
 """A line that spends this much of its time on reading scalars is there to read them: what it
 computes before, it computes to be read. Less is enough where it is read that often in a step."""
+
+MIN_TENTHS = 5
+"""Of a run without steps: what is in fewer of its tenths is done now and then, or once."""
 
 MIN_COPIES_SHARE = 0.12
 """Of a step; some copies are the model's own."""
@@ -161,6 +164,8 @@ def redundant_copies(facts: Facts) -> Finding | None:
     spot = hot_spot(ledger, copies)
     if spot is None or ledger.each_ns(copies) < MIN_COPIES_SHARE * ledger.unit_ns:
         return None
+    if ledger.unit == "run" and tenths(facts.trace, ledger, copies) < MIN_TENTHS:
+        return None  # a model that is moved to its device before the work begins
     there_ns = spot.each_ns
     spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
     calls = _calls(facts, _COPIES.__contains__)

@@ -62,7 +62,8 @@ def host_too_slow(facts: Facts) -> Finding | None:
         return None
     gaps = facts.gaps
     lost_ns = _host_gaps(facts)
-    lost_ns[_before_tiny(facts, lost_ns) | gaps_for_memory(facts) | host_waits(facts).gaps] = 0
+    lost_ns[_before_tiny(facts, lost_ns) | gaps_for_memory(facts)] = 0
+    lost_ns = np.maximum(lost_ns - host_waits(facts).gap_ns, 0)
     total_ns = _without_other_causes(facts, float(lost_ns.sum()) / len(facts.work.devices))
     each_ns = total_ns / max(facts.steps, 1)
     whole_ns = float(facts.device_parts_ns.sum())
@@ -169,8 +170,9 @@ def _before_tiny(facts: Facts, lost_ns: Int64) -> Bool:
     """Return which gaps are what launching a tiny kernel takes: fusing it would save them."""
     is_tiny = np.zeros(len(facts.trace.slices) + 1, np.bool_)  # the last for no slice
     is_tiny[facts.work.rows[_tiny_kernels(facts)]] = True
-    found: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS)
-    return found & ~host_waits(facts).gaps  # those have a finding of their own
+    in_waits = host_waits(facts).gap_ns > 0  # those have a finding of their own
+    found: Bool = is_tiny[facts.gaps.before] & (lost_ns < SHORT_GAP_NS) & ~in_waits
+    return found
 
 
 def _without_other_causes(facts: Facts, total_ns: float) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from stepscope.analysis.device.idle import IdleReason, waiting_calls
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_PARENT, SliceKind
+from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,34 +33,49 @@ class HostWaits:
         self.operator: Int64 = operator[operator != NO_PARENT]  # the innermost around each
 
     @cached_property
-    def gaps(self) -> Bool:
-        """Return the gaps of devices that end with what such an operator launches.
+    def gap_ns(self) -> Int64:
+        """Return how much of each gap of the devices such an operator takes to launch its work.
 
         Without the wait the operator would not be there: ``nonzero`` counts, waits, and then
         launches what depends on the count.
         """
-        facts, slices = self._facts, self._facts.trace.slices
-        is_waiting = np.zeros(len(slices) + 1, np.bool_)  # the last for no slice
-        is_waiting[self.operator] = True
-        torchs = ids_where(slices.name, facts.trace.strings, lambda name: name.startswith("aten::"))
-        is_torchs = np.isin(slices.name, torchs)
+        facts, slices, gaps = self._facts, self._facts.trace.slices, self._facts.gaps
+        operator = np.append(facts.work.operator, NO_SLICE)[gaps.before]
+        in_one = np.flatnonzero(np.append(self._is_waiting, False)[operator])
+        outermost = operator[in_one]
+        climbing = np.arange(len(outermost))
+        while len(climbing):
+            parent = slices.parent[outermost[climbing]]
+            waits = (parent != NO_PARENT) & self._is_waiting[parent]
+            climbing, parent = climbing[waits], parent[waits]
+            outermost[climbing] = parent
+        end_ns = (gaps.start_ns + gaps.duration_ns)[in_one]
+        since_ns = np.maximum(slices.start_ns[outermost], gaps.start_ns[in_one])
+        idle_ns = facts.idle_ns(IdleReason.HOST, IdleReason.LAUNCH)
+        found = np.zeros(len(gaps), np.int64)
+        found[in_one] = np.minimum(np.maximum(end_ns - since_ns, 0), idle_ns[in_one])
+        return found
+
+    @cached_property
+    def _is_waiting(self) -> Bool:
+        """Return which slices are operators that wait, or call one: ``index`` calls ``nonzero``."""
+        trace, slices = self._facts.trace, self._facts.trace.slices
+        found = np.zeros(len(slices), np.bool_)
+        found[self.operator] = True
+        torchs = ids_where(slices.name, trace.strings, lambda name: name.startswith("aten::"))
         climbing = np.unique(self.operator)
-        while len(climbing):  # aten::index, which calls aten::nonzero
+        while len(climbing):
             climbing = np.unique(slices.parent[climbing])
             climbing = climbing[climbing != NO_PARENT]
-            climbing = climbing[is_torchs[climbing] & ~is_waiting[climbing]]
-            is_waiting[climbing] = True
-        launched = np.append(facts.work.operator, len(slices))[facts.gaps.before]
-        found: Bool = is_waiting[launched]
+            climbing = climbing[np.isin(slices.name[climbing], torchs) & ~found[climbing]]
+            found[climbing] = True
         return found
 
     @cached_property
     def lost_ns(self) -> Int64:
         """Return how much of each gap is lost by waiting."""
-        facts = self._facts
-        own = (IdleReason.HOST, IdleReason.LAUNCH)
-        after = facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
-        return np.where(self.gaps, after + facts.idle_ns(*own), after)
+        after_ns = self._facts.idle_ns(IdleReason.SYNCHRONISATION, IdleReason.AFTER_SYNC)
+        return after_ns + self.gap_ns
 
 
 @shared

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.device.lines import device_lines
 from stepscope.analysis.device.roofline import flops_utilisation
 from stepscope.analysis.device.start_up import start_up_idle_ns
 from stepscope.analysis.device.steps import device_step
@@ -71,11 +72,15 @@ class DeviceFacts:
 
     step: DeviceStep | None
     flops_utilisation: float | None  # of the 16-bit peak; None where it is not known
+    lines: tuple[Row, ...] = ()  # by the device time of what they launch, their backward included
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-compatible values."""
         step = self.step
-        told: dict[str, Any] = {"flops_utilisation": self.flops_utilisation}
+        told: dict[str, Any] = {
+            "flops_utilisation": self.flops_utilisation,
+            "lines": [_row_json(row) for row in self.lines],
+        }
         if step is not None:
             told |= {
                 "device": step.device,
@@ -151,8 +156,11 @@ def answer(trace: Trace) -> Answer:
         where = _where(spent)
         lines = _lines(spent)
         findings = tuple(find_problems(trace))
+        device = _device_facts(trace)
+        limiting = device is not None and device.step is not None and device.step.limit == "device"
+        costliest = device.lines if device is not None and limiting else lines
         return Answer(
-            verdict=_verdict(spent, steps, where, lines, findings),
+            verdict=_verdict(spent, steps, where, costliest, findings),
             steps=steps,
             unit=spent.unit,
             unit_ns=spent.unit_ns,
@@ -160,7 +168,7 @@ def answer(trace: Trace) -> Answer:
             lines=lines,
             start_up=_start_up(trace),
             findings=findings,
-            device=_device_facts(trace),
+            device=device,
             memory=tuple(peaks_of_memory(trace)),
         )
 
@@ -168,7 +176,10 @@ def answer(trace: Trace) -> Answer:
 def _device_facts(trace: Trace) -> DeviceFacts | None:
     if not len(device_work(trace)):
         return None
-    return DeviceFacts(device_step(trace), flops_utilisation(trace))
+    step = device_step(trace)
+    spent = device_lines(trace)
+    whole_ns = step.device_ns if step is not None else sum(spent.values())
+    return DeviceFacts(step, flops_utilisation(trace), _top_lines(spent, whole_ns))
 
 
 def _step_facts(trace: Trace) -> StepFacts | None:
@@ -213,11 +224,15 @@ def _lines(spent: Ledger) -> tuple[Row, ...]:
             ns = spent.each_ns(spent.stack == stack)
             if ns:
                 sums[known.line] = sums.get(known.line, 0.0) + ns
+    return _top_lines(sums, spent.unit_ns)
+
+
+def _top_lines(sums: dict[Place, float], whole_ns: float) -> tuple[Row, ...]:
     top = sorted(sums, key=lambda place: -sums[place])[:_LINES]
     return tuple(
-        Row(place_words(place), sums[place], sums[place] / spent.unit_ns, place)
+        Row(place_words(place), sums[place], sums[place] / whole_ns, place)
         for place in top
-        if sums[place] >= MIN_ROW_SHARE * spent.unit_ns
+        if sums[place] >= MIN_ROW_SHARE * whole_ns
     )
 
 

@@ -43,10 +43,14 @@ def where_text(found: Answer) -> str:
 
 
 def lines_text(found: Answer) -> str:
-    """Return the lines of the program that cost most."""
-    if not found.lines:
-        return ""
-    return "\n".join(_rows("the lines that cost most", found.lines, ""))
+    """Return the lines of the program that cost most, on the host and on devices."""
+    lines = []
+    if found.lines:
+        lines += _rows("the lines that cost most", found.lines, "")
+    if found.device is not None and found.device.lines:
+        heading = "the lines whose kernels take most"
+        lines += [*([""] if lines else []), *_rows(heading, found.device.lines, "", "device time")]
+    return "\n".join(lines)
 
 
 def told_text(trace: Trace, findings: int = 3) -> str:
@@ -91,10 +95,10 @@ def operators_text(
     return "\n".join(text_lines(columns, max(width - _FIGURES, _NARROWEST_NAME)))
 
 
-def _rows(heading: str, rows: Sequence[Row], place: str) -> list[str]:
+def _rows(heading: str, rows: Sequence[Row], place: str, time: str = "time") -> list[str]:
     columns = [
         Column(heading, [row.what for row in rows], is_text=True),
-        Column("time", [duration_text(row.ns) for row in rows]),
+        Column(time, [duration_text(row.ns) for row in rows]),
         Column("share", [percent_text(row.share) for row in rows]),
     ]
     if place:

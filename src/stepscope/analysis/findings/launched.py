@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.launches import captured_nodes
+from stepscope.analysis.device.lines import launching_paths
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.findings.spots import saving
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, own_path, samples_at
@@ -58,8 +59,8 @@ def device_finding(
 def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
     """Return the program's line that launches most of some work, and its callers.
 
-    By the stacks of the nodes of a CUDA graph; by the samples inside the operators that launched
-    it, else by the operators' own stacks; without operators, by the samples around the launches.
+    By the stacks of the nodes of a CUDA graph; by the operators' own stacks, else by the samples in
+    the operators that launched it; without operators, by the samples around the launches.
     """
     work, slices = facts.work, facts.trace.slices
     captured = captured_nodes(facts.trace)[work.rows[which]]
@@ -67,12 +68,25 @@ def launching_lines(facts: Facts, which: Bool) -> tuple[Place, ...]:
         nodes = captured[captured != NO_SLICE]
         spent_ns = work.duration_ns[which][captured != NO_SLICE]
         return _heaviest_path(facts, slices.stack[nodes], spent_ns)
-    operators = np.unique(work.operator[work.rows[which]])
-    operators = operators[operators != NO_SLICE]
-    operators = operators[slices.kind[operators] == SliceKind.OPERATOR]
+    origin = work.operator[work.rows[which]]
+    tied = (origin != NO_SLICE) & (slices.kind[origin] == SliceKind.OPERATOR)
+    operators = np.unique(origin[tied])
     if not len(operators):
         return _sampled_launches(facts, which)
-    return lines_of_operators(facts, operators)
+    paths = launching_paths(facts.trace, origin[tied], work.duration_ns[which][tied])
+    return _heaviest(paths) or lines_of_operators(facts, operators)
+
+
+def _heaviest(paths: Mapping[tuple[Place, ...], float]) -> tuple[Place, ...]:
+    """Return the line with most of the time, and its callers on the way that has most of that."""
+    lines: dict[Place, float] = {}
+    for path, spent in paths.items():
+        lines[path[-1]] = lines.get(path[-1], 0.0) + spent
+    if not lines:
+        return ()
+    line = max(lines, key=lambda place: lines[place])
+    mine = (path for path in paths if path[-1] == line)
+    return max(mine, key=lambda path: paths[path])[::-1]
 
 
 def lines_of_operators(facts: Facts, operators: Int64) -> tuple[Place, ...]:

@@ -31,7 +31,7 @@ import { stepChart } from "stepscope/steps.js";
  * @property {Part[]} lines
  * @property {number} startup_ns
  * @property {Record<string, number>} startup
- * @property {{flops_utilisation: number | null, device?: string, step_ns?: number, host_step_ns?: number, busy_ns?: number, waiting_for_host_ns?: number, limit?: string} | null} device
+ * @property {{flops_utilisation: number | null, lines: Part[], device?: string, step_ns?: number, host_step_ns?: number, busy_ns?: number, waiting_for_host_ns?: number, limit?: string} | null} device
  */
 
 /** @type {import("../app.js").Page} */
@@ -54,6 +54,7 @@ export const page = {
         { class: "cards" },
         whereTimeGoes(data, app),
         costliest(data, app),
+        costliestOnDevice(data, app),
         steps && card(steps.title, "wide", steps.element),
         devices(data, app),
         top("operators", data, app),
@@ -162,6 +163,19 @@ function whereTimeGoes(data, app) {
 /** The lines of the program that cost most. @param {Data} data @param {App} app */
 function costliest(data, app) {
   const { lines, unit } = answerOf(data);
+  const of = unit === "run" ? "the run" : `a ${unit}`;
+  return linesCard("Lines that cost most", lines, `Of ${of}: the line itself, with what libraries do for it.`, app);
+}
+
+/** The lines whose kernels and copies keep devices busy. @param {Data} data @param {App} app */
+function costliestOnDevice(data, app) {
+  const { device, unit } = answerOf(data);
+  const of = unit === "run" ? "the device's work" : `a ${unit} on the device`;
+  return linesCard("Lines whose kernels take most", device?.lines ?? [], `Of ${of}: what the line launches, and its backward pass.`, app);
+}
+
+/** @param {string} title @param {Part[]} lines @param {string} told @param {App} app */
+function linesCard(title, lines, told, app) {
   if (!lines.length) return null;
   const rows = lines.map((row) =>
     h(
@@ -173,12 +187,7 @@ function costliest(data, app) {
       h("td", null, percent(row.share, 1)),
     ),
   );
-  return card(
-    "Lines that cost most",
-    "",
-    h("table", { class: "plain top" }, h("tbody", null, ...rows)),
-    h("p", { class: "quiet" }, `Of ${unit === "run" ? "the run" : `a ${unit}`}: the line itself, with what libraries do for it.`),
-  );
+  return card(title, "", h("table", { class: "plain top" }, h("tbody", null, ...rows)), h("p", { class: "quiet" }, told));
 }
 
 /** How busy devices were, and what they make of a step. @param {Data} data @param {App} app */

@@ -29,6 +29,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_perfetto_reader(m);
   stepscope::bind_perfetto_writer(m);
   stepscope::bind_cuda(m);
+  stepscope::bind_power(m);
   stepscope::bind_recorder(m);
   stepscope::bind_range(m);
   stepscope::bind_sampler(m);

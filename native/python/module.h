@@ -22,6 +22,7 @@ void bind_paddle_writer(nanobind::module_& m);
 void bind_perfetto_reader(nanobind::module_& m);
 void bind_perfetto_writer(nanobind::module_& m);
 void bind_cuda(nanobind::module_& m);
+void bind_power(nanobind::module_& m);
 void bind_recorder(nanobind::module_& m);
 void bind_range(nanobind::module_& m);
 void bind_sampler(nanobind::module_& m);

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.device.power import DevicePower, device_power
 from stepscope.analysis.device.roofline import flops_utilisation
 from stepscope.analysis.device.start_up import start_up_idle_ns
 from stepscope.analysis.device.steps import device_step
@@ -111,6 +112,7 @@ class Answer:
     findings: tuple[Finding, ...]
     device: DeviceFacts | None  # None: no device did any work
     memory: tuple[PeakMemory, ...]  # of each device whose memory was recorded
+    power: tuple[DevicePower, ...] = ()  # of each device whose power was recorded
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-compatible values."""
@@ -134,6 +136,7 @@ class Answer:
             "where": [_row_json(row) for row in self.where],
             "lines": [_row_json(row) for row in self.lines],
             "memory": [peak.to_json() for peak in self.memory],
+            "power": [device.to_json() for device in self.power],
             "startup_ns": round(self.start_up.total_ns) if self.start_up else 0,
             "startup": {what: round(ns) for what, ns in self.start_up.parts}
             if self.start_up
@@ -162,6 +165,7 @@ def answer(trace: Trace) -> Answer:
             findings=findings,
             device=_device_facts(trace),
             memory=tuple(peaks_of_memory(trace)),
+            power=device_power(trace),
         )
 
 

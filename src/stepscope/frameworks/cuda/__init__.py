@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
+    from stepscope.frameworks.cuda.power import Power
     from stepscope.frameworks.cuda.source import CudaActivity
 
-    return (CudaActivity,)
+    return (CudaActivity, Power)

@@ -12,10 +12,14 @@ import pytest
 from command_line import script, stepscope_run
 from made_power import readings, with_power
 from made_steps import BASE, steps
+from report_data import PageData
 from stepscope import _native
 from stepscope.analysis.device.power import device_power
 from stepscope.analysis.findings import Finding, Severity, find_problems
 from stepscope.formats import export_trace, read_trace
+from stepscope.report.payload import Payload
+from stepscope.report.sections.kernels import add_kernels
+from stepscope.report.sections.timeline import add_timeline
 from stepscope.trace.model import Trace
 
 STUB = Path(__file__).with_name("nvml_stub.c")
@@ -70,10 +74,12 @@ def test_a_run_with_power(tmp_path: Path, libraries: tuple[Path, Path]) -> None:
     assert plain.mean_watts == pytest.approx(240.0)
     assert (plain.held_by_heat, plain.held_by_power) == (1.0, 0.0)
 
-    for name in ("trace.json", "trace.pftrace"):  # the counters stand beside the device's work
-        export_trace(trace, tmp_path / name)
-        (again,) = device_power(read_trace(tmp_path / name)) or [None]
-        assert name == "trace.pftrace" or again == found
+    export_trace(trace, tmp_path / "trace.json")
+    (again,) = device_power(read_trace(tmp_path / "trace.json"))
+    assert (again.readings, again.limit_watts) == (found.readings, 300.0)
+    export_trace(trace, tmp_path / "trace.pftrace")
+    counters = read_trace(tmp_path / "trace.pftrace").marks
+    assert (counters.phase == ord("C")).sum() >= 6 * found.readings
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     counters = [event for event in events if event["ph"] == "C"]
     assert {event["name"] for event in counters} >= {"power", "clocks", "temperature", "energy"}
@@ -152,3 +158,15 @@ def test_a_readings_limit(libraries: tuple[Path, Path]) -> None:
     told = sampler.columns()
     assert len(told["time_ns"]) == 3
     assert told["lost"] == told["passes"] - 3
+
+
+def test_the_report_has_the_curves() -> None:
+    told = readings([0, 5_000_000, 12_000_000], power_mw=[100_000, 200_000, 300_000])
+    payload = Payload()
+    trace = with_power(steps(BASE, count=12), told)
+    add_timeline(trace, payload)
+    add_kernels(trace, payload)
+    values = PageData(payload.packed()).values
+    assert values["timeline.counters"] == [{"name": "power", "unit": "W", "group": "GPU 0"}]
+    assert values["timeline.groups"][0]["name"] == "GPU 0"
+    assert values["power.rows"] == 1

@@ -11,6 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.device.counters import (
+    BUSY_PERCENT,
+    BY_HARDWARE,
+    BY_HEAT,
+    BY_POWER,
+    CELSIUS,
+    CLOCKS,
+    ENERGY,
+    HELD_DOWN,
+    LIMITS,
+    MEMORY_MHZ,
+    MEMORY_PERCENT,
+    MILLIJOULES,
+    MILLIWATTS,
+    POWER,
+    POWER_CATEGORY,
+    SM_MHZ,
+    TEMPERATURE,
+    UTILISATION,
+    readings_of,
+)
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
@@ -18,26 +39,11 @@ from stepscope.analysis.steps.steps import steady_steps, step_table
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from stepscope.analysis.device.counters import Readings
     from stepscope.trace.model import Int64, Trace
-
-# What the counters are called, and the numbers in them.
-CATEGORY = "gpu_power"
-POWER, MILLIWATTS = "power", "mW"
-ENERGY, MILLIJOULES = "energy", "mJ"
-CLOCKS, SM_MHZ, MEMORY_MHZ = "clocks", "SM MHz", "memory MHz"
-TEMPERATURE, CELSIUS = "temperature", "°C"
-UTILISATION, BUSY_PERCENT, MEMORY_PERCENT = "utilisation", "device %", "memory %"
-HELD_DOWN, BY_POWER, BY_HEAT, BY_HARDWARE = (
-    *("clocks held down", "by power", "by heat"),
-    "by the hardware",
-)
-LIMITS = "limits"
 
 MIN_MOVES = 20
 """How often the device's energy counter must have moved for its ends to be known to a few %."""
-
-_COUNTERS = (POWER, ENERGY, CLOCKS, TEMPERATURE, UTILISATION, HELD_DOWN, LIMITS)
-_ABSENT = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +82,12 @@ class DevicePower:
 @shared
 def device_power(trace: Trace) -> tuple[DevicePower, ...]:
     """Return what each device took; nothing where that was not recorded."""
-    marks = trace.marks
-    if not len(marks):
-        return ()
-    category = trace.strings.ids_of([CATEGORY]).get(CATEGORY, _ABSENT)
-    rows = np.flatnonzero(marks.category == category)
-    if not len(rows):
+    found = list(readings_of(trace, POWER_CATEGORY))
+    if not found:
         return ()
     window, steps = _window(trace)
-    return tuple(
-        _of_device(_Readings(trace, rows[marks.track[rows] == track]), pid, window, steps)
-        for track in np.unique(marks.track[rows]).tolist()
-        for pid in [trace.tracks[track].pid]
-    )
+    devices = [_of_device(told, trace.tracks[track].pid, window, steps) for track, told in found]
+    return tuple(each for each in devices if each.readings)
 
 
 def _window(trace: Trace) -> tuple[Intervals, int]:
@@ -100,25 +99,7 @@ def _window(trace: Trace) -> tuple[Intervals, int]:
     return union(*ends), 0
 
 
-class _Readings:
-    """The counters of one device."""
-
-    def __init__(self, trace: Trace, rows: Int64) -> None:
-        self._trace, self._rows = trace, rows
-        self._names = trace.marks.name[rows]
-        self._ids = trace.strings.ids_of(_COUNTERS)
-
-    def of(self, counter: str, key: str) -> tuple[Int64, Int64]:
-        """Return the times and the values of one number, in the order of time."""
-        marks = self._trace.marks
-        rows = self._rows[self._names == self._ids.get(counter, _ABSENT)]
-        values = marks.args.dense(key, len(marks), _ABSENT)[rows]
-        rows, values = rows[values != _ABSENT], values[values != _ABSENT]
-        order = np.argsort(marks.time_ns[rows], kind="stable")
-        return marks.time_ns[rows][order], values[order]
-
-
-def _of_device(told: _Readings, device: str, window: Intervals, steps: int) -> DevicePower:
+def _of_device(told: Readings, device: str, window: Intervals, steps: int) -> DevicePower:
     time_ns, power = told.of(POWER, MILLIWATTS)
     joules, by = _energy(told, window)
     over_s = window.total_ns / 1e9
@@ -163,7 +144,7 @@ def _first(values: Int64, scale: float = 1.0) -> float | None:
     return float(values[0]) * scale if len(values) else None
 
 
-def _energy(told: _Readings, window: Intervals) -> tuple[float | None, str]:
+def _energy(told: Readings, window: Intervals) -> tuple[float | None, str]:
     """Return the J that were taken in a window, and by what they are known."""
     times, counted = told.of(ENERGY, MILLIJOULES)
     if len(times) > 1:

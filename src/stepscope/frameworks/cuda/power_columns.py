@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device import power as words
+from stepscope.analysis.device import counters as words
 from stepscope.frameworks.cuda.counters import NOT_TOLD, Counter, counters_captured
 from stepscope.frameworks.cuda.devices import devices_in_use
 from stepscope.frameworks.cuda.nvml import visible_devices
@@ -32,7 +32,7 @@ def power_captured(columns: Mapping[str, Any], devices: Sequence[Mapping[str, An
         if device["number"] in numbers
         for counter in _counters(columns, device, numbers[device["number"]])
     ]
-    return counters_captured(counters, words.CATEGORY)
+    return counters_captured(counters, words.POWER_CATEGORY)
 
 
 def _cuda_numbers(devices: Sequence[Mapping[str, Any]]) -> dict[int, int]:

@@ -39,6 +39,8 @@ Library Library::open(const std::string& path) {
   find(handle, "cuptiGetThreadIdType", &library.get_thread_id_type);
   find(handle, "cuptiActivityEnableRuntimeApi", &library.enable_runtime_function);
   find(handle, "cuptiActivityEnableDriverApi", &library.enable_driver_function);
+  find(handle, "cuptiActivityEnableAllSyncRecords", &library.enable_all_sync_records);
+  find(handle, "cuptiActivityEnableCudaEventDeviceTimestamps", &library.enable_event_timestamps);
   find(handle, "cuptiSubscribe", &library.subscribe);
   find(handle, "cuptiUnsubscribe", &library.unsubscribe);
   find(handle, "cuptiEnableCallback", &library.enable_callback);

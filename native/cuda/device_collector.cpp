@@ -26,6 +26,16 @@ constexpr std::array kKinds = {ActivityKind::kRuntime, ActivityKind::kDriver,
                                ActivityKind::kMemcpy,  ActivityKind::kMemcpyPeer,
                                ActivityKind::kMemset,  ActivityKind::kConcurrentKernel};
 
+// What each of the extras asks CUPTI for. Who waited for an event wants to know whose that was.
+struct ExtraKind {
+  uint32_t extra;
+  ActivityKind kind;
+};
+constexpr ExtraKind kExtraKinds[] = {{kSynchronizations, ActivityKind::kSynchronization},
+                                     {kSynchronizations | kCudaEvents, ActivityKind::kCudaEvent},
+                                     {kMemoryOperations, ActivityKind::kMemory},
+                                     {kMemoryOperations, ActivityKind::kMemoryPool}};
+
 // The calls that matter, by how their names begin: what makes the device work, waits for it, or
 // takes its memory.
 constexpr std::string_view kRuntimeCalls[] = {"cudaLaunch",
@@ -80,6 +90,7 @@ struct State {
   std::vector<uint32_t> silenced_runtime;
   std::vector<uint32_t> silenced_driver;
   uint32_t thread_id_type = 0;
+  uint32_t extras = kNoExtras;
   int watchers = 0;
   cupti::Subscriber subscriber = nullptr;
   const GraphNodeListener* listener = nullptr;
@@ -112,6 +123,23 @@ void on_buffer_completed(void* context, uint32_t stream, uint8_t* buffer, size_t
 
 uint64_t timestamp() { return Clock::ticks(); }
 
+// Calls that matter with some of the extras.
+struct ExtraCall {
+  uint32_t extra;
+  std::string_view name;
+};
+constexpr ExtraCall kExtraCalls[] = {{kSynchronizations | kCudaEvents, "cudaEventRecord"},
+                                     {kSynchronizations | kCudaEvents, "cuEventRecord"},
+                                     {kMemoryOperations, "cudaMemPool"},
+                                     {kMemoryOperations, "cuMemPool"}};
+
+bool matters_with(uint32_t extras, std::string_view name) {
+  for (const ExtraCall& call : kExtraCalls) {
+    if ((call.extra & extras) && name.starts_with(call.name)) return true;
+  }
+  return false;
+}
+
 template <size_t size>
 bool matters(std::string_view name, const std::string_view (&prefixes)[size]) {
   for (const std::string_view prefix : prefixes) {
@@ -124,13 +152,13 @@ bool matters(std::string_view name, const std::string_view (&prefixes)[size]) {
 template <size_t size>
 std::vector<uint32_t> silence(const cupti::Library& library, uint32_t domain,
                               cupti::Result (*enable)(uint32_t, uint8_t),
-                              const std::string_view (&prefixes)[size]) {
+                              const std::string_view (&prefixes)[size], uint32_t extras) {
   std::vector<uint32_t> silenced;
   if (!enable) return silenced;
   for (uint32_t function = 1; function < kMostFunctions; ++function) {
     const char* name = nullptr;
     if (library.get_callback_name(domain, function, &name) != cupti::kSuccess || !name) break;
-    if (matters(name, prefixes)) continue;
+    if (matters(name, prefixes) || matters_with(extras, name)) continue;
     if (enable(function, 0) == cupti::kSuccess) silenced.push_back(function);
   }
   return silenced;
@@ -139,6 +167,10 @@ std::vector<uint32_t> silence(const cupti::Library& library, uint32_t domain,
 void turn_off(State& s) {
   const cupti::Library& library = *s.library;
   for (const ActivityKind kind : kKinds) library.disable(kind);
+  for (const ExtraKind& each : kExtraKinds) {
+    if (each.extra & s.extras) library.disable(each.kind);
+  }
+  s.extras = kNoExtras;
   for (const uint32_t function : s.silenced_runtime) library.enable_runtime_function(function, 1);
   for (const uint32_t function : s.silenced_driver) library.enable_driver_function(function, 1);
   s.silenced_runtime.clear();
@@ -151,7 +183,21 @@ void turn_off(State& s) {
   }
 }
 
-void turn_on(State& s) {
+// Ask for what is not asked for yet. A kind that this CUPTI or device does not have is left out.
+void turn_on_extras(State& s, uint32_t extras) {
+  const cupti::Library& library = *s.library;
+  for (const ExtraKind& each : kExtraKinds) {
+    if ((each.extra & extras) && !(each.extra & s.extras)) library.enable(each.kind);
+  }
+  // Queries that find the work not done would be records without end.
+  if ((extras & kSynchronizations) && library.enable_all_sync_records) {
+    library.enable_all_sync_records(0);
+  }
+  if ((extras & kCudaEvents) && library.enable_event_timestamps) library.enable_event_timestamps(1);
+  s.extras |= extras;
+}
+
+void turn_on(State& s, uint32_t extras) {
   const cupti::Library& library = *s.library;
   if (library.get_thread_id_type) library.get_thread_id_type(&s.thread_id_type);
   if (library.set_thread_id_type) library.set_thread_id_type(cupti::kSystemThreadIds);
@@ -161,14 +207,15 @@ void turn_on(State& s) {
   try {
     for (const ActivityKind kind : kKinds)
       library.check(library.enable(kind), "cuptiActivityEnable");
+    turn_on_extras(s, extras);
   } catch (...) {
     turn_off(s);
     throw;
   }
-  s.silenced_runtime =
-      silence(library, cupti::kRuntimeDomain, library.enable_runtime_function, kRuntimeCalls);
+  s.silenced_runtime = silence(library, cupti::kRuntimeDomain, library.enable_runtime_function,
+                               kRuntimeCalls, extras);
   s.silenced_driver =
-      silence(library, cupti::kDriverDomain, library.enable_driver_function, kDriverCalls);
+      silence(library, cupti::kDriverDomain, library.enable_driver_function, kDriverCalls, extras);
 }
 
 void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {
@@ -258,14 +305,17 @@ uint32_t DeviceCollector::load(const std::string& path) {
   return version;
 }
 
-uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks) {
+uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
+                                uint32_t extras) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (!s.library) throw std::runtime_error("CUPTI is not loaded");
   if (s.users == 0) {
     s.records.reset(limit_bytes, keep_newest, age_ticks);
-    turn_on(s);
+    turn_on(s, extras);
     if (Stream::is_on()) Stream::instance().set_before_flush(&deliver);
+  } else if (extras & ~s.extras) {
+    turn_on_extras(s, extras);
   }
   ++s.users;
   return Clock::ticks();

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.cuda.power import Power
+    from stepscope.frameworks.cuda.record_options import AskedRecords
     from stepscope.frameworks.cuda.source import CudaActivity
 
-    return (CudaActivity, Power)
+    return (AskedRecords, CudaActivity, Power)

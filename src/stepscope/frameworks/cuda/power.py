@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stepscope import _native
 from stepscope.frameworks.cuda.nvml import NvmlUnavailableError, load_nvml, visible_devices
 from stepscope.notices import notify
@@ -126,7 +124,7 @@ def _described(columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]])
         return "nothing was read"
     every_ns = columns["wall_ns"] / max(columns["passes"] - 1, 1)
     cost = percent_text(columns["cpu_ns"], columns["wall_ns"])
-    untold = "" if np.any(columns["power_mw"] >= 0) else "; the device does not tell its power"
+    untold = "" if (columns["power_mw"] >= 0).any() else "; the device does not tell its power"
     return (
         f"NVML, {count_text(len(devices), 'device')} every {duration_text(every_ns)}, "
         f"with {cost} of a core{untold}"

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stepscope import _native
 from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
 from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
+from stepscope.frameworks.cuda.record_options import DEVICE_RECORDS, bits_of, wanted_records
 from stepscope.notices import notify
 from stepscope.record.limits import Keep
 from stepscope.record.options import DEVICE
 from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
@@ -72,9 +73,10 @@ class CudaActivity(Source):
     used_by: ClassVar[int] = 0  # the process in which CUPTI has recorded: this, or an ancestor
     recording: ClassVar[int] = 0  # how many of us do
 
-    def __init__(self, limit: MemoryLimit | None = None) -> None:
-        """Nothing is loaded yet."""
+    def __init__(self, limit: MemoryLimit | None = None, records: Sequence[str] = ()) -> None:
+        """Nothing is loaded yet; ``records`` are what is recorded where asked for."""
         self._limit = limit
+        self._records = tuple(records)
         self._says = ""
         self._since: int | None = None
         self._lost_before = 0  # it started this time
@@ -85,9 +87,9 @@ class CudaActivity(Source):
         self.devices: list[dict[str, Any]] = []
 
     @classmethod
-    def made_for(cls, _options: RecordOptions, limit: MemoryLimit | None) -> Source:
+    def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
         """Make one that keeps no more than the limit."""
-        return cls(limit)
+        return cls(limit, options[DEVICE_RECORDS])
 
     def prepare(self) -> None:
         """Find and load CUPTI."""
@@ -114,7 +116,9 @@ class CudaActivity(Source):
         self._watches = watch_captures()
         self._since_ns = _native.now_ns()
         try:
-            self._since = _native.start_cuda(limit_bytes, keep_newest, seconds)
+            self._since = _native.start_cuda(
+                limit_bytes, keep_newest, seconds, bits_of(self._records)
+            )
         except RuntimeError as error:
             notify(f"the device is not recorded: {error}")
         else:
@@ -155,27 +159,37 @@ class CudaActivity(Source):
             return None
         from stepscope.frameworks.cuda.columns import captured
         from stepscope.frameworks.cuda.devices import cuda_devices
+        from stepscope.frameworks.cuda.extras import extras_captured, split
         from stepscope.frameworks.cuda.graphs import captured_nodes, nodes_of
         from stepscope.trace.join import merge_parts
 
         self.lost = self._lost_before + columns["lost"]
         if not self.devices and len(columns["kind"]):
             self.devices = cuda_devices()
-        nodes = nodes_of(columns)
-        if nodes is None:
-            return captured(columns, self.devices)
-        return merge_parts(
-            [captured(columns, self.devices, nodes), captured_nodes(nodes, since_ns)]
-        )
+        work, others = split(columns)
+        nodes = nodes_of(work)
+        parts = [captured(work, self.devices, nodes)]
+        if nodes is not None:
+            parts.append(captured_nodes(nodes, since_ns))
+        if self._records and (more := extras_captured(others, work, self._records)) is not None:
+            parts.append(more)
+        return merge_parts(parts)
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
         """Return the device's work that a process left."""
         from stepscope.frameworks.cuda.columns import captured
+        from stepscope.frameworks.cuda.extras import extras_captured, split
+        from stepscope.trace.join import merge_parts
 
         columns = left.native.device()
+        if not len(columns["kind"]):
+            return None
         devices = left.meta.get("sources", {}).get("devices", ())
-        return captured(columns, devices) if len(columns["kind"]) else None
+        work, others = split(columns)
+        more = extras_captured(others, work, wanted_records("all"))
+        parts = [captured(work, devices), *([more] if more is not None else [])]
+        return merge_parts(parts)
 
     def describe(self) -> str:
         """Say which CUPTI is used."""

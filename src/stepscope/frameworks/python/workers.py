@@ -102,7 +102,10 @@ class ChildProcesses(Source):
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
         """Have each child make the same sources, but for the device's: that one is the parent's."""
-        return cls(partial(make_sources, options.but(device=False, power=False), limit), limit)
+        return cls(
+            partial(make_sources, options.but(device=False, device_records=(), power=False), limit),
+            limit,
+        )
 
     # The life of a source.
 

@@ -17,6 +17,7 @@ NB_MODULE(_native, m) {
   stepscope::bind_chrome_reader(m);
   stepscope::bind_chrome_writer(m);
   stepscope::bind_columns(m);
+  stepscope::bind_counters(m);
   stepscope::bind_gc_watch(m);
   stepscope::bind_graph_nodes(m);
   stepscope::bind_tree_passes(m);

@@ -10,6 +10,7 @@ void bind_calls(nanobind::module_& m);
 void bind_chrome_reader(nanobind::module_& m);
 void bind_chrome_writer(nanobind::module_& m);
 void bind_columns(nanobind::module_& m);
+void bind_counters(nanobind::module_& m);
 void bind_gc_watch(nanobind::module_& m);
 void bind_graph_nodes(nanobind::module_& m);
 void bind_tree_passes(nanobind::module_& m);

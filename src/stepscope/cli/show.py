@@ -14,7 +14,7 @@ from stepscope.cli.streams import out, say
 from stepscope.formats.asynchronous import async_rows
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.layout import printable
-from stepscope.text.power import power_line
+from stepscope.text.power import counter_lines, power_line
 from stepscope.trace.model import DEVICE_KINDS
 from stepscope.trace.schema import RECORD_BYTES
 from stepscope.units import count_text, duration_text, percent_text, size_text
@@ -108,6 +108,8 @@ def answer_facts(found: Answer) -> Iterator[Fact]:
         yield from _device_facts(found.device)
     for device in found.power:
         yield "power", power_line(device)
+    for line in counter_lines(found.counters):
+        yield "hardware", line
     if found.start_up is not None:
         told = [f"{what} {duration_text(ns)}" for what, ns in found.start_up.parts]
         parts = f": {', '.join(told)}" if told else ""

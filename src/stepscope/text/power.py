@@ -10,6 +10,7 @@ from stepscope.units import percent_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from stepscope.analysis.device.counters import CounterMean
     from stepscope.analysis.device.power import DevicePower
 
 _WORTH_TELLING = 0.005
@@ -41,6 +42,15 @@ def _parts(found: DevicePower) -> Iterator[str]:
         yield f"{found.most_celsius:.0f} °C at most"
     if held := held_down_words(found):
         yield f"clocks held down {held}"
+
+
+def counter_lines(counters: Sequence[CounterMean]) -> Iterator[str]:
+    """Yield one line about each device: what its hardware counters say of the steps."""
+    for device in dict.fromkeys(each.device for each in counters):
+        told = [
+            f"{each.name} {percent_text(each.mean)}" for each in counters if each.device == device
+        ]
+        yield f"device {device}: {', '.join(told)} of what it can, on average"
 
 
 def held_down_words(found: DevicePower) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from stepscope import ProfilerActivity, profile
+from stepscope.analysis.device.counters import counter_means, device_counters
 from stepscope.analysis.device.power import device_power
 from stepscope.trace.model import SliceKind
 
@@ -92,3 +93,25 @@ def test_nothing_more_than_was_asked_for() -> None:
         torch.ones(8, device="cuda").sum().item()
     assert SliceKind.SYNC not in prof.trace.slices.kind
     assert not len(prof.trace.marks) or "gpu_power" not in prof.trace.strings.decode_all()
+
+
+def test_hardware_counters_or_one_line_why_not(capfd: pytest.CaptureFixture[str]) -> None:
+    matrix = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
+    torch.cuda.synchronize()
+    with profile(activities=BOTH, counters=True) as prof:
+        for _ in range(100):
+            matrix @ matrix
+        torch.cuda.synchronize()
+    said = capfd.readouterr().err
+    assert SliceKind.KERNEL in prof.trace.slices.kind
+    found = {each.name: each for each in counter_means(prof.trace)}
+    if not found:
+        assert said.count("hardware counters are not recorded") == 1
+        pytest.skip(said.strip())
+    assert 0.2 < found["SM active"].most <= 1.01
+    work = np.flatnonzero(prof.trace.slices.kind == SliceKind.KERNEL)
+    begin, end = prof.trace.slices.start_ns[work[0]], prof.trace.slices.end_ns[work[-1]]
+    active = next(each for each in device_counters(prof.trace) if each.name == "SM active")
+    busy = active.time_ns[active.values > 50]
+    assert begin - 5_000_000 <= busy[0]
+    assert busy[-1] <= end + 5_000_000

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from stepscope.analysis.intervals import Intervals, union
+from stepscope.analysis.shared import shared
+from stepscope.analysis.steps.steps import steady_steps, step_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +30,9 @@ HELD_DOWN, BY_POWER, BY_HEAT, BY_HARDWARE = (
     "by the hardware",
 )
 LIMITS = "limits"
+
+COUNTER_CATEGORY = "gpu_counters"
+PERCENT = "%"
 
 # Those worth a curve: the name and unit to show, and how much one of the unit is.
 _CURVES = {
@@ -92,4 +99,64 @@ def device_counters(trace: Trace) -> list[DeviceCounter]:
             time_ns, values = told.of(counter, key)
             if len(time_ns):
                 found.append(DeviceCounter(name, unit, track, time_ns, np.multiply(values, scale)))
+    for track, told in readings_of(trace, COUNTER_CATEGORY):
+        for counter in told.names:
+            time_ns, values = told.of(counter, PERCENT)
+            found.append(DeviceCounter(counter, PERCENT, track, time_ns, np.multiply(values, 1.0)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class CounterMean:
+    """A hardware counter of a device in the steady steps, or in the run where there are none."""
+
+    device: str
+    name: str
+    mean: float  # share of what the device can do: 0 to 1
+    most: float  # of any sample
+    samples: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        return asdict(self)
+
+
+@shared
+def counter_means(trace: Trace) -> tuple[CounterMean, ...]:
+    """Return the hardware counters of each device; nothing where they were not recorded."""
+    found = list(readings_of(trace, COUNTER_CATEGORY))
+    if not found:
+        return ()
+    window, _ = counted_time(trace)
+    means = []
+    for track, told in found:
+        for name in told.names:
+            time_ns, values = told.of(name, PERCENT)
+            mean = mean_over(time_ns, values, window, 0.01)
+            if mean is None:
+                continue
+            inside = values[window.contain(time_ns)]
+            most = float((inside if len(inside) else values).max()) / 100
+            device = trace.tracks[track].pid
+            means.append(CounterMean(device, name, mean, most, len(time_ns)))
+    return tuple(means)
+
+
+def counted_time(trace: Trace) -> tuple[Intervals, int]:
+    """Return the time of the steady steps and their number; without steps, the run and 0."""
+    steps, steady = step_table(trace), steady_steps(trace)
+    if len(steps) and steady.any():
+        return union(steps.start_ns[steady], steps.end_ns[steady]), int(steady.sum())
+    ends = np.array([trace.info.start_ns]), np.array([trace.info.end_ns])
+    return union(*ends), 0
+
+
+def mean_over(times: Int64, values: Int64, window: Intervals, scale: float = 1.0) -> float | None:
+    """Return the mean over a window; each value stands for the time until the next."""
+    if not len(times):
+        return None
+    until = np.append(times[1:], max(int(window.end_ns[-1]) if len(window) else 0, times[-1] + 1))
+    weight = window.covered(times, until)
+    if not weight.sum():
+        return float(values.mean()) * scale
+    return float((values * weight).sum() / weight.sum()) * scale

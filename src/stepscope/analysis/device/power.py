@@ -30,16 +30,17 @@ from stepscope.analysis.device.counters import (
     SM_MHZ,
     TEMPERATURE,
     UTILISATION,
+    counted_time,
+    mean_over,
     readings_of,
 )
-from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.steps import steady_steps, step_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.device.counters import Readings
+    from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Int64, Trace
 
 MIN_MOVES = 20
@@ -85,18 +86,9 @@ def device_power(trace: Trace) -> tuple[DevicePower, ...]:
     found = list(readings_of(trace, POWER_CATEGORY))
     if not found:
         return ()
-    window, steps = _window(trace)
+    window, steps = counted_time(trace)
     devices = [_of_device(told, trace.tracks[track].pid, window, steps) for track, told in found]
     return tuple(each for each in devices if each.readings)
-
-
-def _window(trace: Trace) -> tuple[Intervals, int]:
-    """Return the time that counts, and how many steps that is."""
-    steps, steady = step_table(trace), steady_steps(trace)
-    if len(steps) and steady.any():
-        return union(steps.start_ns[steady], steps.end_ns[steady]), int(steady.sum())
-    ends = np.array([trace.info.start_ns]), np.array([trace.info.end_ns])
-    return union(*ends), 0
 
 
 def _of_device(told: Readings, device: str, window: Intervals, steps: int) -> DevicePower:
@@ -106,7 +98,7 @@ def _of_device(told: Readings, device: str, window: Intervals, steps: int) -> De
     mean_watts = joules / over_s if joules is not None and over_s else None
 
     def mean(counter: str, key: str, scale: float = 1.0) -> float | None:
-        return _mean(*told.of(counter, key), window, scale)
+        return mean_over(*told.of(counter, key), window, scale)
 
     def within(counter: str, key: str) -> Int64:
         times, values = told.of(counter, key)
@@ -172,14 +164,3 @@ def _grown(times: Int64, sums: NDArray[np.float64], window: Intervals) -> float:
         outside = max(times[0] - start, 0) + max(end - times[-1], 0)
         grown += float(sums[-1] - sums[0]) / span_ns * min(outside, end - start)
     return grown
-
-
-def _mean(times: Int64, values: Int64, window: Intervals, scale: float) -> float | None:
-    """Return the mean over a window; each value stands for the time until the next."""
-    if not len(times):
-        return None
-    until = np.append(times[1:], max(int(window.end_ns[-1]) if len(window) else 0, times[-1] + 1))
-    weight = window.covered(times, until)
-    if not weight.sum():
-        return float(values.mean()) * scale
-    return float((values * weight).sum() / weight.sum()) * scale

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _INJECTED = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 
 _loaded: str | None = None  # what CUPTI says of itself, once it is in use
+_path = ""  # where it is
 
 
 class CuptiUnavailableError(Exception):
@@ -47,7 +48,7 @@ def cuda_available() -> bool:
 
 def load_cupti() -> str:
     """Load CUPTI, once for the process; return what it is."""
-    global _loaded  # noqa: PLW0603 - one CUPTI a process; it is never unloaded
+    global _loaded, _path
     if _loaded is None:
         tried = []
         for path in cupti_paths():
@@ -57,11 +58,17 @@ def load_cupti() -> str:
                 tried.append(f"{path}: {error}")
                 continue
             os.register_at_fork(after_in_child=_native.forget_cuda_after_fork)
-            _loaded = f"CUPTI {version} ({path.name})"
+            _loaded, _path = f"CUPTI {version} ({path.name})", str(path)
             break
         else:
             raise CuptiUnavailableError("; ".join(tried) or "no libcupti.so was found")
     return _loaded
+
+
+def cupti_path() -> str:
+    """Load CUPTI, and return where it is."""
+    load_cupti()
+    return _path
 
 
 class CudaActivity(Source):

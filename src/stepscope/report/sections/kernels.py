@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.communication import collective_table, communication_overlap
 from stepscope.analysis.device.copies import copy_table
+from stepscope.analysis.device.counters import counter_means
 from stepscope.analysis.device.idle import IdleReason, device_idle
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
@@ -48,6 +49,7 @@ def add_kernels(trace: Trace, payload: Payload) -> None:
     A grouping such as ``kernels.operator`` splits kernels by the call that launched them.
     """
     _add_power(trace, payload)
+    _add_counters(trace, payload)
     work = device_work(trace)
     if not len(work):
         return
@@ -102,6 +104,19 @@ def _add_power(trace: Trace, payload: Payload) -> None:
         if any(value is not None for value in values):
             columns[name] = np.array([np.nan if v is None else float(v) for v in values])
     add_table(payload, "power", columns)
+
+
+def _add_counters(trace: Trace, payload: Payload) -> None:
+    """Add ``hardware``: a row for each hardware counter that was recorded."""
+    found = counter_means(trace)
+    if found:
+        columns: Columns = {
+            "device": [each.device for each in found],
+            "name": [each.name for each in found],
+            "mean": np.array([each.mean for each in found]),
+            "most": np.array([each.most for each in found]),
+        }
+        add_table(payload, "hardware", columns)
 
 
 def _known(table: Table) -> Columns:

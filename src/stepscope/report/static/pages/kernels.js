@@ -12,7 +12,7 @@ import { Table } from "stepscope/table.js";
 export const page = {
   id: "kernels",
   title: "Kernels",
-  available: (data) => ["kernels.name", "copies", "power"].some((table) => hasRows(data, table)),
+  available: (data) => ["kernels.name", "copies", "power", "hardware"].some((table) => hasRows(data, table)),
   missing: {
     shows: "the kernels, copies and communication of devices, who launched them, and why devices were idle",
     why: "No device did any work in this recording.",
@@ -80,6 +80,13 @@ const SMALL = [
     note: "In the steady steps, or in the run where there are none. The timeline has the curves.",
     sort: "device",
     columns: [DEVICE, counted("mean_watts", "Power, W"), counted("most_watts", "Most, W"), counted("limit_watts", "Limit, W"), fine("joules_per_step", "J a step"), fine("joules", "J in all"), counted("mean_sm_mhz", "SM clock, MHz"), counted("least_sm_mhz", "Lowest, MHz"), counted("most_sm_mhz", "It can, MHz"), counted("mean_memory_mhz", "Memory clock, MHz"), counted("most_celsius", "Hottest, °C"), shared("held_by_power", "Held down by power", "Share of the time in which the power limit held the clocks down"), shared("held_by_heat", "By heat"), shared("held_by_hardware", "By the hardware")],
+  },
+  {
+    table: "hardware",
+    title: "Hardware counters",
+    note: "Of what the device can do, in the steady steps, or in the run where there are none. The timeline has the curves.",
+    sort: "device",
+    columns: [DEVICE, { key: "name", title: "Counter", unit: "text" }, shared("mean", "On average"), shared("most", "At most", "Of any sample")],
   },
   {
     table: "idle",

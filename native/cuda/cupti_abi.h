@@ -248,4 +248,24 @@ struct GraphData {
 using Subscriber = void*;
 using Callback = void (*)(void* user, uint32_t domain, uint32_t what, const void* data);
 
+// How to subscribe beside others (cuptiSubscribe_v2; several at once since CUDA 13.3).
+struct SubscriberParams {
+  size_t size;
+  const char* name;
+  char* other_name;  // out: who is subscribed already
+  size_t other_name_bytes;
+  uint8_t allow_several;
+  uint8_t padding[7];
+};
+static_assert(sizeof(SubscriberParams) == 40 && offsetof(SubscriberParams, allow_several) == 32);
+inline constexpr size_t kOtherNameBytes = 64;
+
+inline constexpr uint32_t kEventTimestampsAttribute = 17;  // one subscriber's, as those below
+inline constexpr uint32_t kThreadIdTypeAttribute = 21;
+inline constexpr uint32_t kTimestampAttribute = 22;
+
+using BufferRequestedOfOne = void (*)(uint8_t** buffer, size_t* size, size_t* max_records,
+                                      void* about);
+using BufferCompletedOfOne = void (*)(uint8_t* buffer, size_t size, size_t valid_size, void* about);
+
 }  // namespace stepscope::cupti

@@ -26,6 +26,11 @@ class DeviceCollector {
   static uint64_t start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
                         uint32_t extras = kNoExtras);
 
+  // The same, as one of several subscribers of CUPTI: another tool records, too. Throws
+  // std::runtime_error where CUPTI, the driver or that tool does not allow it.
+  static uint64_t start_beside(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
+                               uint32_t extras = kNoExtras);
+
   // Wait for the devices, and return what started since. CUPTI is left alone when nobody else
   // records.
   static DeviceColumns stop(uint64_t since_ticks);

@@ -62,12 +62,15 @@ void DeviceRecords::reset(uint64_t limit_bytes, bool keep_newest, uint64_t age_t
   lost_ = 0;
 }
 
-void DeviceRecords::add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library) {
+void DeviceRecords::add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library,
+                               cupti::Subscriber subscriber) {
   const std::lock_guard lock(mutex_);
   cupti::Activity* activity = nullptr;
-  while (library.next_record(buffer, valid_size, &activity) == cupti::kSuccess) {
-    add(activity, library);
-  }
+  const auto next = [&] {
+    return subscriber ? library.next_record_of(subscriber, buffer, valid_size, &activity)
+                      : library.next_record(buffer, valid_size, &activity);
+  };
+  while (next() == cupti::kSuccess) add(activity, library);
   if (Stream::is_on()) stream(library);
 }
 

@@ -71,7 +71,9 @@ class DeviceRecords {
  public:
   // 0: no limit. At the limit the newest go, or the oldest. What is older than the age goes, too.
   void reset(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks = 0);
-  void add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library);
+  // `subscriber`: whose buffer it is, of several; null: there is but one.
+  void add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library,
+                  cupti::Subscriber subscriber = nullptr);
   void add_lost(uint64_t count);
   // Everything that started at or after `since_ticks`, but no call, and no wait of
   // the host, from `until_ticks` on.

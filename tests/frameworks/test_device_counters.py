@@ -54,7 +54,8 @@ def test_counters_of_the_steps() -> None:
     assert part is not None
     trace = build(merge_parts([own, part]), made.info)
     active, tensor = counter_means(trace)
-    assert (active.name, active.mean, active.most) == ("SM active", pytest.approx(0.5, abs=1e-3), 1.0)
+    assert (active.name, active.most) == ("SM active", 1.0)
+    assert active.mean == pytest.approx(0.5, abs=1e-3)
     assert (tensor.name, tensor.mean) == ("tensor pipe", pytest.approx(0.33))
     curves = device_counters(trace)
     assert [(each.name, each.unit) for each in curves] == [("SM active", "%"), ("tensor pipe", "%")]

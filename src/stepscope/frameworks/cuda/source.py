@@ -114,20 +114,22 @@ class CudaActivity(Source):
         self._lost_before = self.lost
         if _loaded is None:
             return
-        if found := obstacle():
+        found = obstacle()
+        if found and not _may_share():
             notify(f"the device is not recorded: {found}")
             return
         limit_bytes = self._limit.bytes if self._limit else 0
         keep_newest = self._limit is not None and self._limit.keep is Keep.NEWEST
         seconds = self._limit.seconds if self._limit else 0.0
-        self._watches = watch_captures()
+        self._watches = not found and watch_captures()
         self._since_ns = _native.now_ns()
         try:
             self._since = _native.start_cuda(
-                limit_bytes, keep_newest, seconds, bits_of(self._records)
+                limit_bytes, keep_newest, seconds, bits_of(self._records), beside=bool(found)
             )
         except RuntimeError as error:
-            notify(f"the device is not recorded: {error}")
+            why = f"{found}, and {error}" if found else str(error)
+            notify(f"the device is not recorded: {why}")
         else:
             CudaActivity.recording += 1
         self._pid = CudaActivity.used_by = os.getpid()
@@ -213,10 +215,25 @@ def obstacle() -> str:
     return f"{other} is using CUPTI" if other else ""
 
 
-def _other_user() -> str:
+def _may_share() -> bool:
+    """Tell whether to try to record beside who uses CUPTI; CUPTI and that tool may still refuse.
+
+    It takes CUPTI's functions for several subscribers (CUDA 13.3). torch's own collector uses the
+    older ones, which fail once several are allowed: its recording must not suffer from ours.
+    """
+    if CudaActivity.used_by not in (0, os.getpid()):
+        return False
+    return "cupti" in sys.modules or not _torch_records()
+
+
+def _torch_records() -> bool:
     torch = sys.modules.get("torch")
     # The public name tells of our own recordings, too.
-    if torch is not None and torch._C._autograd._profiler_enabled():
+    return torch is not None and bool(torch._C._autograd._profiler_enabled())
+
+
+def _other_user() -> str:
+    if _torch_records():
         return "torch.profiler"
     injected = os.environ.get("CUDA_INJECTION64_PATH") or os.environ.get(
         "NSYS_PROFILING_SESSION_ID"

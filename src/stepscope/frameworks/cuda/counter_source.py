@@ -62,6 +62,7 @@ class HardwareCounters(Source):
         self._obstacle = ""
         self._native: _native.CounterSampler | None = None
         self._says = ""
+        self._lost_before = 0  # it started this time
 
     @classmethod
     def made_for(cls, _options: RecordOptions, limit: MemoryLimit | None) -> Source:
@@ -70,6 +71,7 @@ class HardwareCounters(Source):
 
     def start(self) -> None:
         """Begin to sample the devices that the program uses."""
+        self._lost_before = self.lost
         if self._obstacle:
             return
         try:
@@ -135,7 +137,7 @@ class HardwareCounters(Source):
         from stepscope.frameworks.cuda.counter_columns import counters_captured_of
 
         columns, devices = native.columns(), native.devices()
-        self.lost += columns["lost"]
+        self.lost = self._lost_before + columns["lost"]
         self._says = self._described(columns, devices)
         return counters_captured_of(columns, devices, list(METRICS))
 

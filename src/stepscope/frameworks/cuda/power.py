@@ -41,6 +41,7 @@ class Power(Source):
         self._obstacle = ""
         self._native: _native.PowerSampler | None = None
         self._says = ""
+        self._lost_before = 0  # it started this time
 
     @classmethod
     def made_for(cls, _options: RecordOptions, limit: MemoryLimit | None) -> Source:
@@ -59,6 +60,7 @@ class Power(Source):
     def start(self) -> None:
         """Begin to read."""
         self.prepare()
+        self._lost_before = self.lost
         if self._obstacle:
             return
         limit = self._limit
@@ -106,7 +108,7 @@ class Power(Source):
         from stepscope.frameworks.cuda.power_columns import power_captured
 
         columns, devices = native.columns(), native.devices()
-        self.lost += columns["lost"]
+        self.lost = self._lost_before + columns["lost"]
         self._says = _described(columns, devices)
         return power_captured(columns, devices) if len(columns["time_ns"]) else None
 

@@ -22,6 +22,10 @@ enum class ActivityKind : uint32_t {
   kRuntime = 5,
   kConcurrentKernel = 10,
   kMemcpyPeer = 22,
+  kCudaEvent = 36,
+  kSynchronization = 38,
+  kMemory = 49,  // the second of that name: with pools, one for each operation
+  kMemoryPool = 50,
 };
 
 inline constexpr uint32_t kDriverDomain = 1;
@@ -146,6 +150,82 @@ struct ApiActivity {
 };
 static_assert(sizeof(ApiActivity) == 40);
 
+// Who waited for what; the fields from `event_record` on came with CUDA 12.8.
+struct SynchronizationActivity {
+  ActivityKind kind;
+  uint32_t type;
+  uint64_t start;
+  uint64_t end;
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;  // kNoValue: of a context or an event
+  uint32_t event;   // kNoValue: of a context or a stream
+  uint64_t event_record;
+  uint32_t returned;
+  uint32_t padding;
+};
+static_assert(sizeof(SynchronizationActivity) == 56 &&
+              offsetof(SynchronizationActivity, event) == 36 &&
+              offsetof(SynchronizationActivity, event_record) == 40);
+inline constexpr uint32_t kNoValue = 0xFFFFFFFF;
+
+// An event that was recorded into a stream; the fields from `device` on came with CUDA 12.8.
+struct CudaEventActivity {
+  ActivityKind kind;
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;
+  uint32_t event;
+  uint32_t padding;
+  uint32_t device;
+  uint32_t padding2;
+  void* reserved;
+  uint64_t device_timestamp;
+  uint64_t event_record;
+};
+static_assert(sizeof(CudaEventActivity) == 56 && offsetof(CudaEventActivity, device) == 24 &&
+              offsetof(CudaEventActivity, event_record) == 48);
+
+// Memory that was taken or given back; more follows.
+struct MemoryActivity {
+  ActivityKind kind;
+  uint32_t operation;
+  uint32_t memory_kind;
+  uint32_t correlation;
+  uint64_t address;
+  uint64_t bytes;
+  uint64_t timestamp;
+  uint64_t program_counter;
+  uint32_t process;
+  uint32_t device;
+  uint32_t context;
+  uint32_t stream;
+  const char* name;
+  uint32_t is_asynchronous;
+  uint32_t padding;
+};
+static_assert(offsetof(MemoryActivity, bytes) == 24 && offsetof(MemoryActivity, device) == 52 &&
+              offsetof(MemoryActivity, is_asynchronous) == 72);
+inline constexpr uint32_t kAllocation = 1;  // MemoryActivity::operation
+
+// A pool of memory that was made, trimmed or destroyed; more follows.
+struct MemoryPoolActivity {
+  ActivityKind kind;
+  uint32_t operation;
+  uint32_t pool_type;
+  uint32_t correlation;
+  uint32_t process;
+  uint32_t device;
+  uint64_t least_bytes;
+  uint64_t address;
+  uint64_t bytes;
+  uint64_t release_threshold;
+  uint64_t timestamp;
+  uint64_t used_bytes;
+};
+static_assert(sizeof(MemoryPoolActivity) == 72 && offsetof(MemoryPoolActivity, address) == 32 &&
+              offsetof(MemoryPoolActivity, timestamp) == 56);
+
 using BufferRequested = void (*)(uint8_t** buffer, size_t* size, size_t* max_records);
 using BufferCompleted = void (*)(void* context, uint32_t stream, uint8_t* buffer, size_t size,
                                  size_t valid_size);
@@ -167,5 +247,25 @@ struct GraphData {
 
 using Subscriber = void*;
 using Callback = void (*)(void* user, uint32_t domain, uint32_t what, const void* data);
+
+// How to subscribe beside others (cuptiSubscribe_v2; several at once since CUDA 13.3).
+struct SubscriberParams {
+  size_t size;
+  const char* name;
+  char* other_name;  // out: who is subscribed already
+  size_t other_name_bytes;
+  uint8_t allow_several;
+  uint8_t padding[7];
+};
+static_assert(sizeof(SubscriberParams) == 40 && offsetof(SubscriberParams, allow_several) == 32);
+inline constexpr size_t kOtherNameBytes = 64;
+
+inline constexpr uint32_t kEventTimestampsAttribute = 17;  // one subscriber's, as those below
+inline constexpr uint32_t kThreadIdTypeAttribute = 21;
+inline constexpr uint32_t kTimestampAttribute = 22;
+
+using BufferRequestedOfOne = void (*)(uint8_t** buffer, size_t* size, size_t* max_records,
+                                      void* about);
+using BufferCompletedOfOne = void (*)(uint8_t* buffer, size_t size, size_t valid_size, void* about);
 
 }  // namespace stepscope::cupti

@@ -39,10 +39,21 @@ Library Library::open(const std::string& path) {
   find(handle, "cuptiGetThreadIdType", &library.get_thread_id_type);
   find(handle, "cuptiActivityEnableRuntimeApi", &library.enable_runtime_function);
   find(handle, "cuptiActivityEnableDriverApi", &library.enable_driver_function);
+  find(handle, "cuptiActivityEnableAllSyncRecords", &library.enable_all_sync_records);
+  find(handle, "cuptiActivityEnableCudaEventDeviceTimestamps", &library.enable_event_timestamps);
   find(handle, "cuptiSubscribe", &library.subscribe);
   find(handle, "cuptiUnsubscribe", &library.unsubscribe);
   find(handle, "cuptiEnableCallback", &library.enable_callback);
   find(handle, "cuptiGetGraphNodeId", &library.get_graph_node_id);
+  find(handle, "cuptiSubscribe_v2", &library.subscribe_beside);
+  find(handle, "cuptiActivityRegisterCallbacks_v2", &library.register_callbacks_of);
+  find(handle, "cuptiActivityEnable_v2", &library.enable_of);
+  find(handle, "cuptiActivityDisable_v2", &library.disable_of);
+  find(handle, "cuptiActivityGetNextRecord_v2", &library.next_record_of);
+  find(handle, "cuptiActivityGetNumDroppedRecords_v2", &library.dropped_records_of);
+  find(handle, "cuptiActivitySetAttribute_v2", &library.set_attribute_of);
+  find(handle, "cuptiActivityEnableRuntimeApi_v2", &library.enable_runtime_function_of);
+  find(handle, "cuptiActivityEnableDriverApi_v2", &library.enable_driver_function_of);
   return library;
 }
 

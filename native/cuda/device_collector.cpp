@@ -1,7 +1,5 @@
 #include "cuda/device_collector.h"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -11,6 +9,8 @@
 #include <string_view>
 
 #include "core/clock.h"
+#include "cuda/device_calls.h"
+#include "cuda/driver.h"
 #include "cuda/graph_watch.h"
 #include "stream/stream.h"
 
@@ -26,26 +26,15 @@ constexpr std::array kKinds = {ActivityKind::kRuntime, ActivityKind::kDriver,
                                ActivityKind::kMemcpy,  ActivityKind::kMemcpyPeer,
                                ActivityKind::kMemset,  ActivityKind::kConcurrentKernel};
 
-// The calls that matter, by how their names begin: what makes the device work, waits for it, or
-// takes its memory.
-constexpr std::string_view kRuntimeCalls[] = {"cudaLaunch",
-                                              "cudaGraphLaunch",
-                                              "cudaMemcpy",
-                                              "cudaMemset",
-                                              "cudaDeviceSynchronize",
-                                              "cudaStreamSynchronize",
-                                              "cudaEventSynchronize",
-                                              "cudaStreamWaitEvent",
-                                              "cudaMalloc",
-                                              "cudaFree",
-                                              "cudaHostAlloc",
-                                              "cudaHostRegister",
-                                              "cudaHostUnregister"};
-constexpr std::string_view kDriverCalls[] = {
-    "cuLaunch",         "cuGraphLaunch",       "cuMemcpy",           "cuMemset",
-    "cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuStreamWaitEvent",
-    "cuMemAlloc",       "cuMemFree",           "cuMemHostAlloc",     "cuMemCreate",
-    "cuMemMap",         "cuMemUnmap",          "cuMemRelease"};
+// What each of the extras asks CUPTI for. Who waited for an event wants to know whose that was.
+struct ExtraKind {
+  uint32_t extra;
+  ActivityKind kind;
+};
+constexpr ExtraKind kExtraKinds[] = {{kSynchronizations, ActivityKind::kSynchronization},
+                                     {kSynchronizations | kCudaEvents, ActivityKind::kCudaEvent},
+                                     {kMemoryOperations, ActivityKind::kMemory},
+                                     {kMemoryOperations, ActivityKind::kMemoryPool}};
 
 // Buffers are used again: making a new one costs page faults on the thread that launches.
 class BufferPool {
@@ -80,6 +69,8 @@ struct State {
   std::vector<uint32_t> silenced_runtime;
   std::vector<uint32_t> silenced_driver;
   uint32_t thread_id_type = 0;
+  uint32_t extras = kNoExtras;
+  cupti::Subscriber beside = nullptr;  // ours, of several; null: we are alone
   int watchers = 0;
   cupti::Subscriber subscriber = nullptr;
   const GraphNodeListener* listener = nullptr;
@@ -110,65 +101,158 @@ void on_buffer_completed(void* context, uint32_t stream, uint8_t* buffer, size_t
   s.buffers.give_back(buffer);
 }
 
+void on_own_buffer_requested(uint8_t** buffer, size_t* size, size_t* max_records, void*) {
+  on_buffer_requested(buffer, size, max_records);
+}
+
+void on_own_buffer_completed(uint8_t* buffer, size_t, size_t valid_size, void*) {
+  State& s = state();
+  const cupti::Subscriber own = s.beside;
+  if (valid_size && own) s.records.add_buffer(buffer, valid_size, *s.library, own);
+  size_t dropped = 0;
+  if (own && s.library->dropped_records_of(own, nullptr, 0, &dropped) == cupti::kSuccess) {
+    s.records.add_lost(dropped);
+  }
+  s.buffers.give_back(buffer);
+}
+
 uint64_t timestamp() { return Clock::ticks(); }
 
-template <size_t size>
-bool matters(std::string_view name, const std::string_view (&prefixes)[size]) {
-  for (const std::string_view prefix : prefixes) {
-    if (name.starts_with(prefix)) return true;
+// What follows is for a single subscriber, or for ours of several.
+cupti::Result enable(const State& s, ActivityKind kind) {
+  return s.beside ? s.library->enable_of(s.beside, kind, nullptr) : s.library->enable(kind);
+}
+
+cupti::Result disable(const State& s, ActivityKind kind) {
+  return s.beside ? s.library->disable_of(s.beside, kind, nullptr) : s.library->disable(kind);
+}
+
+cupti::Result enable_function(const State& s, uint32_t domain, uint32_t function, uint8_t on) {
+  const cupti::Library& library = *s.library;
+  const bool is_runtime = domain == cupti::kRuntimeDomain;
+  if (s.beside) {
+    const auto set =
+        is_runtime ? library.enable_runtime_function_of : library.enable_driver_function_of;
+    return set(s.beside, function, on);
   }
-  return false;
+  const auto set = is_runtime ? library.enable_runtime_function : library.enable_driver_function;
+  return set ? set(function, on) : cupti::kMaxLimitReached;
+}
+
+template <typename Value>
+cupti::Result set_attribute(const State& s, uint32_t attribute, Value value) {
+  size_t bytes = sizeof(value);
+  return s.library->set_attribute_of(s.beside, attribute, &bytes, &value);
 }
 
 // Turn off the functions that do not matter; returns them, so that they can be turned on again.
 template <size_t size>
-std::vector<uint32_t> silence(const cupti::Library& library, uint32_t domain,
-                              cupti::Result (*enable)(uint32_t, uint8_t),
-                              const std::string_view (&prefixes)[size]) {
+std::vector<uint32_t> silence(const State& s, uint32_t domain,
+                              const std::string_view (&prefixes)[size], uint32_t extras) {
   std::vector<uint32_t> silenced;
-  if (!enable) return silenced;
   for (uint32_t function = 1; function < kMostFunctions; ++function) {
     const char* name = nullptr;
-    if (library.get_callback_name(domain, function, &name) != cupti::kSuccess || !name) break;
-    if (matters(name, prefixes)) continue;
-    if (enable(function, 0) == cupti::kSuccess) silenced.push_back(function);
+    if (s.library->get_callback_name(domain, function, &name) != cupti::kSuccess || !name) break;
+    if (matters(name, prefixes) || matters_with(extras, name)) continue;
+    if (enable_function(s, domain, function, 0) == cupti::kSuccess) silenced.push_back(function);
   }
   return silenced;
 }
 
 void turn_off(State& s) {
   const cupti::Library& library = *s.library;
-  for (const ActivityKind kind : kKinds) library.disable(kind);
-  for (const uint32_t function : s.silenced_runtime) library.enable_runtime_function(function, 1);
-  for (const uint32_t function : s.silenced_driver) library.enable_driver_function(function, 1);
+  for (const ActivityKind kind : kKinds) disable(s, kind);
+  for (const ExtraKind& each : kExtraKinds) {
+    if (each.extra & s.extras) disable(s, each.kind);
+  }
+  s.extras = kNoExtras;
+  for (const uint32_t function : s.silenced_runtime) {
+    enable_function(s, cupti::kRuntimeDomain, function, 1);
+  }
+  for (const uint32_t function : s.silenced_driver) {
+    enable_function(s, cupti::kDriverDomain, function, 1);
+  }
   s.silenced_runtime.clear();
   s.silenced_driver.clear();
   // Turning functions on may have turned the kind on.
-  library.disable(ActivityKind::kRuntime);
-  library.disable(ActivityKind::kDriver);
+  disable(s, ActivityKind::kRuntime);
+  disable(s, ActivityKind::kDriver);
+  if (s.beside) return;
   if (library.set_thread_id_type && library.get_thread_id_type) {
     library.set_thread_id_type(s.thread_id_type);
   }
 }
 
-void turn_on(State& s) {
+// Ask for what is not asked for yet. A kind that this CUPTI or device does not have is left out.
+void turn_on_extras(State& s, uint32_t extras) {
+  const cupti::Library& library = *s.library;
+  for (const ExtraKind& each : kExtraKinds) {
+    if ((each.extra & extras) && !(each.extra & s.extras)) enable(s, each.kind);
+  }
+  if (s.beside) {
+    if (extras & kCudaEvents) set_attribute(s, cupti::kEventTimestampsAttribute, uint8_t{1});
+    s.extras |= extras;
+    return;
+  }
+  // Queries that find the work not done would be records without end.
+  if ((extras & kSynchronizations) && library.enable_all_sync_records) {
+    library.enable_all_sync_records(0);
+  }
+  if ((extras & kCudaEvents) && library.enable_event_timestamps) library.enable_event_timestamps(1);
+  s.extras |= extras;
+}
+
+void ask_alone(State& s) {
   const cupti::Library& library = *s.library;
   if (library.get_thread_id_type) library.get_thread_id_type(&s.thread_id_type);
   if (library.set_thread_id_type) library.set_thread_id_type(cupti::kSystemThreadIds);
   library.check(library.register_timestamp(&timestamp), "cuptiActivityRegisterTimestampCallback");
   library.check(library.register_callbacks(&on_buffer_requested, &on_buffer_completed),
                 "cuptiActivityRegisterCallbacks");
+}
+
+void on_nothing(void*, uint32_t, uint32_t, const void*) {}
+
+// Subscribe beside another tool, with a clock, thread ids and buffers of our own.
+void ask_beside(State& s) {
+  const cupti::Library& library = *s.library;
+  if (!library.allows_several()) throw std::runtime_error("this CUPTI has one subscriber");
+  char other[cupti::kOtherNameBytes] = "";
+  cupti::SubscriberParams params{sizeof(params), "Stepscope", other, sizeof(other), 1, {}};
+  cupti::Subscriber own = nullptr;
+  const cupti::Result result = library.subscribe_beside(&own, &on_nothing, nullptr, &params);
+  if (result == cupti::kMultipleSubscribers) {
+    throw std::runtime_error(other[0] ? std::string(other) + " allows no other subscriber"
+                                      : "the other tool, or the driver, allows no other one");
+  }
+  library.check(result, "cuptiSubscribe_v2");
+  s.beside = own;
   try {
-    for (const ActivityKind kind : kKinds)
-      library.check(library.enable(kind), "cuptiActivityEnable");
+    library.check(set_attribute(s, cupti::kTimestampAttribute, &timestamp),
+                  "the clock of a subscriber");
+    library.check(set_attribute(s, cupti::kThreadIdTypeAttribute, cupti::kSystemThreadIds),
+                  "the thread ids of a subscriber");
+    library.check(
+        library.register_callbacks_of(own, &on_own_buffer_requested, &on_own_buffer_completed),
+        "cuptiActivityRegisterCallbacks_v2");
+  } catch (...) {
+    s.beside = nullptr;
+    library.unsubscribe(own);
+    throw;
+  }
+}
+
+void turn_on(State& s, uint32_t extras) {
+  const cupti::Library& library = *s.library;
+  try {
+    for (const ActivityKind kind : kKinds) library.check(enable(s, kind), "cuptiActivityEnable");
+    turn_on_extras(s, extras);
   } catch (...) {
     turn_off(s);
     throw;
   }
-  s.silenced_runtime =
-      silence(library, cupti::kRuntimeDomain, library.enable_runtime_function, kRuntimeCalls);
-  s.silenced_driver =
-      silence(library, cupti::kDriverDomain, library.enable_driver_function, kDriverCalls);
+  s.silenced_runtime = silence(s, cupti::kRuntimeDomain, kRuntimeCalls, extras);
+  s.silenced_driver = silence(s, cupti::kDriverDomain, kDriverCalls, extras);
 }
 
 void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {
@@ -188,60 +272,40 @@ void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {
   }
 }
 
-// The driver, as far as it is needed to wait for every device that the program uses.
-class Driver {
- public:
-  Driver() {
-    void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (!handle) return;
-    find(handle, "cuDeviceGetCount", &count_);
-    find(handle, "cuDevicePrimaryCtxGetState", &state_);
-    find(handle, "cuDevicePrimaryCtxRetain", &retain_);
-    find(handle, "cuDevicePrimaryCtxRelease_v2", &release_);
-    find(handle, "cuCtxPushCurrent_v2", &push_);
-    find(handle, "cuCtxPopCurrent_v2", &pop_);
-    find(handle, "cuCtxSynchronize", &synchronize_);
-  }
-
-  void wait_for_devices() const {
-    if (!count_ || !state_ || !retain_ || !release_ || !push_ || !pop_ || !synchronize_) return;
-    synchronize_();  // a context that is nobody's primary one; an error says there is none
-    int devices = 0;
-    if (count_(&devices) != 0) return;
-    for (int device = 0; device < devices; ++device) {
-      unsigned flags = 0;
-      int active = 0;
-      void* context = nullptr;
-      if (state_(device, &flags, &active) != 0 || !active) continue;
-      if (retain_(&context, device) != 0) continue;
-      if (push_(context) == 0) {
-        synchronize_();
-        pop_(&context);
-      }
-      release_(device);
-    }
-  }
-
- private:
-  template <typename Function>
-  static void find(void* library, const char* name, Function* function) {
-    *function = reinterpret_cast<Function>(dlsym(library, name));
-  }
-
-  int (*count_)(int*) = nullptr;
-  int (*state_)(int, unsigned*, int*) = nullptr;
-  int (*retain_)(void**, int) = nullptr;
-  int (*release_)(int) = nullptr;
-  int (*push_)(void*) = nullptr;
-  int (*pop_)(void**) = nullptr;
-  int (*synchronize_)() = nullptr;
-};
-
 // Have CUPTI hand over what is done, for the stream. Who starts or stops is not waited for.
 void deliver() {
   State& s = state();
   const std::unique_lock lock(s.mutex, std::try_to_lock);
   if (lock && s.users > 0) s.library->flush_all(0);
+}
+
+// End being one of several subscribers.
+void leave_others(State& s) {
+  if (!s.beside) return;
+  s.library->unsubscribe(s.beside);
+  s.beside = nullptr;
+}
+
+uint64_t start_as(bool beside, uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
+                  uint32_t extras) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (!s.library) throw std::runtime_error("CUPTI is not loaded");
+  if (s.users == 0) {
+    s.records.reset(limit_bytes, keep_newest, age_ticks);
+    beside ? ask_beside(s) : ask_alone(s);
+    try {
+      turn_on(s, extras);
+    } catch (...) {
+      leave_others(s);
+      throw;
+    }
+    if (Stream::is_on()) Stream::instance().set_before_flush(&deliver);
+  } else if (extras & ~s.extras) {
+    turn_on_extras(s, extras);
+  }
+  ++s.users;
+  return Clock::ticks();
 }
 
 }  // namespace
@@ -258,17 +322,14 @@ uint32_t DeviceCollector::load(const std::string& path) {
   return version;
 }
 
-uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks) {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  if (!s.library) throw std::runtime_error("CUPTI is not loaded");
-  if (s.users == 0) {
-    s.records.reset(limit_bytes, keep_newest, age_ticks);
-    turn_on(s);
-    if (Stream::is_on()) Stream::instance().set_before_flush(&deliver);
-  }
-  ++s.users;
-  return Clock::ticks();
+uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
+                                uint32_t extras) {
+  return start_as(false, limit_bytes, keep_newest, age_ticks, extras);
+}
+
+uint64_t DeviceCollector::start_beside(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
+                                       uint32_t extras) {
+  return start_as(true, limit_bytes, keep_newest, age_ticks, extras);
 }
 
 DeviceColumns DeviceCollector::stop(uint64_t since_ticks) {
@@ -281,6 +342,7 @@ DeviceColumns DeviceCollector::stop(uint64_t since_ticks) {
   if (--s.users == 0) {
     turn_off(s);
     s.library->flush_all(cupti::kFlushForced);
+    leave_others(s);
   }
   DeviceColumns columns = s.records.copy(since_ticks, until_ticks);
   if (s.users == 0) s.records.reset(0, false);
@@ -330,6 +392,7 @@ void DeviceCollector::forget_after_fork() {
   new (&s.mutex) std::mutex;
   s.users = 0;
   s.watchers = 0;
+  s.beside = nullptr;
 }
 
 }  // namespace stepscope

@@ -8,6 +8,14 @@
 
 namespace stepscope {
 
+// What is recorded where asked for, beside the device's work and the calls: bits.
+enum DeviceExtras : uint32_t {
+  kNoExtras = 0,
+  kSynchronizations = 1,  // who waited for what
+  kCudaEvents = 2,
+  kMemoryOperations = 4,  // of the driver, and its pools
+};
+
 class DeviceCollector {
  public:
   // Use the CUPTI at `path`, once for the process; returns its version. Throws std::runtime_error.
@@ -15,7 +23,13 @@ class DeviceCollector {
 
   // Record from now on, but for calls that neither launch, copy, wait nor allocate; returns the
   // moment, for stop(). Throws std::runtime_error when CUPTI refuses.
-  static uint64_t start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks);
+  static uint64_t start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
+                        uint32_t extras = kNoExtras);
+
+  // The same, as one of several subscribers of CUPTI: another tool records, too. Throws
+  // std::runtime_error where CUPTI, the driver or that tool does not allow it.
+  static uint64_t start_beside(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
+                               uint32_t extras = kNoExtras);
 
   // Wait for the devices, and return what started since. CUPTI is left alone when nobody else
   // records.

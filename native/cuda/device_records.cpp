@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "core/clock.h"
 #include "stream/stream.h"
 
 namespace stepscope {
@@ -24,6 +25,12 @@ constexpr const char* kMemoryKinds[] = {"Unknown", "Pageable", "Pinned",        
 constexpr const char* kCopyKinds[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
                                       "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
 
+// As Kineto calls them.
+constexpr const char* kSynchronizations[] = {"Unknown Sync", "Event Sync", "Stream Wait Event",
+                                             "Stream Sync", "Context Sync"};
+constexpr const char* kPoolOperations[] = {"Memory pool", "Memory pool created",
+                                           "Memory pool destroyed", "Memory pool trimmed"};
+
 template <size_t size>
 const char* word(const char* const (&words)[size], unsigned number) {
   return number < size ? words[number] : words[0];
@@ -38,6 +45,11 @@ std::string fill_name(unsigned memory) {
   return std::string("Memset (") + word(kMemoryKinds, memory) + ")";
 }
 
+std::string memory_name(unsigned operation, unsigned memory) {
+  return std::string(operation == cupti::kAllocation ? "Allocate (" : "Release (") +
+         word(kMemoryKinds, memory) + ")";
+}
+
 }  // namespace
 
 void DeviceRecords::reset(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks) {
@@ -50,10 +62,15 @@ void DeviceRecords::reset(uint64_t limit_bytes, bool keep_newest, uint64_t age_t
   lost_ = 0;
 }
 
-void DeviceRecords::add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library) {
+void DeviceRecords::add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library,
+                               cupti::Subscriber subscriber) {
   const std::lock_guard lock(mutex_);
   cupti::Activity* activity = nullptr;
-  while (library.next_record(buffer, valid_size, &activity) == cupti::kSuccess) add(activity);
+  const auto next = [&] {
+    return subscriber ? library.next_record_of(subscriber, buffer, valid_size, &activity)
+                      : library.next_record(buffer, valid_size, &activity);
+  };
+  while (next() == cupti::kSuccess) add(activity, library);
   if (Stream::is_on()) stream(library);
 }
 
@@ -103,13 +120,14 @@ DeviceColumns DeviceRecords::copy(uint64_t since_ticks, uint64_t until_ticks) co
   columns.records.reserve(records_.size());
   for (const DeviceRecord& record : records_) {
     if (record.start_ticks < since_ticks) continue;
-    if (is_call(record) && record.start_ticks >= until_ticks) continue;
+    const bool is_host = is_call(record) || record.kind == DeviceRecordKind::kSynchronization;
+    if (is_host && record.start_ticks >= until_ticks) continue;
     columns.records.push_back(record);
   }
   return columns;
 }
 
-void DeviceRecords::add(const cupti::Activity* activity) {
+void DeviceRecords::add(const cupti::Activity* activity, const cupti::Library& library) {
   DeviceRecord record{};
   const auto take = [&record](const auto& from, DeviceRecordKind kind) {
     record.start_ticks = from.start;
@@ -171,9 +189,78 @@ void DeviceRecords::add(const cupti::Activity* activity) {
       break;
     }
     default:
-      return;
+      if (!add_extra(activity, library, &record)) return;
   }
   append(record);
+}
+
+// What is recorded where asked for; false: of no known kind.
+bool DeviceRecords::add_extra(const cupti::Activity* activity, const cupti::Library& library,
+                              DeviceRecord* record) {
+  const bool numbers_records = library.enable_all_sync_records != nullptr;
+  switch (activity->kind) {
+    case cupti::ActivityKind::kSynchronization: {
+      const auto& wait = *reinterpret_cast<const cupti::SynchronizationActivity*>(activity);
+      record->kind = DeviceRecordKind::kSynchronization;
+      record->start_ticks = wait.start;
+      record->end_ticks = wait.end;
+      record->name = name_id(word(kSynchronizations, wait.type));
+      record->correlation = wait.correlation;
+      record->context = wait.context;
+      record->stream = wait.stream;
+      record->shape = wait.event;
+      if (numbers_records) {
+        record->bytes = wait.event == cupti::kNoValue ? 0 : wait.event_record;
+        record->graph = wait.returned;
+      }
+      return true;
+    }
+    case cupti::ActivityKind::kCudaEvent: {
+      const auto& event = *reinterpret_cast<const cupti::CudaEventActivity*>(activity);
+      record->kind = DeviceRecordKind::kEvent;
+      // When it was recorded is known by its call.
+      record->start_ticks = record->end_ticks = Clock::ticks();
+      record->name = name_id("CUDA event");
+      record->correlation = event.correlation;
+      record->context = event.context;
+      record->stream = event.stream;
+      record->shape = event.event;
+      if (numbers_records) {
+        record->device = static_cast<uint16_t>(event.device);
+        record->bytes = event.event_record;
+        record->graph_node = event.device_timestamp;
+      }
+      return true;
+    }
+    case cupti::ActivityKind::kMemory: {
+      const auto& memory = *reinterpret_cast<const cupti::MemoryActivity*>(activity);
+      record->kind = DeviceRecordKind::kMemory;
+      record->start_ticks = record->end_ticks = memory.timestamp;
+      record->name = name_id(memory_name(memory.operation, memory.memory_kind).c_str());
+      record->correlation = memory.correlation;
+      record->device = static_cast<uint16_t>(memory.device);
+      record->context = memory.context;
+      record->stream = memory.stream;
+      record->bytes = memory.bytes;
+      record->graph_node = memory.address;
+      record->graph = memory.is_asynchronous;
+      return true;
+    }
+    case cupti::ActivityKind::kMemoryPool: {
+      const auto& pool = *reinterpret_cast<const cupti::MemoryPoolActivity*>(activity);
+      record->kind = DeviceRecordKind::kMemoryPool;
+      record->start_ticks = record->end_ticks = pool.timestamp;
+      record->name = name_id(word(kPoolOperations, pool.operation));
+      record->correlation = pool.correlation;
+      record->device = static_cast<uint16_t>(pool.device);
+      record->stream = cupti::kNoValue;
+      record->bytes = pool.bytes;
+      record->graph_node = pool.address;
+      return true;
+    }
+    default:
+      return false;
+  }
 }
 
 void DeviceRecords::append(const DeviceRecord& record) {

@@ -16,26 +16,37 @@
 
 namespace stepscope {
 
-// The calls come last: see is_call().
-enum class DeviceRecordKind : uint8_t { kKernel, kMemcpy, kMemset, kRuntime, kDriver };
+enum class DeviceRecordKind : uint8_t {
+  kKernel,
+  kMemcpy,
+  kMemset,
+  kRuntime,
+  kDriver,
+  // Where asked for.
+  kSynchronization,
+  kEvent,
+  kMemory,
+  kMemoryPool,
+};
+inline constexpr DeviceRecordKind kLastKind = DeviceRecordKind::kMemoryPool;
 
 struct DeviceRecord {
   uint64_t start_ticks;
   uint64_t end_ticks;
-  uint64_t bytes;       // of a copy or a fill
-  uint64_t graph_node;  // 0: not of a graph
+  uint64_t bytes;       // of a copy, a fill, memory; of an event and who waits for it: its number
+  uint64_t graph_node;  // 0: not of a graph; of memory: the address; of an event: on the device
   uint32_t name;        // a call's: CUPTI's number of the function
   uint32_t correlation;
   uint32_t context;
   uint32_t stream;  // a call's: the thread's id
-  uint32_t shape;   // of a kernel's launch
-  uint32_t graph;
+  uint32_t shape;   // of a kernel's launch; of a synchronisation and an event: the event
+  uint32_t graph;   // of a synchronisation: what it returned; of memory: whether from a pool
   uint16_t device;
   DeviceRecordKind kind;
 };
 
 inline bool is_call(const DeviceRecord& record) {
-  return record.kind >= DeviceRecordKind::kRuntime;
+  return record.kind == DeviceRecordKind::kRuntime || record.kind == DeviceRecordKind::kDriver;
 }
 
 // How a kernel was launched; many launches share one.
@@ -60,13 +71,18 @@ class DeviceRecords {
  public:
   // 0: no limit. At the limit the newest go, or the oldest. What is older than the age goes, too.
   void reset(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks = 0);
-  void add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library);
+  // `subscriber`: whose buffer it is, of several; null: there is but one.
+  void add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library,
+                  cupti::Subscriber subscriber = nullptr);
   void add_lost(uint64_t count);
-  // Everything that started at or after `since_ticks`, but no call from `until_ticks` on.
+  // Everything that started at or after `since_ticks`, but no call, and no wait of
+  // the host, from `until_ticks` on.
   DeviceColumns copy(uint64_t since_ticks, uint64_t until_ticks) const;
 
  private:
-  void add(const cupti::Activity* activity);
+  void add(const cupti::Activity* activity, const cupti::Library& library);
+  bool add_extra(const cupti::Activity* activity, const cupti::Library& library,
+                 DeviceRecord* record);
   void append(const DeviceRecord& record);
   void stream(const cupti::Library& library);
   uint32_t name_id(const char* name);

@@ -103,7 +103,7 @@ nb::dict device_tables(const Recovered& found) {
     record.name = place->second;
   }
   std::erase_if(columns.records, [&](const DeviceRecord& record) {
-    return record.kind > DeviceRecordKind::kDriver || record.name >= columns.names.size() ||
+    return record.kind > kLastKind || record.name >= columns.names.size() ||
            (record.kind == DeviceRecordKind::kKernel && columns.shapes.empty());
   });
   return dict_of(columns, found.tick_map);
@@ -115,12 +115,14 @@ void bind_cuda(nb::module_& m) {
   m.def("load_cupti", &DeviceCollector::load, nb::arg("path"));
   m.def(
       "start_cuda",
-      [](uint64_t limit_bytes, bool keep_newest, double ring_seconds) {
+      [](uint64_t limit_bytes, bool keep_newest, double ring_seconds, uint32_t extras,
+         bool beside) {
         const uint64_t age_ticks = ring_seconds > 0 ? Clock::ticks_in(ring_seconds) : 0;
-        return DeviceCollector::start(limit_bytes, keep_newest, age_ticks);
+        const auto start = beside ? &DeviceCollector::start_beside : &DeviceCollector::start;
+        return start(limit_bytes, keep_newest, age_ticks, extras);
       },
       nb::arg("limit_bytes"), nb::arg("keep_newest"), nb::arg("ring_seconds"),
-      nb::call_guard<nb::gil_scoped_release>());
+      nb::arg("extras") = 0, nb::arg("beside") = false, nb::call_guard<nb::gil_scoped_release>());
   m.def("stop_cuda", &stop, nb::arg("since_ticks"));
   m.def("forget_cuda_after_fork", &DeviceCollector::forget_after_fork);
 }

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <utility>
 
+#include "core/own_threads.h"
 #include "python/frames.h"
 #include "stream/stream.h"
 
@@ -385,7 +386,8 @@ uint32_t Sampler::node_of(Watched& watched) {
 void Sampler::look_at_others(int64_t now_ns) {
   others_.look(
       [&](pid_t thread) {
-        return thread == own_thread_ || thread == Stream::thread_id() || watched_.contains(thread);
+        return thread == own_thread_ || thread == Stream::thread_id() || OwnThread::is(thread) ||
+               watched_.contains(thread);
       },
       [&](pid_t thread, int64_t used_ns) {
         const int64_t most_ns = now_ns - others_looked_ns_;

@@ -20,7 +20,8 @@ devices         ``device_busy``, ``stream_busy``, ``step_busy``; ``device_steps`
                 ``device_step`` beside the host's; ``device_idle`` and ``idle_gaps`` with the
                 reason; ``kernel_table``, ``copy_table``, ``collective_table``,
                 ``communication_overlap``; ``launch_delays``, ``launch_queues``, ``queue_length``;
-                ``tensor_core_time``; ``device_work``, the base of all of these; ``device_model``
+                ``tensor_core_time``; ``device_work``, the base of all of these; ``device_model``;
+                ``device_power``, their clocks and what holds them down
 memory          ``memory_timeline`` by category and time, ``memory_peak``
 arithmetic      ``flops_of`` each slice, ``flops_per_second``, ``operator_flops`` on devices,
                 ``peak_flops_per_second``, ``peaks_of`` a device, ``roofline``,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         tensor_core_time,
     )
     from stepscope.analysis.device.peaks import Peaks, peak_flops_per_second, peaks_of
+    from stepscope.analysis.device.power import DevicePower, device_power
     from stepscope.analysis.device.queue import (
         LaunchDelays,
         LaunchQueues,
@@ -123,6 +125,7 @@ __all__ = [
     "Detector",
     "DeviceBusy",
     "DeviceIdle",
+    "DevicePower",
     "DeviceStep",
     "DeviceSteps",
     "DeviceWork",
@@ -161,6 +164,7 @@ __all__ = [
     "device_busy",
     "device_idle",
     "device_model",
+    "device_power",
     "device_step",
     "device_steps",
     "device_work",
@@ -216,6 +220,7 @@ def _imported() -> dict[str, Any]:
         kernels,
         math,
         peaks,
+        power,
         queue,
         roofline,
         work,
@@ -242,6 +247,7 @@ def _imported() -> dict[str, Any]:
             kernels,
             math,
             peaks,
+            power,
             queue,
             roofline,
             on_device,

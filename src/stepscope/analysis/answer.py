@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.device.counters import CounterMean, counter_means
 from stepscope.analysis.device.lines import device_lines
+from stepscope.analysis.device.power import DevicePower, device_power
 from stepscope.analysis.device.roofline import flops_utilisation
 from stepscope.analysis.device.start_up import start_up_idle_ns
 from stepscope.analysis.device.steps import device_step
@@ -116,6 +118,8 @@ class Answer:
     findings: tuple[Finding, ...]
     device: DeviceFacts | None  # None: no device did any work
     memory: tuple[PeakMemory, ...]  # of each device whose memory was recorded
+    power: tuple[DevicePower, ...] = ()  # of each device whose power was recorded
+    counters: tuple[CounterMean, ...] = ()  # of devices, where they were recorded
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-compatible values."""
@@ -139,6 +143,8 @@ class Answer:
             "where": [_row_json(row) for row in self.where],
             "lines": [_row_json(row) for row in self.lines],
             "memory": [peak.to_json() for peak in self.memory],
+            "power": [device.to_json() for device in self.power],
+            "counters": [counter.to_json() for counter in self.counters],
             "startup_ns": round(self.start_up.total_ns) if self.start_up else 0,
             "startup": {what: round(ns) for what, ns in self.start_up.parts}
             if self.start_up
@@ -170,6 +176,8 @@ def answer(trace: Trace) -> Answer:
             findings=findings,
             device=device,
             memory=tuple(peaks_of_memory(trace)),
+            power=device_power(trace),
+            counters=counter_means(trace),
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from stepscope.analysis.device.math import (
     tensor_core_time,
 )
 from stepscope.analysis.device.peaks import peak_flops_per_second
+from stepscope.analysis.device.power import DevicePower, device_power
 from stepscope.analysis.device.queue import launch_delays, launch_queues
 from stepscope.analysis.device.roofline import (
     flops_utilisation,
@@ -30,6 +31,7 @@ from stepscope.analysis.device.work import device_work
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
 from stepscope.text import device as text
+from stepscope.text.power import power_text
 from stepscope.units import count_text, duration_text, scaled_text
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class View:
 
     show: Callable[[Trace, DeviceWork, int], str]
     columns: Callable[[Trace, DeviceWork], Columns]
+    needs_work: bool = True  # kernels, copies or fills
 
 
 def check_view(name: str) -> None:
@@ -65,7 +68,7 @@ def device_text(trace: Trace, view: str, row_limit: int, save_as: str | None = N
     """Return a view as text; ``save_as`` names a file to write its whole table to."""
     check_view(view)
     work = device_work(trace)
-    if not len(work):
+    if not len(work) and VIEWS[view].needs_work:
         raise StepscopeError("the trace has no device work: no kernels, copies or fills")
     if save_as is not None:
         is_csv = save_as.removesuffix(".gz").endswith(".csv")
@@ -253,6 +256,23 @@ def _roofline(trace: Trace, work: DeviceWork, row_limit: int) -> str:
     )
 
 
+def _power(trace: Trace, _: DeviceWork, row_limit: int) -> str:
+    found = device_power(trace)
+    if not found:
+        return "No power was recorded: record with `run --power`, or profile(power=True)."
+    over = f"{count_text(found[0].steps, 'steady step')}" if found[0].steps else "the run"
+    how = {each.joules_by for each in found}
+    by = " Energy: by the device's own counter." if how == {"counter"} else ""
+    by = by or " Energy: what the power adds up to."
+    shown = power_text(found[: row_limit if row_limit >= 0 else None])
+    return f"{shown}Over {over}, {duration_text(found[0].over_ns)}.{by}"
+
+
+def _power_columns(trace: Trace, _: DeviceWork) -> Columns:
+    rows = device_power(trace)
+    return {field.name: [getattr(row, field.name) for row in rows] for field in fields(DevicePower)}
+
+
 def _roofline_columns(trace: Trace, work: DeviceWork) -> Columns:
     rows = roofline(trace, work)
     more = ("flops_per_second", "bytes_per_second", "intensity", "limit", "roof_ns", "share")
@@ -291,4 +311,5 @@ VIEWS = {
     "communication": View(_communication, _collective_columns),
     "flops": View(_flops, _flops_columns),
     "roofline": View(_roofline, _roofline_columns),
+    "power": View(_power, _power_columns, needs_work=False),
 }

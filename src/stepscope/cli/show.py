@@ -14,6 +14,7 @@ from stepscope.cli.streams import out, say
 from stepscope.formats.asynchronous import async_rows
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.layout import printable
+from stepscope.text.power import counter_lines, power_line
 from stepscope.trace.model import DEVICE_KINDS
 from stepscope.trace.schema import RECORD_BYTES
 from stepscope.units import count_text, duration_text, percent_text, size_text
@@ -105,6 +106,10 @@ def answer_facts(found: Answer) -> Iterator[Fact]:
         yield label, f"{steps.count:,}, {steps.how}: {spread}{steady if left else ''}"
     if found.device is not None:
         yield from _device_facts(found.device)
+    for device in found.power:
+        yield "power", power_line(device)
+    for line in counter_lines(found.counters):
+        yield "hardware", line
     if found.start_up is not None:
         told = [f"{what} {duration_text(ns)}" for what, ns in found.start_up.parts]
         parts = f": {', '.join(told)}" if told else ""

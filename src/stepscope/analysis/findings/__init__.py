@@ -23,6 +23,7 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
     queued,
     resources,
     tensors,
+    throttling,
     tiny,
     transfers,
     trends,

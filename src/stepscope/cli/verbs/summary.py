@@ -67,7 +67,7 @@ class Summary:
             nargs="?",
             const="overview",
             help="show device activity instead: overview (the default), streams, steps, idle, "
-            "queue, kernels, copies, communication, flops or roofline",
+            "queue, kernels, copies, communication, flops, roofline or power",
         )
         parser.add_argument(
             "--memory",

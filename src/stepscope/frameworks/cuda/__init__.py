@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 @SOURCES.register
 def _sources() -> Sequence[type[Source]]:
+    from stepscope.frameworks.cuda.counter_source import HardwareCounters
+    from stepscope.frameworks.cuda.power import Power
+    from stepscope.frameworks.cuda.record_options import AskedRecords
     from stepscope.frameworks.cuda.source import CudaActivity
 
-    return (CudaActivity,)
+    return (AskedRecords, CudaActivity, HardwareCounters, Power)

@@ -86,3 +86,39 @@ def _resident_blocks(warps: int, registers: int, shared: int, device: dict[str, 
     if taken:
         limits.append(device["sharedMemPerMultiprocessor"] // taken)
     return min(limits)
+
+
+_PCI_PLACE = (50, 33, 34)  # the driver's numbers of the attributes: domain, bus, device
+
+
+def devices_in_use() -> dict[tuple[int, int, int], int]:
+    """Return the number of each device that this process computes on, by its place on the bus.
+
+    None where the program has not used CUDA; a device that is only visible does not count.
+    """
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return {}
+    count = ctypes.c_int()
+    if driver.cuDeviceGetCount(ctypes.byref(count)):  # not initialised
+        return {}
+    found = {}
+    for number in range(count.value):
+        device, flags, is_active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
+        driver.cuDeviceGet(ctypes.byref(device), number)
+        known = driver.cuDevicePrimaryCtxGetState(
+            device, ctypes.byref(flags), ctypes.byref(is_active)
+        )
+        if known == 0 and is_active.value:
+            found[_pci_place(driver, device)] = number
+    return found
+
+
+def _pci_place(driver: ctypes.CDLL, device: ctypes.c_int) -> tuple[int, int, int]:
+    values = []
+    for attribute in _PCI_PLACE:
+        value = ctypes.c_int()
+        driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
+        values.append(value.value)
+    return values[0], values[1], values[2]

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stepscope import _native
 from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
 from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
+from stepscope.frameworks.cuda.record_options import DEVICE_RECORDS, bits_of, wanted_records
 from stepscope.notices import notify
 from stepscope.record.limits import Keep
 from stepscope.record.options import DEVICE
 from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _INJECTED = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
 
 _loaded: str | None = None  # what CUPTI says of itself, once it is in use
+_path = ""  # where it is
 
 
 class CuptiUnavailableError(Exception):
@@ -46,7 +48,7 @@ def cuda_available() -> bool:
 
 def load_cupti() -> str:
     """Load CUPTI, once for the process; return what it is."""
-    global _loaded  # noqa: PLW0603 - one CUPTI a process; it is never unloaded
+    global _loaded, _path
     if _loaded is None:
         tried = []
         for path in cupti_paths():
@@ -56,11 +58,17 @@ def load_cupti() -> str:
                 tried.append(f"{path}: {error}")
                 continue
             os.register_at_fork(after_in_child=_native.forget_cuda_after_fork)
-            _loaded = f"CUPTI {version} ({path.name})"
+            _loaded, _path = f"CUPTI {version} ({path.name})", str(path)
             break
         else:
             raise CuptiUnavailableError("; ".join(tried) or "no libcupti.so was found")
     return _loaded
+
+
+def cupti_path() -> str:
+    """Load CUPTI, and return where it is."""
+    load_cupti()
+    return _path
 
 
 class CudaActivity(Source):
@@ -72,9 +80,10 @@ class CudaActivity(Source):
     used_by: ClassVar[int] = 0  # the process in which CUPTI has recorded: this, or an ancestor
     recording: ClassVar[int] = 0  # how many of us do
 
-    def __init__(self, limit: MemoryLimit | None = None) -> None:
-        """Nothing is loaded yet."""
+    def __init__(self, limit: MemoryLimit | None = None, records: Sequence[str] = ()) -> None:
+        """Nothing is loaded yet; ``records`` are what is recorded where asked for."""
         self._limit = limit
+        self._records = tuple(records)
         self._says = ""
         self._since: int | None = None
         self._lost_before = 0  # it started this time
@@ -85,9 +94,9 @@ class CudaActivity(Source):
         self.devices: list[dict[str, Any]] = []
 
     @classmethod
-    def made_for(cls, _options: RecordOptions, limit: MemoryLimit | None) -> Source:
+    def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
         """Make one that keeps no more than the limit."""
-        return cls(limit)
+        return cls(limit, options[DEVICE_RECORDS])
 
     def prepare(self) -> None:
         """Find and load CUPTI."""
@@ -105,18 +114,22 @@ class CudaActivity(Source):
         self._lost_before = self.lost
         if _loaded is None:
             return
-        if found := obstacle():
+        found = obstacle()
+        if found and not _may_share():
             notify(f"the device is not recorded: {found}")
             return
         limit_bytes = self._limit.bytes if self._limit else 0
         keep_newest = self._limit is not None and self._limit.keep is Keep.NEWEST
         seconds = self._limit.seconds if self._limit else 0.0
-        self._watches = watch_captures()
+        self._watches = not found and watch_captures()
         self._since_ns = _native.now_ns()
         try:
-            self._since = _native.start_cuda(limit_bytes, keep_newest, seconds)
+            self._since = _native.start_cuda(
+                limit_bytes, keep_newest, seconds, bits_of(self._records), beside=bool(found)
+            )
         except RuntimeError as error:
-            notify(f"the device is not recorded: {error}")
+            why = f"{found}, and {error}" if found else str(error)
+            notify(f"the device is not recorded: {why}")
         else:
             CudaActivity.recording += 1
         self._pid = CudaActivity.used_by = os.getpid()
@@ -155,27 +168,37 @@ class CudaActivity(Source):
             return None
         from stepscope.frameworks.cuda.columns import captured
         from stepscope.frameworks.cuda.devices import cuda_devices
+        from stepscope.frameworks.cuda.extras import extras_captured, split
         from stepscope.frameworks.cuda.graphs import captured_nodes, nodes_of
         from stepscope.trace.join import merge_parts
 
         self.lost = self._lost_before + columns["lost"]
         if not self.devices and len(columns["kind"]):
             self.devices = cuda_devices()
-        nodes = nodes_of(columns)
-        if nodes is None:
-            return captured(columns, self.devices)
-        return merge_parts(
-            [captured(columns, self.devices, nodes), captured_nodes(nodes, since_ns)]
-        )
+        work, others = split(columns)
+        nodes = nodes_of(work)
+        parts = [captured(work, self.devices, nodes)]
+        if nodes is not None:
+            parts.append(captured_nodes(nodes, since_ns))
+        if self._records and (more := extras_captured(others, work, self._records)) is not None:
+            parts.append(more)
+        return merge_parts(parts)
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
         """Return the device's work that a process left."""
         from stepscope.frameworks.cuda.columns import captured
+        from stepscope.frameworks.cuda.extras import extras_captured, split
+        from stepscope.trace.join import merge_parts
 
         columns = left.native.device()
+        if not len(columns["kind"]):
+            return None
         devices = left.meta.get("sources", {}).get("devices", ())
-        return captured(columns, devices) if len(columns["kind"]) else None
+        work, others = split(columns)
+        more = extras_captured(others, work, wanted_records("all"))
+        parts = [captured(work, devices), *([more] if more is not None else [])]
+        return merge_parts(parts)
 
     def describe(self) -> str:
         """Say which CUPTI is used."""
@@ -192,10 +215,25 @@ def obstacle() -> str:
     return f"{other} is using CUPTI" if other else ""
 
 
-def _other_user() -> str:
+def _may_share() -> bool:
+    """Tell whether to try to record beside who uses CUPTI; CUPTI and that tool may still refuse.
+
+    It takes CUPTI's functions for several subscribers (CUDA 13.3). torch's own collector uses the
+    older ones, which fail once several are allowed: its recording must not suffer from ours.
+    """
+    if CudaActivity.used_by not in (0, os.getpid()):
+        return False
+    return "cupti" in sys.modules or not _torch_records()
+
+
+def _torch_records() -> bool:
     torch = sys.modules.get("torch")
     # The public name tells of our own recordings, too.
-    if torch is not None and torch._C._autograd._profiler_enabled():
+    return torch is not None and bool(torch._C._autograd._profiler_enabled())
+
+
+def _other_user() -> str:
+    if _torch_records():
         return "torch.profiler"
     injected = os.environ.get("CUDA_INJECTION64_PATH") or os.environ.get(
         "NSYS_PROFILING_SESSION_ID"

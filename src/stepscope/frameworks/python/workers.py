@@ -102,7 +102,8 @@ class ChildProcesses(Source):
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
         """Have each child make the same sources, but for the device's: that one is the parent's."""
-        return cls(partial(make_sources, options.but(device=False), limit), limit)
+        theirs = options.but(device=False, device_records=(), power=False, counters=False)
+        return cls(partial(make_sources, theirs, limit), limit)
 
     # The life of a source.
 

@@ -9,9 +9,11 @@ import numpy as np
 from stepscope.analysis.device.busy import device_busy
 from stepscope.analysis.device.communication import collective_table, communication_overlap
 from stepscope.analysis.device.copies import copy_table
+from stepscope.analysis.device.counters import counter_means
 from stepscope.analysis.device.idle import IdleReason, device_idle
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN, kernel_table
+from stepscope.analysis.device.power import device_power
 from stepscope.analysis.device.queue import launch_queues
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.labels import Labels, name_labels
@@ -34,11 +36,20 @@ if TYPE_CHECKING:
     Columns = dict[str, Sequence[str] | NDArray[Any]]
 
 
+_POWER_NUMBERS = (
+    *("mean_watts", "most_watts", "limit_watts", "joules_per_step", "joules"),
+    *("mean_sm_mhz", "least_sm_mhz", "most_sm_mhz", "mean_memory_mhz", "most_celsius"),
+    *("held_by_power", "held_by_heat", "held_by_hardware"),
+)
+
+
 def add_kernels(trace: Trace, payload: Payload) -> None:
     """Add ``kernels`` and its groupings, ``copies``, ``collectives`` and so on, if there are any.
 
     A grouping such as ``kernels.operator`` splits kernels by the call that launched them.
     """
+    _add_power(trace, payload)
+    _add_counters(trace, payload)
     work = device_work(trace)
     if not len(work):
         return
@@ -80,6 +91,32 @@ def _add_others(work: DeviceWork, payload: Payload) -> None:
     for name, columns in tables.items():
         if len(next(iter(columns.values()))):
             add_table(payload, name, columns)
+
+
+def _add_power(trace: Trace, payload: Payload) -> None:
+    """Add ``power``: a row for each device whose power was recorded."""
+    found = device_power(trace)
+    if not found:
+        return
+    columns: Columns = {"device": [each.device for each in found]}
+    for name in _POWER_NUMBERS:
+        values = [getattr(each, name) for each in found]
+        if any(value is not None for value in values):
+            columns[name] = np.array([np.nan if v is None else float(v) for v in values])
+    add_table(payload, "power", columns)
+
+
+def _add_counters(trace: Trace, payload: Payload) -> None:
+    """Add ``hardware``: a row for each hardware counter that was recorded."""
+    found = counter_means(trace)
+    if found:
+        columns: Columns = {
+            "device": [each.device for each in found],
+            "name": [each.name for each in found],
+            "mean": np.array([each.mean for each in found]),
+            "most": np.array([each.most for each in found]),
+        }
+        add_table(payload, "hardware", columns)
 
 
 def _known(table: Table) -> Columns:

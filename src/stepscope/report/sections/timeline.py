@@ -11,6 +11,7 @@ from stepscope.analysis.host.flows import forward_backward
 from stepscope.analysis.host.lanes import lanes
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import memory_events
+from stepscope.report.sections.counters import add_counters
 from stepscope.report.sections.threads import place_of, process_name, thread_name
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
 from stepscope.units import count_text
@@ -38,7 +39,9 @@ def add_timeline(trace: Trace, payload: Payload) -> None:
     shift = lane - trace.slices.depth
     if shift.any():
         payload.add_column("timeline.shift", shift)
-    payload.add_value("timeline.groups", _groups(trace, lane))
+    groups = _groups(trace, lane)
+    add_counters(trace, payload, groups)
+    payload.add_value("timeline.groups", groups)
     forward, backward = forward_backward(trace)
     payload.add_column("flows.backward", backward, ascending=True)
     payload.add_column("flows.forward", forward)

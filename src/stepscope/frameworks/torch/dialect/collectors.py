@@ -43,7 +43,8 @@ class ProfilerActivityConfig:
     profiler_configs: Sequence[Any] = field(default_factory=list)
 
 
-_DONE = ("enable_cuda_sync_events",)
+SYNC_EVENTS = "enable_cuda_sync_events"
+_DONE = (SYNC_EVENTS,)
 
 
 def check_collectors(activities: Iterable[Any], *, has_cpu: bool) -> None:
@@ -63,6 +64,17 @@ def check_collectors(activities: Iterable[Any], *, has_cpu: bool) -> None:
                     missing += [name for name in _switched_on(config) if name not in _DONE]
     if missing:
         warn_user(f"not recorded by Stepscope: {', '.join(sorted(set(missing)))}")
+
+
+def sync_events_wanted(activities: Iterable[Any]) -> bool:
+    """Tell whether the settings of a collector ask for records of who waited for what."""
+    return any(
+        getattr(config, SYNC_EVENTS, False)
+        for each in activities
+        if isinstance(each, Mapping)
+        for value in each.values()
+        for config in getattr(value, "profiler_configs", ())
+    )
 
 
 def _switched_on(config: Any) -> list[str]:

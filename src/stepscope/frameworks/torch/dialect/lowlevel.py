@@ -18,7 +18,11 @@ from stepscope.frameworks.torch.dialect.activity import (
     known_activity,
     own_members,
 )
-from stepscope.frameworks.torch.dialect.collectors import check_collectors
+from stepscope.frameworks.torch.dialect.collectors import (
+    SYNC_EVENTS,
+    check_collectors,
+    sync_events_wanted,
+)
 from stepscope.frameworks.torch.dialect.observer import ObserverSource
 from stepscope.frameworks.torch.dialect.options import (
     checked_config,
@@ -88,6 +92,9 @@ class LowLevelProfile(ProfileResults):
         if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
             raise ValueError("post_processing_timeout_s must be non-negative")
         settings = settings_of(experimental_config)
+        asks = settings.get(SYNC_EVENTS) or sync_events_wanted(wanted or ())
+        if asks and ProfilerActivity.CUDA in chosen:
+            source_options.setdefault("device_records", "sync")
         self._trace_only = bool(settings.get("trace_only"))
         self._adjusts_steps = bool(settings.get("adjust_profiler_step"))
         if self._in_place_of_torch:

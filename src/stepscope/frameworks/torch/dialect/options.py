@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.arguments import flag, shown
 from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
+from stepscope.frameworks.torch.dialect.collectors import SYNC_EVENTS
 from stepscope.notices import warn_user
 from stepscope.record.options import RecordOptions, StackMode
 
@@ -56,7 +57,8 @@ class ExperimentalConfig:
     """torch.profiler's ``_ExperimentalConfig``, for programs without torch.
 
     Fields in the first group ask for what Stepscope always does or need not do; those in the
-    second have no effect here, and a warning says so when they are set.
+    second have no effect here, and a warning says so when they are set; but for
+    ``enable_cuda_sync_events``, which records who waited for what on devices.
     """
 
     verbose: bool = False
@@ -76,7 +78,7 @@ class ExperimentalConfig:
     custom_profiler_config: str = ""
 
 
-_HARMLESS = {each.name for each in fields(ExperimentalConfig)[:9]}
+_HARMLESS = {*(each.name for each in fields(ExperimentalConfig)[:9]), SYNC_EVENTS}
 
 
 def warn_of_ignored(config: object) -> None:

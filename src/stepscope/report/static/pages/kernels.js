@@ -12,13 +12,14 @@ import { Table } from "stepscope/table.js";
 export const page = {
   id: "kernels",
   title: "Kernels",
-  available: (data) => hasRows(data, "kernels.name") || hasRows(data, "copies"),
+  available: (data) => ["kernels.name", "copies", "power", "hardware"].some((table) => hasRows(data, table)),
   missing: {
     shows: "the kernels, copies and communication of devices, who launched them, and why devices were idle",
     why: "No device did any work in this recording.",
   },
   show(root, data, state, app) {
-    const leave = showGrouped(root, data, state, app, {
+    const hasWork = hasRows(data, "kernels.name") || hasRows(data, "copies");
+    const leave = hasWork && showGrouped(root, data, state, app, {
       table: "kernels",
       unit: "kernels",
       columns: () => columns(data),
@@ -26,7 +27,7 @@ export const page = {
       amount: "total_ns",
     });
     root.append(h("div", { class: "small-tables" }, ...SMALL.map((small) => smallTable(data, small))));
-    return leave;
+    return leave || undefined;
   },
 };
 
@@ -59,6 +60,11 @@ const timed = (key, title, hint) => ({ key, title, unit: "time", hint });
 /** @type {(key: string, title: string, hint?: string) => Column} */
 const counted = (key, title, hint) => ({ key, title, unit: "number", hint });
 
+/** @type {(key: string, title: string, hint?: string) => Column} */
+const fine = (key, title, hint) => ({ key, title, unit: "ratio", hint });
+/** @type {(key: string, title: string, hint?: string) => Column} */
+const shared = (key, title, hint) => ({ key, title, unit: "percent", hint });
+
 /** @type {{table: string, title: string, note: string, sort: string, columns: Column[]}[]} */
 const SMALL = [
   {
@@ -67,6 +73,20 @@ const SMALL = [
     note: "How long each device worked. Work of two kinds at the same time counts for both.",
     sort: "device",
     columns: [DEVICE, counted("work", "Work"), timed("window_ns", "Recorded"), timed("busy_ns", "Busy"), timed("idle_ns", "Idle"), timed("compute_ns", "Compute"), timed("communication_ns", "Communication"), timed("copy_ns", "Copies"), timed("fill_ns", "Fills")],
+  },
+  {
+    table: "power",
+    title: "Power and clocks",
+    note: "In the steady steps, or in the run where there are none. The timeline has the curves.",
+    sort: "device",
+    columns: [DEVICE, counted("mean_watts", "Power, W"), counted("most_watts", "Most, W"), counted("limit_watts", "Limit, W"), fine("joules_per_step", "J a step"), fine("joules", "J in all"), counted("mean_sm_mhz", "SM clock, MHz"), counted("least_sm_mhz", "Lowest, MHz"), counted("most_sm_mhz", "It can, MHz"), counted("mean_memory_mhz", "Memory clock, MHz"), counted("most_celsius", "Hottest, °C"), shared("held_by_power", "Held down by power", "Share of the time in which the power limit held the clocks down"), shared("held_by_heat", "By heat"), shared("held_by_hardware", "By the hardware")],
+  },
+  {
+    table: "hardware",
+    title: "Hardware counters",
+    note: "Of what the device can do, in the steady steps, or in the run where there are none. The timeline has the curves.",
+    sort: "device",
+    columns: [DEVICE, { key: "name", title: "Counter", unit: "text" }, shared("mean", "On average"), shared("most", "At most", "Of any sample")],
   },
   {
     table: "idle",

@@ -32,6 +32,7 @@ export function gutter({ heads }, closed, fold) {
 }
 
 /** @param {Head} head @returns {[string, string]} */
-function nameOf({ group, track }) {
+function nameOf({ group, track, counter }) {
+  if (counter) return [`${counter.name}, ${counter.unit}`, "track"];
   return group ? [group.name, "group"] : [track?.name ?? "", "track"];
 }

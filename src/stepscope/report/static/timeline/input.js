@@ -4,6 +4,7 @@ import { isTyping } from "stepscope/app.js";
 import { time } from "stepscope/format.js";
 import { STEPS_TOP } from "stepscope/timeline/axis.js";
 import { placeAt } from "stepscope/timeline/boxes.js";
+import { counterAt, counterText } from "stepscope/timeline/counters.js";
 import { childrenOf } from "stepscope/timeline/facts.js";
 import { LINE, lineAt } from "stepscope/timeline/layout.js";
 import { shown } from "stepscope/timeline/paint.js";
@@ -109,17 +110,29 @@ function click(timeline, event, target) {
 /** Tell beside the pointer what is under it. @param {Timeline} timeline @param {MouseEvent} event */
 function hover(timeline, event) {
   const row = event.buttons ? -1 : rowUnder(timeline, event);
-  const { tip, data, element } = timeline;
-  tip.hidden = row < 0;
+  const { tip, element } = timeline;
+  const text = event.buttons ? "" : row < 0 ? counterUnder(timeline, event) : sliceText(timeline, row);
+  tip.hidden = !text;
   timeline.canvas.style.cursor = row < 0 ? "grab" : "pointer";
-  if (row < 0) return;
-  const name = shown(data.text(data.column("slices.name")[row]));
-  tip.textContent = `${name} — ${time(data.column("slices.duration")[row])}`;
+  if (!text) return;
+  tip.textContent = text;
   const frame = element.getBoundingClientRect();
   const left = Math.min(event.clientX - frame.left + 12, frame.width - tip.offsetWidth - 4);
   const below = event.clientY - frame.top + 18;
   const top = below + tip.offsetHeight > frame.height ? below - tip.offsetHeight - 30 : below;
   tip.style.transform = `translate(${Math.round(Math.max(left, 0))}px, ${Math.round(top)}px)`;
+}
+
+/** @param {Timeline} timeline @param {number} row */
+function sliceText({ data }, row) {
+  const name = shown(data.text(data.column("slices.name")[row]));
+  return `${name} — ${time(data.column("slices.duration")[row])}`;
+}
+
+/** What the counter under a point of the canvas says there, "" without. @param {Timeline} timeline @param {MouseEvent} event */
+function counterUnder({ layout, scroll, view }, event) {
+  const counter = counterAt(layout, event.offsetY + scroll);
+  return counter ? counterText(counter, view.timeAt(event.offsetX)) : "";
 }
 
 /** Enter in the search goes to the next hit, Escape ends it. @param {Timeline} timeline @param {KeyboardEvent} event */

@@ -4,21 +4,24 @@
 /** @typedef {import("./lanes.js").Lane} Lane */
 /** @typedef {import("./lanes.js").TrackRow} TrackRow */
 /** @typedef {{top: number, lane: Lane, track: number}} Line one lane on the screen */
-/** @typedef {{top: number, height: number, key: string, group?: Group, track?: TrackRow}} Head */
+/** @typedef {import("./counters.js").Counter} Counter */
+/** @typedef {{top: number, height: number, key: string, group?: Group, track?: TrackRow, counter?: Counter}} Head */
 /** @typedef {{lines: Line[], heads: Head[], height: number, tops: Map<number, number>, lanes: Map<number, number>}} Layout where each thread's lines begin, and how many are shown */
 
 export const LINE = 18; // CSS pixels, as all below
 export const BOX = 16; // of a line, the rest is a gap
 export const HEAD = 22;
 const GAP = 6;
+const COUNTER = 34;
 
 /**
  * @param {Group[]} groups
  * @param {ReadonlySet<string>} closed keys of the heads that are folded
  * @param {(track: TrackRow) => number} [shown] how many of a thread's lanes to show, by default all
+ * @param {readonly Counter[]} [counters] numbers over time, below the rows of their group
  * @returns {Layout}
  */
-export function layout(groups, closed, shown = (track) => track.lanes.length) {
+export function layout(groups, closed, shown = (track) => track.lanes.length, counters = []) {
   /** @type {Layout} */
   const result = { lines: [], heads: [], height: 0, tops: new Map(), lanes: new Map() };
   let top = 0;
@@ -29,6 +32,11 @@ export function layout(groups, closed, shown = (track) => track.lanes.length) {
     if (closed.has(key)) return;
     for (const track of group.tracks) {
       top = addTrack(result, track, closed.has(trackKey(track.track)) ? 1 : Math.max(shown(track), 1), top);
+    }
+    for (const counter of counters) {
+      if (counter.group !== group.name) continue;
+      result.heads.push({ top, height: COUNTER, key: `c${counter.number}`, counter });
+      top += COUNTER;
     }
   });
   result.height = top;

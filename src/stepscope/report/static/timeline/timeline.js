@@ -3,6 +3,7 @@
 import { fitted } from "stepscope/dom.js";
 import { number, time } from "stepscope/format.js";
 import { paintAxis, stepBeside, stepsOf } from "stepscope/timeline/axis.js";
+import { countersOf, paintCounters } from "stepscope/timeline/counters.js";
 import { hints, intervalDetails, sliceDetails } from "stepscope/timeline/details.js";
 import { Flows } from "stepscope/timeline/flows.js";
 import { frame, tools } from "stepscope/timeline/frame.js";
@@ -16,6 +17,7 @@ import { View } from "stepscope/timeline/view.js";
 
 /** @typedef {import("../decode.js").Data} Data */
 /** @typedef {import("../app.js").State} State */
+/** @typedef {import("./counters.js").Counter} Counter */
 /** @typedef {import("./flows.js").Flow} Flow */
 
 const MOST_ARROWS = 100;
@@ -23,7 +25,7 @@ const NOTE_AFTER_MS = 200; // browsers refuse a page that changes its address al
 
 /**
  * What is built once a report, however often the page is shown.
- * @type {WeakMap<Data, {lanes: Lanes, flows: Flows, names: number[]}>}
+ * @type {WeakMap<Data, {lanes: Lanes, flows: Flows, names: number[], counters: Counter[]}>}
  */
 const built = new WeakMap();
 
@@ -31,7 +33,7 @@ const built = new WeakMap();
 function builtFor(data) {
   let known = built.get(data);
   if (!known) {
-    known = { lanes: new Lanes(data), flows: new Flows(data), names: distinctNames(data) };
+    known = { lanes: new Lanes(data), flows: new Flows(data), names: distinctNames(data), counters: countersOf(data) };
     built.set(data, known);
   }
   return known;
@@ -46,17 +48,18 @@ export class Timeline {
   constructor(data, state, note) {
     this.data = data;
     this.note = note;
-    const { lanes, flows, names } = builtFor(data);
+    const { lanes, flows, names, counters } = builtFor(data);
     this.lanes = lanes;
     this.flows = flows;
     this.names = names;
+    this.counters = counters;
     this.steps = stepsOf(data);
     this.view = new View(lanes.until);
     /** @type {Set<string>} keys of the heads that are folded */
     this.closed = new Set(lanes.groups.flatMap(({ folded }, i) => (folded ? [`g${i}`] : [])));
     /** @type {Map<number, number>} how many lanes of each thread are shown */
     this.depths = new Map();
-    this.layout = layout(lanes.groups, this.closed);
+    this.layout = layout(lanes.groups, this.closed, undefined, counters);
     this.painter = new Painter(lanes);
     this.selected = -1;
     /** @type {Flow[]} */
@@ -100,6 +103,7 @@ export class Timeline {
     this.boxes = fitted(this.canvas, (context, width, height) => {
       this.view.width = Math.max(width, 1);
       this.painter.paint(context, width, height, this);
+      paintCounters(context, width, height, this);
       paintOverlay(context, width, height, this);
     });
     this.ruler = fitted(this.axis, (context, width, height) => {
@@ -262,7 +266,7 @@ export class Timeline {
 
   /** @param {string} [focus] the key of the head that keeps the focus */
   showNames(focus) {
-    this.layout = layout(this.lanes.groups, this.closed, ({ track, lanes }) => this.depths.get(track) ?? lanes.length);
+    this.layout = layout(this.lanes.groups, this.closed, ({ track, lanes }) => this.depths.get(track) ?? lanes.length, this.counters);
     this.heads.style.height = `${this.layout.height}px`;
     this.heads.replaceChildren(...gutter(this.layout, this.closed, (key) => this.fold(key)));
     if (focus) /** @type {HTMLElement | null} */ (this.heads.querySelector(`[data-key="${focus}"]`))?.focus();

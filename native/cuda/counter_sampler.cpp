@@ -1,0 +1,305 @@
+#include "cuda/counter_sampler.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <time.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/own_threads.h"
+
+namespace stepscope {
+namespace {
+
+namespace pm = cupti::pm;
+
+constexpr size_t kHardwareBufferBytes = size_t{64} << 20;
+constexpr uint32_t kMostSamples = 2'000;  // that are decoded at once
+constexpr int64_t kDecodeEveryNs = 50'000'000;
+constexpr uint64_t kClocksInANs = 2;  // about, of the system clock, where time is no trigger
+
+int64_t read_clock(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// The devices that the program computes on; none before it has used CUDA.
+std::vector<uint32_t> devices_in_use() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (!driver) return {};
+  int (*count)(int*) = nullptr;
+  int (*state)(int, unsigned*, int*) = nullptr;
+  count = reinterpret_cast<decltype(count)>(dlsym(driver, "cuDeviceGetCount"));
+  state = reinterpret_cast<decltype(state)>(dlsym(driver, "cuDevicePrimaryCtxGetState"));
+  std::vector<uint32_t> found;
+  int devices = 0;
+  if (count && state && count(&devices) == 0) {
+    for (int device = 0; device < devices; ++device) {
+      unsigned flags = 0;
+      int is_active = 0;
+      if (state(device, &flags, &is_active) == 0 && is_active) {
+        found.push_back(static_cast<uint32_t>(device));
+      }
+    }
+  }
+  dlclose(driver);
+  return found;
+}
+
+}  // namespace
+
+struct CounterSampler::Sampled {
+  std::unique_ptr<pm::Host> host;
+  CounterDevice about;
+  std::vector<size_t> counters;      // the counters that are sampled
+  std::vector<const char*> metrics;  // theirs, of `about`
+  void* sampling = nullptr;
+  std::vector<uint8_t> image;
+  bool is_on = false;
+};
+
+CounterSampler::CounterSampler(const std::string& cupti_path, const CounterOptions& options,
+                               std::vector<std::vector<std::string>> candidates)
+    : library_(pm::Library::open(cupti_path)),
+      options_(options),
+      candidates_(std::move(candidates)) {
+  if (candidates_.size() > kMostCounters) throw std::runtime_error("too many counters");
+}
+
+CounterSampler::~CounterSampler() { stop(); }
+
+std::vector<std::string> CounterSampler::base_metrics(const std::string& cupti_path,
+                                                      size_t device) {
+  const pm::Library library = pm::Library::open(cupti_path);
+  return pm::Host(library, device).base_metrics();
+}
+
+bool CounterSampler::start() {
+  // Signals are for the program's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);  // our own faults
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const bool started = pthread_create(&thread_, nullptr, &CounterSampler::run, this) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (started) started_in_ = getpid();
+  return started;
+}
+
+void CounterSampler::stop() {
+  if (std::exchange(started_in_, 0) != getpid()) return;  // a forked child has no such thread
+  stop_.set();
+  pthread_join(thread_, nullptr);
+}
+
+void* CounterSampler::run(void* self) {
+  pthread_setname_np(pthread_self(), "stepscope");
+  const OwnThread ours;
+  static_cast<CounterSampler*>(self)->loop();
+  return nullptr;
+}
+
+void CounterSampler::loop() {
+  const int64_t begin_ns = read_clock(CLOCK_MONOTONIC);
+  while (!stop_.is_set()) {
+    begin_new_devices();
+    for (const auto& each : sampled_) decode(*each);
+    cpu_ns_.store(read_clock(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
+    const int64_t now_ns = read_clock(CLOCK_MONOTONIC);
+    wall_ns_.store(now_ns - begin_ns, std::memory_order_relaxed);
+    stop_.wait_until(now_ns + kDecodeEveryNs);
+  }
+  for (const auto& each : sampled_) end(*each);
+  const std::lock_guard lock(mutex_);
+  devices_.clear();
+  for (const auto& each : sampled_) devices_.push_back(each->about);
+}
+
+// The program may begin to use a device at any time: CUDA is not initialised on its behalf.
+void CounterSampler::begin_new_devices() {
+  for (const uint32_t number : devices_in_use()) {
+    bool is_known = false;
+    for (const auto& each : sampled_) is_known |= each->about.number == number;
+    if (is_known) continue;
+    sampled_.push_back(begun(number));
+    const std::lock_guard lock(mutex_);
+    devices_.push_back(sampled_.back()->about);
+  }
+}
+
+std::unique_ptr<CounterSampler::Sampled> CounterSampler::begun(uint32_t number) {
+  auto sampled = std::make_unique<Sampled>();
+  CounterDevice& about = sampled->about;
+  about.number = number;
+  about.metrics.resize(candidates_.size());
+  try {
+    sampled->host = std::make_unique<pm::Host>(library_, number);
+    about.chip = sampled->host->chip();
+    std::vector<uint8_t> config;
+    for (size_t counter = 0; counter < candidates_.size(); ++counter) {
+      for (const std::string& metric : candidates_[counter]) {
+        sampled->metrics.push_back(metric.c_str());
+        std::vector<uint8_t> more = sampled->host->config_for(sampled->metrics);
+        if (!more.empty()) {
+          config = std::move(more);
+          about.metrics[counter] = metric;
+          sampled->counters.push_back(counter);
+          break;
+        }
+        sampled->metrics.pop_back();
+      }
+    }
+    if (sampled->metrics.empty()) {
+      throw std::runtime_error("this device has none of the counters (" + about.chip + ")");
+    }
+    sampled->host->config_for(sampled->metrics);  // evaluating needs the last config of the host
+    auto enable = pm::sized<pm::EnableParams>();
+    enable.device = number;
+    library_.check(library_.enable(&enable), "cuptiPmSamplingEnable");
+    sampled->sampling = enable.sampling;
+    auto set = pm::sized<pm::SetConfigParams>();
+    set.sampling = sampled->sampling;
+    set.config_bytes = config.size();
+    set.config = config.data();
+    set.hardware_buffer_bytes = kHardwareBufferBytes;
+    set.interval = static_cast<uint64_t>(options_.interval_ns);
+    set.trigger = pm::kByTime;
+    set.append_mode = pm::kKeepOldest;
+    if (library_.set_config(&set) != cupti::kSuccess) {
+      set.trigger = pm::kBySystemClock;
+      set.interval *= kClocksInANs;
+      library_.check(library_.set_config(&set), "cuptiPmSamplingSetConfig");
+    }
+    auto size = pm::sized<pm::CounterDataSizeParams>();
+    size.sampling = sampled->sampling;
+    size.names = sampled->metrics.data();
+    size.count = sampled->metrics.size();
+    size.most_samples = kMostSamples;
+    library_.check(library_.counter_data_size(&size), "cuptiPmSamplingGetCounterDataSize");
+    sampled->image.resize(size.bytes);
+    auto fresh = pm::sized<pm::CounterDataInitializeParams>();
+    fresh.sampling = sampled->sampling;
+    fresh.bytes = sampled->image.size();
+    fresh.image = sampled->image.data();
+    library_.check(library_.counter_data_initialize(&fresh),
+                   "cuptiPmSamplingCounterDataImageInitialize");
+    auto start = pm::sized<pm::SamplingParams>();
+    start.sampling = sampled->sampling;
+    const int64_t before_ns = Clock::now_ns();
+    library_.check(library_.start(&start), "cuptiPmSamplingStart");
+    about.bounds.push_back({0, before_ns, Clock::now_ns()});
+    sampled->is_on = true;
+  } catch (const std::runtime_error& error) {
+    about.obstacle = error.what();
+    end(*sampled);
+  }
+  return sampled;
+}
+
+void CounterSampler::decode(Sampled& sampled) {
+  if (!sampled.is_on) return;
+  while (true) {
+    auto params = pm::sized<pm::DecodeParams>(pm::kDecodeBytes);
+    params.sampling = sampled.sampling;
+    params.image = sampled.image.data();
+    params.image_bytes = sampled.image.size();
+    if (library_.decode(&params) != cupti::kSuccess) return;
+    sampled.about.overflowed |= params.overflow != 0;
+    auto info = pm::sized<pm::CounterDataInfoParams>();
+    info.image = sampled.image.data();
+    info.image_bytes = sampled.image.size();
+    if (library_.counter_data_info(&info) != cupti::kSuccess) return;
+    for (size_t i = 0; i < info.completed_samples; ++i) {
+      auto sample = pm::sized<pm::SampleInfoParams>();
+      sample.sampling = sampled.sampling;
+      sample.image = sampled.image.data();
+      sample.image_bytes = sampled.image.size();
+      sample.sample = i;
+      if (library_.sample_info(&sample) != cupti::kSuccess) continue;
+      CounterReading reading{};
+      reading.start_ns = static_cast<int64_t>(sample.start);
+      reading.end_ns = static_cast<int64_t>(sample.end);
+      reading.device = sampled.about.number;
+      for (int32_t& value : reading.thousandths) value = -1;
+      double values[kMostCounters] = {};
+      try {
+        sampled.host->evaluate(sampled.image, i, sampled.metrics, values);
+      } catch (const std::runtime_error& error) {
+        sampled.about.obstacle = error.what();
+        return;
+      }
+      for (size_t k = 0; k < sampled.counters.size(); ++k) {
+        const bool is_number = std::isfinite(values[k]) && values[k] >= 0 && values[k] <= 1e5;
+        reading.thousandths[sampled.counters[k]] =
+            is_number ? static_cast<int32_t>(std::lround(values[k] * 1e3)) : -1;
+      }
+      ClockBound& first = sampled.about.bounds.front();
+      if (first.device_ns == 0) first.device_ns = reading.start_ns;
+      keep(reading);
+    }
+    auto fresh = pm::sized<pm::CounterDataInitializeParams>();
+    fresh.sampling = sampled.sampling;
+    fresh.bytes = sampled.image.size();
+    fresh.image = sampled.image.data();
+    if (library_.counter_data_initialize(&fresh) != cupti::kSuccess) return;
+    if (info.completed_samples < kMostSamples) return;  // that was all
+  }
+}
+
+void CounterSampler::end(Sampled& sampled) {
+  auto params = pm::sized<pm::SamplingParams>();
+  params.sampling = sampled.sampling;
+  if (sampled.is_on) {
+    const int64_t before_ns = Clock::now_ns();
+    library_.stop(&params);
+    const int64_t after_ns = Clock::now_ns();
+    decode(sampled);
+    sampled.is_on = false;
+    const std::lock_guard lock(mutex_);
+    for (auto each = readings_.rbegin(); each != readings_.rend(); ++each) {
+      if (each->device != sampled.about.number) continue;
+      sampled.about.bounds.push_back({each->end_ns, before_ns, after_ns});
+      break;
+    }
+  }
+  if (sampled.sampling) library_.disable(&params);
+  sampled.sampling = nullptr;
+  sampled.host.reset();
+}
+
+void CounterSampler::keep(const CounterReading& reading) {
+  const std::lock_guard lock(mutex_);
+  while (options_.age_ns && !readings_.empty() &&
+         readings_.front().end_ns + options_.age_ns < reading.end_ns) {
+    readings_.pop_front();
+  }
+  const uint64_t most = options_.limit_bytes / sizeof(CounterReading);
+  if (most && readings_.size() >= most) {
+    ++lost_;
+    if (!options_.keep_newest) return;
+    readings_.pop_front();
+  }
+  readings_.push_back(reading);
+}
+
+std::vector<CounterReading> CounterSampler::readings() const {
+  const std::lock_guard lock(mutex_);
+  return {readings_.begin(), readings_.end()};
+}
+
+std::vector<CounterDevice> CounterSampler::devices() const {
+  const std::lock_guard lock(mutex_);
+  return devices_;
+}
+
+uint64_t CounterSampler::lost() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+}  // namespace stepscope

@@ -1,0 +1,100 @@
+// Hardware counters of devices over time (CUPTI's PM sampling): the device samples itself into a
+// buffer, which a thread of ours decodes.
+#pragma once
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cuda/pm_library.h"
+#include "sampler/stop_signal.h"
+
+namespace stepscope {
+
+inline constexpr size_t kMostCounters = 8;
+
+struct CounterReading {
+  int64_t start_ns;  // on the device's clock
+  int64_t end_ns;
+  uint32_t device;                     // as CUDA numbers it
+  int32_t thousandths[kMostCounters];  // of a %, by counter; -1: the device does not have it
+};
+
+// Between which two moments of ours a moment of the device's clock lies.
+struct ClockBound {
+  int64_t device_ns;
+  int64_t from_ns;
+  int64_t to_ns;
+};
+
+struct CounterOptions {
+  int64_t interval_ns;
+  uint64_t limit_bytes;  // 0: none
+  bool keep_newest;
+  int64_t age_ns;  // what is older goes; 0: nothing does
+};
+
+struct CounterDevice {
+  uint32_t number;
+  std::string chip;
+  std::string obstacle;              // "": it is sampled
+  std::vector<std::string> metrics;  // by counter; "": none of the candidates
+  std::vector<ClockBound> bounds;
+  bool overflowed = false;
+};
+
+class CounterSampler {
+ public:
+  // `candidates` has for each counter the metrics that tell it, the best first.
+  CounterSampler(const std::string& cupti_path, const CounterOptions& options,
+                 std::vector<std::vector<std::string>> candidates);
+  ~CounterSampler();
+  CounterSampler(const CounterSampler&) = delete;
+  CounterSampler& operator=(const CounterSampler&) = delete;
+
+  bool start();
+  void stop();
+
+  std::vector<CounterReading> readings() const;
+  std::vector<CounterDevice> devices() const;
+  uint64_t lost() const;
+  int64_t cpu_ns() const { return cpu_ns_.load(std::memory_order_relaxed); }
+  int64_t wall_ns() const { return wall_ns_.load(std::memory_order_relaxed); }
+
+  // What the device has, for whoever looks for a metric; throws std::runtime_error.
+  static std::vector<std::string> base_metrics(const std::string& cupti_path, size_t device);
+
+ private:
+  struct Sampled;  // one device
+
+  static void* run(void* self);
+  void loop();
+  void begin_new_devices();
+  std::unique_ptr<Sampled> begun(uint32_t number);
+  void decode(Sampled& sampled);
+  void end(Sampled& sampled);
+  void keep(const CounterReading& reading);
+
+  cupti::pm::Library library_;
+  CounterOptions options_;
+  std::vector<std::vector<std::string>> candidates_;
+  std::vector<std::unique_ptr<Sampled>> sampled_;  // the thread's
+  mutable std::mutex mutex_;
+  std::deque<CounterReading> readings_;
+  std::vector<CounterDevice> devices_;
+  uint64_t lost_ = 0;
+  std::atomic<int64_t> cpu_ns_{0};
+  std::atomic<int64_t> wall_ns_{0};
+  pthread_t thread_{};
+  pid_t started_in_ = 0;  // the process; 0: not started
+  StopSignal stop_;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,197 @@
+#include "cuda/power_sampler.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/own_threads.h"
+
+namespace stepscope {
+namespace {
+
+using nvml::kSuccess;
+
+struct Loaded {
+  std::mutex mutex;
+  bool is_loaded = false;
+  nvml::Library library{};
+};
+
+Loaded& loaded() {
+  static Loaded& one = *new Loaded;  // never destroyed: a thread may still read at exit
+  return one;
+}
+
+int64_t read_clock(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+// What a function says of a device; kNotTold where there is none, or it refuses.
+template <typename Value, typename Function, typename... Arguments>
+int64_t told(Function function, nvml::Device device, Arguments... arguments) {
+  Value value{};
+  if (!function || function(device, arguments..., &value) != kSuccess) return kNotTold;
+  return static_cast<int64_t>(value);
+}
+
+PoweredDevice described(const nvml::Library& library, nvml::Device handle, uint32_t number) {
+  PoweredDevice device{handle, number, "", 0, 0, 0, kNotTold, kNotTold};
+  char name[96] = "";
+  if (library.name && library.name(handle, name, sizeof(name)) == kSuccess) device.name = name;
+  nvml::PciInfo place{};
+  if (library.pci_info(handle, &place) == kSuccess) {
+    device.pci_domain = place.domain;
+    device.pci_bus = place.bus;
+    device.pci_device = place.device;
+  }
+  device.power_limit_mw = told<uint32_t>(library.power_limit_mw, handle);
+  device.most_sm_mhz = told<uint32_t>(library.most_clock_mhz, handle, nvml::Clock::kSm);
+  return device;
+}
+
+}  // namespace
+
+void PowerSampler::load(const std::string& path) {
+  Loaded& one = loaded();
+  const std::lock_guard lock(one.mutex);
+  if (one.is_loaded) return;
+  one.library = nvml::Library::open(path);
+  one.is_loaded = true;
+}
+
+PowerSampler::PowerSampler(const PowerOptions& options, const std::vector<uint32_t>& wanted)
+    : options_(options) {
+  if (!loaded().is_loaded) throw std::runtime_error("NVML is not loaded");
+  const nvml::Library& library = loaded().library;
+  uint32_t count = 0;
+  if (const nvml::Result result = library.device_count(&count); result != kSuccess) {
+    throw std::runtime_error(std::string("nvmlDeviceGetCount_v2: ") + library.error_text(result));
+  }
+  for (uint32_t number = 0; number < count; ++number) {
+    if (!wanted.empty() && std::ranges::find(wanted, number) == wanted.end()) continue;
+    nvml::Device handle = nullptr;
+    if (library.device_at(number, &handle) != kSuccess) continue;  // not ours to see
+    devices_.push_back(described(library, handle, number));
+  }
+  if (devices_.empty()) throw std::runtime_error("NVML knows no device that may be read");
+}
+
+bool PowerSampler::start() {
+  // Signals are for the program's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);  // our own faults
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const bool started = pthread_create(&thread_, nullptr, &PowerSampler::run, this) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (started) started_in_ = getpid();
+  return started;
+}
+
+void PowerSampler::stop() {
+  if (std::exchange(started_in_, 0) != getpid()) return;  // a forked child has no such thread
+  stop_.set();
+  pthread_join(thread_, nullptr);
+}
+
+void* PowerSampler::run(void* self) {
+  pthread_setname_np(pthread_self(), "stepscope");
+  const OwnThread ours;
+  static_cast<PowerSampler*>(self)->loop();
+  return nullptr;
+}
+
+void PowerSampler::loop() {
+  const int64_t begin_ns = read_clock(CLOCK_MONOTONIC);
+  bool is_last = false;
+  while (true) {
+    const int64_t now_ns = read_clock(CLOCK_MONOTONIC);
+    for (const PoweredDevice& device : devices_) keep(read(device));
+    passes_.fetch_add(1, std::memory_order_relaxed);
+    cpu_ns_.store(read_clock(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
+    wall_ns_.store(read_clock(CLOCK_MONOTONIC) - begin_ns, std::memory_order_relaxed);
+    if (is_last) return;
+    stop_.wait_until(now_ns + options_.interval_ns);
+    is_last = stop_.is_set();  // one more, so that the end of the recording is known
+  }
+}
+
+PowerReading PowerSampler::read(const PoweredDevice& device) const {
+  const nvml::Library& library = loaded().library;
+  const nvml::Device handle = device.handle;
+  PowerReading reading{};
+  reading.time_ns = Clock::now_ns();
+  reading.device = static_cast<int32_t>(device.number);
+  reading.power_mw = power_of(device);
+  reading.energy_mj = told<unsigned long long>(library.energy_mj, handle);
+  const auto mhz = [&](nvml::Clock clock) {
+    return static_cast<int32_t>(told<uint32_t>(library.clock_mhz, handle, clock));
+  };
+  reading.sm_mhz = mhz(nvml::Clock::kSm);
+  reading.memory_mhz = mhz(nvml::Clock::kMemory);
+  reading.celsius = celsius_of(device);
+  nvml::Utilization busy{};
+  const bool knows = library.utilization && library.utilization(handle, &busy) == kSuccess;
+  reading.busy_percent = knows ? static_cast<int32_t>(busy.device) : kNotTold;
+  reading.memory_busy_percent = knows ? static_cast<int32_t>(busy.memory) : kNotTold;
+  reading.reasons = told<unsigned long long>(library.reasons, handle);
+  return reading;
+}
+
+// What nvmlDeviceGetPowerUsage returns is the mean of a second, since Ampere.
+int64_t PowerSampler::power_of(const PoweredDevice& device) const {
+  const nvml::Library& library = loaded().library;
+  if (library.field_values) {
+    nvml::FieldValue field{};
+    field.field = nvml::kPowerNow;
+    if (library.field_values(device.handle, 1, &field) == kSuccess && field.result == kSuccess &&
+        field.type == nvml::kUnsignedInt) {
+      return field.value.as_uint;
+    }
+  }
+  return told<uint32_t>(library.power_mw, device.handle);
+}
+
+int32_t PowerSampler::celsius_of(const PoweredDevice& device) const {
+  const nvml::Library& library = loaded().library;
+  if (library.temperature) {
+    nvml::Temperature temperature{nvml::kTemperatureVersion, nvml::kTemperatureOfDie, 0};
+    if (library.temperature(device.handle, &temperature) == kSuccess) return temperature.celsius;
+  }
+  return static_cast<int32_t>(
+      told<uint32_t>(library.plain_temperature, device.handle, nvml::kTemperatureOfDie));
+}
+
+void PowerSampler::keep(const PowerReading& reading) {
+  const std::lock_guard lock(mutex_);
+  while (options_.age_ns && !readings_.empty() &&
+         readings_.front().time_ns + options_.age_ns < reading.time_ns) {
+    readings_.pop_front();
+  }
+  const uint64_t most = options_.limit_bytes / sizeof(PowerReading);
+  if (most && readings_.size() >= most) {
+    ++lost_;
+    if (!options_.keep_newest) return;
+    readings_.pop_front();
+  }
+  readings_.push_back(reading);
+}
+
+std::vector<PowerReading> PowerSampler::readings() const {
+  const std::lock_guard lock(mutex_);
+  return {readings_.begin(), readings_.end()};
+}
+
+uint64_t PowerSampler::lost() const {
+  const std::lock_guard lock(mutex_);
+  return lost_;
+}
+
+}  // namespace stepscope

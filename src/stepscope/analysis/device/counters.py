@@ -1,0 +1,162 @@
+"""Numbers of devices over time: what was read of them while the program ran."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.intervals import Intervals, union
+from stepscope.analysis.shared import shared
+from stepscope.analysis.steps.steps import steady_steps, step_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from stepscope.trace.model import Int64, Trace
+
+# What the counters are called, and the numbers in them.
+POWER_CATEGORY = "gpu_power"
+POWER, MILLIWATTS = "power", "mW"
+ENERGY, MILLIJOULES = "energy", "mJ"
+CLOCKS, SM_MHZ, MEMORY_MHZ = "clocks", "SM MHz", "memory MHz"
+TEMPERATURE, CELSIUS = "temperature", "°C"
+UTILISATION, BUSY_PERCENT, MEMORY_PERCENT = "utilisation", "device %", "memory %"
+HELD_DOWN, BY_POWER, BY_HEAT, BY_HARDWARE = (
+    *("clocks held down", "by power", "by heat"),
+    "by the hardware",
+)
+LIMITS = "limits"
+
+COUNTER_CATEGORY = "gpu_counters"
+PERCENT = "%"
+
+# Those worth a curve: the name and unit to show, and how much one of the unit is.
+_CURVES = {
+    (POWER_CATEGORY, POWER, MILLIWATTS): ("power", "W", 1e-3),
+    (POWER_CATEGORY, CLOCKS, SM_MHZ): ("SM clock", "MHz", 1.0),
+    (POWER_CATEGORY, TEMPERATURE, CELSIUS): ("temperature", "°C", 1.0),
+    (POWER_CATEGORY, UTILISATION, BUSY_PERCENT): ("utilisation", "%", 1.0),
+}
+_ABSENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCounter:
+    """A number of a device over time."""
+
+    name: str
+    unit: str
+    track: int  # of the device
+    time_ns: Int64
+    values: NDArray[np.float64]
+
+
+class Readings:
+    """What was read of one device, of one category."""
+
+    def __init__(self, trace: Trace, rows: Int64) -> None:
+        """Take the rows of its marks."""
+        self._trace, self._rows = trace, rows
+        self._names = trace.marks.name[rows]
+        used = np.unique(self._names).tolist()
+        self._ids = {trace.strings[i]: i for i in used}
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the counters."""
+        return list(self._ids)
+
+    def of(self, counter: str, key: str) -> tuple[Int64, Int64]:
+        """Return the times and the values of one number, in the order of time."""
+        marks = self._trace.marks
+        rows = self._rows[self._names == self._ids.get(counter, _ABSENT)]
+        values = marks.args.dense(key, len(marks), _ABSENT)[rows]
+        rows, values = rows[values != _ABSENT], values[values != _ABSENT]
+        order = np.argsort(marks.time_ns[rows], kind="stable")
+        return marks.time_ns[rows][order], values[order]
+
+
+def readings_of(trace: Trace, category: str) -> Iterator[tuple[int, Readings]]:
+    """Yield the track of each device that was read, and its readings."""
+    marks = trace.marks
+    if not len(marks):
+        return
+    found = trace.strings.ids_of([category]).get(category, _ABSENT)
+    rows = np.flatnonzero(marks.category == found)
+    for track in np.unique(marks.track[rows]).tolist():
+        yield track, Readings(trace, rows[marks.track[rows] == track])
+
+
+def device_counters(trace: Trace) -> list[DeviceCounter]:
+    """Return the numbers that are worth a curve each."""
+    found = []
+    for (category, counter, key), (name, unit, scale) in _CURVES.items():
+        for track, told in readings_of(trace, category):
+            time_ns, values = told.of(counter, key)
+            if len(time_ns):
+                found.append(DeviceCounter(name, unit, track, time_ns, np.multiply(values, scale)))
+    for track, told in readings_of(trace, COUNTER_CATEGORY):
+        for counter in told.names:
+            time_ns, values = told.of(counter, PERCENT)
+            found.append(DeviceCounter(counter, PERCENT, track, time_ns, np.multiply(values, 1.0)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CounterMean:
+    """A hardware counter of a device in the steady steps, or in the run where there are none."""
+
+    device: str
+    name: str
+    mean: float  # share of what the device can do: 0 to 1
+    most: float  # of any sample
+    samples: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        return asdict(self)
+
+
+@shared
+def counter_means(trace: Trace) -> tuple[CounterMean, ...]:
+    """Return the hardware counters of each device; nothing where they were not recorded."""
+    found = list(readings_of(trace, COUNTER_CATEGORY))
+    if not found:
+        return ()
+    window, _ = counted_time(trace)
+    means = []
+    for track, told in found:
+        for name in told.names:
+            time_ns, values = told.of(name, PERCENT)
+            mean = mean_over(time_ns, values, window, 0.01)
+            if mean is None:
+                continue
+            inside = values[window.contain(time_ns)]
+            most = float((inside if len(inside) else values).max()) / 100
+            device = trace.tracks[track].pid
+            means.append(CounterMean(device, name, mean, most, len(time_ns)))
+    return tuple(means)
+
+
+def counted_time(trace: Trace) -> tuple[Intervals, int]:
+    """Return the time of the steady steps and their number; without steps, the run and 0."""
+    steps, steady = step_table(trace), steady_steps(trace)
+    if len(steps) and steady.any():
+        return union(steps.start_ns[steady], steps.end_ns[steady]), int(steady.sum())
+    ends = np.array([trace.info.start_ns]), np.array([trace.info.end_ns])
+    return union(*ends), 0
+
+
+def mean_over(times: Int64, values: Int64, window: Intervals, scale: float = 1.0) -> float | None:
+    """Return the mean over a window; each value stands for the time until the next."""
+    if not len(times):
+        return None
+    until = np.append(times[1:], max(int(window.end_ns[-1]) if len(window) else 0, times[-1] + 1))
+    weight = window.covered(times, until)
+    if not weight.sum():
+        return float(values.mean()) * scale
+    return float((values * weight).sum() / weight.sum()) * scale

@@ -1,0 +1,166 @@
+"""Power, clocks and temperature of devices: over the steps, and the energy of each.
+
+A reading stands for the time until the next one. Energy is what the device counted itself. Where
+it does not, or its counter moved too seldom to tell, it is what the power adds up to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.device.counters import (
+    BUSY_PERCENT,
+    BY_HARDWARE,
+    BY_HEAT,
+    BY_POWER,
+    CELSIUS,
+    CLOCKS,
+    ENERGY,
+    HELD_DOWN,
+    LIMITS,
+    MEMORY_MHZ,
+    MEMORY_PERCENT,
+    MILLIJOULES,
+    MILLIWATTS,
+    POWER,
+    POWER_CATEGORY,
+    SM_MHZ,
+    TEMPERATURE,
+    UTILISATION,
+    counted_time,
+    mean_over,
+    readings_of,
+)
+from stepscope.analysis.shared import shared
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.device.counters import Readings
+    from stepscope.analysis.intervals import Intervals
+    from stepscope.trace.model import Int64, Trace
+
+MIN_MOVES = 20
+"""How often the device's energy counter must have moved for its ends to be known to a few %."""
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePower:
+    """What a device took in the steady steps, or in the run where there are none.
+
+    None: the device does not tell.
+    """
+
+    device: str
+    readings: int
+    over_ns: int
+    steps: int  # 0: over the run
+    mean_watts: float | None
+    most_watts: float | None
+    limit_watts: float | None
+    joules: float | None
+    joules_per_step: float | None
+    joules_by: str  # "counter" of the device, or its "power"
+    mean_sm_mhz: float | None
+    least_sm_mhz: float | None
+    most_sm_mhz: float | None  # that the device can
+    mean_memory_mhz: float | None
+    most_celsius: float | None
+    busy_share: float | None  # of the time: some kernel ran
+    memory_share: float | None
+    held_by_power: float | None  # share of the time in which clocks were held down
+    held_by_heat: float | None
+    held_by_hardware: float | None  # for no reason that it tells
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        return asdict(self)
+
+
+@shared
+def device_power(trace: Trace) -> tuple[DevicePower, ...]:
+    """Return what each device took; nothing where that was not recorded."""
+    found = list(readings_of(trace, POWER_CATEGORY))
+    if not found:
+        return ()
+    window, steps = counted_time(trace)
+    devices = [_of_device(told, trace.tracks[track].pid, window, steps) for track, told in found]
+    return tuple(each for each in devices if each.readings)
+
+
+def _of_device(told: Readings, device: str, window: Intervals, steps: int) -> DevicePower:
+    time_ns, power = told.of(POWER, MILLIWATTS)
+    joules, by = _energy(told, window)
+    over_s = window.total_ns / 1e9
+    mean_watts = joules / over_s if joules is not None and over_s else None
+
+    def mean(counter: str, key: str, scale: float = 1.0) -> float | None:
+        return mean_over(*told.of(counter, key), window, scale)
+
+    def within(counter: str, key: str) -> Int64:
+        times, values = told.of(counter, key)
+        inside: Int64 = values[window.contain(times)]
+        return inside if len(inside) else values
+
+    sm = within(CLOCKS, SM_MHZ)
+    heat = within(TEMPERATURE, CELSIUS)
+    watts = within(POWER, MILLIWATTS)
+    return DevicePower(
+        device=device,
+        readings=len(time_ns) or len(told.of(CLOCKS, SM_MHZ)[0]),
+        over_ns=window.total_ns,
+        steps=steps,
+        mean_watts=mean_watts,
+        most_watts=watts.max() / 1e3 if len(power) else None,
+        limit_watts=_first(told.of(LIMITS, MILLIWATTS)[1], 1e-3),
+        joules=joules,
+        joules_per_step=joules / steps if joules is not None and steps else None,
+        joules_by=by,
+        mean_sm_mhz=mean(CLOCKS, SM_MHZ),
+        least_sm_mhz=float(sm.min()) if len(sm) else None,
+        most_sm_mhz=_first(told.of(LIMITS, SM_MHZ)[1]),
+        mean_memory_mhz=mean(CLOCKS, MEMORY_MHZ),
+        most_celsius=float(heat.max()) if len(heat) else None,
+        busy_share=mean(UTILISATION, BUSY_PERCENT, 0.01),
+        memory_share=mean(UTILISATION, MEMORY_PERCENT, 0.01),
+        held_by_power=mean(HELD_DOWN, BY_POWER),
+        held_by_heat=mean(HELD_DOWN, BY_HEAT),
+        held_by_hardware=mean(HELD_DOWN, BY_HARDWARE),
+    )
+
+
+def _first(values: Int64, scale: float = 1.0) -> float | None:
+    return float(values[0]) * scale if len(values) else None
+
+
+def _energy(told: Readings, window: Intervals) -> tuple[float | None, str]:
+    """Return the J that were taken in a window, and by what they are known."""
+    times, counted = told.of(ENERGY, MILLIJOULES)
+    if len(times) > 1:
+        moved = np.flatnonzero(np.diff(counted, prepend=counted[0] - 1))
+        inside = int(window.contain(times[moved]).sum())
+        if inside >= MIN_MOVES:
+            # Between two movements of the counter the device took what it grew by.
+            joules = _grown(times[moved], counted[moved].astype(np.float64), window) / 1e3
+            return joules, "counter"
+    times, power = told.of(POWER, MILLIWATTS)
+    if not len(times):
+        return None, ""
+    if len(times) == 1:
+        return float(power[0]) * window.total_ns / 1e12, "power"
+    steps_ns = np.diff(times)
+    added = np.append(0.0, np.cumsum((power[1:] + power[:-1]) / 2 * steps_ns))  # mW ns
+    return _grown(times, added, window) / 1e12, "power"
+
+
+def _grown(times: Int64, sums: NDArray[np.float64], window: Intervals) -> float:
+    """Return by how much a growing number grew in a window; at its ends it grows on as before."""
+    grown, span_ns = 0.0, max(int(times[-1] - times[0]), 1)
+    for start, end in zip(window.start_ns.tolist(), window.end_ns.tolist(), strict=True):
+        grown += float(np.interp(end, times, sums) - np.interp(start, times, sums))
+        outside = max(times[0] - start, 0) + max(end - times[-1], 0)
+        grown += float(sums[-1] - sums[0]) / span_ns * min(outside, end - start)
+    return grown

@@ -1,0 +1,75 @@
+"""Clocks that are held down: the device runs slower than it could, by its power or its heat."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.device.power import DevicePower, device_power
+from stepscope.analysis.findings.facts import moment
+from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
+
+if TYPE_CHECKING:
+    from stepscope.analysis.findings.facts import Facts
+
+MIN_HELD = 0.25
+"""Share of the steps in which clocks are held down; short dips at a peak of power are usual."""
+
+MIN_LOST = 0.05
+"""Share of the clock that is lost: less is what the power limit costs any heavy training."""
+
+_FIX_POWER = (
+    "The device takes all the power that it may. Raise the limit if the machine allows it "
+    "(nvidia-smi -q -d POWER, nvidia-smi -pl), or take less: lower precision, fewer wasted flops."
+)
+_FIX_HEAT = (
+    "The device is too hot, or its supply brakes it: check fans, inlets and neighbours "
+    "(nvidia-smi -q -d TEMPERATURE,PERFORMANCE); the program cannot help that."
+)
+
+
+@DETECTORS.register
+def held_down_clocks(facts: Facts) -> Finding | None:
+    """Find devices whose clocks power or heat held down for much of the steps."""
+    found = [each for each in device_power(facts.trace) if _held(each) >= MIN_HELD]
+    if not found:
+        return None
+    worst = max(found, key=_lost)
+    lost = _lost(worst)
+    if lost < MIN_LOST:
+        return None
+    by_heat = max(worst.held_by_heat or 0.0, worst.held_by_hardware or 0.0)
+    is_heat = by_heat >= MIN_HELD
+    what = "heat or the hardware" if is_heat else "its power limit"
+    share = by_heat if is_heat else worst.held_by_power or 0.0
+    info = facts.trace.info
+    return Finding(
+        id="held-down-clocks",
+        title=f"Device {worst.device} runs at {1 - lost:.0%} of its clock: held down by {what}",
+        text=f"Its SM clock is {worst.mean_sm_mhz:,.0f} MHz of {worst.most_sm_mhz:,.0f} MHz, and "
+        f"held down by {what} for {share:.0%} of the time"
+        f"{_power_words(worst)}. What computes takes up to {1 / (1 - lost) - 1:.0%} longer.",
+        share=lost * share,
+        evidence=moment(info.start_ns, info.end_ns),
+        fix=_FIX_HEAT if is_heat else _FIX_POWER,
+        # What the power limit costs is usual where a device is used well; heat is a defect.
+        severity=Severity.MEDIUM if is_heat else Severity.LOW,
+        of_ns=facts.ledger.unit_ns,
+        unit=facts.ledger.unit,
+    )
+
+
+def _held(found: DevicePower) -> float:
+    return max(found.held_by_power or 0.0, found.held_by_heat or 0.0, found.held_by_hardware or 0.0)
+
+
+def _lost(found: DevicePower) -> float:
+    """Return which share of its clock a device does not run at."""
+    if not found.most_sm_mhz or found.mean_sm_mhz is None:
+        return 0.0
+    return 1 - min(found.mean_sm_mhz / found.most_sm_mhz, 1.0)
+
+
+def _power_words(found: DevicePower) -> str:
+    if found.mean_watts is None or not found.limit_watts:
+        return ""
+    return f", at {found.mean_watts:.0f} W of {found.limit_watts:.0f} W"

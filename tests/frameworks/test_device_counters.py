@@ -1,0 +1,89 @@
+"""Hardware counters of devices, from what PM sampling would tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from command_line import script, stepscope_run
+from made_steps import BASE, steps
+from stepscope.analysis.answer import answer
+from stepscope.analysis.device.counters import counter_means, device_counters
+from stepscope.frameworks.cuda.counter_columns import clock_shift, counters_captured_of
+from stepscope.trace.build import build
+from stepscope.trace.join import merge_parts
+from stepscope.trace.schema import TABLES, Captured
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ["SM active", "DRAM throughput", "tensor pipe"]
+AHEAD_NS = 1_700_000_000_000_000_000  # the device's clock is not ours
+
+
+def device(**told: Any) -> dict[str, Any]:
+    known = {"number": 0, "obstacle": "", "metrics": ["sm", "", "tensor"], "chip": "GH100"}
+    bounds = [(AHEAD_NS, -500, 500), (AHEAD_NS + 12_000_000, 11_999_900, 12_000_300)]
+    return known | {"bounds": bounds, "overflowed": False} | told
+
+
+def samples() -> dict[str, Any]:
+    """Return a sample every ms of 12 steps: half of them full, half empty."""
+    count = 12
+    full = np.where(np.arange(count) < 6, 100_000, 0)
+    return {
+        "start_ns": AHEAD_NS + 1_000_000 * np.arange(count),
+        "end_ns": AHEAD_NS + 1_000_000 * np.arange(1, count + 1),
+        "device": np.zeros(count, np.int64),
+        "counter0": full,
+        "counter1": np.full(count, -1),
+        "counter2": np.full(count, 33_400),
+    }
+
+
+def test_counters_of_the_steps() -> None:
+    made = steps(BASE, count=12)
+    own = Captured(
+        tracks=made.tracks,
+        strings=made.strings,
+        **{name: getattr(made, name) for name in TABLES},
+    )
+    part = counters_captured_of(samples(), [device()], NAMES)
+    assert part is not None
+    trace = build(merge_parts([own, part]), made.info)
+    active, tensor = counter_means(trace)
+    assert (active.name, active.most) == ("SM active", 1.0)
+    assert active.mean == pytest.approx(0.5, abs=1e-3)
+    assert (tensor.name, tensor.mean) == ("tensor pipe", pytest.approx(0.33))
+    curves = device_counters(trace)
+    assert [(each.name, each.unit) for each in curves] == [("SM active", "%"), ("tensor pipe", "%")]
+    assert curves[0].time_ns[1] - curves[0].time_ns[0] == 1_000_000
+    assert abs(int(curves[0].time_ns[0])) <= 300
+    told = answer(trace).to_json()["counters"]
+    assert [each["device"] for each in told] == ["0", "0"]
+
+
+def test_a_device_without_counters() -> None:
+    assert counters_captured_of(samples(), [device(obstacle="no rights")], NAMES) is None
+    assert counters_captured_of(samples(), [], NAMES) is None
+
+
+def test_the_clocks_of_device_and_host() -> None:
+    assert clock_shift([]) == 0
+    assert clock_shift([(1_000, 10, 20)]) == -985
+    assert clock_shift([(1_000, 10, 20), (2_000, 1_012, 1_050)]) == -984
+    assert clock_shift([(0, 10, 20), (1_000, 10, 20)]) == -985  # the first was never told
+
+
+def test_a_run_without_a_driver(tmp_path: Path) -> None:
+    program = script(tmp_path, "import stepscope\nwith stepscope.record_function('work'): pass\n")
+    done = stepscope_run(
+        *("--counters", "--sample", "off", "-o", "out.stepscope", str(program)),
+        cwd=tmp_path,
+        STEPSCOPE_CUPTI="off",
+    )
+    assert done.returncode == 0
+    assert done.stderr.count("stepscope: hardware counters are not recorded: ") == 1
+    assert "work" in done.stderr

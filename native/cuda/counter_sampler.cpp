@@ -17,7 +17,7 @@ namespace {
 namespace pm = cupti::pm;
 
 constexpr size_t kHardwareBufferBytes = size_t{64} << 20;
-constexpr uint32_t kMostSamples = 2'000;  // that are decoded at once
+constexpr uint32_t kMostSamples = 128;  // that are decoded at once: each takes CUPTI some 30 kB
 constexpr int64_t kDecodeEveryNs = 50'000'000;
 constexpr uint64_t kClocksInANs = 2;  // about, of the system clock, where time is no trigger
 
@@ -58,6 +58,7 @@ struct CounterSampler::Sampled {
   std::vector<size_t> counters;      // the counters that are sampled
   std::vector<const char*> metrics;  // theirs, of `about`
   void* sampling = nullptr;
+  std::vector<uint8_t> config;  // CUPTI reads it whenever it decodes
   std::vector<uint8_t> image;
   bool is_on = false;
 };
@@ -140,7 +141,7 @@ std::unique_ptr<CounterSampler::Sampled> CounterSampler::begun(uint32_t number) 
   try {
     sampled->host = std::make_unique<pm::Host>(library_, number);
     about.chip = sampled->host->chip();
-    std::vector<uint8_t> config;
+    std::vector<uint8_t>& config = sampled->config;
     for (size_t counter = 0; counter < candidates_.size(); ++counter) {
       for (const std::string& metric : candidates_[counter]) {
         sampled->metrics.push_back(metric.c_str());
@@ -192,7 +193,8 @@ std::unique_ptr<CounterSampler::Sampled> CounterSampler::begun(uint32_t number) 
     start.sampling = sampled->sampling;
     const int64_t before_ns = Clock::now_ns();
     library_.check(library_.start(&start), "cuptiPmSamplingStart");
-    about.bounds.push_back({0, before_ns, Clock::now_ns()});
+    about.bounds.push_back(
+        {0, before_ns + options_.interval_ns, Clock::now_ns() + options_.interval_ns});
     sampled->is_on = true;
   } catch (const std::runtime_error& error) {
     about.obstacle = error.what();
@@ -239,7 +241,7 @@ void CounterSampler::decode(Sampled& sampled) {
             is_number ? static_cast<int32_t>(std::lround(values[k] * 1e3)) : -1;
       }
       ClockBound& first = sampled.about.bounds.front();
-      if (first.device_ns == 0) first.device_ns = reading.start_ns;
+      if (first.device_ns == 0) first.device_ns = reading.end_ns;  // it began before we did
       keep(reading);
     }
     auto fresh = pm::sized<pm::CounterDataInitializeParams>();

@@ -13,6 +13,9 @@
 namespace stepscope {
 namespace {
 
+// Asking for the energy takes the driver some ms; all else takes it some µs.
+constexpr int64_t kEnergyEveryNs = 1'000'000'000;
+
 using nvml::kSuccess;
 
 struct Loaded {
@@ -110,10 +113,13 @@ void* PowerSampler::run(void* self) {
 
 void PowerSampler::loop() {
   const int64_t begin_ns = read_clock(CLOCK_MONOTONIC);
+  int64_t energy_at_ns = begin_ns;
   bool is_last = false;
   while (true) {
     const int64_t now_ns = read_clock(CLOCK_MONOTONIC);
-    for (const PoweredDevice& device : devices_) keep(read(device));
+    const bool with_energy = now_ns >= energy_at_ns || is_last;
+    if (with_energy) energy_at_ns = now_ns + kEnergyEveryNs;
+    for (const PoweredDevice& device : devices_) keep(read(device, with_energy));
     passes_.fetch_add(1, std::memory_order_relaxed);
     cpu_ns_.store(read_clock(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
     wall_ns_.store(read_clock(CLOCK_MONOTONIC) - begin_ns, std::memory_order_relaxed);
@@ -123,14 +129,15 @@ void PowerSampler::loop() {
   }
 }
 
-PowerReading PowerSampler::read(const PoweredDevice& device) const {
+PowerReading PowerSampler::read(const PoweredDevice& device, bool with_energy) const {
   const nvml::Library& library = loaded().library;
   const nvml::Device handle = device.handle;
   PowerReading reading{};
   reading.time_ns = Clock::now_ns();
   reading.device = static_cast<int32_t>(device.number);
   reading.power_mw = power_of(device);
-  reading.energy_mj = told<unsigned long long>(library.energy_mj, handle);
+  reading.energy_mj =
+      with_energy ? told<unsigned long long>(library.energy_mj, handle) : int64_t{kNotTold};
   const auto mhz = [&](nvml::Clock clock) {
     return static_cast<int32_t>(told<uint32_t>(library.clock_mhz, handle, clock));
   };

@@ -73,7 +73,7 @@ class PowerSampler {
  private:
   static void* run(void* self);
   void loop();
-  PowerReading read(const PoweredDevice& device) const;
+  PowerReading read(const PoweredDevice& device, bool with_energy) const;
   int64_t power_of(const PoweredDevice& device) const;
   int32_t celsius_of(const PoweredDevice& device) const;
   void keep(const PowerReading& reading);

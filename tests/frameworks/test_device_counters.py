@@ -11,7 +11,7 @@ from command_line import script, stepscope_run
 from made_steps import BASE, steps
 from stepscope.analysis.answer import answer
 from stepscope.analysis.device.counters import counter_means, device_counters
-from stepscope.frameworks.cuda.counter_columns import clock_shift, counters_captured_of
+from stepscope.frameworks.cuda.counter_columns import counters_captured_of, on_our_clock
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
 from stepscope.trace.schema import TABLES, Captured
@@ -71,10 +71,19 @@ def test_a_device_without_counters() -> None:
 
 
 def test_the_clocks_of_device_and_host() -> None:
-    assert clock_shift([]) == 0
-    assert clock_shift([(1_000, 10, 20)]) == -985
-    assert clock_shift([(1_000, 10, 20), (2_000, 1_012, 1_050)]) == -984
-    assert clock_shift([(0, 10, 20), (1_000, 10, 20)]) == -985  # the first was never told
+    def shift(*bounds: tuple[int, int, int]) -> int:
+        return int(on_our_clock(np.array([5_000]), bounds)[0]) - 5_000
+
+    assert shift() == 0
+    assert shift((1_000, 10, 20)) == -985
+    assert shift((1_000, 10, 20), (2_000, 1_012, 1_050)) == -984
+    assert shift((0, 10, 20), (1_000, 10, 20)) == -985  # the first was never told
+
+
+def test_a_device_that_counts_ticks_of_half_a_ns() -> None:
+    bounds = [(4_000_000_000, 100, 200), (6_000_000_000, 1_000_000_100, 1_000_000_200)]
+    moments = np.array([4_000_000_000, 5_000_000_000, 6_000_000_000])
+    assert on_our_clock(moments, bounds).tolist() == [150, 500_000_150, 1_000_000_150]
 
 
 def test_a_run_without_a_driver(tmp_path: Path) -> None:

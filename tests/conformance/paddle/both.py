@@ -77,7 +77,7 @@ def count(result: Any) -> Counter[tuple[str, str]]:
 
 def without_numbers(text: str) -> str:
     """Return a text whose numbers and paddings are all alike."""
-    return re.sub(r"[ -]+", " ", re.sub(r"\d+(\.\d+)?", "N", text))
+    return re.sub(r"[ -]+", " ", re.sub(r"\d+(\.\d+)?|\binf\b", "N", text))
 
 
 class Numbers(paddle.io.Dataset):  # type: ignore[misc]

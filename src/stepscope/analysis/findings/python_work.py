@@ -209,8 +209,9 @@ def _with_short_calls(facts: Facts, spot: Spot) -> Spot:
 def _mostly_in(facts: Facts, spot: Spot) -> str:
     """Return the call that a spot's time goes to, if it is not the Python code itself."""
     ledger = facts.ledger
-    native_ns = ledger.each_ns(spot.which & ledger.spent_on(Cause.NATIVE))
-    callee = _commonest_callee(facts, spot) if native_ns > DATA_SHARE * spot.each_ns else ""
+    called = ledger.spent_on(Cause.NATIVE) | _stacks_where(facts, lambda stack: stack.beyond != ())
+    called_ns = ledger.each_ns(spot.which & called)
+    callee = _commonest_callee(facts, spot) if called_ns > DATA_SHARE * spot.each_ns else ""
     return f", mostly in {callee}" if callee else ""
 
 
@@ -324,7 +325,16 @@ def _commonest_callee(facts: Facts, spot: Spot) -> str:
     sums: dict[str, float] = {}
     for row in np.flatnonzero(spot.which):
         stack = ledger.stacks[int(ledger.stack[row])]
-        name = stack.callee or (last_name(stack.beyond[0]) if stack.beyond else "")
+        name = _called_name(stack)
         if name:
             sums[name] = sums.get(name, 0.0) + float(ledger.weight_ns[row])
     return max(sums, key=lambda name: sums[name], default="")
+
+
+def _called_name(stack: SampledStack) -> str:
+    """Return what own code calls: ``zlib.compress``, ``json.dumps``; empty where it runs itself."""
+    if not stack.beyond:
+        return stack.callee
+    frame = stack.beyond[0]
+    module = frame.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f"{module}.{last_name(frame)}"

@@ -38,8 +38,9 @@
 #   make stress-signals, stress-runs, stress-cache
 #                400 signals at random moments of stepscope run; 64 runs that start together; another
 #                user who exchanges the cache of bridges, as root only
-#   make stress-kill
-#                200 programs killed at random moments: what their traces miss
+#   make stress-kill, stress-ring, stress-slow_steps
+#                200 programs killed at random moments: what their traces miss; a ring of ten minutes;
+#                50 slow steps in 10,000
 #   make clean   remove all that make has made
 
 # The first Python that is new enough; PYTHON=... chooses another.

@@ -311,7 +311,7 @@ def test_lines_have_their_time_however_stacks_are_recorded(tmp_path: Path, mode:
     assert waiting_ns > 0
     assert total_ns[13] >= total_ns[9] >= waiting_ns
     assert not {1, 2, 3, 8} & set(total_ns)  # docstrings
-    assert 9 not in of_lines("python")
+    assert of_lines("python").get(9, 0) < waiting_ns  # a sample may meet it on its way to sleep
 
 
 class TestSamples:

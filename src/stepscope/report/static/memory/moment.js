@@ -14,7 +14,7 @@ import { grouped } from "stepscope/memory/levels.js";
 export function groupings(sites) {
   /** @type {[Grouping, string, boolean][]} */
   const all = [
-    ["operator", "Operator", true],
+    ["operator", "Operator", sites.hasOperators || !(sites.hasLines || sites.hasStacks)], // a snapshot has none
     ["module", "Module", sites.hasModules],
     ["line", "Source line", sites.hasLines],
     ["stack", "Stack", sites.hasStacks],

@@ -11,6 +11,7 @@ export class Sites {
     this.module = column("module");
     this.line = column("line");
     this.stack = column("stack");
+    this.hasOperators = this.operator.some((id) => id > 0);
     this.hasModules = this.module.some((id) => id > 0);
     this.hasLines = this.line.some((id) => id > 0);
     this.hasStacks = this.stack.some((row) => row > 0);

@@ -99,19 +99,11 @@ class Summary:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Print facts and table."""
-        from stepscope.analysis.answer import answer
+        from stepscope.analysis.shared import shared_analyses
         from stepscope.cli.device import check_view
         from stepscope.cli.files import read
         from stepscope.cli.job_answer import summarize_job
         from stepscope.cli.ranks.left import is_job
-        from stepscope.cli.show import (
-            answer_facts,
-            facts,
-            headline,
-            print_title,
-            show_answer,
-            show_facts,
-        )
         from stepscope.cli.tables import check_sort_by, check_table_file
 
         check_sort_by(args.sort_by)
@@ -122,6 +114,20 @@ class Summary:
             summarize_job(args, _ROWS)
             return 0
         trace = read(args.trace)
+        with shared_analyses():
+            return self._show(trace, args)
+
+    def _show(self, trace: Trace, args: argparse.Namespace) -> ExitCode:
+        from stepscope.analysis.answer import answer
+        from stepscope.cli.show import (
+            answer_facts,
+            facts,
+            headline,
+            print_title,
+            show_answer,
+            show_facts,
+        )
+
         found = answer(trace)
         if args.save_findings:
             _save_findings(found, args.save_findings)

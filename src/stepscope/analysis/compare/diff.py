@@ -53,6 +53,8 @@ OUTSIDE = "outside of modules"
 _SYNCHRONIZE = ("Synchronize", "synchronize")
 _MOST_SHARED = 6_000_000  # slices: of more, what is kept would fill the memory
 _FEW_EVENTS = 300_000  # of one trace: looking for problems in a bigger one takes seconds
+_UNEVEN = 0.25  # of a line: runs of one program differ by that where the machine is busy
+_CERTAIN = 5.0  # errors
 _KIND_WORDS = {"idle": "device idle: ", "python": "", "range": "", "runtime": ""}
 
 
@@ -231,6 +233,8 @@ def _proven_first(rows: tuple[Row, ...], changed: Mapping[Work, float]) -> tuple
 
     Of what no event covers the samples tell the line: the one that stands out most.
     """
+    before_ns = sum(row.before_ns for row in rows)
+    pace = sum(row.after_ns for row in rows) / before_ns if before_ns else 1.0
     proven: dict[int, float] = {}
     for work, share in changed.items():
         mine = [
@@ -239,16 +243,23 @@ def _proven_first(rows: tuple[Row, ...], changed: Mapping[Work, float]) -> tuple
             if Work(row.kind, row.module, row.name, row.shapes) == work
         ]
         if not mine:
-            lines = [
-                i
-                for i, row in enumerate(rows)
-                if row.error_ns and row.module == work.module and row.difference_ns * share > 0
-            ]
-            mine = sorted(lines, key=lambda i: -abs(rows[i].difference_ns) / rows[i].error_ns)[:1]
+            lines = [i for i, row in enumerate(rows) if row.error_ns and row.module == work.module]
+            mine = sorted(lines, key=lambda i: _stands_out(rows[i], pace, share), reverse=True)[:1]
         for i in mine:
             proven[i] = proven.get(i, 0.0) + share
     first = sorted(proven, key=lambda i: -abs(proven[i]))
     return (*(rows[i] for i in first), *(row for i, row in enumerate(rows) if i not in proven))
+
+
+def _stands_out(row: Row, pace: float, share: float) -> tuple[float, float]:
+    """Return by how many errors a line changed beyond what the pace of the machine explains.
+
+    Of those that certainly did, the one that changed most stands out most.
+    """
+    expected_ns = pace * row.before_ns
+    beyond_ns = float(np.copysign(row.after_ns - expected_ns, (row.after_ns - expected_ns) * share))
+    errors = beyond_ns / float(np.hypot(row.error_ns, _UNEVEN * expected_ns))
+    return min(errors, _CERTAIN), beyond_ns
 
 
 def _tested(rows: tuple[Row, ...], sides: tuple[Side, Side]) -> tuple[Row, ...]:

@@ -9,6 +9,7 @@
 
 #include "python/module.h"
 #include "python/text.h"
+#include "python/unseen.h"
 
 namespace nb = nanobind;
 
@@ -31,31 +32,6 @@ Watched* watched_by(const PyCodeObject* code) {
   const auto found = std::find_if(all.begin(), all.end(), [&](auto& w) { return w.code == code; });
   return found == all.end() ? nullptr : &*found;
 }
-
-// While this lives, the thread's calls are not told to anybody.
-class Unseen {
- public:
-  Unseen() : thread_(PyThreadState_Get()) {
-#if PY_VERSION_HEX < 0x030C0000
-    before_ = thread_->cframe->use_tracing;
-#endif
-    PyThreadState_EnterTracing(thread_);
-  }
-  ~Unseen() {
-    PyThreadState_LeaveTracing(thread_);
-#if PY_VERSION_HEX < 0x030C0000
-    thread_->cframe->use_tracing = before_;
-#endif
-  }
-  Unseen(const Unseen&) = delete;
-  Unseen& operator=(const Unseen&) = delete;
-
- private:
-  PyThreadState* const thread_;
-#if PY_VERSION_HEX < 0x030C0000
-  uint8_t before_ = 0;
-#endif
-};
 
 // What is said of an object; without a label where it has no name.
 Recorder::Label told(PyObject* tell, PyObject* subject) {

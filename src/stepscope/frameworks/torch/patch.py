@@ -85,12 +85,14 @@ def _apply(_torch: object = None) -> None:
 
     from stepscope.frameworks.torch.dialect import legacy, lowlevel
     from stepscope.frameworks.torch.dialect.profile import profile
+    from stepscope.frameworks.torch.stand_ins import name_stand_ins
     from stepscope.frameworks.torch.switches import FOLLOWED
 
     with _lock:
         if _depth == 0:
             return
         FOLLOWED.acquire()
+        name_stand_ins()
         _replace_init(torch.profiler.profiler.profile, profile)
         _replace_init(torch.profiler.profiler._KinetoProfile, lowlevel.LowLevelProfile)
         _replace_init(torch.autograd.profiler.profile, legacy.profile)

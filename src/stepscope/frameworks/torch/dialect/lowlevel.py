@@ -34,6 +34,7 @@ from stepscope.frameworks.torch.process_groups import distributed_info
 from stepscope.frameworks.torch.source import TorchCollector
 from stepscope.frameworks.torch.switches import SWITCHES
 from stepscope.record.limits import Last, MemoryLimit
+from stepscope.record.options import StackMode
 from stepscope.record.recorder import Recorder
 from stepscope.record.source import known_options, make_sources
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.observer import TraceObserver
-    from stepscope.record.options import StackMode
 
 # Options that torch's files tell of: some of their readers look there for what to expect.
 _TOLD_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
@@ -112,6 +112,8 @@ class LowLevelProfile(ProfileResults):
         self.has_cudagraphs = False
         self.profiling_start_time_ns = self.profiling_end_time_ns = 0
         self.mem_tl: object | None = None
+        if self._in_place_of_torch and with_stack is True:
+            with_stack = StackMode.ALL_CALLS  # as torch: also what libraries call
         options = record_options(
             record_shapes=record_shapes,
             profile_memory=profile_memory,
@@ -122,7 +124,11 @@ class LowLevelProfile(ProfileResults):
             record_workers=record_workers,
             # An empty list of kinds of events: none of the group.
             activities={each for each in chosen if self.activity_filters.get(each, True)},
-        ).but(torch_collector=torch_collector, **source_options)
+        ).but(
+            torch_collector=torch_collector,
+            named_as_torch=self._in_place_of_torch,
+            **source_options,
+        )
         if keep is not None:
             memory_limit = keep.limit(memory_limit)
         sources = make_sources(options, memory_limit)

@@ -8,7 +8,11 @@
 
 namespace stepscope {
 
-// While this lives, the thread's calls are not told to anybody.
+// A function that takes a compiler off the calling thread's frames, and puts it back: called with
+// None it returns what was there before. Dynamo would compile our code, and count that. Null: none.
+inline PyObject* compiler_switch = nullptr;
+
+// While this lives, the thread's calls are not told to anybody, and not compiled.
 class Unseen {
  public:
   Unseen() : thread_(PyThreadState_Get()) {
@@ -16,8 +20,11 @@ class Unseen {
     before_ = thread_->cframe->use_tracing;
 #endif
     PyThreadState_EnterTracing(thread_);
+    compiler_ = switched(Py_None);
   }
   ~Unseen() {
+    if (compiler_ && compiler_ != Py_None) Py_XDECREF(switched(compiler_));
+    Py_XDECREF(compiler_);
     PyThreadState_LeaveTracing(thread_);
 #if PY_VERSION_HEX < 0x030C0000
     thread_->cframe->use_tracing = before_;
@@ -27,7 +34,17 @@ class Unseen {
   Unseen& operator=(const Unseen&) = delete;
 
  private:
+  static PyObject* switched(PyObject* to) {
+    if (!compiler_switch) return nullptr;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject* const before = PyObject_CallOneArg(compiler_switch, to);
+    PyErr_Restore(type, value, traceback);  // drops one of the call's
+    return before;
+  }
+
   PyThreadState* const thread_;
+  PyObject* compiler_ = nullptr;  // what was on this thread's frames
 #if PY_VERSION_HEX < 0x030C0000
   uint8_t before_ = 0;
 #endif

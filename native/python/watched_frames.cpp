@@ -91,6 +91,14 @@ void forget_watched_objects() {
 void bind_watched_frames(nb::module_& m) {
   m.def("watch_frames", &watch_frames, nb::arg("code"), nb::arg("tell"));
   m.def("leave_frames", &leave_frames, nb::arg("code"));
+  m.def(
+      "set_compiler_switch",
+      [](nb::object function) {
+        PyObject* const before = compiler_switch;
+        compiler_switch = function.release().ptr();
+        Py_XDECREF(before);
+      },
+      nb::arg("function"));
 }
 
 }  // namespace stepscope

@@ -16,7 +16,8 @@ def name_stand_ins() -> None:
     """Have calls of ours shown under the names of torch's; needs torch."""
     from torch.profiler import profiler as theirs
 
-    from stepscope.frameworks.torch.dialect import lowlevel, profile as ours
+    from stepscope.frameworks.torch.dialect import lowlevel
+    from stepscope.frameworks.torch.dialect import profile as ours
 
     low = theirs._KinetoProfile
     high: Any = theirs.profile

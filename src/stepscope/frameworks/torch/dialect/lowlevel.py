@@ -23,6 +23,7 @@ from stepscope.frameworks.torch.dialect.collectors import (
     check_collectors,
     sync_events_wanted,
 )
+from stepscope.frameworks.torch.dialect.columns import Fields
 from stepscope.frameworks.torch.dialect.observer import ObserverSource
 from stepscope.frameworks.torch.dialect.options import (
     checked_config,
@@ -99,6 +100,8 @@ class LowLevelProfile(ProfileResults):
         self._adjusts_steps = bool(settings.get("adjust_profiler_step"))
         if self._in_place_of_torch:
             self._shows_overloads = bool(settings.get("capture_overload_names"))
+            exposed = settings.get("expose_kineto_event_metadata")
+            self._fields = Fields.TORCH if exposed else Fields.TORCH_NONE
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack

@@ -19,6 +19,7 @@ from stepscope.frameworks.torch.dialect.as_torch import (
     with_overloads_in_names,
     with_torch_keywords,
 )
+from stepscope.frameworks.torch.dialect.columns import Fields
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
 from stepscope.frameworks.torch.switches import Switches, as_switched
@@ -121,7 +122,13 @@ class ProfileResults:
             return None
         if self._kineto is None or self._kineto[0] is not self._recorder.trace:
             beside = (self._tensor_notes, self._live_objects)
-            results = KinetoResults(self.trace, *beside, with_flops=self.with_flops)
+            results = KinetoResults(
+                self.trace,
+                *beside,
+                with_flops=self.with_flops,
+                overloads=self._shows_overloads,
+                fields=self._fields,
+            )
             self._kineto = self._recorder.trace, results
         return self._kineto[1]
 
@@ -212,7 +219,10 @@ class ProfileResults:
         if self._events is None or self._events[0] is not self._recorder.trace:
             before = time.perf_counter_ns()
             made = EventList(
-                self.trace, with_flops=self.with_flops, overloads=self._shows_overloads
+                self.trace,
+                with_flops=self.with_flops,
+                overloads=self._shows_overloads,
+                fields=self._fields,
             )
             self._stats_of_cycle.number_of_events = len(made)
             spent_us = max((time.perf_counter_ns() - before) // 1000, 1)
@@ -223,6 +233,7 @@ class ProfileResults:
 
     _trace_only = False
     _shows_overloads = True
+    _fields = Fields.ALL
     _adjusts_steps = False
     _in_place_of_torch = False  # whether it was made by a name of torch's: see patch_torch()
     post_processing_timeout_s: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from stepscope.frameworks.torch.dialect.columns import EventColumns
+from stepscope.frameworks.torch.dialect.columns import EventColumns, Fields
 from stepscope.frameworks.torch.dialect.event import FunctionEvent
 from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
 from stepscope.frameworks.torch.dialect.private.event_tree import EventTree
@@ -45,11 +45,15 @@ class KinetoResults:
         objects: LiveObjects | None,
         *,
         with_flops: bool,
+        overloads: bool = True,
+        fields: Fields = Fields.ALL,
     ) -> None:
         """Take a trace and what was noted beside it."""
         self._trace = trace
         self._tree = EventTree(trace, notes, objects)
-        self._columns = EventColumns(trace, with_flops=with_flops)
+        self._columns = EventColumns(
+            trace, with_flops=with_flops, overloads=overloads, fields=fields, folds=False
+        )
         self._first_id = _ids_for(len(trace.slices) + len(trace.memory))
 
     def trace_start_ns(self) -> int:

@@ -17,6 +17,7 @@ from stepscope.frameworks.torch.dialect.as_torch import (
     with_adjusted_steps,
     with_function_ids,
     with_overloads_in_names,
+    with_scripts,
     with_torch_keywords,
 )
 from stepscope.frameworks.torch.dialect.columns import Fields
@@ -90,7 +91,7 @@ class ProfileResults:
             trace = replace(cycle.trace, info=replace(cycle.trace.info, user=user))
             if adjusts_steps:
                 trace = with_adjusted_steps(trace)
-            return as_switched(with_function_ids(trace, notes), switches)
+            return as_switched(with_scripts(with_function_ids(trace, notes), notes), switches)
 
         return finished
 

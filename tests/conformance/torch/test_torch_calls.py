@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -75,8 +76,13 @@ def named(nodes: list[Any], name: str) -> list[Any]:
 
 def test_the_tree_of_all_calls(both: Both) -> None:
     def program() -> Any:
-        with profile(with_stack=True, profile_memory=True) as prof:
-            calls_of_all_kinds()
+        gc.collect()
+        gc.disable()  # what it calls is none of the program's
+        try:
+            with profile(with_stack=True, profile_memory=True) as prof:
+                calls_of_all_kinds()
+        finally:
+            gc.enable()
         roots = prof.profiler.kineto_results.experimental_event_tree()
         own = [end for end in ("__enter__", "__exit__") for _ in named(roots, f": {end}")[:1]]
         (exited,) = [n for n in named(roots, ": __exit__") if n.name.startswith(PROFILERS)]

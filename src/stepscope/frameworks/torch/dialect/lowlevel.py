@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 from dataclasses import replace
 from difflib import get_close_matches
@@ -159,6 +160,14 @@ class LowLevelProfile(ProfileResults):
         """End recording; the results are there at once."""
         self.stop_trace()
 
+    def _warn_of_cleared(self) -> None:
+        theirs = sys.modules["torch.profiler.profiler"]
+        if not self.acc_events and hasattr(theirs, "_warn_once"):
+            theirs._warn_once(
+                "Warning: Profiler clears events at the end of each cycle. Only events from the "
+                "current cycle will be reported. To keep events across cycles, set acc_events=True."
+            )
+
     def prepare_trace(self) -> None:
         """Do everything slow, so that start_trace() is quick."""
         self._new_trace_id()
@@ -171,7 +180,9 @@ class LowLevelProfile(ProfileResults):
 
     def stop_trace(self) -> None:
         """End recording. A second call is harmless; one before any recording is an error."""
-        assert self._trace_id is not None, "the profiler must be started before it is stopped"
+        assert self._trace_id is not None, (
+            "Profiler must be initialized before stopping trace: start() it first"
+        )
         self._recorder.finish()
 
     def _stats(self) -> ProfilerStats | None:

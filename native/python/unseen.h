@@ -3,6 +3,7 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <nanobind/nanobind.h>
 
 #include <cstdint>
 
@@ -36,10 +37,9 @@ class Unseen {
  private:
   static PyObject* switched(PyObject* to) {
     if (!compiler_switch) return nullptr;
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    const nanobind::error_scope keep_error;  // drops one of the call's
     PyObject* const before = PyObject_CallOneArg(compiler_switch, to);
-    PyErr_Restore(type, value, traceback);  // drops one of the call's
+    if (!before) PyErr_Clear();
     return before;
   }
 

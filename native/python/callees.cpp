@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "python/code_names.h"
@@ -17,20 +18,37 @@ bool is_holder(PyObject* self) {
              std::string_view::npos;
 }
 
+std::unordered_map<const PyCodeObject*, std::string>& stand_ins() {
+  static auto* const all = new std::unordered_map<const PyCodeObject*, std::string>;
+  return *all;
+}
+
 }  // namespace
+
+void stand_in(PyCodeObject* code, std::string name) {
+  if (stand_ins().insert_or_assign(code, std::move(name)).second) Py_INCREF(code);
+}
 
 const Callee& Callees::learn(PyCodeObject* code) {
   Py_INCREF(code);
+  auto* const keeper = reinterpret_cast<PyObject*>(code);
+  const auto found = as_torch_ ? stand_ins().find(code) : stand_ins().end();
+  if (found != stand_ins().end()) {
+    return put({code, keeper, Recorder::label(found->second), false, false, true, false, true});
+  }
   const std::string name = place_name(code, code->co_firstlineno, code->co_name);
-  return put({code, reinterpret_cast<PyObject*>(code), Recorder::label(name),
-              is_hidden(code, false), is_hidden(code, true), is_library(code), is_watched(code)});
+  return put({code, keeper, Recorder::label(name), is_hidden(code, false), is_hidden(code, true),
+              is_library(code), is_watched(code)});
 }
 
 const Callee& Callees::learn(PyMethodDef* method, PyObject* self) {
   PyObject* const holder = self && is_holder(self) ? self : nullptr;
   Py_XINCREF(holder);
   const bool is_bound = self && !holder && !PyModule_Check(self);
-  const std::string name = builtin_name(method->ml_name, is_bound ? Py_TYPE(self) : nullptr);
+  std::string name = builtin_name(method->ml_name, is_bound ? Py_TYPE(self) : nullptr);
+  if (as_torch_ && self && !PyModule_Check(self)) {
+    name = builtin_name(method->ml_name, Py_TYPE(self), self);
+  }
   return put({method, holder, Recorder::label(name)});
 }
 

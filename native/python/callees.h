@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/recorder.h"
@@ -22,6 +23,7 @@ struct alignas(32) Callee {
   bool hidden_below = true;
   bool in_library = false;  // code that is not the program's own
   bool is_watched = false;  // its calls may have names of their own
+  bool stands_in = false;   // it has the name of another, whose place it takes
 };
 
 // By address, in open addressing. Each holds a reference, so that the address stays its own.
@@ -37,6 +39,11 @@ class Callees {
   }
 
   void clear();
+
+  // Names as torch.profiler gives them: with the addresses of what functions in C are bound to, and
+  // with the names of the functions whose place ours take.
+  void name_as_torch(bool wanted) { as_torch_ = wanted; }
+  bool names_as_torch() const { return as_torch_; }
 
  private:
   static constexpr size_t kFirstPlaces = 1024;
@@ -57,6 +64,11 @@ class Callees {
   size_t mask_ = kFirstPlaces - 1;
   std::vector<Callee> places_ = std::vector<Callee>(kFirstPlaces);
   size_t used_ = 0;
+  bool as_torch_ = false;
 };
+
+// Have calls of this code shown, under the name of what it takes the place of, wherever names are
+// given as in torch. For good.
+void stand_in(PyCodeObject* code, std::string name);
 
 }  // namespace stepscope

@@ -28,6 +28,7 @@ struct OpenCall {
   OpenSlice* slice;  // null: not shown
   bool of_frame;     // who evaluates its frame will end it, no event
   bool in_library;   // Python code that is not the program's own
+  bool stands_in;    // ours, under another's name: what it does is ours as well
 };
 using CallStack = std::vector<OpenCall>;
 constexpr size_t kUsualDepth = 128;
@@ -49,16 +50,30 @@ thread_local uint32_t my_run __attribute__((tls_model("initial-exec"))) = 0;
 // ---- pushing and popping
 
 void push(CallStack& stack, const Callee& callee, bool of_frame, uint64_t start_ticks = 0) {
-  const bool below_hidden = !stack.empty() && !stack.back().slice;
+  const bool below_hidden = !stack.empty() && (!stack.back().slice || stack.back().stands_in);
   const bool hidden = below_hidden ? callee.hidden_below : callee.hidden;
   OpenSlice* const slice =
       hidden ? nullptr : Recorder::begin(Kind::kPython, callee.label, start_ticks);
-  stack.push_back({callee.key, slice, of_frame, callee.in_library});
+  stack.push_back({callee.key, slice, of_frame, callee.in_library, callee.stands_in});
 }
 
 // The callee as this very call of it is named.
 [[gnu::noinline]] Callee watched(Callee callee, PyObject* subject) {
   callee.label = watched_label(static_cast<const PyCodeObject*>(callee.key), subject, callee.label);
+  return callee;
+}
+
+// As in torch's traces: a generator stands where it goes on.
+constexpr int kGenerates = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+
+[[gnu::noinline]] Callee resumed(Callee callee, PyCodeObject* code) {
+  const nb::error_scope keep_error;
+  PyFrameObject* const frame = PyThreadState_GetFrame(PyThreadState_Get());
+  const int line = frame ? PyFrame_GetLineNumber(frame) : 0;
+  Py_XDECREF(frame);
+  if (line > 0 && line != code->co_firstlineno) {
+    callee.label = Recorder::label(place_name(code, line, code->co_name));
+  }
   return callee;
 }
 
@@ -99,7 +114,7 @@ void push_frames(CallStack& stack, size_t besides, uint64_t start_ticks) {
     PyCodeObject* const code = calls[i].code;
     Callee callee = state->callees.of(code);
     // As in torch's traces: one that was running already stands where it is, not where it begins.
-    if (calls[i].line > 0) {
+    if (calls[i].line > 0 && !callee.stands_in) {
       callee.label = Recorder::label(place_name(code, calls[i].line, code->co_name));
     }
     push(stack, callee, false, start_ticks);
@@ -137,11 +152,12 @@ void end_open_calls() {
 // What keeps Python calls from being recorded, or nothing.
 //
 // Whoever wants all calls, of functions in C as well wherever they are called, has others see them,
-// too, until nobody wants any.
-std::string start_calls(bool all_calls) {
+// too, until nobody wants any. Names are given as the first wants them.
+std::string start_calls(bool all_calls, bool as_torch) {
   if (state->users == 0) {
     end_open_calls();
     state->callees.clear();
+    state->callees.name_as_torch(as_torch);
     forget_watched_objects();
     state->all_calls = all_calls;
     state->start_ticks = Clock::ticks();
@@ -180,6 +196,8 @@ void forget_calls_after_fork() {
 void on_call(PyCodeObject* code) noexcept {
   CallStack& stack = stack_before_event(1);
   const Callee& callee = state->callees.of(code);
+  if (state->callees.names_as_torch() && (code->co_flags & kGenerates)) [[unlikely]]
+    return push(stack, resumed(callee, code), false);
   if (callee.is_watched) [[unlikely]]
     return push(stack, watched(callee, first_argument_of_innermost()), false);
   push(stack, callee, false);
@@ -241,7 +259,13 @@ bool on_new_thread() noexcept {
 }
 
 void bind_calls(nb::module_& m) {
-  m.def("start_calls", &start_calls, nb::arg("all_calls"));
+  m.def("start_calls", &start_calls, nb::arg("all_calls"), nb::arg("as_torch") = false);
+  m.def(
+      "stand_in",
+      [](nb::handle code, std::string name) {
+        stand_in(reinterpret_cast<PyCodeObject*>(code.ptr()), std::move(name));
+      },
+      nb::arg("code"), nb::arg("name"));
   m.def("stop_calls", &stop_calls);
   m.def("clear_calls", &clear_calls);
   m.def("forget_calls_after_fork", &forget_calls_after_fork);

@@ -3,6 +3,8 @@
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <utility>
 
 #include "python/text.h"
@@ -95,10 +97,15 @@ std::string place_name(PyCodeObject* code, int instruction) {
   return place_name(code, line > 0 ? line : code->co_firstlineno, code->co_qualname);
 }
 
-std::string builtin_name(const char* name, PyTypeObject* bound_to) {
+std::string builtin_name(const char* name, PyTypeObject* bound_to, const PyObject* at_address) {
   std::string text = "<built-in ";
   text.append(bound_to ? "method " : "function ").append(name);
   if (bound_to) text.append(" of ").append(bound_to->tp_name).append(" object");
+  if (at_address) {  // as repr() has it
+    std::array<char, 32> hex{};
+    std::snprintf(hex.data(), hex.size(), " at %p", static_cast<const void*>(at_address));
+    text.append(hex.data());
+  }
   return text.append(">");
 }
 

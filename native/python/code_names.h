@@ -36,6 +36,7 @@ std::string place_name(std::string_view path, int line, std::string_view functio
 std::string place_name(PyCodeObject* code, int instruction);
 
 // A function written in C, by its name and what it is bound to (null: a module, or nothing).
-std::string builtin_name(const char* name, PyTypeObject* bound_to);
+std::string builtin_name(const char* name, PyTypeObject* bound_to,
+                         const PyObject* at_address = nullptr);
 
 }  // namespace stepscope

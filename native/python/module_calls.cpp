@@ -20,6 +20,7 @@
 #include "python/interrupts.h"
 #include "python/module.h"
 #include "python/text.h"
+#include "python/unseen.h"
 
 namespace nb = nanobind;
 
@@ -79,6 +80,7 @@ const char* said(const nb::object& answer, const char* yes, const char* no) {
 // differentiated. The attribute is read as the model's own code would, but for __getattr__.
 std::string modes_of(PyObject* model, const Family& family) {
   static PyObject* const training = interned("training");
+  const Unseen unseen;
   std::string text = said(quietly(PyObject_GenericGetAttr(model, training)), ", \"Training\": 1",
                           ", \"Training\": 0");
   text +=
@@ -137,6 +139,7 @@ nb::object entry_of(PyObject* names, PyObject* module) {
   PyObject* const known = key.is_valid() ? PyDict_GetItemWithError(names, key.ptr()) : nullptr;
   if (known && is_about(PyTuple_GET_ITEM(known, 0), module)) return nb::borrow(known);
   drop_error();
+  const Unseen unseen;
   return quietly(PyObject_CallMethodOneArg(names, learn, module));
 }
 
@@ -190,6 +193,7 @@ PyObject* call_within(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!family || !(family->recorded || family->listener)) return call_within(self, args, kwargs);
   here.is_in_call = true;
   if (family->listener) {
+    const Unseen unseen;
     const nb::object listener = nb::borrow(family->listener);
     PyObject* const named = kwargs ? kwargs : Py_None;
     quietly(PyObject_CallFunctionObjArgs(listener.ptr(), self, args, named, nullptr));
@@ -200,7 +204,10 @@ PyObject* call_within(PyObject* self, PyObject* args, PyObject* kwargs) {
     return result;
   }
   nb::object names;
-  if (family->names_of) names = quietly(PyObject_CallOneArg(family->names_of, self));
+  if (family->names_of) {
+    const Unseen unseen;
+    names = quietly(PyObject_CallOneArg(family->names_of, self));
+  }
   OpenSlice* const slice = begin(words_of(names.ptr(), self), told_of(self, args, *family));
   here.names = names.ptr();
   PyObject* const result = call_within(self, args, kwargs);

@@ -9,6 +9,7 @@
 
 #include "python/module.h"
 #include "python/text.h"
+#include "python/unseen.h"
 
 namespace nb = nanobind;
 
@@ -31,31 +32,6 @@ Watched* watched_by(const PyCodeObject* code) {
   const auto found = std::find_if(all.begin(), all.end(), [&](auto& w) { return w.code == code; });
   return found == all.end() ? nullptr : &*found;
 }
-
-// While this lives, the thread's calls are not told to anybody.
-class Unseen {
- public:
-  Unseen() : thread_(PyThreadState_Get()) {
-#if PY_VERSION_HEX < 0x030C0000
-    before_ = thread_->cframe->use_tracing;
-#endif
-    PyThreadState_EnterTracing(thread_);
-  }
-  ~Unseen() {
-    PyThreadState_LeaveTracing(thread_);
-#if PY_VERSION_HEX < 0x030C0000
-    thread_->cframe->use_tracing = before_;
-#endif
-  }
-  Unseen(const Unseen&) = delete;
-  Unseen& operator=(const Unseen&) = delete;
-
- private:
-  PyThreadState* const thread_;
-#if PY_VERSION_HEX < 0x030C0000
-  uint8_t before_ = 0;
-#endif
-};
 
 // What is said of an object; without a label where it has no name.
 Recorder::Label told(PyObject* tell, PyObject* subject) {
@@ -115,6 +91,14 @@ void forget_watched_objects() {
 void bind_watched_frames(nb::module_& m) {
   m.def("watch_frames", &watch_frames, nb::arg("code"), nb::arg("tell"));
   m.def("leave_frames", &leave_frames, nb::arg("code"));
+  m.def(
+      "set_compiler_switch",
+      [](nb::object function) {
+        PyObject* const before = compiler_switch;
+        compiler_switch = function.release().ptr();
+        Py_XDECREF(before);
+      },
+      nb::arg("function"));
 }
 
 }  // namespace stepscope

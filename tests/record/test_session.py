@@ -120,13 +120,13 @@ def test_a_stop_before_any_cycle_leaves_no_trace() -> None:
 
 
 def test_a_warmup_that_leads_to_nothing_is_warned_about() -> None:
-    with pytest.warns(UserWarning, match="WARMUP is followed by NONE at step 1"):
+    with pytest.warns(UserWarning, match="WARMUP followed by NONE at step 1"):
         run = Run([WARMUP, NONE])
     assert run.delivered == []
 
 
 def test_a_recording_that_ends_without_save_is_warned_about_and_kept() -> None:
-    with pytest.warns(UserWarning, match="RECORD is followed by NONE at step 1") as caught:
+    with pytest.warns(UserWarning, match="RECORD followed by NONE at step 1") as caught:
         run = Run([RECORD, NONE])
     assert len(caught) == 1
     assert run.delivered == []
@@ -135,7 +135,7 @@ def test_a_recording_that_ends_without_save_is_warned_about_and_kept() -> None:
 
 def test_record_warmup_record_and_save_does_not_crash() -> None:
     """torch 2.13 dies of this one."""
-    with pytest.warns(UserWarning, match="RECORD is followed by WARMUP at step 1"):
+    with pytest.warns(UserWarning, match="RECORD followed by WARMUP at step 1"):
         run = Run([RECORD, WARMUP, SAVE, NONE])
     assert run.delivered == [(3, ["s2"])]
 

@@ -104,10 +104,11 @@ class CallTree:
 
 
 @shared
-def call_tree(trace: Trace, *, modules: bool = False) -> CallTree:
+def call_tree(trace: Trace, *, modules: bool = False, fold: bool = True) -> CallTree:
     """Drop what is hidden, fold same-named only children, and nest the rest.
 
-    The calls of modules count as events only where ``modules`` asks for them.
+    The calls of modules count as events only where ``modules`` asks for them. Without ``fold``,
+    same-named only children stay.
     """
     slices = trace.slices
     is_device = _device_mask(trace)
@@ -117,7 +118,7 @@ def call_tree(trace: Trace, *, modules: bool = False) -> CallTree:
         drop = _either(drop, _kind_mask(slices.kind, SliceKind.MODULE))
     if drop is not None:
         parent = _climbed(parent, drop)
-    folded = _folded_rows(slices.name, parent, drop)
+    folded = _folded_rows(slices.name, parent, drop) if fold else ()
     if len(folded):
         drop = np.zeros(len(slices), np.bool_) if drop is None else drop
         drop[folded] = True

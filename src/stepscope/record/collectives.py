@@ -85,6 +85,13 @@ class Collective:
         return {key: value for key, value in told.items() if value is not None}
 
 
+# The names of all of them: they are none of the program's inputs.
+COLLECTIVE_FIELDS = frozenset((
+    *(NAME, "Process Group Name", "Process Group Description", "Process Group Ranks"),
+    *("Group size", "Rank", "Seq", "Src Rank", "Dst Rank", "In msg nelems", "Out msg nelems"),
+    *("dtype", "Is asynchronized op", "Module"),
+))  # fmt: skip
+
 _KNOWN = (
     *("group", "number", "elements_in", "elements_out", "dtype"),
     *("source", "destination", "is_async", "module"),

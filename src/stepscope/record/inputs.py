@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.record.collectives import COLLECTIVE_FIELDS
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -41,8 +42,20 @@ _NOTHING: _Value = ([], [], "", "")
 
 _KEYS = ("Concrete Inputs", "Input type", "Input Strides", "Input Dims")
 # What else a slice's arguments may have beside those that the program gave by keyword.
-_NO_KEYWORDS = frozenset(
-    (*_KEYS, "External id", "Call stack", "args", "Record function id", "Ev Idx", "correlation")
+_NO_KEYWORDS = (
+    frozenset(
+        (
+            *_KEYS,
+            "External id",
+            "Call stack",
+            "Module Hierarchy",
+            "args",
+            "Record function id",
+            "Ev Idx",
+            "correlation",
+        ),
+    )
+    | COLLECTIVE_FIELDS
 )
 
 

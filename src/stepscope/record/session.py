@@ -42,7 +42,7 @@ class Dialect:
 
     states: type[Enum] = ProfilerAction  # the names of the actions; the values are theirs
     step_name: str = "ProfilerStep#"
-    cut_cycle: str = "Incorrect schedule: {} is followed by {}"  # how the warning begins
+    cut_cycle: str = "Incorrect schedule: {} followed by {}"  # how the warning begins
     delivers_cut_cycles: bool = False
 
 

@@ -28,6 +28,9 @@ STACKS = Option(
     "adds the calls of C functions that libraries make (default: none)",
 )
 
+AS_TORCH = Option("named_as_torch", False)
+"""Whether calls have the names that torch.profiler gives them, our own those of torch's."""
+
 _CALIBRATION_ROUNDS = 2_000
 
 
@@ -42,9 +45,11 @@ class PythonCalls(Source):
     name = "python"
     stage = Stage.PYTHON
     when = STACKS
+    options = (AS_TORCH,)
 
-    def __init__(self, mode: StackMode = StackMode.CALLS) -> None:
-        """Take how much of Python's stack is wanted."""
+    def __init__(self, mode: StackMode = StackMode.CALLS, *, as_torch: bool = False) -> None:
+        """Take how much of Python's stack is wanted, and whose names calls have."""
+        self._as_torch = as_torch
         self._mode = mode
         self._calls_started = False
         self._obstacle = ""
@@ -52,7 +57,7 @@ class PythonCalls(Source):
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
         """Make one of the mode that is asked for."""
-        return cls(options[STACKS])
+        return cls(options[STACKS], as_torch=options[AS_TORCH])
 
     def prepare(self) -> None:
         """Find the prefixes of file names to strip."""
@@ -67,7 +72,8 @@ class PythonCalls(Source):
         _native.start_stacks()
         if self._mode is StackMode.OPERATORS:
             return
-        self._obstacle = _native.start_calls(self._mode is StackMode.ALL_CALLS)
+        all_calls = self._mode is StackMode.ALL_CALLS
+        self._obstacle = _native.start_calls(all_calls, self._as_torch)
         self._calls_started = not self._obstacle
         if self._obstacle:
             notify(f"Python calls are not recorded, only the stacks of operators: {self._obstacle}")

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
+from stepscope import _native
 from stepscope._native import record_function
+
+
+@cache
+def keep_dynamo_out() -> None:
+    """Have Dynamo not look at our code where that runs in calls that it watches; needs torch.
+
+    It would compile it, or try to, and count that among the program's graphs and their breaks.
+    """
+    with suppress(ImportError):
+        from torch._C._dynamo.eval_frame import set_eval_frame
+
+        _native.set_compiler_switch(set_eval_frame)
 
 
 def teach_dynamo() -> None:

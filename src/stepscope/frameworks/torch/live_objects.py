@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope import _native
 from stepscope.frameworks.python.calls import STACKS
+from stepscope.frameworks.torch.dynamo import keep_dynamo_out
 from stepscope.record.options import MEMORY
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source, Stage
@@ -139,6 +140,7 @@ def _watch(patches: Patches) -> None:
     torch: Any = sys.modules["torch"]
     if not hasattr(torch, "nn"):  # a module of the program's own that is called so
         return
+    keep_dynamo_out()
     call = torch.nn.Module.__call__.__code__
     _native.watch_frames(call, _name_module)
     patches.on_undo(lambda: _native.leave_frames(call))

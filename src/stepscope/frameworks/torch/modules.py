@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from stepscope.frameworks.torch.dynamo import keep_dynamo_out
 from stepscope.record.module_calls import AllModuleCalls, ModelCalls, ModuleCalls
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ def _find() -> tuple[type, Callable[[], bool]] | None:
     torch: Any = sys.modules.get("torch")
     if not hasattr(torch, "_C"):  # a module of the program's own that is called so
         return None
+    keep_dynamo_out()
     return torch.nn.Module, torch.is_grad_enabled
 
 

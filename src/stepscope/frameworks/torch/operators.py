@@ -11,13 +11,22 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
+from stepscope.frameworks.python.calls import AS_TORCH, STACKS
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 from stepscope.frameworks.torch.bridge.load import load_library
 from stepscope.frameworks.torch.cuda_memory import CudaMemory
 from stepscope.frameworks.torch.owners import TorchOwners
 from stepscope.frameworks.torch.tensor_notes import noted_tensors
 from stepscope.record.held_memory import HeldMemory
-from stepscope.record.options import DEVICE, HELD_MEMORY, MEMORY, SAMPLED_INPUTS, SHAPES
+from stepscope.record.options import (
+    DEVICE,
+    HELD_MEMORY,
+    MEMORY,
+    MODULES,
+    SAMPLED_INPUTS,
+    SHAPES,
+    StackMode,
+)
 from stepscope.record.source import Source
 
 if TYPE_CHECKING:
@@ -39,6 +48,8 @@ def load_bridge(torch: Any) -> ctypes.CDLL:
         bridge.stepscope_bridge_overhead_ns.restype = ctypes.c_double
         bridge.stepscope_bridge_tensors.argtypes = [ctypes.c_void_p, ctypes.c_int64]
         bridge.stepscope_bridge_tensors.restype = ctypes.c_int64
+        bridge.stepscope_bridge_text.argtypes = [ctypes.c_uint64]
+        bridge.stepscope_bridge_text.restype = ctypes.c_char_p
         if bridge.stepscope_bridge_init(_native.core_api_address()):
             raise BridgeUnavailableError("the bridge was built for another version of Stepscope")
         os.register_at_fork(after_in_child=bridge.stepscope_bridge_reset)
@@ -67,6 +78,8 @@ class _Wish(IntFlag):
     SAMPLED_INPUTS = 4
     SAMPLED_MEMORY = 8
     TENSORS = 16
+    FRAMES_OF_SCRIPTS = 32
+    MODULES_OF_SCRIPTS = 64
 
 
 _WISHES: tuple[tuple[Option[bool], _Wish], ...] = (
@@ -79,6 +92,10 @@ _WISHES: tuple[tuple[Option[bool], _Wish], ...] = (
 
 def _wishes_of(options: RecordOptions) -> _Wish:
     wishes = reduce(or_, (wish for option, wish in _WISHES if options[option]), _Wish(0))
+    if options[AS_TORCH] and options[STACKS] is not StackMode.NONE:
+        wishes |= _Wish.FRAMES_OF_SCRIPTS
+    if options[AS_TORCH] and options[MODULES]:
+        wishes |= _Wish.MODULES_OF_SCRIPTS
     # What tools for memory need; a note for each tensor costs too much to make them for nobody.
     return wishes | _Wish.TENSORS if options[SHAPES] and options[MEMORY] else wishes
 

@@ -8,12 +8,13 @@ and from torch's second. So ``isinstance`` and subclasses, also those made befor
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import threading
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from stepscope.notices import notify
+from stepscope.notices import notify, warn_user
 from stepscope.record.post_import import PostImport
 
 if TYPE_CHECKING:
@@ -85,12 +86,14 @@ def _apply(_torch: object = None) -> None:
 
     from stepscope.frameworks.torch.dialect import legacy, lowlevel
     from stepscope.frameworks.torch.dialect.profile import profile
+    from stepscope.frameworks.torch.stand_ins import name_stand_ins
     from stepscope.frameworks.torch.switches import FOLLOWED
 
     with _lock:
         if _depth == 0:
             return
         FOLLOWED.acquire()
+        name_stand_ins()
         _replace_init(torch.profiler.profiler.profile, profile)
         _replace_init(torch.profiler.profiler._KinetoProfile, lowlevel.LowLevelProfile)
         _replace_init(torch.autograd.profiler.profile, legacy.profile)
@@ -141,7 +144,28 @@ def _recording_class(cls: type, theirs: Any, ours: type) -> type:
     known = signature(original.key_averages).parameters
     if cls is theirs and "include_python_functions" not in known:
         told["key_averages"] = _with_python_functions(ours)
+    if cls is theirs and hasattr(original, "export_memory_timeline"):
+        told["export_memory_timeline"] = _timeline_of_torch(original, ours)
     return type(cls.__name__, bases, told)
+
+
+def _timeline_of_torch(theirs: Any, ours: Any) -> Callable[..., None]:
+    """Return torch's own export over our recording; pages are ours, theirs need matplotlib."""
+
+    @functools.wraps(theirs.export_memory_timeline)
+    def export_memory_timeline(
+        self: Any, path: str | os.PathLike[str], device: str | None = None
+    ) -> None:
+        path = os.fspath(path)
+        if path.endswith(".html"):
+            if said := getattr(theirs.export_memory_timeline, "__deprecated__", None):
+                warn_user(said, FutureWarning)
+            self._memory_profile()  # refuses what torch refuses
+            ours.export_memory_timeline(self, path, device)
+        else:
+            theirs.export_memory_timeline(self, path, device)
+
+    return export_memory_timeline
 
 
 def _with_python_functions(ours: Any) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from stepscope import _native
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -35,6 +35,7 @@ _NOTE = np.dtype(
 )
 _NO_LIST = 0xFFFF
 FUNCTION_ID = 0xFFFF  # the position of a note that is no tensor: ``impl`` is the function's number
+SCRIPT = 0xFFFE  # of one that names where in TorchScript it was: numbers of texts
 _MOST_APART_NS = 2_000  # the clock that the notes' times are read with is not quite the recording's
 
 
@@ -44,6 +45,7 @@ class TensorNotes:
 
     notes: NDArray[Any]  # of _NOTE
     start_ns: NDArray[np.int64]  # of the operator
+    texts: Mapping[int, str] = field(default_factory=dict)  # by the numbers in notes of scripts
 
     def __len__(self) -> int:
         """Return the number of notes."""
@@ -80,13 +82,18 @@ def noted_tensors(bridge: ctypes.CDLL) -> TensorNotes:
     while (found := bridge.stepscope_bridge_tensors(room, len(notes))) > len(notes):
         notes = np.zeros(found, _NOTE)
         room = ctypes.c_void_p(notes.ctypes.data)
-    return TensorNotes(notes, _native.ns_of_ticks(notes["start_ticks"].copy()))
+    scripts = notes[notes["position"] == SCRIPT]
+    numbers = {*scripts["impl"].tolist(), *scripts["storage"].tolist()} - {0}
+    texts = {
+        each: bridge.stepscope_bridge_text(each).decode("utf-8", "replace") for each in numbers
+    }
+    return TensorNotes(notes, _native.ns_of_ticks(notes["start_ticks"].copy()), texts)
 
 
 def tensors_of(notes: list[Any]) -> Iterator[tuple[int, int | None, Any]]:
     """Yield each tensor of an operator: its position, its place in a list of tensors, the note."""
     for note in notes:
-        if note["position"] != FUNCTION_ID:
+        if note["position"] not in {FUNCTION_ID, SCRIPT}:
             place = int(note["place"])
             yield int(note["position"]), None if place == _NO_LIST else place, note
 

@@ -18,6 +18,7 @@
 #include "cpu_allocator.h"
 #include "input_samples.h"
 #include "operator_inputs.h"
+#include "script_notes.h"
 #include "stepscope/core_api.h"
 #include "stepscope/lane.h"
 #include "tensor_notes.h"
@@ -154,6 +155,8 @@ template <bool kWithInputs>
   if constexpr (kWithInputs) {
     if (stepscope::notes_tensors.load(std::memory_order_relaxed)) note_tensors(fn, *slice);
   }
+  if (stepscope::notes_scripts.load(std::memory_order_relaxed)) [[unlikely]]
+    stepscope::note_script(fn, *slice);
   if (fn.handle()) [[unlikely]]
     note_function(fn, *slice);  // some observer has functions numbered
   if ((fn.handle() != 0) != are_numbered.load(std::memory_order_relaxed)) [[unlikely]]
@@ -197,6 +200,8 @@ enum Wish : int {
   kSampledInputs = 4,
   kSampledMemory = 8,
   kTensors = 16,
+  kFramesOfScripts = 32,
+  kModulesOfScripts = 64,
 };
 
 // Several sessions may record at once, each with its own wishes: torch is asked for what any wants.
@@ -208,6 +213,8 @@ struct {
   int sampled_inputs = 0;
   int sampled_memory = 0;
   int tensors = 0;
+  int script_frames = 0;
+  int script_modules = 0;
 } users;
 
 // A callback of torch's, there while it is wanted.
@@ -237,6 +244,8 @@ void apply_wishes() {
   }
   stepscope::samples_inputs = with_samples;
   stepscope::notes_tensors = with_inputs && users.tensors > 0;
+  stepscope::notes_scripts = (users.script_frames > 0 ? stepscope::kScriptFrames : 0) |
+                             (users.script_modules > 0 ? stepscope::kScriptModules : 0);
   if (!with_samples) drawing.remove();
   if (with_samples && !drawing.handle) {
     stepscope::drawn = 0;
@@ -262,6 +271,8 @@ void change_wishes(int by, int wishes) {
   if (wishes & kSampledInputs) users.sampled_inputs += by;
   if (wishes & kSampledMemory) users.sampled_memory += by;
   if (wishes & kTensors) users.tensors += by;
+  if (wishes & kFramesOfScripts) users.script_frames += by;
+  if (wishes & kModulesOfScripts) users.script_modules += by;
   apply_wishes();
 }
 
@@ -299,9 +310,11 @@ EXPORT void stepscope_bridge_stop(int wishes) { change_wishes(-1, wishes); }
 EXPORT void stepscope_bridge_reset() {
   new (&mutex) std::mutex;  // it may have been held by such a thread, too
   new (&stepscope::notes_mutex) std::mutex;
+  new (&stepscope::texts_mutex) std::mutex;
   users = {};
   stepscope::samples_inputs = false;
   stepscope::notes_tensors = false;
+  stepscope::notes_scripts = 0;
   cpu_allocator().use(0);
 }
 
@@ -313,6 +326,11 @@ EXPORT int64_t stepscope_bridge_tensors(stepscope::TensorNote* notes, int64_t ro
   if (count && count <= room) std::memcpy(notes, found.data(), found.size() * sizeof(found[0]));
   return count;
 }
+// A text that notes of TorchScript refer to by number.
+EXPORT const char* stepscope_bridge_text(uint64_t number) {
+  return stepscope::text_of_number(number);
+}
+
 EXPORT void stepscope_bridge_forget_tensors() { stepscope::forget_tensors(); }
 
 // Whether others than us are told of the calling thread's functions: a profiler of torch's own, or

@@ -76,7 +76,8 @@ def chosen_activities(
     for activity in activities:
         if activities.count(activity) > 1:
             raise ValueError(
-                f"Activity {activity.name} specified more than once: activities holds {activities}"
+                f"Activity ProfilerActivity.{activity.name} specified more than once: "
+                f"activities holds {activities}"
             )
     supported = supported_activities()
     left = supported.intersection(activities)

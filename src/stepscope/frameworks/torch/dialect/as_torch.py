@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.frameworks.torch.tensor_notes import FUNCTION_ID
+from stepscope.frameworks.torch.tensor_notes import FUNCTION_ID, SCRIPT
 from stepscope.record.inputs import keywords_of
 from stepscope.trace.build import build
-from stepscope.trace.model import IntColumn, SliceKind
+from stepscope.trace.model import IntColumn, SliceKind, Stacks
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
     from stepscope.frameworks.torch.tensor_notes import TensorNotes
     from stepscope.trace.model import Trace
 
@@ -57,6 +61,63 @@ def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
         trace.slices.args, integers={**trace.slices.args.integers, "Record function id": column}
     )
     return replace(trace, slices=replace(trace.slices, args=args))
+
+
+def with_scripts(trace: Trace, notes: TensorNotes | None) -> Trace:
+    """Add where in a TorchScript program operators were: frames of its source, and its modules.
+
+    As in torch, frames of a script are in place of those of Python.
+    """
+    if notes is None or not notes.texts:
+        return trace
+    chosen = np.flatnonzero(notes.notes["position"] == SCRIPT)
+    rows = notes.rows_in(trace)[chosen]
+    chosen, rows = chosen[rows >= 0], rows[rows >= 0]
+    frames, modules = (notes.notes[name][chosen].astype(np.int64) for name in ("impl", "storage"))
+    with_frames, with_modules = frames > 0, modules > 0
+    trace = _with_script_stacks(trace, rows[with_frames], frames[with_frames], notes.texts)
+    return _with_hierarchies(trace, rows[with_modules], modules[with_modules], notes.texts)
+
+
+def _with_script_stacks(
+    trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64], known: Mapping[int, str]
+) -> Trace:
+    texts, stacks = list(trace.strings), trace.stacks
+    parents, frames = stacks.parent.tolist(), stacks.frame.tolist()
+    stack_of: dict[int, int] = {}
+    for number in np.unique(numbers).tolist():
+        row = 0
+        for frame in reversed(known[number].splitlines()):
+            parents.append(row)
+            frames.append(len(texts))
+            texts.append(frame)
+            row = len(parents) - 1
+        stack_of[number] = row
+    column = trace.slices.stack.copy()
+    column[rows] = [stack_of[number] for number in numbers.tolist()]
+    return replace(
+        trace,
+        slices=replace(trace.slices, stack=column),
+        stacks=Stacks(np.array(parents, np.uint32), np.array(frames, np.uint32)),
+        strings=Strings.of(texts),
+    )
+
+
+def _with_hierarchies(
+    trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64], known: Mapping[int, str]
+) -> Trace:
+    slices, texts = trace.slices, list(trace.strings)
+    rest = slices.args.rest.copy() if len(slices.args.rest) else np.zeros(len(slices), np.uint32)
+    ids: dict[tuple[int, int], int] = {}
+    for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+        key = int(rest[row]), number
+        if key not in ids:
+            told = f'"Module Hierarchy": {json.dumps(known[number])}'
+            ids[key] = len(texts)
+            texts.append(f"{texts[key[0]]}, {told}" if texts[key[0]] else told)
+        rest[row] = ids[key]
+    args = replace(slices.args, rest=rest)
+    return replace(trace, slices=replace(slices, args=args), strings=Strings.of(texts))
 
 
 def with_overloads_in_names(trace: Trace) -> Trace:

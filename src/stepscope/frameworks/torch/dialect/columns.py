@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,14 @@ class DeviceType(IntEnum):
         return hash(self.value)
 
 
+class Fields(Enum):
+    """Which fields of an event are its metadata, and whose words the rest is in."""
+
+    ALL = auto()
+    TORCH_NONE = auto()  # as torch has it, which tells its own only where asked
+    TORCH = auto()
+
+
 class EventColumns:
     """The columns behind all events of one trace, derived on first use."""
 
@@ -79,12 +87,19 @@ class EventColumns:
         with_flops: bool = False,
         modules: bool = False,
         overloads: bool = True,
+        fields: Fields = Fields.ALL,
+        folds: bool = True,
     ) -> None:
-        """Derive nothing yet. Flops and the calls of modules are there only when asked for."""
+        """Derive nothing yet. Flops and the calls of modules are there only when asked for.
+
+        Without ``folds``, same-named only children stay, and memory of no event is none.
+        """
         self.trace = trace
         self._with_flops = with_flops
         self._modules = modules
         self.overloads = overloads
+        self.fields = fields
+        self._folds = folds
 
     def __reduce__(self) -> tuple[Callable[[Trace], EventColumns], tuple[Trace]]:
         """Pickle the trace; the rest can be derived again."""
@@ -93,6 +108,8 @@ class EventColumns:
             with_flops=self._with_flops,
             modules=self._modules,
             overloads=self.overloads,
+            fields=self.fields,
+            folds=self._folds,
         )
         return make, (self.trace,)
 
@@ -102,7 +119,8 @@ class EventColumns:
 
         Its trace is this one, with slices for the memory that belongs to no event.
         """
-        return with_memory(call_tree(self.trace, modules=self._modules))
+        tree = call_tree(self.trace, modules=self._modules, fold=self._folds)
+        return with_memory(tree) if self._folds else tree
 
     @cached_property
     def each(self) -> Averages:

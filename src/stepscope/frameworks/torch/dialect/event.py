@@ -10,6 +10,7 @@ import numpy as np
 from stepscope.analysis.host.averages import added, rows_of
 from stepscope.analysis.host.python_ids import module_number
 from stepscope.analysis.labels import flat_dims
+from stepscope.frameworks.torch.dialect.columns import Fields
 from stepscope.frameworks.torch.dialect.measures import Measures
 from stepscope.frameworks.torch.dialect.values import Interval, Kernel, number, scalar_value
 from stepscope.record.inputs import keywords_of
@@ -196,7 +197,14 @@ class FunctionEvent(_InTree):
 
     @property
     def metadata_json(self) -> str:
-        """Return all fields of the event as the inside of a JSON object."""
+        """Return all fields of the event as the inside of a JSON object.
+
+        In torch's place: none, or with ``expose_kineto_event_metadata`` what torch tells.
+        """
+        if self._columns.fields is Fields.TORCH_NONE:
+            return ""
+        if self._columns.fields is Fields.TORCH:
+            return f'"Ev Idx": {self._row}'
         numbers = {"External id": self.external_id, "Ev Idx": self._row}
         return json.dumps({**numbers, **self._args})[1:-1]
 

@@ -14,7 +14,7 @@ import numpy as np
 from stepscope.analysis.host.averages import grouped, polars_frame, rows_of, total_of
 from stepscope.analysis.labels import shape_labels
 from stepscope.arguments import flag, whole
-from stepscope.frameworks.torch.dialect.columns import EventColumns
+from stepscope.frameworks.torch.dialect.columns import EventColumns, Fields
 from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
 from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
 from stepscope.notices import warn_user
@@ -203,6 +203,7 @@ class EventList(_Results[FunctionEvent]):
         with_flops: bool = False,
         modules: bool = False,
         overloads: bool = True,
+        fields: Fields = Fields.ALL,
     ) -> None:
         """Look at the events of a trace, or hold those that are given.
 
@@ -216,7 +217,13 @@ class EventList(_Results[FunctionEvent]):
         self._with_flops = with_flops
         if isinstance(events, Trace):
             super().__init__(
-                EventColumns(events, with_flops=with_flops, modules=modules, overloads=overloads)
+                EventColumns(
+                    events,
+                    with_flops=with_flops,
+                    modules=modules,
+                    overloads=overloads,
+                    fields=fields,
+                )
             )
             self._use_device = self._columns.use_device
         else:

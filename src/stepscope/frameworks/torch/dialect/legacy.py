@@ -6,9 +6,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Self
 
 from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
+from stepscope.frameworks.torch.dialect.events import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import torch_config
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.notices import warn_user
+from stepscope.trace.build import empty_trace
 
 _DEVICES = tuple(each for each in ProfilerActivity if each is not ProfilerActivity.CPU)
 
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
-    from stepscope.frameworks.torch.dialect.events import EventList
     from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
 
@@ -71,6 +72,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
             **more,
         )
         self.use_cpu = use_cpu
+        self.use_cuda = use_cuda and ProfilerActivity.CUDA in self.activities
         self.entered = False
 
     def __enter__(self) -> Self | None:
@@ -96,14 +98,20 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
     @property
     def function_events(self) -> EventList:
         """Return the events."""
-        if not self.entered or self._recorder.active:
+        if self._recorder.active:
             raise RuntimeError("Profiler didn't finish running")
-        return self.events()
+        return self.events() if self.entered else EventList(empty_trace())
 
     @property
     def self_cpu_time_total(self) -> float:
         """Return the host's time in µs, no moment of a thread counted twice."""
         return self.function_events.self_cpu_time_total
+
+    def key_averages(self, *args: Any, **kwargs: Any) -> AverageList:
+        """Return the events summed by name; none before there are any."""
+        if not self.entered:
+            return EventList(empty_trace()).key_averages()
+        return super().key_averages(*args, **kwargs)
 
     def total_average(self) -> FunctionEventAvg:
         """Return the sum of all events."""

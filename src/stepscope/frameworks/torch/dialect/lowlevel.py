@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import time
 from dataclasses import replace
 from difflib import get_close_matches
@@ -23,6 +24,7 @@ from stepscope.frameworks.torch.dialect.collectors import (
     check_collectors,
     sync_events_wanted,
 )
+from stepscope.frameworks.torch.dialect.columns import Fields
 from stepscope.frameworks.torch.dialect.observer import ObserverSource
 from stepscope.frameworks.torch.dialect.options import (
     checked_config,
@@ -34,6 +36,7 @@ from stepscope.frameworks.torch.process_groups import distributed_info
 from stepscope.frameworks.torch.source import TorchCollector
 from stepscope.frameworks.torch.switches import SWITCHES
 from stepscope.record.limits import Last, MemoryLimit
+from stepscope.record.options import StackMode
 from stepscope.record.recorder import Recorder
 from stepscope.record.source import known_options, make_sources
 
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
 
     from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.observer import TraceObserver
-    from stepscope.record.options import StackMode
 
 # Options that torch's files tell of: some of their readers look there for what to expect.
 _TOLD_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
@@ -99,6 +101,8 @@ class LowLevelProfile(ProfileResults):
         self._adjusts_steps = bool(settings.get("adjust_profiler_step"))
         if self._in_place_of_torch:
             self._shows_overloads = bool(settings.get("capture_overload_names"))
+            exposed = settings.get("expose_kineto_event_metadata")
+            self._fields = Fields.TORCH if exposed else Fields.TORCH_NONE
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack
@@ -112,6 +116,8 @@ class LowLevelProfile(ProfileResults):
         self.has_cudagraphs = False
         self.profiling_start_time_ns = self.profiling_end_time_ns = 0
         self.mem_tl: object | None = None
+        if self._in_place_of_torch and with_stack is True:
+            with_stack = StackMode.ALL_CALLS  # as torch: also what libraries call
         options = record_options(
             record_shapes=record_shapes,
             profile_memory=profile_memory,
@@ -122,7 +128,11 @@ class LowLevelProfile(ProfileResults):
             record_workers=record_workers,
             # An empty list of kinds of events: none of the group.
             activities={each for each in chosen if self.activity_filters.get(each, True)},
-        ).but(torch_collector=torch_collector, **source_options)
+        ).but(
+            torch_collector=torch_collector,
+            named_as_torch=self._in_place_of_torch,
+            **source_options,
+        )
         if keep is not None:
             memory_limit = keep.limit(memory_limit)
         sources = make_sources(options, memory_limit)
@@ -150,6 +160,14 @@ class LowLevelProfile(ProfileResults):
         """End recording; the results are there at once."""
         self.stop_trace()
 
+    def _warn_of_cleared(self) -> None:
+        theirs = sys.modules["torch.profiler.profiler"]
+        if not self.acc_events and hasattr(theirs, "_warn_once"):
+            theirs._warn_once(
+                "Warning: Profiler clears events at the end of each cycle. Only events from the "
+                "current cycle will be reported. To keep events across cycles, set acc_events=True."
+            )
+
     def prepare_trace(self) -> None:
         """Do everything slow, so that start_trace() is quick."""
         self._new_trace_id()
@@ -162,7 +180,9 @@ class LowLevelProfile(ProfileResults):
 
     def stop_trace(self) -> None:
         """End recording. A second call is harmless; one before any recording is an error."""
-        assert self._trace_id is not None, "the profiler must be started before it is stopped"
+        assert self._trace_id is not None, (
+            "Profiler must be initialized before stopping trace: start() it first"
+        )
         self._recorder.finish()
 
     def _stats(self) -> ProfilerStats | None:

@@ -113,7 +113,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     def stop(self) -> None:
         """End the run. A second stop() is harmless; one before start() is an error."""
-        assert self._started, "the profiler must be start()ed before stop()"
+        assert self._started, "Profiler must be initialized before stopping trace: start() it first"
         self._session.stop()
 
     def __enter__(self) -> Self:

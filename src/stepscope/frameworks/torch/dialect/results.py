@@ -17,8 +17,10 @@ from stepscope.frameworks.torch.dialect.as_torch import (
     with_adjusted_steps,
     with_function_ids,
     with_overloads_in_names,
+    with_scripts,
     with_torch_keywords,
 )
+from stepscope.frameworks.torch.dialect.columns import Fields
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
 from stepscope.frameworks.torch.switches import Switches, as_switched
@@ -89,7 +91,7 @@ class ProfileResults:
             trace = replace(cycle.trace, info=replace(cycle.trace.info, user=user))
             if adjusts_steps:
                 trace = with_adjusted_steps(trace)
-            return as_switched(with_function_ids(trace, notes), switches)
+            return as_switched(with_scripts(with_function_ids(trace, notes), notes), switches)
 
         return finished
 
@@ -121,7 +123,13 @@ class ProfileResults:
             return None
         if self._kineto is None or self._kineto[0] is not self._recorder.trace:
             beside = (self._tensor_notes, self._live_objects)
-            results = KinetoResults(self.trace, *beside, with_flops=self.with_flops)
+            results = KinetoResults(
+                self.trace,
+                *beside,
+                with_flops=self.with_flops,
+                overloads=self._shows_overloads,
+                fields=self._fields,
+            )
             self._kineto = self._recorder.trace, results
         return self._kineto[1]
 
@@ -145,11 +153,18 @@ class ProfileResults:
         return self.trace
 
     def _check_finished(self, what: str) -> None:
-        assert self._trace_id is not None, (
-            f"the profiler has no results for {what}(): {self._why_nothing()}"
-        )
+        self._check_initialized(what)
         if self._recorder.active:
             raise RuntimeError(f"{what}() while the profiler is recording: call stop() first")
+
+    def _check_initialized(self, what: str) -> None:
+        doing = _DOING.get(what, f"calling {what}()")
+        assert self._trace_id is not None or self._recorder.trace is not None, (
+            f"Profiler must be initialized before {doing}: {self._why_nothing()}"
+        )
+
+    def _warn_of_cleared(self) -> None:
+        """Say that the results of the cycle before are gone, where torch says so."""
 
     def _write(
         self,
@@ -182,6 +197,8 @@ class ProfileResults:
         self._trace_id = make_id() if make_id else uuid.uuid4().hex.upper()
         for key, value in self._presets.items():
             self.add_metadata_json(key, value)
+        if self._in_place_of_torch and self._recorder.cycle is not None:
+            self._warn_of_cleared()
 
     @property
     def profiler(self) -> Inner | None:
@@ -196,9 +213,7 @@ class ProfileResults:
         return self._made_events()
 
     def _made_events(self) -> EventList:
-        assert self._trace_id is not None or self._recorder.trace is not None, (
-            f"the profiler has no results for events(): {self._why_nothing()}"
-        )
+        self._check_initialized("events")
         if self._trace_only:
             raise RuntimeError(
                 "events() is not available when trace_only=True in ExperimentalConfig. "
@@ -206,13 +221,18 @@ class ProfileResults:
             )
         if self._recorder.active:
             return EventList(self.trace, with_flops=self.with_flops)
+        if self._recorder.cycle is None:  # one was begun, and cut short before it recorded
+            return EventList(empty_trace(), with_flops=self.with_flops)
         if self.post_processing_timeout_s == 0:  # nobody can be quicker; all else takes no time
             _LOGGER.warning("Post-processing timed out after 0 s; partial results: no events")
             return EventList(empty_trace(), with_flops=self.with_flops)
         if self._events is None or self._events[0] is not self._recorder.trace:
             before = time.perf_counter_ns()
             made = EventList(
-                self.trace, with_flops=self.with_flops, overloads=self._shows_overloads
+                self.trace,
+                with_flops=self.with_flops,
+                overloads=self._shows_overloads,
+                fields=self._fields,
             )
             self._stats_of_cycle.number_of_events = len(made)
             spent_us = max((time.perf_counter_ns() - before) // 1000, 1)
@@ -223,6 +243,7 @@ class ProfileResults:
 
     _trace_only = False
     _shows_overloads = True
+    _fields = Fields.ALL
     _adjusts_steps = False
     _in_place_of_torch = False  # whether it was made by a name of torch's: see patch_torch()
     post_processing_timeout_s: float | None = None
@@ -239,6 +260,7 @@ class ProfileResults:
         include_python_functions: bool = False,
     ) -> AverageList:
         """Return the events of the last cycle, summed by name."""
+        self._check_initialized("key_averages")
         self._warn_of_nothing("key_averages")
         events = self._made_events()
         found = events.key_averages(
@@ -298,6 +320,8 @@ class ProfileResults:
         """Write the stacks with their times for a flame graph: FlameGraph's and speedscope's."""
         file_path("path", path)
         self._finished_trace("export_stacks")
+        if self._in_place_of_torch and not getattr(self, "with_stack", True):
+            raise AssertionError("export_stacks() requires with_stack=True")
         self._made_events().export_stacks(path, metric)
 
     def export_memory_timeline(
@@ -379,6 +403,14 @@ class ProfileResults:
     def take_pending_cuspy_export(self) -> None:
         """Return None: Stepscope has its own collector, and nothing that is pending."""
 
+
+# What each does, in the words of torch's errors.
+_DOING = {
+    "events": "accessing events",
+    "key_averages": "getting key averages",
+    "export_chrome_trace": "exporting chrome trace",
+    "export_stacks": "exporting stacks",
+}
 
 # Imported where they are used: on the thread that writes.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from bisect import bisect_left
 from collections import defaultdict
@@ -15,7 +16,7 @@ from stepscope.frameworks.torch.dialect.private.tensor_ids import Numbers, Tenso
 from stepscope.frameworks.torch.live_objects import LiveObjects, optimizer_call
 from stepscope.frameworks.torch.owners import DEVICE_TYPES, PRIVATE_USE
 from stepscope.frameworks.torch.tensor_notes import tensors_of
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_THREAD, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,52 @@ if TYPE_CHECKING:
 
 _SHOWN = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP, SliceKind.PYTHON, *DEVICE_KINDS)
 _BEGINS_THREAD = re.compile(r"(^|/)threading\.py\(\d+\): _bootstrap$")
+
+
+class _Replay:
+    """What each thread is in, while begins and ends are gone through in the order of time."""
+
+    def __init__(self, count: int, tracks: list[int], forward_tracks: dict[int, int]) -> None:
+        self.parents = [NO_PARENT] * count
+        self._tracks = tracks
+        self._forward_tracks = forward_tracks
+        self._innermost: dict[int, int] = {}  # by thread
+        self._is_over = bytearray(count)
+        self._ends: list[tuple[int, int]] = []
+
+    def begin(self, number: int, start_ns: int, end_ns: int | None) -> None:
+        track = self._tracks[number]
+        around = self._innermost.get(track)
+        if around is None and number in self._forward_tracks:
+            around = self._innermost.get(self._forward_tracks[number])
+        if around is not None:
+            self.parents[number] = around
+        if end_ns is None:
+            self._innermost[track] = number
+        elif end_ns > start_ns:
+            self._innermost[track] = number
+            heapq.heappush(self._ends, (end_ns, number))
+        else:
+            self._is_over[number] = True
+
+    def end_until(self, time_ns: int) -> None:
+        while self._ends and self._ends[0][0] <= time_ns:
+            self._end(heapq.heappop(self._ends)[1])
+
+    def _end(self, number: int) -> None:
+        if self._is_over[number]:  # with one around it
+            return
+        track = self._tracks[number]
+        inner = self._innermost[track]
+        while inner != number:
+            self._is_over[inner] = True
+            inner = self.parents[inner]
+        self._is_over[number] = True
+        around = self.parents[number]
+        if around == NO_PARENT:
+            del self._innermost[track]
+        else:
+            self._innermost[track] = around
 
 
 class EventTree:
@@ -59,36 +106,38 @@ class EventTree:
 
     @cached_property
     def parents(self) -> list[int]:
-        """The node around each node, NO_PARENT at the top."""
-        slices, memory = self.trace.slices, self.trace.memory
-        parent = np.concatenate(
-            (slices.parent, np.where(memory.slice == NO_SLICE, -1, memory.slice))
-        )
-        if not self.slices:
-            return [NO_PARENT] * len(memory)
-        hidden = np.flatnonzero((parent >= 0) & ~self._shown[parent.clip(0)])
-        while len(hidden):
-            parent[hidden] = slices.parent[parent[hidden]]
-            hidden = hidden[(parent[hidden] >= 0) & ~self._shown[parent[hidden].clip(0)]]
-        found: list[int] = parent.tolist()
-        self._put_unfinished_inside(found)
-        return found
+        """The node around each node, NO_PARENT at the top: as torch finds it.
 
-    def _put_unfinished_inside(self, parents: list[int]) -> None:
-        """Let a range that nobody ended be inside of the one around its start, as in torch."""
+        What begins is inside of what its thread began last and has not ended. What ends, ends all
+        that its thread has begun since: a range that goes on behind the call that began it (that
+        of ``record_function.__enter__``) is inside of that call, and holds only what else is.
+        """
+        trace = self.trace
+        tracks = np.concatenate((trace.slices.track, trace.memory.track)).tolist()
+        replay = _Replay(len(tracks), tracks, self._forward_tracks())
+        ends, starts = self._ends, self.start_ns
+        for number in self.in_order:
+            replay.end_until(starts[number])
+            replay.begin(number, starts[number], ends[number])
+        return replay.parents
+
+    @cached_property
+    def _ends(self) -> list[int | None]:
+        """When each node ended; None for one that nobody ended."""
         slices = self.trace.slices
+        ends: list[int | None] = slices.end_ns.tolist()
         is_open = (slices.flags & SliceFlags.UNFINISHED) != 0
-        for row in np.flatnonzero(is_open & (slices.kind == SliceKind.RANGE)).tolist():
-            start_ns = slices.start_ns[row]
-            around = (slices.start_ns < start_ns) & (slices.end_ns > start_ns) & ~is_open
-            around &= (slices.track == slices.track[row]) & self._shown
-            if not around.any():
-                continue
-            inner = int(np.flatnonzero(around)[-1])  # ordered by start
-            outer, parents[row] = parents[row], inner
-            for child in np.flatnonzero(slices.parent == row).tolist():
-                if slices.start_ns[child] >= slices.ends_of(inner):
-                    parents[child] = outer
+        for row in np.flatnonzero(is_open & (slices.kind != SliceKind.PYTHON)).tolist():
+            ends[row] = None
+        return [*ends, *self.trace.memory.time_ns.tolist()]
+
+    def _forward_tracks(self) -> dict[int, int]:
+        """Return the thread of the forward pass, by the backward function: where one has any."""
+        slices = self.trace.slices
+        found = np.flatnonzero((slices.forward_thread != NO_THREAD) & (slices.forward_thread != 0))
+        known = {track.logical_id: number for number, track in enumerate(self.trace.tracks)}
+        threads = zip(found.tolist(), slices.forward_thread[found].tolist(), strict=True)
+        return {row: known[thread] for row, thread in threads if thread in known}
 
     @cached_property
     def start_ns(self) -> list[int]:

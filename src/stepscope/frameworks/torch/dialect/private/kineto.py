@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from stepscope.frameworks.torch.dialect.columns import EventColumns
+import numpy as np
+
+from stepscope.frameworks.torch.dialect.columns import EventColumns, Fields
 from stepscope.frameworks.torch.dialect.event import FunctionEvent
 from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
 from stepscope.frameworks.torch.dialect.private.event_tree import EventTree
 from stepscope.frameworks.torch.dialect.private.nodes import roots_of
+from stepscope.frameworks.torch.dialect.values import number
 from stepscope.trace.model import NO_THREAD
 
 if TYPE_CHECKING:
@@ -45,11 +48,15 @@ class KinetoResults:
         objects: LiveObjects | None,
         *,
         with_flops: bool,
+        overloads: bool = True,
+        fields: Fields = Fields.ALL,
     ) -> None:
         """Take a trace and what was noted beside it."""
         self._trace = trace
         self._tree = EventTree(trace, notes, objects)
-        self._columns = EventColumns(trace, with_flops=with_flops)
+        self._columns = EventColumns(
+            trace, with_flops=with_flops, overloads=overloads, fields=fields, folds=False
+        )
         self._first_id = _ids_for(len(trace.slices) + len(trace.memory))
 
     def trace_start_ns(self) -> int:
@@ -57,7 +64,7 @@ class KinetoResults:
         return self._trace.info.start_ns + self._trace.info.wall_offset_ns
 
     def events(self) -> list[Any]:
-        """Return all events, those of memory behind the others."""
+        """Return all events and allocations in the order of time."""
         return self._events
 
     @cached_property
@@ -87,8 +94,15 @@ class KinetoEvents(MadeWhenTouched[Any]):
     def _size(self) -> int:
         return len(self._columns.tree) + len(self._columns.trace.memory)
 
+    @cached_property
+    def _order(self) -> Any:
+        """The events and behind them the allocations, by the time at which each began."""
+        times = (self._columns.tree.start_ns, self._columns.trace.memory.time_ns)
+        return np.argsort(np.concatenate(times), kind="stable")
+
     def _make(self, index: int) -> Any:
         events = len(self._columns.tree)
+        index = int(self._order[index])
         if index < events:
             return KinetoEvent(FunctionEvent(self._columns, index), self._first_id)
         return MemoryEvent(self._columns, index - events)
@@ -227,6 +241,11 @@ class MemoryEvent:
 
     end_thread_id = start_thread_id
 
+    def device_resource_id(self) -> int:
+        """Return the system's number of the thread."""
+        trace = self._columns.trace
+        return number(trace.tracks[int(trace.memory.track[self._row])].tid)
+
     def _device(self) -> str:
         trace = self._columns.trace
         return trace.strings[int(trace.memory.device[self._row])]
@@ -252,8 +271,7 @@ _OF_NOTHING: dict[str, Any] = {
     **dict.fromkeys(("python_id", "python_parent_id", "python_module_id"), -1),
     **dict.fromkeys(("overload_name", "metadata_json"), ""),
     "activity_type": "cpu_instant_event",
-    "is_hidden_event": True,
-    "device_resource_id": 0,
+    "is_hidden_event": False,
     "kwinputs": {},
     "extra_meta": {},
 }

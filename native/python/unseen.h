@@ -1,0 +1,53 @@
+// Our own Python code among the program's: its calls are none of the program's.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+
+namespace stepscope {
+
+// A function that takes a compiler off the calling thread's frames, and puts it back: called with
+// None it returns what was there before. Dynamo would compile our code, and count that. Null: none.
+inline PyObject* compiler_switch = nullptr;
+
+// While this lives, the thread's calls are not told to anybody, and not compiled.
+class Unseen {
+ public:
+  Unseen() : thread_(PyThreadState_Get()) {
+#if PY_VERSION_HEX < 0x030C0000
+    before_ = thread_->cframe->use_tracing;
+#endif
+    PyThreadState_EnterTracing(thread_);
+    compiler_ = switched(Py_None);
+  }
+  ~Unseen() {
+    if (compiler_ && compiler_ != Py_None) Py_XDECREF(switched(compiler_));
+    Py_XDECREF(compiler_);
+    PyThreadState_LeaveTracing(thread_);
+#if PY_VERSION_HEX < 0x030C0000
+    thread_->cframe->use_tracing = before_;
+#endif
+  }
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+
+ private:
+  static PyObject* switched(PyObject* to) {
+    if (!compiler_switch) return nullptr;
+    const nanobind::error_scope keep_error;  // drops one of the call's
+    PyObject* const before = PyObject_CallOneArg(compiler_switch, to);
+    if (!before) PyErr_Clear();
+    return before;
+  }
+
+  PyThreadState* const thread_;
+  PyObject* compiler_ = nullptr;  // what was on this thread's frames
+#if PY_VERSION_HEX < 0x030C0000
+  uint8_t before_ = 0;
+#endif
+};
+
+}  // namespace stepscope

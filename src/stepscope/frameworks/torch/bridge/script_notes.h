@@ -1,0 +1,133 @@
+// Where in a TorchScript program an operator was called: frames of its source, and its modules.
+//
+// As torch.profiler tells them. What is needed of torch's own functions is declared here: the
+// headers that bridges are compiled with ahead of time do not have it. Each may be missing.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tensor_notes.h"
+
+namespace torch::jit {
+
+// Of the layout that torch's has in 2.13, as far as destroying one needs it: a range of source
+// begins with the pointer to it, and ends with plain numbers.
+struct StackEntry {
+  std::string filename;
+  std::shared_ptr<void> source;
+  size_t numbers[7];
+};
+__attribute__((weak)) std::vector<StackEntry> currentCallstack();
+__attribute__((weak)) std::vector<std::string> currentModuleHierarchy();
+
+}  // namespace torch::jit
+
+namespace torch::profiler::impl {
+
+struct FileLineFunc {
+  std::string filename;
+  size_t line;
+  std::string funcname;
+};
+__attribute__((weak)) std::vector<FileLineFunc> prepareCallstack(
+    const std::vector<jit::StackEntry>& entries);
+
+}  // namespace torch::profiler::impl
+
+namespace stepscope {
+namespace {
+
+enum ScriptWish : int { kScriptFrames = 1, kScriptModules = 2 };
+std::atomic<int> notes_scripts{0};
+
+constexpr uint16_t kScript = UINT16_MAX - 1;  // as a position: texts are in place of addresses
+
+// Texts by number, from 1; few, and kept for good.
+std::mutex texts_mutex;
+std::unordered_map<std::string, uint64_t>& text_numbers() {
+  static auto* const all = new std::unordered_map<std::string, uint64_t>;
+  return *all;
+}
+std::vector<const std::string*>& texts_by_number() {
+  static auto* const all = new std::vector<const std::string*>;
+  return *all;
+}
+
+uint64_t number_of(const std::string& text) {
+  if (text.empty()) return 0;
+  const std::lock_guard<std::mutex> lock(texts_mutex);
+  const auto [found, is_new] = text_numbers().try_emplace(text, texts_by_number().size() + 1);
+  if (is_new) texts_by_number().push_back(&found->first);
+  return found->second;
+}
+
+// Whether entries are laid out as declared above: a string knows where it is.
+bool are_as_declared(const std::vector<torch::jit::StackEntry>& entries) {
+  const auto* const ends = reinterpret_cast<const char* const*>(&entries);  // first, behind last
+  if ((ends[1] - ends[0]) % static_cast<ptrdiff_t>(sizeof(torch::jit::StackEntry))) return false;
+  for (const auto& entry : entries) {
+    const std::string& name = entry.filename;
+    const auto* const inside = reinterpret_cast<const char*>(&name) + 2 * sizeof(void*);
+    if (name.size() > UINT16_MAX || name.capacity() < name.size()) return false;
+    if (name.data() != inside && name.capacity() < 2 * sizeof(void*)) return false;
+  }
+  return true;
+}
+
+// The frames, the innermost first, a line each.
+std::string script_frames() {
+  using torch::profiler::impl::prepareCallstack;
+  static std::atomic<bool> can_be_read{true};
+  if (!torch::jit::currentCallstack || !prepareCallstack || !can_be_read) return {};
+  auto entries = torch::jit::currentCallstack();
+  if (entries.empty()) return {};
+  if (!are_as_declared(entries)) {
+    can_be_read = false;
+    new std::vector<torch::jit::StackEntry>(std::move(entries));  // not ours to destroy
+    return {};
+  }
+  std::string text;
+  for (const auto& frame : prepareCallstack(entries)) {
+    text += frame.filename + "(" + std::to_string(frame.line) + "): " + frame.funcname + "\n";
+  }
+  return text;
+}
+
+std::string script_modules() {
+  if (!torch::jit::currentModuleHierarchy) return {};
+  std::string text;
+  for (const std::string& each : torch::jit::currentModuleHierarchy()) text += each + ".";
+  return text;
+}
+
+[[gnu::noinline]] void note_script(const at::RecordFunction& fn, const OpenSlice& slice) {
+  if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) return;
+  const int wishes = notes_scripts.load(std::memory_order_relaxed);
+  TensorNote note{};
+  if (wishes & kScriptFrames) note.impl = number_of(script_frames());
+  if (wishes & kScriptModules) note.storage = number_of(script_modules());
+  if (!note.impl && !note.storage) return;
+  note.start_ticks = slice.record.start_ticks;
+  note.thread = static_cast<uint32_t>(fn.threadId());
+  note.position = kScript;
+  ThreadNotes& to = my_notes();
+  const std::lock_guard<std::mutex> lock(to.mutex);
+  to.notes.push_back(note);
+}
+
+const char* text_of_number(uint64_t number) {
+  const std::lock_guard<std::mutex> lock(texts_mutex);
+  return number && number <= texts_by_number().size() ? texts_by_number()[number - 1]->c_str() : "";
+}
+
+}  // namespace
+}  // namespace stepscope

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stepscope.cli.json_output import json_text
+from stepscope.cli.printing import print_title, show_command, show_facts, show_findings
 from stepscope.cli.progress import Progress
-from stepscope.cli.show import print_title, show_command, show_facts, show_findings
 from stepscope.cli.streams import say
 from stepscope.errors import StepscopeError
 from stepscope.units import count_text, duration_text
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from stepscope.cli.show import Fact
+    from stepscope.cli.printing import Fact
     from stepscope.job.answer import JobAnswer
     from stepscope.job.model import Job
     from stepscope.trace.model import Trace

@@ -105,11 +105,11 @@ def plain_name(name: str) -> str:
 
 
 def _of_host(trace: Trace) -> Collectives:
-    slices, strings = trace.slices, trace.strings
+    slices = trace.slices
     on_host = ~np.isin(slices.kind, DEVICE_KINDS)
     rows = np.zeros(0, np.int64)
     if len(slices.args.rest):
-        told = ids_where(slices.args.rest, strings, lambda text: f'"{COLLECTIVE_KEY}"' in text)
+        told = trace.strings.ids_with(f'"{COLLECTIVE_KEY}"')
         rows = np.flatnonzero(np.isin(slices.args.rest, told) & on_host)
     for pattern in (_HOST_NAME, _CALL_NAME):
         if not len(rows):
@@ -155,9 +155,7 @@ def _called_by(trace: Trace, host: Int64) -> Int64:
     slices = trace.slices
     marked = np.zeros(len(slices), np.bool_)
     if len(slices.args.rest):
-        told = ids_where(
-            slices.args.rest, trace.strings, lambda text: f'"{COLLECTIVE_KEY}"' in text
-        )
+        told = trace.strings.ids_with(f'"{COLLECTIVE_KEY}"')
         marked = np.isin(slices.args.rest, told) & ~np.isin(slices.kind, DEVICE_KINDS)
     if not marked.any():
         marked = _named(trace, _HOST_NAME) & ~np.isin(slices.kind, DEVICE_KINDS)

@@ -32,7 +32,6 @@ from stepscope.cli.signals import (
     let_ctrl_c_kill,
     let_ctrl_c_raise,
 )
-from stepscope.cli.streamed import shown_output, started_stream
 from stepscope.errors import StepscopeError
 from stepscope.trace.placing import shortened
 
@@ -142,6 +141,7 @@ class Run:
         from stepscope.cli.files import check_writable
         from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
         from stepscope.cli.ranks.member import finish
+        from stepscope.cli.streamed import shown_output, started_stream
         from stepscope.cli.tables import check_sort_by
         from stepscope.trace.revision import note_program
 

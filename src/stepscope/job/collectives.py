@@ -18,6 +18,7 @@ import numpy as np
 
 from stepscope.analysis.device.communication import collective_of_kernel, element_bytes
 from stepscope.analysis.device.work import COLLECTIVE_KEY, WorkKind, device_work
+from stepscope.analysis.distinct import distinct_rows
 from stepscope.analysis.steps.steps import outermost
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
@@ -223,17 +224,16 @@ class _Told:
         if self._module is not None:
             module = np.where(has_host, self._module[caller], NO_SLICE)
         name = slices.name.astype(np.int64)
-        keys = np.stack(
-            [
-                name[row], rest[row].astype(np.int64), np.where(has_host, rest[caller], 0),
-                self._elements[of], self._size[of], self._pair[0][of], self._pair[1][of],
-                np.where(module == NO_SLICE, NO_SLICE, name[module]), name[caller],
-            ]
-        ).astype(np.int64)  # fmt: skip
-        found, which = np.unique(keys, axis=1, return_inverse=True)
+        keys = [
+            name[row], rest[row].astype(np.int64), np.where(has_host, rest[caller], 0),
+            self._elements[of], self._size[of], self._pair[0][of], self._pair[1][of],
+            np.where(module == NO_SLICE, NO_SLICE, name[module]), name[caller],
+        ]  # fmt: skip
+        first, which = distinct_rows(keys)
         codes: dict[Kind, int] = {}
-        code = [codes.setdefault(self._read(key), len(codes)) for key in found.T.tolist()]
-        return tuple(codes), np.array(code, np.int32)[which.reshape(-1)]
+        found = np.stack([column[first].astype(np.int64) for column in keys], axis=1)
+        code = [codes.setdefault(self._read(key), len(codes)) for key in found.tolist()]
+        return tuple(codes), np.array(code, np.int32)[which]
 
     def _read(self, key: list[int]) -> Kind:
         name_id, fragment, above, elements, size, source, target, module, caller = key

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.distinct import distinct
 from stepscope.analysis.findings.spots import place_words
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.breakdown import step_breakdown
@@ -231,8 +232,8 @@ def _by_name(trace: Trace, rows: Int64, ns: Int64, in_step: _Finder) -> StepRows
     step = in_step(trace.slices.start_ns[rows])
     inside = step >= 0
     rows, ns, step = rows[inside], ns[inside], step[inside]
-    ids, code = np.unique(trace.slices.name[rows], return_inverse=True)
-    cell = code.reshape(-1) * steps + step
+    ids, code = distinct(trace.slices.name[rows])
+    cell = code * steps + step
     total = np.bincount(cell, ns, len(ids) * steps).reshape(-1, steps)
     calls = np.bincount(cell, minlength=len(ids) * steps).reshape(-1, steps)
     return _longest([trace.strings[int(i)] for i in ids], total, calls)

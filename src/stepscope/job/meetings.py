@@ -160,7 +160,7 @@ def matched(ranks: Sequence[RankSummary], steps: Sequence[Int64]) -> Meetings:
     return _long(tuple(kinds), found)
 
 
-_TYPES = {
+_TYPES: dict[str, type[np.generic]] = {
     "group": np.int32, "number": np.int64, "rank": np.int32, "kind": np.int32, "step": np.int64,
     "arrived": np.int64, "done": np.int64, "waited": np.float32, "is_open": np.bool_,
 }  # fmt: skip
@@ -173,7 +173,9 @@ class _Rows:
     """
 
     def __init__(self, most: int) -> None:
-        self._columns = {name: np.empty(most, kind) for name, kind in _TYPES.items()}
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.empty(most, kind) for name, kind in _TYPES.items()
+        }
         self._count = 0
 
     def __len__(self) -> int:

@@ -44,6 +44,10 @@ _FIXES = {
     "slow-kernels": "compare its device: clocks and temperature (nvidia-smi -q -d PERFORMANCE), "
     "ECC errors, other processes on it",
     "sleeping": "remove the sleep, or let it run on another thread",
+    "python-code": "do this ahead of the step (in the workers of the data loader, or once and "
+    "kept), in vectorised or native code, or spread over all ranks",
+    "native-code": "do this ahead of the step, or spread it over all ranks",
+    "locks": "find who holds what it waits for; wait on another thread, or before the step",
     "files": "move reading and writing to a thread, or to storage as fast as the other ranks'",
     "checkpoints": "save asynchronously, or let all ranks write their own part",
     "logging": "log less often, or from a thread",

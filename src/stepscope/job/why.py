@@ -43,6 +43,8 @@ _IDS = {
     Cause.COLLECTION.words: "garbage-collection",
     Cause.SLEEP.words: "sleeping",
     Cause.PYTHON.words: "python-code",
+    Cause.NATIVE.words: "native-code",
+    Cause.LOCK.words: "locks",
     Cause.FILE.words: "files",
     Cause.COPIES.words: "copies",
     Cause.CHECKPOINT.words: "checkpoints",

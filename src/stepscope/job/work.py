@@ -19,7 +19,7 @@ from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
-from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
 
@@ -217,6 +217,8 @@ def _of_parts(trace: Trace, own_ns: Int64) -> StepRows:
 def _operators(trace: Trace, in_step: _Finder) -> StepRows:
     slices = trace.slices
     counted = np.isin(slices.kind, _COUNTED) & (slices.flags & SliceFlags.ASYNC == 0)
+    # A rank waits the less in collectives the later it comes: that is no work of its own.
+    counted &= host_parts(trace) != Part.COMMUNICATION
     rows = np.flatnonzero(counted & (slices.duration_ns > 0))
     return _by_name(trace, rows, slices.self_ns[rows], in_step)
 

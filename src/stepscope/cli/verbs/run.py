@@ -72,8 +72,8 @@ class Run:
                 "--output",
                 metavar="PATH",
                 type=Path,
-                help="where the trace goes; the suffix picks the format, as for `stepscope export` "
-                "(default: SCRIPT-DATE-TIME.stepscope in this folder)",
+                help="where the trace goes; the suffix picks the format as for `stepscope export`, "
+                "none is .stepscope (default: SCRIPT-DATE-TIME.stepscope in this folder)",
             ),
             parser.add_argument("--force", action="store_true", help="replace PATH if it exists"),
             parser.add_argument(
@@ -195,11 +195,15 @@ class Run:
 def output_of(args: argparse.Namespace, stem: str) -> Path:
     """Return where the trace goes, if all goes well."""
     from stepscope.cli.files import check_output
+    from stepscope.trace.store import SUFFIX
 
     if args.output is None:
         return _default_output(stem)
-    check_output(args.output, force=args.force)
-    return Path(args.output)
+    path = Path(args.output)
+    # A job's folder needs no suffix under a launcher; nor does it where the program is one.
+    path = path if path.suffix else path.with_name(f"{path.name}{SUFFIX}")
+    check_output(path, force=args.force)
+    return path
 
 
 def session_of(args: argparse.Namespace) -> Session:

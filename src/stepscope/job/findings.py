@@ -39,10 +39,13 @@ _FIXES = {
     "extra-kernels": "move this work off the rank, or spread it over all ranks",
     "contention": "find what else runs on the cores of this rank (top, pinning, "
     "OMP_NUM_THREADS times ranks against the cores)",
-    "slow-operators": "compare its machine: cores shared with other work, threads, clocks, "
-    "temperature",
+    "slow-operators": "compare its inputs (a larger batch, longer sequences: --shapes shows them) "
+    "and its machine: cores shared with other work, threads, clocks, temperature",
     "slow-kernels": "compare its device: clocks and temperature (nvidia-smi -q -d PERFORMANCE), "
     "ECC errors, other processes on it",
+    "memory": "keep its allocations as large as the other ranks' and alike from step to step: even "
+    "batches and sequence lengths, buffers that are made once, for CUDA "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     "sleeping": "remove the sleep, or let it run on another thread",
     "python-code": "do this ahead of the step (in the workers of the data loader, or once and "
     "kept), in vectorised or native code, or spread over all ranks",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.steps.causes import Cause
 from stepscope.units import duration_text
 
@@ -35,6 +36,9 @@ _GENERAL = frozenset(
 _GENERAL_COUNTS = 0.5  # a general reason must explain so much more to come before a specific one
 _OF_MACHINE = frozenset({"contention", "slow-operators"})
 _COLLECTION = "Python garbage collection"
+_ALLOCATING = frozenset(
+    f"aten::{name}" for name in ("empty", "empty_strided", "empty_like", "new_empty", "resize_")
+)
 _MORE_CALLS = 1.05
 _CONTENTION = 0.25  # of the excess, waiting for a core: then the cores are the reason
 _MOST_PEERS = 64  # that a rank is compared with: enough for a median
@@ -154,13 +158,37 @@ def _collections(beside: _Beside) -> list[Reason]:
 
 
 def _operators(beside: _Beside) -> list[Reason]:
+    found = beside.rows(lambda work: work.operators)
+    for_memory = {name: pair for name, pair in found.items() if _asks_for_memory(name)}
     rows = {
         name: pair
-        for name, pair in beside.rows(lambda work: work.operators).items()
-        if not name.startswith(_COLLECTION)
+        for name, pair in found.items()
+        if name not in for_memory and not name.startswith(_COLLECTION)
     }
     place = _place_of(beside.rows(lambda work: work.lines))
-    return [*_more_calls(rows, "operators", place), *_slower(beside, rows)]
+    return [
+        *_allocations(for_memory),
+        *_more_calls(rows, "operators", place),
+        *_slower(beside, rows),
+    ]
+
+
+def _asks_for_memory(name: str) -> bool:
+    return name in _ALLOCATING or DRIVER_ALLOCATION.search(name) is not None
+
+
+def _allocations(rows: dict[str, tuple[Float64, Float64]]) -> list[Reason]:
+    """Memory that is asked for or given back: of the driver, or by operators that do only that."""
+    if not rows:
+        return []
+    own, usual = _sums(rows)
+    worst = max(rows, key=lambda name: rows[name][0][0] - rows[name][1][0])
+    mine, theirs = rows[worst]
+    text = (
+        f"allocating memory: {duration_text(own)} a step, the others {duration_text(usual)}, most "
+        f"of all {worst[:80]}, {mine[1]:.1f} calls a step, the others {theirs[1]:.1f}"
+    )
+    return [Reason("memory", "allocating memory", text, own, usual)]
 
 
 def _kernels(beside: _Beside) -> list[Reason]:

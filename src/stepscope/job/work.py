@@ -14,6 +14,7 @@ import numpy as np
 
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct
+from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.findings.spots import place_words
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.breakdown import step_breakdown
@@ -21,6 +22,7 @@ from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
 
 if TYPE_CHECKING:
@@ -219,6 +221,9 @@ def _operators(trace: Trace, in_step: _Finder) -> StepRows:
     counted = np.isin(slices.kind, _COUNTED) & (slices.flags & SliceFlags.ASYNC == 0)
     # A rank waits the less in collectives the later it comes: that is no work of its own.
     counted &= host_parts(trace) != Part.COMMUNICATION
+    asks = ids_where(slices.name, trace.strings, lambda n: DRIVER_ALLOCATION.search(n) is not None)
+    if len(asks):
+        counted |= np.isin(slices.name, asks) & (slices.kind == SliceKind.RUNTIME)
     rows = np.flatnonzero(counted & (slices.duration_ns > 0))
     return _by_name(trace, rows, slices.self_ns[rows], in_step)
 

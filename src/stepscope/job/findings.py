@@ -11,6 +11,7 @@ from stepscope.job.arrivals import group_words, of_several
 from stepscope.job.hangs import hang_table
 from stepscope.job.late import stragglers
 from stepscope.job.why import reasons
+from stepscope.job.work import WHOLE_RUN
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
@@ -95,13 +96,15 @@ def _straggler(job: Job, late: Straggler, why: list[Reason]) -> Finding:
     also = f" Also: {'; '.join(others)}." if others else ""
     where = f" (host {late.host})" if late.host and len(set(job.hosts)) > 1 else ""
     share = late.saves_ns / step_ns if step_ns else 0.0
+    often = "" if job.unit == WHOLE_RUN else f" {late.words}"
+    takes = f"{'the' if job.unit == WHOLE_RUN else 'a'} {job.unit} takes {duration_text(step_ns)}"
     text = (
-        f"It arrives {duration_text(late.delay_ns)} after the middle rank, {late.words}; a "
-        f"{job.unit} takes {duration_text(step_ns)}.{reason}{also}"
+        f"It arrives {duration_text(late.delay_ns)} after the middle rank{often and ','}{often}; "
+        f"{takes}.{reason}{also}"
     )
     return Finding(
         id="straggler",
-        title=f"Rank {late.rank}{where} is late {late.words}: {what}{at}",
+        title=f"Rank {late.rank}{where} is late{often}: {what}{at}",
         text=text,
         share=max(share, late.share * len(late.steps) / max(late.of_steps, 1)),
         evidence={

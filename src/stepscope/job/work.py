@@ -43,6 +43,9 @@ MOST_CELLS = 60_000
 """Of each table: of a rank with very many steps fewer rows are kept, so that it stays small."""
 
 _COLLECTION = "Python garbage collection"
+WHOLE_RUN = "run"
+"""The unit of a rank without steps: all of its recording is one."""
+
 _COUNTED = (SliceKind.OPERATOR, SliceKind.RANGE)
 
 
@@ -122,16 +125,19 @@ def _of_run(trace: Trace, exposed: Intervals) -> StepWork:
     start_ns, end_ns = np.array([begin]), np.array([end])
     in_step = _Finder(start_ns, end_ns)
     own_ns = end_ns - start_ns - exposed.covered(start_ns, end_ns)
+    spent = ledger(trace) if len(trace.samples) else None
+    causes, lines = _of_samples(trace, spent, exposed, 1) if spent else (None, None)
+    unknown = StepRows(("own work",), own_ns[None].astype(np.float32), np.zeros((1, 1), np.float32))
     return StepWork(
-        *("run", "the whole recording", False, np.zeros(1, np.int64), start_ns, end_ns),
+        *(WHOLE_RUN, "the whole recording", False, np.zeros(1, np.int64), start_ns, end_ns),
         np.ones(1, np.bool_),
         exposed.covered(start_ns, end_ns),
-        StepRows(("own work",), own_ns[None].astype(np.float32), np.zeros((1, 1), np.float32)),
-        _nothing(1),
+        causes or unknown,
+        lines or _nothing(1),
         _operators(trace, in_step),
         _kernels(trace, in_step),
         np.zeros(1, np.float32),
-        is_sampled=False,
+        is_sampled=causes is not None,
     )
 
 

@@ -106,7 +106,9 @@ def job_facts(found: JobAnswer) -> Iterator[Fact]:
         yield "left out", f"{len(job.left_out) - _MOST_LEFT_OUT:,} more files: see --json"
     lost = sum(rank.lost for rank in job.ranks)
     if lost:
-        yield "lost", f"{count_text(lost, 'event')} at the memory limits of the ranks"
+        of_rings = all(rank.is_ring for rank in job.ranks if rank.lost)
+        why = "before it: only the last of it is kept" if of_rings else "at memory limits"
+        yield "lost", f"{count_text(lost, 'event')} {why}"
     steady = int(job.steady.sum())
     of_steady = "" if steady == len(job.steps) else f", of the {steady:,} steady ones"
     median = duration_text(job.typical_step_ns)

@@ -191,6 +191,9 @@ def test_ranks_are_told_of_the_ring(tmp_path: Path) -> None:
     limit = told.session().recorder._limit
     assert limit == MemoryLimit(1 << 20, Keep.NEWEST, is_ring=True, seconds=60.0)
     assert output_of(args, "program") == tmp_path / "job.stepscope"  # no suffix is ours
+    (tmp_path / "job" / "rank-0.stepscope").mkdir(parents=True)
+    with pytest.raises(StepscopeError, match="job exists; add --force to replace it"):
+        output_of(args, "program")
     args.last = None
     order = Order.of(args, folder=str(tmp_path), suffix=".stepscope", run_id="run")
     assert not Order.of_text(order.text()).session().recorder._limit.is_ring

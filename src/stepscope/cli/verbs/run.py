@@ -194,14 +194,15 @@ class Run:
 
 def output_of(args: argparse.Namespace, stem: str) -> Path:
     """Return where the trace goes, if all goes well."""
-    from stepscope.cli.files import check_output
+    from stepscope.cli.files import check_folder, check_output
     from stepscope.trace.store import SUFFIX
 
     if args.output is None:
         return _default_output(stem)
     path = Path(args.output)
-    # A job's folder needs no suffix under a launcher; nor does it where the program is one.
-    path = path if path.suffix else path.with_name(f"{path.name}{SUFFIX}")
+    if not path.suffix:  # that is a folder if the program turns out to start ranks
+        check_folder(path, force=args.force)
+        path = path.with_name(f"{path.name}{SUFFIX}")
     check_output(path, force=args.force)
     return path
 

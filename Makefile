@@ -181,13 +181,20 @@ demo: $(DONE)/torch $(DONE)/package
 
 TEST_PARTS := lint test-native test-tsan test-js test-python test-paddle test-plain test-sanitized
 
-# All parts, also after one has failed; what failed is named at the end. What is downloaded for the
-# other environments is downloaded while this one compiles.
-test:
+# What the parts download, in the order in which they need it.
+DOWNLOADS := $(addprefix $(DONE)/, lint test torch frameworks browser) $(NODE_MODULES)
+LATER_DOWNLOADS := $(VENV)-paddle/done/test $(VENV)-plain/done/test
+
+# All parts, also after one has failed; what failed is named at the end. Packages are downloaded
+# while the wheel is built, those of the other environments while this one compiles and tests.
+test: $(DONE)/venv
 	@mkdir -p build; \
-	$(MAKE) --silent $(VENV)-paddle/done/test $(VENV)-plain/done/test >build/setup.log 2>&1 & \
-	setup=$$!; failed=; for part in $(TEST_PARTS); do \
-		[ $$part != test-paddle ] || wait $$setup || cat build/setup.log; \
+	$(MAKE) --silent $(DOWNLOADS) >build/downloads.log 2>&1 & downloads=$$!; \
+	$(MAKE) --no-print-directory $(WHEEL)/done; \
+	wait $$downloads || cat build/downloads.log; \
+	$(MAKE) --silent $(LATER_DOWNLOADS) >build/later_downloads.log 2>&1 & downloads=$$!; \
+	failed=; for part in $(TEST_PARTS); do \
+		[ $$part != test-paddle ] || wait $$downloads || cat build/later_downloads.log; \
 		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "--- failed:$$failed"; exit 1; fi
@@ -219,9 +226,10 @@ types: $(DONE)/lint $(DONE)/test $(DONE)/frameworks $(DONE)/package
 test-js: $(NODE_MODULES)
 	@[ ! -e $(NODE_MODULES) ] || npm test --silent
 
-# Some tests at a time. A process of its own a test worker: what one does to torch, to sys or to the
-# environment, the other does not see.
-PYTEST := -m pytest --numprocesses $(JOBS) --dist worksteal
+# Some tests at a time, and one more than there are cores for, as many wait for a browser or a child.
+# A process of its own a test worker: what one does to torch, to sys or to the environment, the other
+# does not see.
+PYTEST := -m pytest --numprocesses $(shell expr $(JOBS) + 1) --dist worksteal
 
 test-python: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/browser $(DONE)/package
 	$(BIN)/python $(PYTEST) --ignore tests/frameworks/paddle/with_paddle --ignore tests/conformance/paddle \

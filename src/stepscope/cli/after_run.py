@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Protocol
 
 from stepscope.analysis.answer import answer
+from stepscope.analysis.shared import shared_analyses
 from stepscope.cli.files import read, write_report
 from stepscope.cli.json_output import json_text
 from stepscope.cli.printing import print_title, show_command, show_facts
@@ -213,15 +214,8 @@ class Report:
     def _show(
         self, trace: Trace, ended: BaseException | None, saved: Path | None, size: str
     ) -> None:
-        found = answer(trace)
-        say()
-        print_title(f"{self._program_name}: {found.verdict}")
-        about = [*_ending(ended), *self._job_facts(trace), *answer_facts(found)]
-        about.append(("recorded", headline(trace)))
-        show_facts([*about, *facts(trace)])
-        show_answer(found, _FINDINGS)
-        say()
-        say(step_table_text(trace, found, self._args.sort_by, self._args.row_limit))
+        with shared_analyses():
+            self._show_answer(trace, ended)
         if saved is None:
             return
         if self._is_job:
@@ -237,6 +231,17 @@ class Report:
         self._write_report(trace, saved)
         for i, command in enumerate(commands):
             show_command("" if i else "next", command)
+
+    def _show_answer(self, trace: Trace, ended: BaseException | None) -> None:
+        found = answer(trace)
+        say()
+        print_title(f"{self._program_name}: {found.verdict}")
+        about = [*_ending(ended), *self._job_facts(trace), *answer_facts(found)]
+        about.append(("recorded", headline(trace)))
+        show_facts([*about, *facts(trace)])
+        show_answer(found, _FINDINGS)
+        say()
+        say(step_table_text(trace, found, self._args.sort_by, self._args.row_limit))
 
     def _show_job_commands(self) -> None:
         folder = shlex.quote(str(self._job.shown))

@@ -146,7 +146,7 @@ def _together(trace: Trace, rows: Int64) -> Int64:
     code, count = code.reshape(-1), keys.shape[1]
     order = np.lexsort((slices.start_ns[rows], code))
     first = order[np.searchsorted(code[order], np.arange(count))]
-    by_end = np.lexsort((slices.end_ns[rows], code))
+    by_end = np.lexsort((slices.ends_of(rows), code))
     last = by_end[np.searchsorted(code[by_end], np.arange(count), side="right") - 1]
     return np.stack([rows[first], rows[last]], axis=1)
 
@@ -175,7 +175,7 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
     if len(host):
         known = host != NO_SLICE
         seq = np.where((seq == NO_NUMBER) & known, numbers[np.where(known, host, 0)], seq)
-    ended_ns = np.maximum(slices.end_ns[last], slices.end_ns[first])
+    ended_ns = np.maximum(slices.ends_of(last), slices.ends_of(first))
     return Collectives(
         kinds,
         kind,

@@ -285,7 +285,7 @@ def busy_host(trace: Trace, communicates: Bool) -> Intervals:
     computes = (slices.kind == SliceKind.OPERATOR) & ~holds & ~inside
     computes &= slices.flags & SliceFlags.ASYNC == 0
     rows = np.flatnonzero(computes)
-    return union(slices.start_ns[rows], slices.end_ns[rows])
+    return union(slices.start_ns[rows], slices.ends_of(rows))
 
 
 def _inside(parent: NDArray[np.int32], marked: Bool) -> Bool:

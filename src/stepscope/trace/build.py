@@ -160,7 +160,7 @@ def _steps(slices: Slices, kind: UInt8, strings: Strings) -> Int32:
     """Number every slice by the step in which it started, on whatever thread."""
     rows = np.flatnonzero(kind == SliceKind.STEP)
     numbers = np.array([step_number(strings[int(i)]) for i in slices.name[rows]], np.int32)
-    return step_at(slices.start_ns, slices.start_ns[rows], slices.end_ns[rows], numbers)
+    return step_at(slices.start_ns, slices.start_ns[rows], slices.ends_of(rows), numbers)
 
 
 def step_at(time_ns: Int64, start_ns: Int64, end_ns: Int64, numbers: Int32) -> Int32:

@@ -83,7 +83,7 @@ def _crossing(
     both stay, and the later one is not taken for inside.
     """
     first, second = (rows.astype(np.int64) for rows in pairs)
-    apart = slices.end_ns[second] - slices.end_ns[first] > ROUNDING_NS
+    apart = slices.ends_of(second) - slices.ends_of(first) > ROUNDING_NS
     first, second = first[apart], second[apart]
     on_thread = np.isin(kind, _ON_THREADS) & alone & ~collective
     is_range, is_call = kind == SliceKind.RANGE, np.isin(kind, _CALLS) & on_thread

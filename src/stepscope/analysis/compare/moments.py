@@ -190,7 +190,7 @@ def _thread_timeline(trace: Trace, track: int) -> _Timeline:
 def _innermost(trace: Trace, rows: Int64) -> _Timeline:
     """Return the innermost of some slices of one thread, which stand in the order of starts."""
     slices = trace.slices
-    start_ns, end_ns = slices.start_ns[rows], slices.end_ns[rows]
+    start_ns, end_ns = slices.start_ns[rows], slices.ends_of(rows)
     # The ends of those that began last come first: they are further inside.
     by_end = len(rows) - 1 - np.argsort(end_ns[::-1], kind="stable")
     times = np.concatenate([end_ns[by_end], start_ns])

@@ -190,7 +190,7 @@ def waiting_calls(trace: Trace, work: DeviceWork) -> Int64:
     )
     named = calls[np.isin(slices.name[calls], names)]
     copies = np.flatnonzero((work.kind == WorkKind.COPY) & (work.call != NO_SLICE))
-    waited = slices.end_ns[work.call[copies]] >= work.end_ns[copies]
+    waited = slices.ends_of(work.call[copies]) >= work.end_ns[copies]
     return np.union1d(named, work.call[copies[waited]])
 
 
@@ -219,7 +219,7 @@ def _divided(
     slices = work.trace.slices
     cut_ns = np.clip(slices.start_ns[call], start_ns, end_ns)
     parts = np.zeros((len(start_ns), len(IdleReason)), np.int64)
-    call_end_ns = slices.end_ns[call]
+    call_end_ns = slices.ends_of(call)
     late_ns = np.where(call_end_ns <= start_ns, start_ns, call_end_ns + LONGEST_LAUNCH_NS)
     late_ns = np.clip(late_ns, cut_ns, end_ns)
     parts[:, IdleReason.LAUNCH] = late_ns - cut_ns
@@ -261,4 +261,4 @@ def _worked_before(
 
 def _time_on(trace: Trace, rows: Int64, track: int) -> Intervals:
     rows = rows[trace.slices.track[rows] == track]
-    return union(trace.slices.start_ns[rows], trace.slices.end_ns[rows])
+    return union(trace.slices.start_ns[rows], trace.slices.ends_of(rows))

@@ -109,7 +109,7 @@ class StartUp:
     def compiles(self) -> Intervals:
         """Return when kernels or models were compiled."""
         rows = compilations(self._trace)
-        return union(self._trace.slices.start_ns[rows], self._trace.slices.end_ns[rows])
+        return union(self._trace.slices.start_ns[rows], self._trace.slices.ends_of(rows))
 
     @cached_property
     def _loads(self) -> Int64:
@@ -128,7 +128,7 @@ class StartUp:
     def _first_uses(self) -> Intervals:
         slices = self._trace.slices
         rows = np.union1d(self._loads, compilations(self._trace))
-        return union(slices.start_ns[rows], slices.end_ns[rows])
+        return union(slices.start_ns[rows], slices.ends_of(rows))
 
     @cached_property
     def _runs(self) -> tuple[Int64, Int64]:

@@ -216,5 +216,5 @@ def _ends(
     last = np.full_like(first, np.iinfo(np.int64).min)
     at = device[known], step[known]
     np.minimum.at(first, at, slices.start_ns[rows[known]])
-    np.maximum.at(last, at, slices.end_ns[rows[known]])
+    np.maximum.at(last, at, slices.ends_of(rows[known]))
     return first, last

@@ -42,7 +42,7 @@ def driver_allocations(facts: Facts) -> Finding | None:
         return None
     steps = max(facts.steps, 1)
     slices = facts.trace.slices
-    spent = union(slices.start_ns[calls], slices.end_ns[calls]).shared_with(facts.loop)
+    spent = union(slices.start_ns[calls], slices.ends_of(calls)).shared_with(facts.loop)
     spent_ns = spent.total_ns / steps
     if spent_ns < MINDRIVER_ALLOCATIONS_SHARE * float(facts.device_parts_ns.sum()):
         return None
@@ -78,7 +78,7 @@ def gaps_for_memory(facts: Facts) -> NDArray[np.bool_]:
     gaps, calls = facts.gaps, _allocations(facts)
     found = np.zeros(len(gaps), np.bool_)
     order = np.argsort(gaps.start_ns, kind="stable")
-    at = np.searchsorted(gaps.start_ns[order], facts.trace.slices.end_ns[calls]) - 1
+    at = np.searchsorted(gaps.start_ns[order], facts.trace.slices.ends_of(calls)) - 1
     found[order[at[at >= 0]]] = True
     return found
 

@@ -46,7 +46,7 @@ def recompilations(facts: Facts) -> Finding | None:
     if len(again) < MIN_RECOMPILATIONS:
         return None
     slices = facts.trace.slices
-    spent = union(slices.start_ns[again], slices.end_ns[again])
+    spent = union(slices.start_ns[again], slices.ends_of(again))
     # Beside all steps that count; those that compile do not, where there are others.
     steps = facts.step_time
     whole_ns = steps.total_ns + spent.total_ns - spent.shared_with(steps).total_ns
@@ -131,7 +131,7 @@ def graph_breaks(facts: Facts) -> Finding | None:
         "separately, nothing is fused across it, and every call returns to Python there.",
         share=0.0,
         evidence=moment(
-            int(slices.start_ns[rows[0]]), int(slices.end_ns[rows].max()), _BREAK.rstrip()
+            int(slices.start_ns[rows[0]]), int(slices.ends_of(rows).max()), _BREAK.rstrip()
         ),
         fix="Move printing, .item() and calls to other libraries out of the compiled function; "
         "torch.compile(fullgraph=True) turns a break into an error that says why.",
@@ -162,7 +162,7 @@ def _marked_again(facts: Facts) -> Int64:
     again = facts.named(lambda name: (m := _COMPILE_ID.search(name)) is not None and m[1] != "0")
     if len(told):
         numbers = np.searchsorted(
-            slices.start_ns[again], [slices.start_ns[rows], slices.end_ns[rows]]
+            slices.start_ns[again], [slices.start_ns[rows], slices.ends_of(rows)]
         )
         found: Int64 = rows[numbers[1] > numbers[0]]
         return found

@@ -18,7 +18,8 @@ from stepscope.analysis.steps.breakdown import device_parts, run_parts, step_bre
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import steady_steps
-from stepscope.analysis.tree import ids_where, levels
+from stepscope.analysis.sums import nearest
+from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class Facts:
     def covered_ns(self, rows: Int64) -> int:
         """Return how long any of some slices ran within steps."""
         slices = self.trace.slices
-        time = union(slices.start_ns[rows], slices.end_ns[rows])
+        time = union(slices.start_ns[rows], slices.ends_of(rows))
         return time.shared_with(self.step_time).total_ns
 
     def named(self, wanted: Callable[[str], bool]) -> Int64:
@@ -265,11 +266,10 @@ class Facts:
         slices = self.trace.slices
         marked = np.zeros(len(slices), np.bool_)
         marked[rows] = True
-        inside = np.zeros(len(slices), np.bool_)
-        for level in levels(slices.depth):
-            parent = slices.parent[level]
-            around = (inside | marked)[parent] & (parent != NO_PARENT)
-            inside[level] = around
+        around = nearest(slices.parent, marked)
+        inside: Bool = (around.take(slices.parent, mode="clip") != NO_PARENT) & (
+            slices.parent != NO_PARENT
+        )
         return inside
 
     def commonest(self, rows: Int64) -> str:
@@ -286,7 +286,7 @@ class Facts:
         slices = self.trace.slices
         return moment(
             int(slices.start_ns[row]),
-            int(slices.end_ns[row]),
+            int(slices.ends_of(row)),
             kernel_name(self.trace.name_of(row)) if query is None else query,
         )
 

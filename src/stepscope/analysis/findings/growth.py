@@ -159,7 +159,7 @@ def _run_times(facts: Facts) -> Int64:
     """Return moments of a run without steps, after what it imports."""
     trace = facts.trace
     rows = import_rows(trace)
-    begin = int(trace.slices.end_ns[rows].max()) if len(rows) else trace.info.start_ns
+    begin = int(trace.slices.ends_of(rows).max()) if len(rows) else trace.info.start_ns
     return np.linspace(begin, trace.info.end_ns, 10 * MIN_STEPS).astype(np.int64)
 
 

@@ -113,7 +113,7 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
 def _idle_ns(facts: Facts, calls: Int64) -> int:
     """Return how long devices wait while some calls run."""
     slices = facts.trace.slices
-    time = union(slices.start_ns[calls], slices.end_ns[calls]).shared_with(facts.step_time)
+    time = union(slices.start_ns[calls], slices.ends_of(calls)).shared_with(facts.step_time)
     busy = facts.work.busy(np.ones(len(facts.work), np.bool_))
     return time.total_ns - time.shared_with(busy).total_ns
 

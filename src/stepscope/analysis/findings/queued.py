@@ -64,7 +64,7 @@ def _meanwhile(facts: Facts, lost_ns: Int64) -> str:
     worst = int(lost_ns.argmax())
     begin, end = int(gaps.start_ns[worst]), int(gaps.start_ns[worst] + gaps.duration_ns[worst])
     calls = waiting_calls(facts.trace, facts.work)
-    shared_ns = np.minimum(slices.end_ns[calls], end) - np.maximum(slices.start_ns[calls], begin)
+    shared_ns = np.minimum(slices.ends_of(calls), end) - np.maximum(slices.start_ns[calls], begin)
     if not len(calls) or int(shared_ns.max()) < (end - begin) // 2:
         return ""
     call = int(calls[shared_ns.argmax()])

@@ -72,7 +72,7 @@ def step_operators(trace: Trace) -> StepOperators:
 
     self_ns = summed(slices.self_ns[rows])
     total_ns = summed(np.where(again, 0, slices.duration_ns[rows]))
-    whole_ns = (slices.end_ns[rows].max() - slices.start_ns[rows].min()) if len(rows) else 0
+    whole_ns = (slices.ends_of(rows).max() - slices.start_ns[rows].min()) if len(rows) else 0
     for name in np.flatnonzero(total_ns * count > whole_ns):  # tasks that take turns on a thread
         ran_ns = _ran_ns(trace, rows[which == name]) / count
         total_ns[name] = min(total_ns[name], ran_ns)
@@ -93,7 +93,7 @@ def _ran_ns(trace: Trace, rows: Int64) -> float:
     tracks = slices.track[rows]
     return float(
         sum(
-            union(slices.start_ns[mine], slices.end_ns[mine]).total_ns
+            union(slices.start_ns[mine], slices.ends_of(mine)).total_ns
             for mine in (rows[tracks == track] for track in np.unique(tracks))
         )
     )

@@ -260,7 +260,7 @@ def _of_the_step_before(timeline: MemoryTimeline, live: Int64, time_ns: int) -> 
     names = ids_where(
         slices.name, timeline.trace.strings, lambda name: name.startswith(_OPTIMIZER_PREFIX)
     )
-    ends = slices.end_ns[np.isin(slices.name, names)]
+    ends = slices.ends_of(np.isin(slices.name, names))
     ends = ends[ends <= time_ns]
     if not len(ends):
         return np.zeros(len(live), np.bool_)
@@ -280,7 +280,7 @@ def _is_workspace(timeline: MemoryTimeline, live: Int64) -> Bool:
     takes = np.isin(slices.name, named)
     while len(climbing := climbing[where[climbing] != NO_SLICE]):
         row = where[climbing]
-        found[climbing] |= takes[row] & (ends[climbing] <= slices.end_ns[row])
+        found[climbing] |= takes[row] & (ends[climbing] <= slices.ends_of(row))
         where[climbing] = slices.parent[row]
     return found
 

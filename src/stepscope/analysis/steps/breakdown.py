@@ -147,7 +147,7 @@ def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
         return _device_parts(work, of_process, parts, track, window)[0], True
     found = _thread_parts(trace, parts, process, track, window)[0]
     rows = import_rows(trace)
-    imports = union(slices.start_ns[rows], slices.end_ns[rows])
+    imports = union(slices.start_ns[rows], slices.ends_of(rows))
     found[Part.OTHER] -= min(imports.total_ns, int(found[Part.OTHER]))
     return found, False
 
@@ -199,7 +199,7 @@ def _thread_parts(
     beside = (process[slices.track] == process[track]) & (slices.track != track)
     for part in (Part.BACKWARD, Part.COMMUNICATION):
         rows = np.flatnonzero(beside & (parts == part))
-        claims.append((part, union(slices.start_ns[rows], slices.end_ns[rows])))
+        claims.append((part, union(slices.start_ns[rows], slices.ends_of(rows))))
     return _claimed(claims, window, Part.OTHER)
 
 

@@ -246,7 +246,7 @@ def _long_gaps(trace: Trace, window: _Window) -> Intervals:
     slices = trace.slices
     is_operator = np.isin(slices.kind, (SliceKind.OPERATOR, SliceKind.RUNTIME))
     rows = np.flatnonzero((slices.track == window.track) & is_operator)
-    running = union(slices.start_ns[rows], slices.end_ns[rows])
+    running = union(slices.start_ns[rows], slices.ends_of(rows))
     gaps = running.gaps(int(window.time.start_ns[0]), int(window.time.end_ns[-1]))
     long = gaps.end_ns - gaps.start_ns > GLUE_NS
     return union(gaps.start_ns[long], gaps.end_ns[long])
@@ -256,7 +256,7 @@ def _collecting(trace: Trace, window: _Window) -> Intervals:
     slices = trace.slices
     names = ids_where(slices.name, trace.strings, lambda name: name.startswith(_COLLECTION))
     rows = np.flatnonzero(np.isin(slices.name, names) & (slices.track == window.track))
-    return union(slices.start_ns[rows], slices.end_ns[rows])
+    return union(slices.start_ns[rows], slices.ends_of(rows))
 
 
 def _with_exact_parts(made: Ledger, parts_ns: Int64, *, on_device: bool) -> Ledger:

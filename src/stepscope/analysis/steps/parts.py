@@ -163,7 +163,7 @@ def _in_closures(trace: Trace, told: Int8, is_forward: NDArray[np.bool_]) -> Int
     optimizer = nearest(slices.parent, told == Part.OPTIMIZER)
     backward = np.flatnonzero((told == Part.BACKWARD) & (optimizer != NO_PARENT))
     last_ns = np.full(len(slices) + 1, -1, np.int64)  # the last for no optimizer
-    np.maximum.at(last_ns, optimizer[backward], slices.end_ns[backward])
+    np.maximum.at(last_ns, optimizer[backward], slices.ends_of(backward))
     before = slices.start_ns < last_ns[optimizer]
     return np.flatnonzero(is_forward & (told == _UNTOLD) & before)
 

@@ -90,4 +90,4 @@ def import_rows(trace: Trace) -> Int64:
 
 
 def _time_of(trace: Trace, rows: Int64) -> Intervals:
-    return union(trace.slices.start_ns[rows], trace.slices.end_ns[rows])
+    return union(trace.slices.start_ns[rows], trace.slices.ends_of(rows))

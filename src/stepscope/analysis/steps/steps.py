@@ -146,11 +146,14 @@ def steady_steps(trace: Trace) -> Bool:
 
 def outermost(trace: Trace, rows: Int64) -> Int64:
     """Return those of some slices that lie in none of the others."""
+    if not len(rows):
+        return rows
     slices = trace.slices
     marked = np.zeros(len(slices), np.bool_)
     marked[rows] = True
-    holder = np.append(nearest(slices.parent, marked), NO_PARENT)
-    alone: Bool = holder[slices.parent[rows]] == NO_PARENT
+    parent = slices.parent[rows]
+    around = nearest(slices.parent, marked).take(parent, mode="clip")
+    alone: Bool = (around == NO_PARENT) | (parent == NO_PARENT)
     return rows[alone]
 
 
@@ -177,7 +180,7 @@ def _by_engine(trace: Trace) -> Steps | None:
         return None
     rows = rows[slices.track[rows] == _commonest(slices.track[rows])]
     starts = slices.start_ns[rows]
-    ends = np.concatenate([starts[1:], [slices.end_ns[rows[-1]]]])
+    ends = np.concatenate([starts[1:], slices.ends_of(rows[-1:])])
     return _numbered(trace, rows, starts, ends, StepsBy.ENGINE)
 
 
@@ -188,9 +191,9 @@ def _by_optimizer(trace: Trace) -> Steps | None:
     if not len(rows):
         return None
     rows = rows[slices.track[rows] == _commonest(slices.track[rows])]
-    rows = rows[np.argsort(slices.end_ns[rows], kind="stable")]
+    rows = rows[np.argsort(slices.ends_of(rows), kind="stable")]
     rows = rows[_last_of_turns(trace, rows)]
-    ends = slices.end_ns[rows]
+    ends = slices.ends_of(rows)
     first_start = min(trace.info.start_ns, int(slices.start_ns[0]))
     starts = np.concatenate([[first_start], ends[:-1]])
     return _numbered(trace, rows, starts, ends, StepsBy.OPTIMIZER)
@@ -211,19 +214,18 @@ def _last_of_turns(trace: Trace, rows: Int64) -> Bool:
     slices = trace.slices
     track = int(slices.track[rows[0]])
     starts = slices.start_ns[slices.track == track]
-    held = np.searchsorted(starts, slices.end_ns[rows]) - np.searchsorted(
-        starts, slices.start_ns[rows]
-    )
+    ends = slices.ends_of(rows)
+    held = np.searchsorted(starts, ends) - np.searchsorted(starts, slices.start_ns[rows])
     backward = backward_functions(trace)
     passes = slices.start_ns[backward] if backward.any() else starts
-    before = np.diff(np.searchsorted(passes, slices.end_ns[rows]), prepend=0)
+    before = np.diff(np.searchsorted(passes, ends), prepend=0)
     name = slices.name[rows].astype(np.int64)
     for signature in (name << 32 | held, name << 32 | before):
         turn = _period(signature[1:])
         if turn > 1:
-            last = np.zeros(len(rows), np.bool_)
-            last[_phase(trace, rows, turn) :: turn] = True
-            return last
+            ends_step = np.zeros(len(rows), np.bool_)
+            ends_step[_phase(trace, rows, turn) :: turn] = True
+            return ends_step
     busiest: Bool = slices.name[rows] == _commonest(slices.name[rows])
     return busiest
 
@@ -243,12 +245,12 @@ def _repeats(values: Int64, turn: int) -> bool:
 def _phase(trace: Trace, rows: Int64, turn: int) -> int:
     """Return the first call that ends a turn: the one before the longest time without a call."""
     slices = trace.slices
-    apart_ns = slices.start_ns[rows[1:]] - slices.end_ns[rows[:-1]]
+    apart_ns = slices.start_ns[rows[1:]] - slices.ends_of(rows[:-1])
     usual = [float(np.median(apart_ns[i::turn])) for i in range(turn)]
     # A batch is loaded between two steps; without that, the program's first call begins one.
     loaded = _loader_rows(trace)
     if len(loaded) >= len(rows) // turn - 1 > 0:
-        at = np.searchsorted(slices.start_ns[loaded], slices.end_ns[rows])
+        at = np.searchsorted(slices.start_ns[loaded], slices.ends_of(rows))
         drawn = np.diff(at)
         return int(np.argmax([drawn[i::turn].sum() for i in range(turn)]))
     return turn - 1 if max(usual) < 2 * min(usual) + 1 else int(np.argmax(usual))
@@ -287,7 +289,7 @@ def _by_request(trace: Trace) -> Steps | None:
     rows = np.flatnonzero(np.isin(slices.category, categories))
     if len(rows) < MIN_CALLS:
         return None
-    return _numbered(trace, rows, slices.start_ns[rows], slices.end_ns[rows], StepsBy.REQUEST)
+    return _numbered(trace, rows, slices.start_ns[rows], slices.ends_of(rows), StepsBy.REQUEST)
 
 
 def _loader_rows(trace: Trace) -> Int64:
@@ -307,7 +309,7 @@ def _begun_by(trace: Trace, rows: Int64, by: StepsBy) -> Steps | None:
     total_ns = np.where(often, np.bincount(which, slices.duration_ns[rows]), -1)
     rows = rows[key == keys[total_ns.argmax()]]
     starts = slices.start_ns[rows]
-    ends = np.concatenate([starts[1:], [slices.end_ns[rows[-1]]]])
+    ends = np.concatenate([starts[1:], [slices.ends_of(rows[-1])]])
     return _numbered(trace, rows, starts, ends, by)
 
 

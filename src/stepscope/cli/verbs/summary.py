@@ -108,12 +108,18 @@ class Summary:
 
                 summarize_job(args, _ROWS)
                 return 0
-        from stepscope.analysis.answer import answer
+        from stepscope.analysis.shared import shared_analyses
         from stepscope.cli.files import read
+
+        trace = read(args.trace)
+        with shared_analyses():
+            return self._show(trace, args)
+
+    def _show(self, trace: Trace, args: argparse.Namespace) -> ExitCode:
+        from stepscope.analysis.answer import answer
         from stepscope.cli.printing import print_title, show_facts
         from stepscope.cli.show import answer_facts, facts, headline, show_answer
 
-        trace = read(args.trace)
         found = answer(trace)
         if args.save_findings:
             _save_findings(found, args.save_findings)

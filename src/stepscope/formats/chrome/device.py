@@ -79,7 +79,7 @@ def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
     first = np.full(len(distinct), np.iinfo(np.int64).max)
     last = np.full(len(distinct), np.iinfo(np.int64).min)
     np.minimum.at(first, group, slices.start_ns[of_range])
-    np.maximum.at(last, group, slices.end_ns[of_range])
+    np.maximum.at(last, group, slices.ends_of(of_range))
     rows = distinct >> 32
     return DeviceRanges(
         category=np.full(len(distinct), category, np.uint32),

@@ -29,7 +29,7 @@ def forward_backward_links(trace: Trace) -> tuple[Int64, Int64]:
         return _NO_ROWS, _NO_ROWS
     is_backward = has_forward | ((slices.flags & SliceFlags.BACKWARD) != 0)
     forward = np.flatnonzero(numbered & ~is_backward)
-    backward = backward[np.argsort(slices.end_ns[backward], kind="stable")]
+    backward = backward[np.argsort(slices.ends_of(backward), kind="stable")]
 
     logical_id = np.array([track.logical_id for track in trace.tracks], np.int64)
     threads = np.unique(np.concatenate((logical_id, slices.forward_thread[backward])))

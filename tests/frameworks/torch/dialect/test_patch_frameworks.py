@@ -76,7 +76,8 @@ class TestLightning:
     def test_its_profiler_records_through_us(self, lightning: Any, tmp_path: Path) -> None:
         from lightning.pytorch.profilers import PyTorchProfiler
 
-        profiler = PyTorchProfiler(dirpath=tmp_path, filename="fit")
+        # All rows: which twenty take the most time is the machine's affair.
+        profiler = PyTorchProfiler(dirpath=tmp_path, filename="fit", row_limit=-1)
         with patch_torch():
             trained(lightning, profiler, tmp_path)
         assert isinstance(profiler.function_events, stepscope.torch.EventList)

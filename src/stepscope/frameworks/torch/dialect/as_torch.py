@@ -29,9 +29,9 @@ def with_adjusted_steps(trace: Trace) -> Trace:
     start_ns = slices.start_ns.copy()
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
     for step in np.flatnonzero(slices.kind == SliceKind.STEP).tolist():
-        begins, ends = int(slices.start_ns[step]), int(slices.end_ns[step])
+        begins, ends = int(slices.start_ns[step]), int(slices.ends_of(step))
         starts = slices.start_ns[calls]
-        crossing = (starts > begins) & (starts < ends) & (slices.end_ns[calls] > ends)
+        crossing = (starts > begins) & (starts < ends) & (slices.ends_of(calls) > ends)
         crossing &= slices.track[calls] == slices.track[step]
         if crossing.any():
             start_ns[step] = int(starts[crossing].min()) + 1

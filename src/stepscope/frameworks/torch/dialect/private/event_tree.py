@@ -87,7 +87,7 @@ class EventTree:
             inner = int(np.flatnonzero(around)[-1])  # ordered by start
             outer, parents[row] = parents[row], inner
             for child in np.flatnonzero(slices.parent == row).tolist():
-                if slices.start_ns[child] >= slices.end_ns[inner]:
+                if slices.start_ns[child] >= slices.ends_of(inner):
                     parents[child] = outer
 
     @cached_property

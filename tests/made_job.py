@@ -41,6 +41,7 @@ class Plan:
     late_count: int = 1  # so many ranks are late, from that one on
     late_ns: int = 0  # in each late step, before its first collective
     late_every: int = 1
+    late_name: str = "aten::load"  # of the operator that makes it late
     skew_ns: int = 0  # clocks are off by up to so much, either way
     drift_ppm: float = 0.0
     hosts: int = 1
@@ -99,7 +100,8 @@ def trace_of(times: Times, rank: int) -> Trace:
     if plan.late_rank >= 0 and 0 <= rank - plan.late_rank < plan.late_count:
         late[first[:: plan.late_every]] = plan.late_ns
     step_names = tuple(f"ProfilerStep#{i}" for i in range(steps))
-    strings = (*_NAMES, "user_annotation", "cpu_op", _fragment(plan), *step_names)
+    names = (*_NAMES[:2], plan.late_name, *_NAMES[3:])
+    strings = (*names, "user_annotation", "cpu_op", _fragment(plan), *step_names)
     annotation, operator, fragment = (len(_NAMES) + i for i in range(3))
     ones = np.ones(count, np.uint32)
     name = np.concatenate(

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command_line import script, stepscope_run
+from stepscope.cli.command import Parser
 from stepscope.cli.ranks.folder import check_folder, ranks_in, run_folder
+from stepscope.cli.ranks.order import Order
+from stepscope.cli.verbs.run import Run, output_of
 from stepscope.errors import StepscopeError
+from stepscope.record import Keep, MemoryLimit
 from stepscope.trace.model import Trace
 
 if TYPE_CHECKING:
@@ -174,6 +178,25 @@ def test_ranks_that_a_launcher_starts_with_us_share_a_folder(tmp_path: Path) -> 
         "rank-0.stepscope",
         "rank-1.stepscope",
     ]
+
+
+def test_ranks_are_told_of_the_ring(tmp_path: Path) -> None:
+    parser = Parser()
+    Run().add_arguments(parser)
+    words = ["--last", "60s", "--memory-limit", "1M", "-o", str(tmp_path / "job"), "program.py"]
+    args = parser.parse_args(words)
+    order = Order.of(args, folder=str(tmp_path), suffix=".stepscope", run_id="run")
+    told = Order.of_text(order.text())
+    assert not told.stream
+    limit = told.session().recorder._limit
+    assert limit == MemoryLimit(1 << 20, Keep.NEWEST, is_ring=True, seconds=60.0)
+    assert output_of(args, "program") == tmp_path / "job.stepscope"  # no suffix is ours
+    (tmp_path / "job" / "rank-0.stepscope").mkdir(parents=True)
+    with pytest.raises(StepscopeError, match="job exists; add --force to replace it"):
+        output_of(args, "program")
+    args.last = None
+    order = Order.of(args, folder=str(tmp_path), suffix=".stepscope", run_id="run")
+    assert not Order.of_text(order.text()).session().recorder._limit.is_ring
 
 
 def test_a_rank_is_not_replaced_unasked(tmp_path: Path) -> None:

@@ -61,6 +61,17 @@ class TestStragglers:
         assert found.verdict.startswith("Rank 3 is late in 20 of 20 steps: extra operators")
         assert worst.saves_ns == pytest.approx(2_000_000, rel=0.05)
 
+    @pytest.mark.parametrize("name", ["aten::empty", "aten::resize_"])
+    def test_a_rank_that_allocates_more_is(self, name: str) -> None:
+        found = answered(Plan(late_rank=3, late_ns=2_000_000, late_name=name))
+        assert found.findings[0].evidence["reason"] == "memory"
+        assert "allocating memory" in found.verdict
+        assert f"most of all {name}, 1.0 calls a step, the others 0.0" in found.findings[0].text
+
+    def test_what_a_rank_waits_for_is_no_work_of_its_own(self) -> None:
+        for each in summaries(Plan(ranks=2, steps=4)):
+            assert each.work.operators.names == ("aten::mm", "Optimizer.step#SGD")
+
     def test_a_rank_that_is_late_every_tenth_step_is(self) -> None:
         found = answered(Plan(late_rank=1, late_ns=5_000_000, late_every=10, steps=40))
         worst = found.findings[0]

@@ -9,6 +9,8 @@ import numpy as np
 from stepscope import _native
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from stepscope.trace.model import Int64
@@ -28,6 +30,17 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Int64]:
     known = values if values.dtype in _NATIVE else values.astype(np.int64)
     found, codes = _native.distinct(known, least, most)
     return found.astype(values.dtype, copy=False), codes
+
+
+def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Int64, Int64]:
+    """Return the first row of each distinct set of values, the sets sorted, and each row's set."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, of_column = distinct(column)
+        code = distinct(code * max(len(values), 1) + of_column)[1]
+    first = np.zeros(int(code.max()) + 1 if len(code) else 0, np.int64)
+    first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
+    return first, code
 
 
 def distinct_pairs(

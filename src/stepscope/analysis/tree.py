@@ -150,7 +150,9 @@ def levels(depth: Int32) -> Iterator[Int64]:
 
 def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:
     """Return the distinct ids of a column whose text satisfies the predicate, ascending."""
-    return np.array([i for i in distinct_ids(ids) if predicate(strings[int(i)])], np.int64)
+    present = distinct_ids(ids)
+    texts = strings.texts_of(present.tolist())
+    return present[np.fromiter(map(predicate, texts), np.bool_, len(texts))]
 
 
 def distinct_ids(ids: UInt32) -> Int64:

@@ -11,18 +11,11 @@ from stepscope.analysis.answer import answer
 from stepscope.analysis.shared import shared_analyses
 from stepscope.cli.files import read, write_report
 from stepscope.cli.json_output import json_text
+from stepscope.cli.printing import print_title, show_command, show_facts
 from stepscope.cli.program import EndedOutside, how_it_ended
 from stepscope.cli.progress import Progress
 from stepscope.cli.saving import place, save_somewhere
-from stepscope.cli.show import (
-    answer_facts,
-    facts,
-    headline,
-    print_title,
-    show_answer,
-    show_command,
-    show_facts,
-)
+from stepscope.cli.show import answer_facts, facts, headline, show_answer
 from stepscope.cli.signals import forget_half_imports
 from stepscope.cli.streams import own_stream, say, writing_to
 from stepscope.cli.tables import step_table_text

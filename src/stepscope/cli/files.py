@@ -48,10 +48,13 @@ def check_output(path: Path, *, force: bool) -> None:
     parent = path.absolute().parent
     if not parent.is_dir():
         raise StepscopeError(f"{path}: the folder {parent} does not exist; create it")
-    if not path.exists():
-        return
     if path.is_file() and path.name.lower().endswith(SUFFIX):
         raise StepscopeError(f"{path} is a file, but a trace is a folder; choose another name")
+    check_folder(path, force=force)
+
+
+def check_folder(path: Path, *, force: bool) -> None:
+    """Raise StepscopeError when what is at ``path`` must not be replaced."""
     if path.is_dir() and not (is_stored_trace(path) or is_unsealed(path) or ranks_in(path)):
         raise StepscopeError(f"{path} is a folder but not a saved trace; choose another name")
     if not force and (path.is_file() or path.is_dir()):

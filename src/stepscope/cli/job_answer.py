@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from stepscope.cli.json_output import json_text
+from stepscope.cli.printing import print_title, show_command, show_facts, show_findings
 from stepscope.cli.progress import Progress
-from stepscope.cli.show import print_title, show_command, show_facts, show_findings
 from stepscope.cli.streams import say
 from stepscope.errors import StepscopeError
 from stepscope.units import count_text, duration_text
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator
 
-    from stepscope.cli.show import Fact
+    from stepscope.cli.printing import Fact
     from stepscope.job.answer import JobAnswer
     from stepscope.job.model import Job
     from stepscope.trace.model import Trace
@@ -106,7 +106,9 @@ def job_facts(found: JobAnswer) -> Iterator[Fact]:
         yield "left out", f"{len(job.left_out) - _MOST_LEFT_OUT:,} more files: see --json"
     lost = sum(rank.lost for rank in job.ranks)
     if lost:
-        yield "lost", f"{count_text(lost, 'event')} at the memory limits of the ranks"
+        of_rings = all(rank.is_ring for rank in job.ranks if rank.lost)
+        why = "before it: only the last of it is kept" if of_rings else "at memory limits"
+        yield "lost", f"{count_text(lost, 'event')} {why}"
     steady = int(job.steady.sum())
     of_steady = "" if steady == len(job.steps) else f", of the {steady:,} steady ones"
     median = duration_text(job.typical_step_ns)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from stepscope.cli.command import Parser
     from stepscope.record.options import Option
 
+USUAL_ORDER = "self_cpu_time_total"
+
 _RECORD = "record_"  # prefix of the sources' options, which may be named like ours
 
 
@@ -25,7 +27,7 @@ def add_table_options(parser: Parser, row_limit: int) -> list[argparse.Action]:
         parser.add_argument(
             "--sort-by",
             metavar="COLUMN",
-            default="self_cpu_time_total",
+            default=USUAL_ORDER,
             help="a column as torch.profiler names it: self_cpu_time_total (the default), "
             "cpu_time_total, cpu_time, self_device_time_total, device_time_total, count, name",
         ),

@@ -10,31 +10,23 @@ from stepscope.analysis.memory.sites import asker_of
 from stepscope.analysis.memory.timeline import memory_peak
 from stepscope.analysis.memory.usage import devices
 from stepscope.cli.device import device_facts
-from stepscope.cli.streams import out, say
+from stepscope.cli.printing import show_findings
+from stepscope.cli.streams import say
 from stepscope.formats.asynchronous import async_rows
 from stepscope.text.answer import lines_text, where_text
-from stepscope.text.layout import printable
 from stepscope.text.power import counter_lines, power_line
 from stepscope.trace.model import DEVICE_KINDS
 from stepscope.trace.schema import RECORD_BYTES
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from rich.console import Console
+    from collections.abc import Iterator
 
     from stepscope.analysis.answer import Answer, DeviceFacts
-    from stepscope.analysis.findings import Finding
+    from stepscope.cli.printing import Fact
     from stepscope.trace.model import Trace
 
-Fact = tuple[str, str]
-
-_UNBOUNDED_WIDTH = 10_000
-_LABEL_WIDTH = 10
-_LABEL_STYLE = "cyan"
 _NOT_IMPORTED = "was not imported"  # a framework that the program does not use
-_SEVERITY_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "bold"}
 
 
 def headline(trace: Trace) -> str:
@@ -65,30 +57,6 @@ def facts(trace: Trace) -> Iterator[Fact]:
         yield "lost", _losses(trace)
     if info.anomalies:
         yield "anomalies", ", ".join(f"{what}: {n:,}" for what, n in info.anomalies.items())
-
-
-def print_title(text: str) -> None:
-    """Print a line that stands out on a terminal."""
-    from rich.text import Text
-
-    _console().print(Text(printable(text), style="bold"))
-
-
-def show_facts(pairs: Iterable[Fact]) -> None:
-    """Print labelled lines; on a terminal they are folded at its width."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, min_width=_LABEL_WIDTH)
-    grid.add_column(overflow="fold")
-    for label, text in pairs:
-        grid.add_row(Text(f"  {printable(label)}", style=_LABEL_STYLE), Text(printable(text)))
-    console = _console()
-    with console.capture() as shown:
-        console.print(grid)
-    for line in shown.get().splitlines():
-        say(line.rstrip())
 
 
 def answer_facts(found: Answer) -> Iterator[Fact]:
@@ -139,46 +107,6 @@ def show_answer(found: Answer, most: int | None, more: str = "") -> None:
             say()
             say("\n".join(f"  {line}" for line in text.splitlines()))
     show_findings(found.findings, most, more)
-
-
-def show_findings(findings: Sequence[Finding], most: int | None, more: str = "") -> None:
-    """Print at most ``most`` findings; ``more`` says how to see the others."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    if most == 0:
-        return
-    console = _console()
-    say()
-    if not findings:
-        show_facts([("findings", "no known problem found")])
-    for number, finding in enumerate(findings[:most], 1):
-        style = _SEVERITY_STYLES[finding.severity.value]
-        title = f"{number}. {finding.title} ({finding.severity.value})"
-        lines = [(title, style), (finding.text, ""), (f"fix: {finding.fix}", _LABEL_STYLE)]
-        for text, of in lines:
-            inset = 2 if text == title else 5
-            with console.capture() as shown:
-                console.print(Padding(Text(printable(text), style=of), (0, 0, 0, inset)))
-            say("\n".join(line.rstrip() for line in shown.get().splitlines()))
-    if most is not None and len(findings) > most:
-        say(f"  {count_text(len(findings) - most, 'finding')} more{more}")
-
-
-def show_command(label: str, command: str) -> None:
-    """Print a labelled command; it is never folded, so that it can be copied."""
-    from rich.text import Text
-
-    text = Text.assemble((f"  {label}".ljust(_LABEL_WIDTH), _LABEL_STYLE), f"  {command}")
-    _console().print(text, soft_wrap=True)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # When the output is no terminal, a line stays one line.
-    stream = out()
-    return Console(file=stream, width=None if stream.isatty() else _UNBOUNDED_WIDTH)
 
 
 def _places(trace: Trace) -> str:

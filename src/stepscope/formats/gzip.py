@@ -73,12 +73,13 @@ def file_bytes(path: Path, progress: Callable[[int, int], None] | None) -> tuple
 
 
 def _while_memory_lasts(path: Path, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-    free, before = free_memory_bytes(), own_memory_bytes()
-    text_bytes = 0
+    free = before = text_bytes = 0
     for number, chunk in enumerate(chunks):
+        if number == 1:  # many small files have one chunk only, and a look takes 2 ms
+            free, before = free_memory_bytes(), own_memory_bytes()
         yield chunk
         text_bytes += len(chunk.text)
-        if number % _CHUNKS_A_LOOK:
+        if number == 0 or number % _CHUNKS_A_LOOK:
             continue
         taken = own_memory_bytes() - before
         if taken > free * _MEMORY_SHARE:

@@ -18,6 +18,7 @@ import numpy as np
 
 from stepscope.analysis.device.communication import collective_of_kernel, element_bytes
 from stepscope.analysis.device.work import COLLECTIVE_KEY, WorkKind, device_work
+from stepscope.analysis.distinct import distinct_rows
 from stepscope.analysis.steps.steps import outermost
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
@@ -105,11 +106,11 @@ def plain_name(name: str) -> str:
 
 
 def _of_host(trace: Trace) -> Collectives:
-    slices, strings = trace.slices, trace.strings
+    slices = trace.slices
     on_host = ~np.isin(slices.kind, DEVICE_KINDS)
     rows = np.zeros(0, np.int64)
     if len(slices.args.rest):
-        told = ids_where(slices.args.rest, strings, lambda text: f'"{COLLECTIVE_KEY}"' in text)
+        told = trace.strings.ids_with(f'"{COLLECTIVE_KEY}"')
         rows = np.flatnonzero(np.isin(slices.args.rest, told) & on_host)
     for pattern in (_HOST_NAME, _CALL_NAME):
         if not len(rows):
@@ -155,9 +156,7 @@ def _called_by(trace: Trace, host: Int64) -> Int64:
     slices = trace.slices
     marked = np.zeros(len(slices), np.bool_)
     if len(slices.args.rest):
-        told = ids_where(
-            slices.args.rest, trace.strings, lambda text: f'"{COLLECTIVE_KEY}"' in text
-        )
+        told = trace.strings.ids_with(f'"{COLLECTIVE_KEY}"')
         marked = np.isin(slices.args.rest, told) & ~np.isin(slices.kind, DEVICE_KINDS)
     if not marked.any():
         marked = _named(trace, _HOST_NAME) & ~np.isin(slices.kind, DEVICE_KINDS)
@@ -225,17 +224,16 @@ class _Told:
         if self._module is not None:
             module = np.where(has_host, self._module[caller], NO_SLICE)
         name = slices.name.astype(np.int64)
-        keys = np.stack(
-            [
-                name[row], rest[row].astype(np.int64), np.where(has_host, rest[caller], 0),
-                self._elements[of], self._size[of], self._pair[0][of], self._pair[1][of],
-                np.where(module == NO_SLICE, NO_SLICE, name[module]), name[caller],
-            ]
-        ).astype(np.int64)  # fmt: skip
-        found, which = np.unique(keys, axis=1, return_inverse=True)
+        keys = [
+            name[row], rest[row].astype(np.int64), np.where(has_host, rest[caller], 0),
+            self._elements[of], self._size[of], self._pair[0][of], self._pair[1][of],
+            np.where(module == NO_SLICE, NO_SLICE, name[module]), name[caller],
+        ]  # fmt: skip
+        first, which = distinct_rows(keys)
         codes: dict[Kind, int] = {}
-        code = [codes.setdefault(self._read(key), len(codes)) for key in found.T.tolist()]
-        return tuple(codes), np.array(code, np.int32)[which.reshape(-1)]
+        found = np.stack([column[first].astype(np.int64) for column in keys], axis=1)
+        code = [codes.setdefault(self._read(key), len(codes)) for key in found.tolist()]
+        return tuple(codes), np.array(code, np.int32)[which]
 
     def _read(self, key: list[int]) -> Kind:
         name_id, fragment, above, elements, size, source, target, module, caller = key

@@ -137,7 +137,7 @@ def _feed(paths: Sequence[str], jobs: SimpleQueue[Any], done: SimpleQueue[Any]) 
 def _child() -> subprocess.Popen[bytes]:
     """Start a process that imports the same Stepscope; one thread, so that n use n cores."""
     source = str(Path(__file__).parents[2])
-    threads = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    threads = dict.fromkeys(("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     code = (
         f"import sys; sys.path.insert(0, {source!r}); "
         "from stepscope.job.worker import serve; serve()"

@@ -11,6 +11,7 @@ from stepscope.job.arrivals import group_words, of_several
 from stepscope.job.hangs import hang_table
 from stepscope.job.late import stragglers
 from stepscope.job.why import reasons
+from stepscope.job.work import WHOLE_RUN
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
@@ -39,11 +40,18 @@ _FIXES = {
     "extra-kernels": "move this work off the rank, or spread it over all ranks",
     "contention": "find what else runs on the cores of this rank (top, pinning, "
     "OMP_NUM_THREADS times ranks against the cores)",
-    "slow-operators": "compare its machine: cores shared with other work, threads, clocks, "
-    "temperature",
+    "slow-operators": "compare its inputs (a larger batch, longer sequences: --shapes shows them) "
+    "and its machine: cores shared with other work, threads, clocks, temperature",
     "slow-kernels": "compare its device: clocks and temperature (nvidia-smi -q -d PERFORMANCE), "
     "ECC errors, other processes on it",
+    "memory": "keep its allocations as large as the other ranks' and alike from step to step: even "
+    "batches and sequence lengths, buffers that are made once, for CUDA "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     "sleeping": "remove the sleep, or let it run on another thread",
+    "python-code": "do this ahead of the step (in the workers of the data loader, or once and "
+    "kept), in vectorised or native code, or spread over all ranks",
+    "native-code": "do this ahead of the step, or spread it over all ranks",
+    "locks": "find who holds what it waits for; wait on another thread, or before the step",
     "files": "move reading and writing to a thread, or to storage as fast as the other ranks'",
     "checkpoints": "save asynchronously, or let all ranks write their own part",
     "logging": "log less often, or from a thread",
@@ -88,13 +96,15 @@ def _straggler(job: Job, late: Straggler, why: list[Reason]) -> Finding:
     also = f" Also: {'; '.join(others)}." if others else ""
     where = f" (host {late.host})" if late.host and len(set(job.hosts)) > 1 else ""
     share = late.saves_ns / step_ns if step_ns else 0.0
+    often = "" if job.unit == WHOLE_RUN else f" {late.words}"
+    takes = f"{'the' if job.unit == WHOLE_RUN else 'a'} {job.unit} takes {duration_text(step_ns)}"
     text = (
-        f"It arrives {duration_text(late.delay_ns)} after the middle rank, {late.words}; a "
-        f"{job.unit} takes {duration_text(step_ns)}.{reason}{also}"
+        f"It arrives {duration_text(late.delay_ns)} after the middle rank{often and ','}{often}; "
+        f"{takes}.{reason}{also}"
     )
     return Finding(
         id="straggler",
-        title=f"Rank {late.rank}{where} is late {late.words}: {what}{at}",
+        title=f"Rank {late.rank}{where} is late{often}: {what}{at}",
         text=text,
         share=max(share, late.share * len(late.steps) / max(late.of_steps, 1)),
         evidence={

@@ -8,7 +8,7 @@ marked its steps. The table is long: a row for each rank of each meeting, ordere
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -138,29 +138,62 @@ def matched(ranks: Sequence[RankSummary], steps: Sequence[Int64]) -> Meetings:
     """
     groups: dict[tuple[object, ...], int] = {}
     kinds: dict[Kind, int] = {}
-    parts = []
+    found = _Rows(sum(len(rank.kind) for rank in ranks))
     for i, rank in enumerate(ranks):
         kept = np.array([each.name not in _PAIRS for each in rank.kinds], np.bool_)
         rows = np.flatnonzero(kept[rank.kind]) if len(kept) else np.zeros(0, np.int64)
-        group, number = _numbered(rank, rows, groups)
         code = np.array([kinds.setdefault(each, len(kinds)) for each in rank.kinds], np.int32)
-        step = np.append(steps[i], NO_STEP)[rank.step[rows]]
-        offset = rank.wall_offset_ns
-        parts.append(
-            (
-                group, number, np.full(len(rows), i, np.int32), code[rank.kind[rows]] if len(rows)
-                else np.zeros(0, np.int32), step, rank.arrived_ns[rows] + offset,
-                rank.done_ns[rows] + offset, rank.waited_ns[rows], rank.is_open[rows],
+        if len(rows):
+            group, number = _numbered(rank, rows, groups)
+            found.add(
+                group=group,
+                number=number,
+                rank=i,
+                kind=code[rank.kind[rows]],
+                step=np.append(steps[i], NO_STEP)[rank.step[rows]],
+                arrived=rank.arrived_ns[rows] + rank.wall_offset_ns,
+                done=rank.done_ns[rows] + rank.wall_offset_ns,
+                waited=rank.waited_ns[rows],
+                is_open=rank.is_open[rows],
             )
-        )  # fmt: skip
         _take_rows(rank)
-    if not parts:
-        return _none()
-    columns = [list(column) for column in zip(*parts, strict=True)]
-    del parts
-    for i, column in enumerate(columns):
-        columns[i] = np.concatenate(column)  # type: ignore[call-overload]
-    return _long(tuple(kinds), columns)  # type: ignore[arg-type]
+    return _long(tuple(kinds), found)
+
+
+_TYPES: dict[str, type[np.generic]] = {
+    "group": np.int32, "number": np.int64, "rank": np.int32, "kind": np.int32, "step": np.int64,
+    "arrived": np.int64, "done": np.int64, "waited": np.float32, "is_open": np.bool_,
+}  # fmt: skip
+
+
+class _Rows:
+    """The collectives of rank after rank, in columns that are made once and taken one by one.
+
+    A thousand ranks have millions: parts that are joined later would be there twice.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.empty(most, kind) for name, kind in _TYPES.items()
+        }
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, **values: Any) -> None:
+        end = self._count + len(values["number"])
+        for name, column in self._columns.items():
+            column[self._count : end] = values[name]
+        self._count = end
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self._columns[name][: self._count]
+
+    def taken(self, name: str, rows: Int64) -> NDArray[Any]:
+        """Return some rows of a column, which is gone then."""
+        column: NDArray[Any] = self._columns.pop(name)[rows]
+        return column
 
 
 def _take_rows(rank: RankSummary) -> None:
@@ -189,8 +222,6 @@ def _numbered(
     ordered = [
         groups.setdefault((kind.group, kind.members, kind.name), len(groups)) for kind in rank.kinds
     ]
-    if not len(rows):
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     kind = rank.kind[rows]
     group = np.where(has_seq, np.array(numbered)[kind], np.array(ordered)[kind])
     by_marks = rank.work is not None and rank.work.by_marks
@@ -212,26 +243,48 @@ def _ordinal(key: Int64) -> Int64:
     return ordinal
 
 
-def _long(kinds: tuple[Kind, ...], columns: list[NDArray]) -> Meetings:  # type: ignore[type-arg]
-    group, number, rank, kind, step, arrived, done, waited, is_open = columns
-    if not len(group):
+def _long(kinds: tuple[Kind, ...], found: _Rows) -> Meetings:
+    """Order the rows by meeting, and meetings by time."""
+    if not len(found):
         return _none()
-    order = np.lexsort((rank, number, group))
-    new = np.concatenate(
-        [[True], (np.diff(group[order]) != 0) | (np.diff(number[order]) != 0)]
-    )  # one row a rank: a second one with the same number is left out
-    twice = np.concatenate([[False], ~new[1:] & (np.diff(rank[order]) == 0)])
-    order, new = order[~twice], new[~twice]
+    order, new = _by_meeting(found)
     first = np.flatnonzero(new)
-    began = np.minimum.reduceat(arrived[order], first)
+    began = np.minimum.reduceat(found["arrived"][order], first)
     by_time = np.argsort(began, kind="stable")
     count = np.diff(np.append(first, len(order)))
-    starts = np.concatenate([[0], np.cumsum(count[by_time])])
-    offsets = np.repeat(first[by_time] - starts[:-1], count[by_time])
-    rows = order[offsets + np.arange(len(order))]
     heads = order[first[by_time]]
-    shown = np.where(number[heads] >> _IN_STEP_BITS, number[heads] & _IN_STEP, number[heads])
+    starts = np.concatenate([[0], np.cumsum(count[by_time])])
+    rows = np.repeat(first[by_time] - starts[:-1], count[by_time])
+    rows += np.arange(len(order))
+    rows = order[rows]
+    del order, new
+    number = found.taken("number", heads)
     return Meetings(
-        kinds, kind[heads], shown, step[heads], starts, rank[rows], arrived[rows],
-        done[rows], waited[rows], is_open[rows],
-    )  # fmt: skip
+        kinds,
+        found.taken("kind", heads),
+        np.where(number >> _IN_STEP_BITS, number & _IN_STEP, number),
+        found.taken("step", heads),
+        starts,
+        found.taken("rank", rows),
+        found.taken("arrived", rows),
+        found.taken("done", rows),
+        found.taken("waited", rows),
+        found.taken("is_open", rows),
+    )
+
+
+def _by_meeting(found: _Rows) -> tuple[Int64, Bool]:
+    """Return the rows by meeting and rank, and which begin a new meeting."""
+    # The rows are in the order of ranks, and stay so within a meeting: the sort is stable.
+    order = np.lexsort((found["number"], found["group"]))
+    same = _repeats(found["group"][order])
+    same &= _repeats(found["number"][order])
+    once = ~(same & _repeats(found["rank"][order]))  # a second one with the same number is left out
+    return order[once], ~same[once]
+
+
+def _repeats(values: NDArray[Any]) -> Bool:
+    """Return which values are that of the row before."""
+    found = np.zeros(len(values), np.bool_)
+    np.equal(values[1:], values[:-1], out=found[1:])
+    return found

@@ -16,6 +16,7 @@ from stepscope.job.clocks import Clocks, aligned
 from stepscope.job.executors import reduced_by
 from stepscope.job.meetings import Meetings, job_steps, matched
 from stepscope.job.names import rank_files
+from stepscope.job.work import WHOLE_RUN
 from stepscope.trace.store import is_stored_trace
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Job:
     def unit(self) -> str:
         """Return the word for a step."""
         units = Counter(rank.work.unit for rank in self.ranks if rank.work is not None)
-        return units.most_common(1)[0][0] if units else "run"
+        return units.most_common(1)[0][0] if units else WHOLE_RUN
 
     def by_step(self, column: Callable[[RankSummary], Any]) -> Float64:
         """Return a figure of each rank (row) and step (column), NaN where it has none."""

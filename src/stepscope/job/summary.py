@@ -44,6 +44,7 @@ class RankSummary:
     producer: str = ""
     events: int = 0
     lost: int = 0
+    is_ring: bool = False  # what is lost fell off: only the last of it was to be kept
     start_ns: int = 0  # on the rank's own clock
     end_ns: int = 0
     wall_offset_ns: int = 0
@@ -133,6 +134,7 @@ def _identity(info: TraceInfo, path: str) -> RankSummary:
         run=str(run or ""),
         producer=info.producer,
         lost=info.losses.events,
+        is_ring=info.losses.policy == "ring",
         start_ns=info.start_ns,
         end_ns=info.end_ns,
         wall_offset_ns=info.wall_offset_ns,

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.steps.causes import Cause
+from stepscope.job.work import WHOLE_RUN
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
 EXPLAINS = 0.3
 """A reason that makes up less of the delay is not named."""
 
-_GENERAL = frozenset(
-    cause.words for cause in (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER, Cause.OTHER)
-) | {"own work", "device idle"}
+_OF_OPERATORS = tuple(cause.words for cause in (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER))
+_GENERAL = frozenset({*_OF_OPERATORS, Cause.OTHER.words, "own work", "device idle"})
 _GENERAL_COUNTS = 0.5  # a general reason must explain so much more to come before a specific one
 _OF_MACHINE = frozenset({"contention", "slow-operators"})
 _COLLECTION = "Python garbage collection"
+_ALLOCATING = frozenset(
+    f"aten::{name}" for name in ("empty", "empty_strided", "empty_like", "new_empty", "resize_")
+)
 _MORE_CALLS = 1.05
 _CONTENTION = 0.25  # of the excess, waiting for a core: then the cores are the reason
 _MOST_PEERS = 64  # that a rank is compared with: enough for a median
@@ -43,6 +47,8 @@ _IDS = {
     Cause.COLLECTION.words: "garbage-collection",
     Cause.SLEEP.words: "sleeping",
     Cause.PYTHON.words: "python-code",
+    Cause.NATIVE.words: "native-code",
+    Cause.LOCK.words: "locks",
     Cause.FILE.words: "files",
     Cause.COPIES.words: "copies",
     Cause.CHECKPOINT.words: "checkpoints",
@@ -98,6 +104,7 @@ class _Beside:
 
     def __init__(self, job: Job, at: int, steps: Int64) -> None:
         self._job, self._steps = job, steps
+        self.per = "" if job.unit == WHOLE_RUN else f" a {job.unit}"
         peers = [i for i in range(len(job)) if i != at and job.ranks[i].work is not None]
         thin = max(len(peers) // _MOST_PEERS, 1)
         self.own = self._columns(at)
@@ -143,7 +150,7 @@ def _collections(beside: _Beside) -> list[Reason]:
         return []
     own, usual = (np.sum([pair[i] for pair in mine], axis=0) for i in (0, 1))
     text = (
-        f"garbage collection: {duration_text(own[0])} a step in {own[1]:.1f} collections, "
+        f"garbage collection: {duration_text(own[0])}{beside.per} in {own[1]:.1f} collections, "
         f"the others {duration_text(usual[0])}"
     )
     place = _place_of(beside.rows(lambda work: work.lines), Cause.COLLECTION.words)
@@ -152,26 +159,52 @@ def _collections(beside: _Beside) -> list[Reason]:
 
 
 def _operators(beside: _Beside) -> list[Reason]:
+    found = beside.rows(lambda work: work.operators)
+    for_memory = {name: pair for name, pair in found.items() if _asks_for_memory(name)}
     rows = {
         name: pair
-        for name, pair in beside.rows(lambda work: work.operators).items()
-        if not name.startswith(_COLLECTION)
+        for name, pair in found.items()
+        if name not in for_memory and not name.startswith(_COLLECTION)
     }
-    place = _place_of(beside.rows(lambda work: work.lines))
-    return [*_more_calls(rows, "operators", place), *_slower(beside, rows)]
+    lines = beside.rows(lambda work: work.lines)
+    place, of_operators = _place_of(lines), _place_of(lines, *_OF_OPERATORS)
+    return [
+        *_allocations(for_memory, beside.per),
+        *_more_calls(rows, "operators", beside.per, place),
+        *_slower(beside, rows, of_operators),
+    ]
+
+
+def _asks_for_memory(name: str) -> bool:
+    return name in _ALLOCATING or DRIVER_ALLOCATION.search(name) is not None
+
+
+def _allocations(rows: dict[str, tuple[Float64, Float64]], per: str) -> list[Reason]:
+    """Memory that is asked for or given back: of the driver, or by operators that do only that."""
+    if not rows:
+        return []
+    own, usual = _sums(rows)
+    worst = max(rows, key=lambda name: rows[name][0][0] - rows[name][1][0])
+    mine, theirs = rows[worst]
+    text = (
+        f"allocating memory: {duration_text(own)}{per}, the others {duration_text(usual)}, most "
+        f"of all {worst[:80]}, {mine[1]:.1f} calls{per}, the others {theirs[1]:.1f}"
+    )
+    return [Reason("memory", "allocating memory", text, own, usual)]
 
 
 def _kernels(beside: _Beside) -> list[Reason]:
     rows = beside.rows(lambda work: work.kernels)
     same = {name: pair for name, pair in rows.items() if not _has_more_calls(pair)}
     own, usual = _sums(same)
-    found = _more_calls(rows, "kernels")
+    found = _more_calls(rows, "kernels", beside.per)
     if own > usual > 0:
         worst = max(same, key=lambda name: same[name][0][0] - same[name][1][0])
         mine, theirs = same[worst]
         text = (
             f"the same kernels take {own / usual:.2f} times as long as on the others, most of all "
-            f"{worst[:80]}: {duration_text(mine[0])} a step, the others {duration_text(theirs[0])}"
+            f"{worst[:80]}: {duration_text(mine[0])}{beside.per}, the others "
+            f"{duration_text(theirs[0])}"
         )
         found.append(Reason("slow-kernels", "slower kernels for the same work", text, own, usual))
     return found
@@ -183,7 +216,7 @@ def _has_more_calls(pair: tuple[Float64, Float64]) -> bool:
 
 
 def _more_calls(
-    rows: dict[str, tuple[Float64, Float64]], what: str, place: str = ""
+    rows: dict[str, tuple[Float64, Float64]], what: str, per: str, place: str = ""
 ) -> list[Reason]:
     more = {name: pair for name, pair in rows.items() if _has_more_calls(pair)}
     if not more:
@@ -192,13 +225,13 @@ def _more_calls(
     worst = max(more, key=lambda name: more[name][0][0] - more[name][1][0])
     mine, theirs = more[worst]
     text = (
-        f"extra {what}: most of all {worst[:80]}, {mine[1]:.1f} calls a step and "
+        f"extra {what}: most of all {worst[:80]}, {mine[1]:.1f} calls{per} and "
         f"{duration_text(mine[0])}, the others {theirs[1]:.1f} and {duration_text(theirs[0])}"
     )
     return [Reason(f"extra-{what}", f"extra {what}", text, own, usual, place)]
 
 
-def _slower(beside: _Beside, rows: dict[str, tuple[Float64, Float64]]) -> list[Reason]:
+def _slower(beside: _Beside, rows: dict[str, tuple[Float64, Float64]], place: str) -> list[Reason]:
     """The same operators take longer: the cores are busy, or slow."""
     same = {name: pair for name, pair in rows.items() if not _has_more_calls(pair)}
     own, usual = _sums(same)
@@ -210,12 +243,12 @@ def _slower(beside: _Beside, rows: dict[str, tuple[Float64, Float64]]) -> list[R
         worst = max(same, key=lambda name: same[name][0][0] - same[name][1][0])
         text = f"the same operators take {own / usual:.2f} times as long, most of all {worst[:80]}"
         if waits >= _CONTENTION * excess:
-            text += f"; its thread waits {duration_text(ready)} a step for a core"
+            text += f"; its thread waits {duration_text(ready)}{beside.per} for a core"
             found.append(Reason("contention", "other work on its cores", text, own, usual))
         else:
-            found.append(Reason("slow-operators", "slower operators", text, own, usual))
+            found.append(Reason("slow-operators", "slower operators", text, own, usual, place))
     if waits > 0:
-        text = f"its thread waits {duration_text(ready)} a step for a core that others use"
+        text = f"its thread waits {duration_text(ready)}{beside.per} for a core that others use"
         found.append(Reason("contention", "other work on its cores", text, ready, usually_ready))
     return found
 
@@ -232,17 +265,18 @@ def _causes(beside: _Beside) -> list[Reason]:
     for cause, (own, usual) in beside.rows(lambda work: work.causes).items():
         place = _place_of(lines, cause)
         at = f", most of it at {place}" if place else ""
-        text = f"{cause}: {duration_text(own[0])} a step, the others {duration_text(usual[0])}{at}"
+        spent = f"{duration_text(own[0])}{beside.per}"
+        text = f"{cause}: {spent}, the others {duration_text(usual[0])}{at}"
         name = _IDS.get(cause, cause.replace(" ", "-"))
         found.append(Reason(name, cause, text, float(own[0]), float(usual[0]), place))
     return found
 
 
-def _place_of(lines: dict[str, tuple[Float64, Float64]], cause: str = "") -> str:
-    """Return the line with the largest excess of a cause, or of any; "" without."""
+def _place_of(lines: dict[str, tuple[Float64, Float64]], *causes: str) -> str:
+    """Return the line with the largest excess of some causes, or of any; "" without."""
     mine = {
         name.partition("|")[2]: float(pair[0][0] - pair[1][0])
         for name, pair in lines.items()
-        if (not cause or name.partition("|")[0] == cause) and name.partition("|")[2]
+        if (not causes or name.partition("|")[0] in causes) and name.partition("|")[2]
     }
     return max(mine, key=lambda name: mine[name]) if mine else ""

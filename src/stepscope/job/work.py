@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.distinct import distinct
+from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.findings.spots import place_words
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
-from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
 
 if TYPE_CHECKING:
@@ -40,6 +43,9 @@ MOST_CELLS = 60_000
 """Of each table: of a rank with very many steps fewer rows are kept, so that it stays small."""
 
 _COLLECTION = "Python garbage collection"
+WHOLE_RUN = "run"
+"""The unit of a rank without steps: all of its recording is one."""
+
 _COUNTED = (SliceKind.OPERATOR, SliceKind.RANGE)
 
 
@@ -119,16 +125,19 @@ def _of_run(trace: Trace, exposed: Intervals) -> StepWork:
     start_ns, end_ns = np.array([begin]), np.array([end])
     in_step = _Finder(start_ns, end_ns)
     own_ns = end_ns - start_ns - exposed.covered(start_ns, end_ns)
+    spent = ledger(trace) if len(trace.samples) else None
+    causes, lines = _of_samples(trace, spent, exposed, 1) if spent else (None, None)
+    unknown = StepRows(("own work",), own_ns[None].astype(np.float32), np.zeros((1, 1), np.float32))
     return StepWork(
-        *("run", "the whole recording", False, np.zeros(1, np.int64), start_ns, end_ns),
+        *(WHOLE_RUN, "the whole recording", False, np.zeros(1, np.int64), start_ns, end_ns),
         np.ones(1, np.bool_),
         exposed.covered(start_ns, end_ns),
-        StepRows(("own work",), own_ns[None].astype(np.float32), np.zeros((1, 1), np.float32)),
-        _nothing(1),
+        causes or unknown,
+        lines or _nothing(1),
         _operators(trace, in_step),
         _kernels(trace, in_step),
         np.zeros(1, np.float32),
-        is_sampled=False,
+        is_sampled=causes is not None,
     )
 
 
@@ -216,6 +225,11 @@ def _of_parts(trace: Trace, own_ns: Int64) -> StepRows:
 def _operators(trace: Trace, in_step: _Finder) -> StepRows:
     slices = trace.slices
     counted = np.isin(slices.kind, _COUNTED) & (slices.flags & SliceFlags.ASYNC == 0)
+    # A rank waits the less in collectives the later it comes: that is no work of its own.
+    counted &= host_parts(trace) != Part.COMMUNICATION
+    asks = ids_where(slices.name, trace.strings, lambda n: DRIVER_ALLOCATION.search(n) is not None)
+    if len(asks):
+        counted |= np.isin(slices.name, asks) & (slices.kind == SliceKind.RUNTIME)
     rows = np.flatnonzero(counted & (slices.duration_ns > 0))
     return _by_name(trace, rows, slices.self_ns[rows], in_step)
 
@@ -231,8 +245,8 @@ def _by_name(trace: Trace, rows: Int64, ns: Int64, in_step: _Finder) -> StepRows
     step = in_step(trace.slices.start_ns[rows])
     inside = step >= 0
     rows, ns, step = rows[inside], ns[inside], step[inside]
-    ids, code = np.unique(trace.slices.name[rows], return_inverse=True)
-    cell = code.reshape(-1) * steps + step
+    ids, code = distinct(trace.slices.name[rows])
+    cell = code * steps + step
     total = np.bincount(cell, ns, len(ids) * steps).reshape(-1, steps)
     calls = np.bincount(cell, minlength=len(ids) * steps).reshape(-1, steps)
     return _longest([trace.strings[int(i)] for i in ids], total, calls)

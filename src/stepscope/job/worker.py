@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import sys
@@ -11,6 +12,7 @@ from stepscope.job.summary import summarize
 
 def serve() -> None:
     """Answer until the parent closes the pipe."""
+    gc.freeze()  # what is imported stays: no collection needs to look at it
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else's words among them
     while True:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_SMALL = 1 << 14
+"""A table of at most so many strings is kept decoded; a large one would take up much memory."""
+
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
@@ -84,12 +87,36 @@ class Strings(Sequence[str]):
     def decode_all(self) -> list[str]:
         """Return every string; decoded once and kept."""
         if self._decoded is None:
+            bounds = pairwise(self._offsets.tolist())
             blob = self._blob
-            self._decoded = [
-                blob[start:end].decode("utf-8", "replace")
-                for start, end in pairwise(self._offsets.tolist())
-            ]
+            if blob.isascii():  # decoded at once, for a byte is a character
+                text = blob.decode("ascii")
+                self._decoded = [text[start:end] for start, end in bounds]
+            else:
+                self._decoded = [
+                    blob[start:end].decode("utf-8", "replace") for start, end in bounds
+                ]
         return self._decoded
+
+    def texts_of(self, ids: Sequence[int]) -> list[str]:
+        """Return the strings of some ids; all of a small table are decoded once and kept."""
+        if self._decoded is None and len(self) > _SMALL:
+            return [self[i] for i in ids]
+        decoded = self.decode_all()
+        return [decoded[i] for i in ids]
+
+    def ids_with(self, part: str) -> NDArray[np.int64]:
+        """Return the ids of the strings that contain some text, ascending; none is decoded."""
+        wanted, blob = part.encode(), self._blob
+        starts: list[int] = []
+        at = blob.find(wanted)
+        while at >= 0:
+            starts.append(at)
+            at = blob.find(wanted, at + 1)
+        found = np.array(starts, np.int64)
+        holder = np.searchsorted(self._offsets, found, side="right") - 1
+        within = found + len(wanted) <= self._offsets[holder + 1]  # not from one into the next
+        return np.unique(holder[within])
 
     def ids_of(self, texts: Iterable[str]) -> dict[str, int]:
         """Return the ids of those texts that are in the table."""

@@ -81,6 +81,7 @@ def test_what_jax_does_at_first_is_compiling() -> None:
         ("np.linalg.svd", Cause.NATIVE),
         ("lock.acquire", Cause.LOCK),
         ("lock.__enter__", Cause.LOCK),
+        ("fcntl.flock", Cause.LOCK),
         ("", Cause.LOCK),
     ],
 )

@@ -66,6 +66,33 @@ def test_two_optimizers_that_take_turns_end_one_step_together() -> None:
     assert steps.end_ns.tolist() == [at * 1000 for at in range(70, 1_000, 100)]
 
 
+def backward(start: int, functions: int) -> list[Call]:
+    """Return a backward pass, as torch.profiler has it."""
+    starts = range(start, start + 2 * functions, 2)
+    engine = [Call("autograd::engine::evaluate_function: MmBackward0", at, at + 2) for at in starts]
+    return [*engine, *(Call("MmBackward0", at, at + 1) for at in starts)]
+
+
+def test_what_is_done_every_fifth_step_makes_no_turn() -> None:
+    calls = []
+    for step in range(20):
+        calls += [*backward(100 * step, 3), *held("AdamW", 100 * step + 20, 100 * step + 40, 5)]
+        if step % 5 == 4:  # a checkpoint
+            calls += [
+                Call("aten::detach", 100 * step + 50 + i, 100 * step + 51 + i) for i in range(9)
+            ]
+    assert len(step_table(trace_of_calls(calls))) == 20
+
+
+def test_equal_optimizers_are_told_apart_by_their_backward_passes() -> None:
+    calls = []
+    for at in range(0, 1_000, 100):
+        calls += [*backward(at, 2), *held("Adam", at + 10, at + 30, 5)]
+        calls += [*backward(at + 40, 4), *held("Adam", at + 50, at + 70, 5)]
+    steps = step_table(trace_of_calls(calls))
+    assert steps.end_ns.tolist() == [at * 1000 for at in range(70, 1_000, 100)]
+
+
 def test_paddles_optimizer_ends_a_step() -> None:
     calls = [Call("Optimization Step", at, at + 5, "optimization") for at in (10, 30)]
     steps = step_table(trace_of_calls(calls))

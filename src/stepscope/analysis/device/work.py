@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +55,7 @@ _COMMUNICATION = re.compile(
     re.IGNORECASE,
 )
 _IN_A_BLOCK = re.compile(r"(warp|block|cluster)_?all_?reduce", re.IGNORECASE)
+_KNOWN_NAMES = 1 << 14  # the ranks of a job run the same kernels
 _MTIA_CATEGORY = "mtia_ccp_events"
 _MTIA_COPIES = frozenset({"dma_request"})
 _MTIA_WAITS = frozenset({"event_record", "event_wait"})
@@ -175,6 +176,7 @@ def device_work(trace: Trace) -> DeviceWork:
     return DeviceWork(trace, rows, kind, device, stream, devices, streams)
 
 
+@lru_cache(_KNOWN_NAMES)
 def is_communication(kernel_name: str) -> bool:
     """Tell by its name whether a kernel moves data between devices."""
     told = demangled(kernel_name)
@@ -195,7 +197,7 @@ def _classified(trace: Trace, rows: Int64) -> tuple[Int64, UInt8]:
     )
     if len(slices.args.rest):
         rest = slices.args.rest[rows]
-        told = ids_where(rest, strings, lambda text: f'"{COLLECTIVE_KEY}"' in text)
+        told = strings.ids_with(f'"{COLLECTIVE_KEY}"')
         kind[is_kernel & np.isin(rest, told)] = WorkKind.COMMUNICATION
     mtia = ids_where(slices.category[rows], strings, lambda word: word == _MTIA_CATEGORY)
     is_mtia = np.isin(slices.category[rows], mtia)

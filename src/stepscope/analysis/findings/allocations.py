@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.model import Finding
     from stepscope.trace.model import Int64
 
-MIN_ALLOCATIONS_SHARE = 0.03
+MINDRIVER_ALLOCATIONS_SHARE = 0.03
 """Of a step, in calls that ask the driver for memory: a caching allocator does so only at first."""
 
 MIN_CALLS = 10
 """A few in a run without steps may be the first of their kind."""
 
-_ALLOCATION = re.compile(
+DRIVER_ALLOCATION = re.compile(
     r"^(cuda|hip)(Malloc|Free)(?!Async|Host)|^cuMem(Alloc|Free|Create|Map|Unmap|Release|Address)"
 )
 
@@ -44,7 +44,7 @@ def driver_allocations(facts: Facts) -> Finding | None:
     slices = facts.trace.slices
     spent = union(slices.start_ns[calls], slices.ends_of(calls)).shared_with(facts.loop)
     spent_ns = spent.total_ns / steps
-    if spent_ns < MIN_ALLOCATIONS_SHARE * float(facts.device_parts_ns.sum()):
+    if spent_ns < MINDRIVER_ALLOCATIONS_SHARE * float(facts.device_parts_ns.sum()):
         return None
     # The device runs dry meanwhile: what it waits for besides is lost to the same calls.
     slack_ns = float(facts.gap_ns[gaps_for_memory(facts)].sum()) / steps
@@ -88,7 +88,9 @@ def _allocations(facts: Facts) -> Int64:
     slices = facts.trace.slices
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
     names = ids_where(
-        slices.name[calls], facts.trace.strings, lambda name: _ALLOCATION.match(name) is not None
+        slices.name[calls],
+        facts.trace.strings,
+        lambda name: DRIVER_ALLOCATION.match(name) is not None,
     )
     calls = calls[np.isin(slices.name[calls], names)]
     return facts.in_loop(calls)

@@ -94,7 +94,7 @@ def _with_told(trace: Trace, types: UInt8) -> UInt8:
     rest = trace.slices.args.rest
     if not len(rest):
         return types
-    for fragment in ids_where(rest, trace.strings, lambda text: f'"{EVENT_TYPE_KEY}"' in text):
+    for fragment in trace.strings.ids_with(f'"{EVENT_TYPE_KEY}"'):
         word = pairs_of(trace.strings[int(fragment)]).get(EVENT_TYPE_KEY)
         if isinstance(word, str) and word in TracerEventType.__members__:
             types[rest == fragment] = TracerEventType[word]

@@ -152,6 +152,7 @@ _THREADING = (
 )
 _LOCKING = frozenset(
     {"acquire", "wait", "wait_for", "join", "get", "put", "result", "__enter__", "select", "poll"}
+    | {"flock", "lockf", "fcntl", "lock"}  # of files
 )
 _SELECTORS, _POLLS = "selectors.py", (".poll", ".select", ".control")
 EVENT_LOOPS = ("asyncio/", "uvloop/", "tornado/", "trio/", "selectors.py", "socketserver.py")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 GLUE_NS = 100_000
 """Python takes a few µs to tens of µs between two operators; a longer gap is something else."""
 
+_KNOWN_NAMES = 1 << 14  # the ranks of a job run the same operators
 _UNTOLD = -1
 _ENGINE = "autograd::engine::"
 _BACKWARD_NAME = re.compile(r"^[A-Z]\w*Backward\d*$|^torch::autograd::")  # of early Kinetos
@@ -125,8 +127,8 @@ def _told_parts(trace: Trace, types: UInt8) -> Int8:
         of_type[event_type] = part
     # Tables by id, not np.isin: names are few, slices are many.
     of_name = np.full(len(strings), _UNTOLD, np.int8)
-    for name in distinct_ids(slices.name):
-        of_name[name] = _part_of_name(strings[int(name)])
+    present = distinct_ids(slices.name)
+    of_name[present] = [_part_of_name(text) for text in strings.texts_of(present.tolist())]
     told: Int8 = of_name[slices.name]
     told = np.where(told == _UNTOLD, of_type[types], told)
     names = ids_where(slices.name, strings, lambda name: _BACKWARD_NAME.search(name) is not None)
@@ -143,6 +145,7 @@ def _told_parts(trace: Trace, types: UInt8) -> Int8:
     return told
 
 
+@lru_cache(_KNOWN_NAMES)
 def _part_of_name(name: str) -> int:
     if name.startswith(_ZERO_GRAD):
         return Part.OPTIMIZER

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.device.launches import launched_work
+from stepscope.analysis.host.backward import backward_functions
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import without_compilation
@@ -206,14 +207,18 @@ def _last_of_turns(trace: Trace, rows: Int64) -> Bool:
     """Return which calls of optimizers end a step: the last of those that take turns.
 
     A call is told from others by its name and by how many slices it holds, which depends on the
-    optimizer and on its parameters. Where there is no such order, the busiest optimizer counts.
+    optimizer and on its parameters; else by the backward pass before it, which is that of another
+    model. What else is done now and then (checkpoints, logs, validation) makes no other optimizer.
+    Where there is no such order, the busiest optimizer counts.
     """
     slices = trace.slices
     track = int(slices.track[rows[0]])
     starts = slices.start_ns[slices.track == track]
-    last = np.searchsorted(starts, slices.ends_of(rows))
-    held = last - np.searchsorted(starts, slices.start_ns[rows])
-    before = np.diff(last, prepend=0)
+    ends = slices.ends_of(rows)
+    held = np.searchsorted(starts, ends) - np.searchsorted(starts, slices.start_ns[rows])
+    backward = backward_functions(trace)
+    passes = slices.start_ns[backward] if backward.any() else starts
+    before = np.diff(np.searchsorted(passes, ends), prepend=0)
     name = slices.name[rows].astype(np.int64)
     for signature in (name << 32 | held, name << 32 | before):
         turn = _period(signature[1:])

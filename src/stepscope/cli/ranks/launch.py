@@ -62,7 +62,7 @@ class Job:
         elif args.output is None:
             folder, suffix = default_folder(stem), SUFFIX
         else:
-            folder, suffix = run_folder(output)
+            folder, suffix = run_folder(args.output)
         self.shown = folder
         self.folder = folder.absolute()
         # What is replaced stays until all is there.

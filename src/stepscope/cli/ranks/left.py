@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.ranks.folder import rank_name, ranks_in
-from stepscope.cli.saving import save_somewhere
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.notices import notify
 from stepscope.record.stream.places import is_unsealed, read_folders
-from stepscope.record.stream.recovering import recover
-from stepscope.record.stream.run import RunStream, remove_unsealed
-from stepscope.record.stream.sealing import only_sealer
 from stepscope.trace import launcher
 from stepscope.trace.store import SUFFIX, is_stored_trace
 
 if TYPE_CHECKING:
     from stepscope.cli.ranks.order import Order
     from stepscope.record.stream.places import StreamFolders
+    from stepscope.record.stream.run import RunStream
 
 _PATIENCE_S = 1.0  # with ranks that end together with who asks
 _SUFFIX = "suffix"
@@ -34,6 +31,8 @@ def started_stream(order: Order) -> RunStream | None:
     """Have what this rank records outlive it; None where that is not wanted, or cannot be."""
     if not order.stream:
         return None
+    from stepscope.record.stream.run import RunStream
+
     place = launcher.place_of_process()
     name = f"process-{os.getpid()}" if place is None else f"rank-{place.rank}"
     folder = Path(order.folder)
@@ -54,6 +53,8 @@ def seal_ranks(folder: Path, *, patience_s: float = 0.0) -> None:
         if not is_unsealed(path):
             continue
         try:
+            from stepscope.record.stream.sealing import only_sealer
+
             left = read_folders(path)
             if _SUFFIX in left.about and _has_ended(left, until):
                 with only_sealer(path) as is_left:
@@ -90,6 +91,10 @@ def _has_ended(left: StreamFolders, until: float) -> bool:
 
 
 def _seal(path: Path, left: StreamFolders) -> None:
+    from stepscope.cli.saving import save_somewhere
+    from stepscope.record.stream.recovering import recover
+    from stepscope.record.stream.run import remove_unsealed
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceReadWarning)
         trace = recover(path)

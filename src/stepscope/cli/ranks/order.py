@@ -42,6 +42,8 @@ class Order:
             for name, value in vars(args).items()
             if name in _OURS or name.startswith("record_")
         }
+        if args.last is not None:
+            options["last"] = asdict(args.last)
         stream = args.stream and args.last is None
         return Order(options=options, force=args.force, stream=stream, **rest)
 
@@ -56,7 +58,11 @@ class Order:
 
     def session(self) -> Session:
         """Return what records as `stepscope run` does."""
-        return recording_session(argparse.Namespace(**self.options))
+        from stepscope.record.limits import Last
+
+        told = self.options.get("last")
+        ring = Last(**told) if told is not None else None
+        return recording_session(argparse.Namespace(**{**self.options, "last": ring}))
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """Return the environment for a program that is started: Python runs ``start/`` first."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +46,8 @@ class Capture:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Ask, wait, and print where the traces are."""
+        from concurrent.futures import ThreadPoolExecutor
+
         from stepscope.live.client import ask
 
         pids = _processes(args.program)

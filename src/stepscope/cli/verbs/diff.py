@@ -150,7 +150,7 @@ def _read(path: str) -> Trace:
 
 
 def _show(found: Diff, args: argparse.Namespace) -> None:
-    from stepscope.cli.show import print_title
+    from stepscope.cli.printing import print_title
     from stepscope.text.diff import diff_markdown, diff_text
 
     if args.markdown:

@@ -40,7 +40,8 @@ class Info:
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Print what is known about the trace."""
         from stepscope.cli.files import read
-        from stepscope.cli.show import facts, headline, print_title, show_facts
+        from stepscope.cli.printing import print_title, show_facts
+        from stepscope.cli.show import facts, headline
 
         trace = read(args.trace)
         if args.json:

@@ -32,7 +32,6 @@ from stepscope.cli.signals import (
     let_ctrl_c_kill,
     let_ctrl_c_raise,
 )
-from stepscope.cli.streamed import shown_output, started_stream
 from stepscope.errors import StepscopeError
 from stepscope.trace.placing import shortened
 
@@ -73,8 +72,8 @@ class Run:
                 "--output",
                 metavar="PATH",
                 type=Path,
-                help="where the trace goes; the suffix picks the format, as for `stepscope export` "
-                "(default: SCRIPT-DATE-TIME.stepscope in this folder)",
+                help="where the trace goes; the suffix picks the format as for `stepscope export`, "
+                "none is .stepscope (default: SCRIPT-DATE-TIME.stepscope in this folder)",
             ),
             parser.add_argument("--force", action="store_true", help="replace PATH if it exists"),
             parser.add_argument(
@@ -142,6 +141,7 @@ class Run:
         from stepscope.cli.files import check_writable
         from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
         from stepscope.cli.ranks.member import finish
+        from stepscope.cli.streamed import shown_output, started_stream
         from stepscope.cli.tables import check_sort_by
         from stepscope.trace.revision import note_program
 
@@ -194,12 +194,17 @@ class Run:
 
 def output_of(args: argparse.Namespace, stem: str) -> Path:
     """Return where the trace goes, if all goes well."""
-    from stepscope.cli.files import check_output
+    from stepscope.cli.files import check_folder, check_output
+    from stepscope.trace.store import SUFFIX
 
     if args.output is None:
         return _default_output(stem)
-    check_output(args.output, force=args.force)
-    return Path(args.output)
+    path = Path(args.output)
+    if not path.suffix:  # that is a folder if the program turns out to start ranks
+        check_folder(path, force=args.force)
+        path = path.with_name(f"{path.name}{SUFFIX}")
+    check_output(path, force=args.force)
+    return path
 
 
 def session_of(args: argparse.Namespace) -> Session:

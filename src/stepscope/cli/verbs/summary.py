@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.json_output import json_text
-from stepscope.cli.options import add_table_options, finding_limit
+from stepscope.cli.options import USUAL_ORDER, add_table_options, finding_limit
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
@@ -99,34 +99,26 @@ class Summary:
 
     def run(self, args: argparse.Namespace) -> ExitCode:
         """Print facts and table."""
-        from stepscope.analysis.shared import shared_analyses
-        from stepscope.cli.device import check_view
-        from stepscope.cli.files import read
-        from stepscope.cli.job_answer import summarize_job
-        from stepscope.cli.ranks.left import is_job
-        from stepscope.cli.tables import check_sort_by, check_table_file
+        _check_options(args)
+        if Path(args.trace).is_dir():
+            from stepscope.cli.ranks.left import is_job
 
-        check_sort_by(args.sort_by)
-        check_table_file(args.save)
-        if args.device is not None:
-            check_view(args.device)
-        if is_job(args.trace):
-            summarize_job(args, _ROWS)
-            return 0
+            if is_job(args.trace):
+                from stepscope.cli.job_answer import summarize_job
+
+                summarize_job(args, _ROWS)
+                return 0
+        from stepscope.analysis.shared import shared_analyses
+        from stepscope.cli.files import read
+
         trace = read(args.trace)
         with shared_analyses():
             return self._show(trace, args)
 
     def _show(self, trace: Trace, args: argparse.Namespace) -> ExitCode:
         from stepscope.analysis.answer import answer
-        from stepscope.cli.show import (
-            answer_facts,
-            facts,
-            headline,
-            print_title,
-            show_answer,
-            show_facts,
-        )
+        from stepscope.cli.printing import print_title, show_facts
+        from stepscope.cli.show import answer_facts, facts, headline, show_answer
 
         found = answer(trace)
         if args.save_findings:
@@ -140,6 +132,19 @@ class Summary:
         show_answer(found, args.findings, ": --findings all")
         print(f"\n{table or 'There is nothing to summarize.'}".rstrip("\n"), flush=True)
         return 0
+
+
+def _check_options(args: argparse.Namespace) -> None:
+    """Refuse a word that no table knows, before anything is read."""
+    if args.sort_by != USUAL_ORDER or args.save is not None:
+        from stepscope.cli.tables import check_sort_by, check_table_file
+
+        check_sort_by(args.sort_by)
+        check_table_file(args.save)
+    if args.device is not None:
+        from stepscope.cli.device import check_view
+
+        check_view(args.device)
 
 
 def _table(trace: Trace, found: Answer, args: argparse.Namespace) -> str:

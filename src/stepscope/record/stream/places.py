@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -110,7 +109,7 @@ def is_of_stream(path: Path) -> bool:
 def new_memory_folder() -> Path | None:
     """Make the folder of a run in a tmpfs; None where there is none that is ours alone."""
     for base in _memory_bases():
-        folder = base / f"{_RUN}{secrets.token_hex(6)}"
+        folder = base / f"{_RUN}{os.urandom(6).hex()}"
         try:
             os.close(open_private_folder(base, create=True))
             folder.mkdir(mode=0o700)

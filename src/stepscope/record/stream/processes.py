@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,13 +33,13 @@ class ProcessId:
             int(fields.get(_STACK_START, 0)),
             _boot(),
             _namespace(),
-            socket.gethostname(),
+            os.uname().nodename,
         )
 
     def is_alive(self) -> bool:
         """Tell whether it still runs the same program; also where that cannot be known."""
         if self.boot != _boot():
-            return self.host != socket.gethostname()  # a folder that machines share
+            return self.host != os.uname().nodename  # a folder that machines share
         if self.namespace != _namespace():
             return True
         fields = _fields(self.pid)

@@ -226,10 +226,9 @@ types: $(DONE)/lint $(DONE)/test $(DONE)/frameworks $(DONE)/package
 test-js: $(NODE_MODULES)
 	@[ ! -e $(NODE_MODULES) ] || npm test --silent
 
-# Some tests at a time, and one more than there are cores for, as many wait for a browser or a child.
-# A process of its own a test worker: what one does to torch, to sys or to the environment, the other
-# does not see.
-PYTEST := -m pytest --numprocesses $(shell expr $(JOBS) + 1) --dist worksteal
+# Some tests at a time. A process of its own a test worker: what one does to torch, to sys or to the
+# environment, the other does not see.
+PYTEST := -m pytest --numprocesses $(JOBS) --dist worksteal
 
 test-python: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/browser $(DONE)/package
 	$(BIN)/python $(PYTEST) --ignore tests/frameworks/paddle/with_paddle --ignore tests/conformance/paddle \

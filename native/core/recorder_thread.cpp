@@ -180,7 +180,8 @@ OpenSlice* Recorder::begin(Kind kind, Label label, uint64_t start_ticks) {
   }
   if (!recording()) return nullptr;
   return begin_slice(known, start_ticks,
-                     [&](const ThreadState& state, const Recording&, const SliceFacts&) {
+                     [&](const ThreadState& state, const Recording&, SliceFacts& facts) {
+                       if (state.in_tasks) facts.context = shared_state.context();
                        return label.generation == state.generation;
                      });
 }

@@ -49,8 +49,9 @@ uint32_t current_context() {
   const PyThreadState* const thread = PyThreadState_Get();
   if (!thread->context) return 0;
   if (thread->context == known.context && thread->context_ver == known.version) return known.id;
-  const uint32_t id = loop_is_running() ? id_of(thread->context) : 0;
-  if (id == 0) known.outside = thread->context;
+  const bool in_task = thread->context != known.outside && loop_is_running();
+  const uint32_t id = in_task ? id_of(thread->context) : 0;
+  if (!in_task) known.outside = thread->context;
   known.context = thread->context;
   known.version = thread->context_ver;
   known.id = id;

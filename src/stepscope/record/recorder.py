@@ -77,6 +77,11 @@ class Recorder:
         """Tell whether events are being recorded now; in a forked child they are not."""
         return self._window is not None and os.getpid() == self._pid
 
+    @property
+    def is_parents(self) -> bool:
+        """Tell whether this is a forked child's copy of one that records in the parent."""
+        return self._window is not None and os.getpid() != self._pid
+
     def open(self) -> None:
         """Tell the sources that a run begins, which may have steps that are not recorded."""
         for source in self._sources:

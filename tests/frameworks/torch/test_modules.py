@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import gc
 import os
@@ -212,6 +213,27 @@ def test_forward_may_run_in_many_threads_at_once() -> None:
         if trace.name_of(row) == "blocks.1.second":
             assert chain_of(trace, row) == ("blocks.1.second", "blocks.1", "Net")
     assert len({thread_of(trace, row) for row in module_rows(trace)}) == 8
+
+
+def test_calls_nest_in_a_task_as_outside_of_one() -> None:
+    """A notebook runs its cells in a task: calls, modules and operators are inside each other."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+    def chain() -> tuple[str, ...]:
+        with profile(with_stack=True, with_modules=True) as profiler:
+            model(torch.ones(1, 4))
+        trace = profiler.trace
+        row = next(row for row in range(len(trace)) if trace.name_of(row) == "aten::linear")
+        found = chain_of(trace, row)
+        return found[: found.index("Sequential") + 1]
+
+    async def task() -> tuple[str, ...]:
+        return chain()
+
+    outside = chain()
+    assert "0" in outside
+    assert any("linear.py" in name for name in outside)
+    assert asyncio.run(task()) == outside
 
 
 def test_replicas_of_data_parallel_work() -> None:

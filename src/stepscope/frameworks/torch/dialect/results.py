@@ -222,6 +222,7 @@ class ProfileResults:
         if self._recorder.active:
             return EventList(self.trace, with_flops=self.with_flops)
         if self._recorder.cycle is None:  # one was begun, and cut short before it recorded
+            assert not self._recorder.is_parents, f"no events in a child: {self._why_nothing()}"
             return EventList(empty_trace(), with_flops=self.with_flops)
         if self.post_processing_timeout_s == 0:  # nobody can be quicker; all else takes no time
             _LOGGER.warning("Post-processing timed out after 0 s; partial results: no events")

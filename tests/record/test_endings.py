@@ -164,6 +164,12 @@ def test_a_thread_that_ends_the_recording_of_a_busy_program() -> None:
 # ---- Ctrl-C at a bad moment
 
 
+@pytest.fixture(autouse=True)
+def python_hears_of_ctrl_c() -> None:
+    """Another handler, left there by whatever ran before, would end this process instead."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class InterruptingSource(FailingSource):
     """A source in one of whose methods the user presses Ctrl-C."""
 

@@ -256,6 +256,7 @@ def test_requests_of_flask_are_named_by_their_routes() -> None:
         logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
         app.logger.setLevel(logging.CRITICAL)
         server = make_server("127.0.0.1", 0, app, threaded=True)
+        server.daemon_threads = False  # closing it waits for requests that are answered but go on
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
 

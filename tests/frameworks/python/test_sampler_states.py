@@ -97,10 +97,14 @@ def test_a_function_written_in_c_is_the_innermost_frame_while_it_runs() -> None:
 
 
 def test_threads_that_take_turns_wait_for_the_gil() -> None:
+    all_run = threading.Barrier(3)
+
+    def count_together() -> None:
+        all_run.wait()
+        count(recording)
+
     with sampling() as recording:
-        threads = [
-            threading.Thread(target=count, args=(recording,), name=f"turn {i}") for i in range(3)
-        ]
+        threads = [threading.Thread(target=count_together, name=f"turn {i}") for i in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:

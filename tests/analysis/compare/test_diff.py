@@ -75,6 +75,29 @@ def test_a_line_that_moved_down_its_file_is_no_change() -> None:
     assert [(row.status, row.was) for row in lines] == [("moved", "train.py:7 main")]
 
 
+def test_calls_in_an_edited_file_with_renamed_classes_are_no_change() -> None:
+    """As torch.profiler writes them: a function by its first line, a module by its class."""
+
+    def edited(shift: int, net: str) -> Trace:
+        calls = []
+        for step in range(10):
+            at = step * 1_000
+            calls += [
+                Call(f"ProfilerStep#{step}", at, at + 990, "user_annotation"),
+                Call(f"nn.Module: {net}_0", at + 10, at + 900, "python_function"),
+                Call(f"net.py({20 + shift}): forward", at + 20, at + 890, "python_function"),
+                Call(f"net.py({70 + shift}): forward", at + 30, at + 400, "python_function"),
+                Call("aten::mm", at + 50, at + 300),
+                Call("aten::add", at + 500, at + 800),
+            ]
+        return trace_of_calls(calls)
+
+    found = diff_traces([edited(0, "Net")], [edited(7, "Encoder")])
+    assert_adds_up(found)
+    assert all(row.difference_ns == 0 for table in found.tables for row in table.rows)
+    assert {row.status for row in found.rows} == {"same", "moved", "renamed"}
+
+
 def test_the_lines_of_a_loop_are_one_row_of_the_work() -> None:
     def loop(took: int) -> Trace:
         calls, samples = [], []

@@ -26,7 +26,8 @@ _ENDING = re.compile(
 )
 _ALIKE = 0.5  # of the work of two modules: those that share less are different
 _TELLING = ("operator", "device")
-_LINE = re.compile(r"(.+):(\d+) (.*)", re.DOTALL)
+_LINE = re.compile(r"(.+):(\d+) (.*)", re.DOTALL)  # as samples tell it
+_FRAME = re.compile(r"(.+)\((\d+)\): (.*)", re.DOTALL)  # a call, by its function's first line
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +190,18 @@ class _State:
                 self._take(tuple(ours), tuple(theirs), MOVED)
 
     def pair_lines(self, renamed: Mapping[str, str]) -> None:
-        """Match lines of functions that moved down or up their files, or into another file."""
-        for part in (_file_and_function, _function, _last_name):
-            ours = _by_function(self._left, part, renamed)
-            theirs = _by_function(self._right, part, {})
+        """Match lines of functions that moved down or up their files, or into another file.
+
+        Calls are matched within their file: many functions of others have their names.
+        """
+        for form, part in (
+            (_LINE, _file_and_function),
+            (_LINE, _function),
+            (_LINE, _last_name),
+            (_FRAME, _file_and_function),
+        ):
+            ours = _by_function(self._left, form, part, renamed)
+            theirs = _by_function(self._right, form, part, {})
             for function, lines in ours.items():
                 others = theirs.get(function, [])
                 for work, other in _shifted(lines, others, self._left, self._right):
@@ -213,6 +222,7 @@ class _State:
 
 
 _UNTIED = ("python",)  # lines are matched by their functions only
+_OF_LINES = ("python", "idle")  # a device idles while some function runs
 
 
 def _file_and_function(file: str, function: str) -> Hashable:
@@ -228,16 +238,18 @@ def _last_name(_file: str, function: str) -> Hashable:
 
 
 def _by_function(
-    amounts: Amounts, part: Callable[[str, str], Hashable], renamed: Mapping[str, str]
+    amounts: Amounts,
+    form: re.Pattern[str],
+    part: Callable[[str, str], Hashable],
+    renamed: Mapping[str, str],
 ) -> dict[Hashable, list[tuple[int, Work]]]:
     found: dict[Hashable, list[tuple[int, Work]]] = {}
     for work in amounts:
-        line = _LINE.fullmatch(work.name) if work.kind == "python" else None
+        line = form.fullmatch(work.name) if work.kind in _OF_LINES else None
         key = part(line[1], line[3]) if line else None
         if line and key is not None:
-            found.setdefault((key, renamed.get(work.module, work.module)), []).append(
-                (int(line[2]), work)
-            )
+            where = renamed.get(work.module, work.module)
+            found.setdefault((work.kind, key, where), []).append((int(line[2]), work))
     return {key: sorted(lines) for key, lines in found.items()}
 
 

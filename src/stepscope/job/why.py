@@ -184,7 +184,7 @@ def _allocations(rows: dict[str, tuple[Float64, Float64]], per: str) -> list[Rea
     if not rows:
         return []
     own, usual = _sums(rows)
-    worst = max(rows, key=lambda name: rows[name][0][0] - rows[name][1][0])
+    worst = _worst(rows)
     mine, theirs = rows[worst]
     text = (
         f"allocating memory: {duration_text(own)}{per}, the others {duration_text(usual)}, most "
@@ -199,7 +199,7 @@ def _kernels(beside: _Beside) -> list[Reason]:
     own, usual = _sums(same)
     found = _more_calls(rows, "kernels", beside.per)
     if own > usual > 0:
-        worst = max(same, key=lambda name: same[name][0][0] - same[name][1][0])
+        worst = _worst(same)
         mine, theirs = same[worst]
         text = (
             f"the same kernels take {own / usual:.2f} times as long as on the others, most of all "
@@ -208,6 +208,11 @@ def _kernels(beside: _Beside) -> list[Reason]:
         )
         found.append(Reason("slow-kernels", "slower kernels for the same work", text, own, usual))
     return found
+
+
+def _worst(rows: dict[str, tuple[Float64, Float64]]) -> str:
+    """Return what takes the most longer than on the others."""
+    return max(rows, key=lambda name: rows[name][0][0] - rows[name][1][0])
 
 
 def _has_more_calls(pair: tuple[Float64, Float64]) -> bool:
@@ -222,7 +227,7 @@ def _more_calls(
     if not more:
         return []
     own, usual = _sums(more)
-    worst = max(more, key=lambda name: more[name][0][0] - more[name][1][0])
+    worst = _worst(more)
     mine, theirs = more[worst]
     text = (
         f"extra {what}: most of all {worst[:80]}, {mine[1]:.1f} calls{per} and "
@@ -240,7 +245,7 @@ def _slower(beside: _Beside, rows: dict[str, tuple[Float64, Float64]], place: st
     found = []
     if own > usual > 0:
         excess = own - usual
-        worst = max(same, key=lambda name: same[name][0][0] - same[name][1][0])
+        worst = _worst(same)
         text = f"the same operators take {own / usual:.2f} times as long, most of all {worst[:80]}"
         if waits >= _CONTENTION * excess:
             text += f"; its thread waits {duration_text(ready)}{beside.per} for a core"

@@ -123,6 +123,8 @@ def judge(program: Program, said: dict[str, Any]) -> Answer:
 
 def ask(program: Program, python: str, keep: Path | None = None) -> Answer:
     """Run a program under Stepscope and judge its answer."""
+    if keep:
+        keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         trace = (keep.absolute() if keep else Path(folder)) / f"{program.name}.stepscope"
         stepscope = [python, "-m", "stepscope"]

@@ -3,12 +3,14 @@
 A program of four threads and two worker processes records ranges as fast as it can. After each, it
 writes how many it has ended into a file that is mapped, which tells what was complete before the
 signal. Every trace must open, and hold all of it. With ``--memory off`` nothing outlives the
-program but what is on disk: then ranges that ended a second before the kill must be there.
+program but what is on disk: then ranges that ended a second before the kill must be there. With
+``--device`` one thread runs kernels on a GPU: those that ended a second before must be there.
 
     make stress-kill                                     # 200 kills
     python tools/stress_kill.py --kills 20 --memory off  # without a tmpfs
     python tools/stress_kill.py --memory /mnt/small      # a tmpfs of 64 MB, say
     python tools/stress_kill.py --kills 20 --loader      # workers of torch's DataLoader
+    python tools/stress_kill.py --kills 20 --device      # with kernels
 """
 
 from __future__ import annotations
@@ -49,6 +51,17 @@ def board():
 def work(slot):
     emit(slot, board())
 
+def run_kernels(slot, board):
+    import torch
+    numbers = torch.zeros(1024, device="cuda")
+    torch.cuda.synchronize()
+    ended = 0
+    while True:
+        numbers.add_(1)
+        torch.cuda.synchronize()
+        ended += 1
+        struct.pack_into("=qq", board, 16 * slot, ended, 1)
+
 class Items:
     def __len__(self):
         return 2
@@ -59,7 +72,9 @@ class Items:
 if __name__ == "__main__":
     for slot in range(4):
         threading.Thread(target=emit, args=(slot, board()), daemon=True).start()
-    if sys.argv[2:] == ["loader"]:
+    if "device" in sys.argv[2:]:
+        threading.Thread(target=run_kernels, args=(6, board()), daemon=True).start()
+    if "loader" in sys.argv[2:]:
         from torch.utils.data import DataLoader
         next(iter(DataLoader(Items(), num_workers=2)))
     for slot in range(4, 6):
@@ -67,6 +82,7 @@ if __name__ == "__main__":
     threading.Event().wait()
 """
 SLOTS = 6
+KERNELS = "the kernels"
 
 
 def main() -> int:
@@ -76,12 +92,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--memory", default="", help="off, or a folder of a tmpfs")
     parser.add_argument("--loader", action="store_true", help="workers of torch's DataLoader")
+    parser.add_argument("--device", action="store_true", help="with kernels on a GPU")
     args = parser.parse_args()
+    extras = [word for word in ("loader", "device") if getattr(args, word)]
     chance = random.Random(args.seed)
     failures = missing = 0
     with tempfile.TemporaryDirectory() as scratch:
         for number in range(args.kills):
-            lost = killed_once(Path(scratch), number, chance, args.memory, is_loader=args.loader)
+            lost = killed_once(Path(scratch), number, chance, args.memory, extras)
             failures += lost is None
             missing += lost or 0
             told = "DOES NOT OPEN" if lost is None else f"{lost} missing"
@@ -91,55 +109,57 @@ def main() -> int:
 
 
 def killed_once(
-    scratch: Path, number: int, chance: random.Random, memory: str, *, is_loader: bool
+    scratch: Path, number: int, chance: random.Random, memory: str, extras: list[str]
 ) -> int | None:
     """Run the program, kill it, and return how many ranges are missing; None without a trace."""
+    slots = SLOTS + ("device" in extras)
     script, counts = scratch / "emitting.py", scratch / f"counts-{number}"
     output = scratch / f"{number}.stepscope"
     script.write_text(PROGRAM, encoding="utf-8")
-    counts.write_bytes(bytes(16 * SLOTS))
+    counts.write_bytes(bytes(16 * slots))
     environment = {**os.environ, **({"STEPSCOPE_STREAM_MEMORY": memory} if memory else {})}
     command = [sys.executable, "-m", "stepscope", "run", "--workers", "--no-report", "--no-summary"]
-    command += ["-o", str(output), str(script), str(counts), *["loader"] * is_loader]
+    command += ["-o", str(output), str(script), str(counts), *extras]
     with counts.open("r+b") as file:
         board = mmap.mmap(file.fileno(), 0)
     program = subprocess.Popen(
         command, stderr=subprocess.PIPE, env=environment, start_new_session=True
     )
-    await_all(board, program)
+    await_all(board, slots, program)
     time.sleep(chance.uniform(0, 1.5) if memory != "off" else chance.uniform(1.5, 3))
-    wanted = ended(board)
-    if memory == "off":
+    wanted = ended(board, slots)
+    if memory == "off" or slots > SLOTS:
         time.sleep(1)  # what had ended by now was written
     os.killpg(program.pid, signal.SIGKILL)
     program.wait()
     if memory != "off":
-        wanted = ended(board)
+        wanted[:SLOTS] = ended(board, SLOTS)
     told = program.stderr.read() if program.stderr else b""  # ends when the watcher has ended
     found = ranges_in(output)
     if found is None:
         print(told.decode(), file=sys.stderr)
         return None
-    return sum(max(wanted[slot] - found[f"slot {slot}"], 0) for slot in range(SLOTS))
+    names = [*(f"slot {slot}" for slot in range(SLOTS)), KERNELS]
+    return sum(max(count - found[name], 0) for count, name in zip(wanted, names, strict=False))
 
 
-def await_all(board: mmap.mmap, program: subprocess.Popen[bytes]) -> None:
+def await_all(board: mmap.mmap, slots: int, program: subprocess.Popen[bytes]) -> None:
     """Wait until every thread and worker is at work."""
-    while not all(struct.unpack_from("=q", board, 16 * slot + 8)[0] for slot in range(SLOTS)):
+    while not all(struct.unpack_from("=q", board, 16 * slot + 8)[0] for slot in range(slots)):
         if program.poll() is not None:
             raise SystemExit(f"the program ended by itself: {program.returncode}")
         time.sleep(0.01)
 
 
-def ended(board: mmap.mmap) -> list[int]:
+def ended(board: mmap.mmap, slots: int) -> list[int]:
     """Return how many ranges each thread and worker has ended."""
-    return [struct.unpack_from("=q", board, 16 * slot)[0] for slot in range(SLOTS)]
+    return [struct.unpack_from("=q", board, 16 * slot)[0] for slot in range(slots)]
 
 
 def ranges_in(output: Path) -> Counter[str] | None:
-    """Return how many ranges of each name a trace has that have ended."""
+    """Return how many ranges of each name a trace has that have ended, and how many kernels."""
     from stepscope.formats import read_trace
-    from stepscope.trace.kinds import SliceFlags
+    from stepscope.trace.kinds import SliceFlags, SliceKind
 
     try:
         trace = read_trace(output)
@@ -148,7 +168,9 @@ def ranges_in(output: Path) -> Counter[str] | None:
         return None
     slices = trace.slices
     names = slices.name[slices.flags & SliceFlags.UNFINISHED == 0]
-    return Counter(trace.strings[int(name)] for name in names)
+    found = Counter(trace.strings[int(name)] for name in names)
+    found[KERNELS] = int((slices.kind == SliceKind.KERNEL).sum())
+    return found
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ time of the graphs' kernels.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from statistics import median
 from typing import TYPE_CHECKING
@@ -21,16 +22,17 @@ from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
+from stepscope.frameworks.cuda.graphs import NAME
 from stepscope.frameworks.cuda.idle import _captures
 from stepscope.trace.model import NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from stepscope.trace.model import Trace
 
 MIN_OPERATOR, MIN_LINE, MAX_CAPTURE = 0.99, 0.95, 1.03
-REPLAYS, CAPTURES = 20, 15
+REPLAYS, CAPTURES, TURNS = 20, 5, 8
 
 
 class Block(nn.Module):
@@ -81,6 +83,8 @@ def shares(trace: Trace) -> dict[str, float]:
         has["operator"][at] = is_operator or name.startswith("triton_")
         if origin == NO_SLICE:
             continue
+        # Captured while nothing was recorded: its node is called as the operator was.
+        has["operator"][at] |= trace.name_of(origin) != NAME
         has["seen"][at] = True
         stack = int(trace.slices.stack[origin])
         frames = [trace.strings[text] for text in trace.stacks.frames(stack)]
@@ -158,36 +162,50 @@ def timed_s(run: Callable[[], object]) -> float:
     return time.perf_counter() - before
 
 
+@contextlib.contextmanager
+def watching() -> Iterator[None]:
+    assert watch_captures()
+    try:
+        yield
+    finally:
+        leave_captures()
+
+
+@contextlib.contextmanager
+def idle() -> Iterator[None]:
+    _captures.acquire()
+    try:
+        yield
+    finally:
+        _captures.release()
+
+
 def costs() -> None:
+    """Say what a capture and a replay take with nobody, a watcher, and an idle Stepscope."""
     model, x = gpt()
-    times: dict[str, list[float]] = {"watched": [], "bare": [], "replay": [], "bare replay": []}
+    ways = {"bare": contextlib.nullcontext, "watched": watching, "idle": idle}
+    captures: dict[str, list[float]] = {way: [] for way in ways}
+    replays: dict[str, list[float]] = {way: [] for way in ways}
     with torch.inference_mode():
         model(x)
-        captured(model, x)
         _captures.release()  # so that nothing watches but what is measured
-        for _ in range(CAPTURES):
-            for name in ("bare", "watched"):
-                if name == "watched":
-                    assert watch_captures()
-                graphs = []
-                times[name].append(timed_s(lambda: graphs.append(captured(model, x))))  # noqa: B023
-                replay = "replay" if name == "watched" else "bare replay"
-                times[replay].append(
-                    timed_s(lambda: [graphs[0].replay() for _ in range(200)])  # noqa: B023
-                )
-                if name == "watched":
-                    leave_captures()
-    _captures.acquire()
-    with torch.inference_mode():
-        idle = median(timed_s(lambda: captured(model, x)) for _ in range(CAPTURES))
-    print(f"with an imported, idle Stepscope: {idle / median(times['bare']):.3f} x")
-    capture = median(times["watched"]) / median(times["bare"])
-    replay = median(times["replay"]) / median(times["bare replay"])
-    verdict = "holds" if capture <= MAX_CAPTURE else "MISSED"
-    print(
-        f"a watched capture takes {capture:.3f} x of one that is not, a replay {replay:.3f} x: "
-        f"{verdict}"
-    )
+        for _ in range(TURNS):
+            for way, context in ways.items():
+                with context():
+                    captured(model, x)  # the first one after a change is slower
+                    for _ in range(CAPTURES):
+                        graphs = []
+                        seconds = timed_s(lambda: graphs.append(captured(model, x)))  # noqa: B023
+                        captures[way].append(seconds)
+                    replays[way].append(
+                        timed_s(lambda: [graphs[0].replay() for _ in range(200)])  # noqa: B023
+                    )
+        _captures.acquire()
+    for way in ("watched", "idle"):
+        capture = median(captures[way]) / median(captures["bare"])
+        replay = median(replays[way]) / median(replays["bare"])
+        verdict = "holds" if capture <= MAX_CAPTURE else "MISSED"
+        print(f"{way}: a capture takes {capture:.3f} x bare, a replay {replay:.3f} x: {verdict}")
 
 
 def beside_torch() -> None:

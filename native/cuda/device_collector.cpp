@@ -260,15 +260,14 @@ void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {
   const State& s = state();
   const auto* const graph = static_cast<const cupti::GraphData*>(
       static_cast<const cupti::ResourceData*>(data)->descriptor);
-  uint64_t node = 0;
-  if (!graph || s.library->get_graph_node_id(graph->node, &node) != cupti::kSuccess) return;
+  if (!graph) return;
   if (what == cupti::kGraphNodeCreated) {
-    s.listener->created(node);
+    s.listener->created(graph->node);
     return;
   }
-  uint64_t original = 0;
-  if (s.library->get_graph_node_id(graph->original_node, &original) == cupti::kSuccess) {
-    s.listener->cloned(node, original);
+  uint64_t id = 0;
+  if (s.library->get_graph_node_id(graph->node, &id) == cupti::kSuccess) {
+    s.listener->cloned(graph->node, id, graph->original_node);
   }
 }
 
@@ -371,6 +370,7 @@ void GraphWatch::start(const GraphNodeListener* listener) {
     throw std::runtime_error("this CUPTI does not tell of graphs");
   }
   s.listener = listener;
+  listener->began();
   library.check(library.subscribe(&s.subscriber, &on_graph_node, nullptr), "cuptiSubscribe");
   for (const uint32_t what : {cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
     library.enable_callback(1, s.subscriber, cupti::kResourceDomain, what);

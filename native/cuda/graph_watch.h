@@ -7,10 +7,13 @@
 
 namespace stepscope {
 
-// Told on the thread that makes the node, which may hold the driver's locks.
+// Told on the thread that makes the node, which may hold the driver's locks. A node is known by its
+// address while it lives. Only copies are ever run, and what they do is recorded with their ids: to
+// ask for one takes half a microsecond.
 struct GraphNodeListener {
-  void (*created)(uint64_t node);
-  void (*cloned)(uint64_t node, uint64_t original);
+  void (*began)();  // nodes were not told of until now
+  void (*created)(const void* node);
+  void (*cloned)(const void* node, uint64_t id, const void* original);
 };
 
 class GraphWatch {

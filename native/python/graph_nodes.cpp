@@ -6,11 +6,13 @@
 
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/interner.h"
 #include "cuda/graph_watch.h"
 #include "python/columns.h"
 #include "python/module.h"
@@ -25,11 +27,26 @@ namespace {
 // A program that captures more has graphs that nobody will ask for.
 constexpr size_t kMostNodes = size_t{1} << 22;
 
+// The operator that runs on the calling thread, null for none; the bridge's, once it is loaded.
+const char* (*current_operator)() = nullptr;
+
 struct GraphNode {
   int64_t time_ns = 0;
   pid_t thread = 0;
   uint32_t stack = 0;
+  uint32_t operator_name = 0;
 };
+
+// What a capture tells of is only written down: it waits for us. It is sorted when somebody asks.
+struct Noted {
+  const void* node = nullptr;      // null: nodes were made that nobody told of
+  const void* original = nullptr;  // of a copy
+  uint64_t id = 0;                 // of a copy
+  GraphNode facts;                 // of one that is none
+};
+
+// One syscall a thread.
+thread_local pid_t my_thread = 0;
 
 class GraphNodes {
  public:
@@ -39,34 +56,40 @@ class GraphNodes {
     return *only;
   }
 
-  void created(uint64_t id) {
+  // Nodes that nobody was told of may have come and gone: an address may be another node's.
+  void began() {
     const std::lock_guard lock(mutex_);
-    if (nodes_.size() >= kMostNodes) return;
+    noted_.push_back({});
+  }
+
+  void created(const void* node) {
+    if (!my_thread) my_thread = gettid();
+    const char* const running = current_operator ? current_operator() : nullptr;
+    const std::lock_guard lock(mutex_);
+    if (is_full()) return;
     const uint32_t stack = OwnStacks::works() ? stacks_.current() : 0;
-    index_of_.insert_or_assign(id, static_cast<uint32_t>(nodes_.size()));
-    nodes_.push_back({Clock::now_ns(), gettid(), stack});
+    const uint32_t name = running ? operators_.intern(running).first : 0;
+    noted_.push_back({node, nullptr, 0, {Clock::now_ns(), my_thread, stack, name}});
   }
 
   // A copy is what its original is.
-  void cloned(uint64_t id, uint64_t original) {
+  void cloned(const void* node, uint64_t id, const void* original) {
     const std::lock_guard lock(mutex_);
-    const auto found = index_of_.find(original);
-    if (found == index_of_.end() || index_of_.size() >= 2 * kMostNodes) return;
-    const uint32_t index = found->second;
-    index_of_.insert_or_assign(id, index);
+    if (!is_full()) noted_.push_back({node, original, id, {}});
   }
 
   // The nodes behind some ids: for each id its row, and a table of those rows. An id that nobody
   // saw being made has no row.
   nb::dict find(const ColumnView<int64_t>& ids) {
     const std::lock_guard lock(mutex_);
+    sort();
     std::vector<uint32_t> found;  // indices
     std::unordered_map<uint32_t, int64_t> row_of_index;
     std::vector<int64_t> rows;
     rows.reserve(ids.shape(0));
     for (const int64_t id : as_span(ids)) {
-      const auto index = index_of_.find(static_cast<uint64_t>(id));
-      if (index == index_of_.end()) {
+      const auto index = index_of_id_.find(static_cast<uint64_t>(id));
+      if (index == index_of_id_.end()) {
         rows.push_back(-1);
         continue;
       }
@@ -81,11 +104,33 @@ class GraphNodes {
   // In a forked child: the graphs are the parent's.
   void forget_after_fork() {
     new (&mutex_) std::mutex;
+    my_thread = 0;
+    noted_.clear();
     nodes_.clear();
-    index_of_.clear();
+    index_of_id_.clear();
+    index_of_node_.clear();
   }
 
  private:
+  bool is_full() const { return noted_.size() + index_of_id_.size() >= 2 * kMostNodes; }
+
+  void sort() {
+    for (const Noted& each : noted_) {
+      if (!each.node) {
+        index_of_node_.clear();
+      } else if (!each.original) {
+        index_of_node_.insert_or_assign(each.node, static_cast<uint32_t>(nodes_.size()));
+        nodes_.push_back(each.facts);
+      } else if (const auto known = index_of_node_.find(each.original);
+                 known != index_of_node_.end()) {
+        const uint32_t index = known->second;
+        index_of_node_.insert_or_assign(each.node, index);
+        index_of_id_.insert_or_assign(each.id, index);
+      }
+    }
+    noted_.clear();
+  }
+
   nb::dict table_of(const std::vector<uint32_t>& found, std::vector<int64_t> rows) const {
     StackRows stack_rows;
     const std::vector<uint32_t> row_of = stacks_.add_rows(stack_rows);
@@ -94,6 +139,9 @@ class GraphNodes {
     table.column<int64_t>("time_ns", [&](uint32_t i) { return nodes_[i].time_ns; });
     table.column<int64_t>("thread", [&](uint32_t i) { return nodes_[i].thread; });
     table.column<uint32_t>("stack", [&](uint32_t i) { return row_of[nodes_[i].stack]; });
+    table.column<uint32_t>("operator", [&](uint32_t i) { return nodes_[i].operator_name; });
+    nb::list operators;
+    for (const std::string_view text : operators_.texts()) operators.append(to_str(text));
     nb::list texts;
     for (const std::string& text : stack_rows.texts) texts.append(to_str(text));
     nb::dict out = table.columns;
@@ -101,19 +149,27 @@ class GraphNodes {
     out["parent"] = to_column(std::move(stack_rows.parent));
     out["frame"] = to_column(std::move(stack_rows.frame));
     out["texts"] = texts;
+    out["operators"] = operators;
     return out;
   }
 
   std::mutex mutex_;
   OwnStacks stacks_;
+  Interner operators_;
+  std::vector<Noted> noted_;
   std::vector<GraphNode> nodes_;
-  std::unordered_map<uint64_t, uint32_t> index_of_;  // of nodes_, by the id of a node or a copy
+  std::unordered_map<uint64_t, uint32_t> index_of_id_;  // of nodes_, by the id of a copy
+  std::unordered_map<const void*, uint32_t> index_of_node_;
 };
 
 constexpr GraphNodeListener kListener = {
-    .created = [](uint64_t id) { GraphNodes::instance().created(id); },
-    .cloned = [](uint64_t id, uint64_t original) { GraphNodes::instance().cloned(id, original); },
+    .began = [] { GraphNodes::instance().began(); },
+    .created = [](const void* node) { GraphNodes::instance().created(node); },
+    .cloned = [](const void* node, uint64_t id,
+                 const void* original) { GraphNodes::instance().cloned(node, id, original); },
 };
+
+const void* as_node(uintptr_t address) { return reinterpret_cast<const void*>(address); }
 
 void watch() {
   [[maybe_unused]] static const int registered =
@@ -131,12 +187,21 @@ void bind_graph_nodes(nb::module_& m) {
       "graph_nodes",
       [](const ColumnView<int64_t>& ids) { return GraphNodes::instance().find(ids); },
       nb::arg("ids"));
-  // For tests without a device.
-  m.def("note_graph_node", [](uint64_t id) { GraphNodes::instance().created(id); }, nb::arg("id"));
+  // The address of a function of the bridge's that stays for good.
+  m.def(
+      "set_current_operator",
+      [](uintptr_t function) { current_operator = reinterpret_cast<const char* (*)()>(function); },
+      nb::arg("function"));
+  // For tests without a device, where a node's id is its address, too.
+  m.def(
+      "note_graph_node", [](uintptr_t node) { kListener.created(as_node(node)); }, nb::arg("node"));
   m.def(
       "note_graph_clone",
-      [](uint64_t id, uint64_t original) { GraphNodes::instance().cloned(id, original); },
-      nb::arg("id"), nb::arg("original"));
+      [](uintptr_t node, uintptr_t original) {
+        kListener.cloned(as_node(node), node, as_node(original));
+      },
+      nb::arg("node"), nb::arg("original"));
+  m.def("note_graph_watch", [] { kListener.began(); });
 }
 
 }  // namespace stepscope

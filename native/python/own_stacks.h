@@ -30,19 +30,8 @@ class OwnStacks {
   uint32_t current() {
     const PyThreadState* const mine = PyGILState_GetThisThreadState();
     if (!mine) return 0;
-    // Found anew each time: what the thread used before may be gone. What it uses now stays, since
-    // it is the one that asks.
-    ThreadPlaces places;
-    places.thread = reinterpret_cast<Address>(mine);
-    places.interpreter = reinterpret_cast<Address>(mine->interp);
-    places.id = mine->id;
-    places.native_id = static_cast<pid_t>(mine->native_thread_id);
-    if (reader_.read(places, stack_) != StackReader::Outcome::kRead) return 0;
-    uint32_t node = 0;
-    for (size_t i = stack_.frames.size(); i-- > 0;) {
-      node = nodes_.child(node, stack_.frames[i].code, stack_.frames[i].instruction);
-    }
-    return node;
+    const bool is_read = reader_.read_own(reinterpret_cast<Address>(mine), stack_.frames);
+    return is_read || read_deep(*mine) ? number_of(stack_.frames) : 0;
   }
 
   // Add all stacks to a table; returns the row of each number.
@@ -66,6 +55,37 @@ class OwnStacks {
   }
 
  private:
+  struct Outer {
+    FrameAt frame;
+    uint32_t node = 0;
+  };
+
+  // Of a stack with very many frames, the inner and the outer end.
+  bool read_deep(const PyThreadState& mine) {
+    ThreadPlaces places;  // found anew each time: what the thread used before may be gone
+    places.thread = reinterpret_cast<Address>(&mine);
+    places.interpreter = reinterpret_cast<Address>(mine.interp);
+    places.id = mine.id;
+    places.native_id = static_cast<pid_t>(mine.native_thread_id);
+    return reader_.read(places, stack_) == StackReader::Outcome::kRead;
+  }
+
+  // From one call to the next most of a stack stays: what is new at its inner end is looked up.
+  uint32_t number_of(const std::vector<FrameAt>& frames) {
+    const size_t count = frames.size();
+    size_t same = 0;
+    while (same < last_.size() && same < count && last_[same].frame == frames[count - 1 - same]) {
+      ++same;
+    }
+    last_.resize(same);
+    uint32_t node = same ? last_.back().node : 0;
+    for (size_t i = count - same; i-- > 0;) {
+      node = nodes_.child(node, frames[i].code, frames[i].instruction);
+      last_.push_back({frames[i], node});
+    }
+    return node;
+  }
+
   std::string name_of(const StackNodes::Node& node) const {
     const CodeCopy& code = codes_[node.code];
     const int line = source_of(code.line_table, code.first_line, node.instruction).line;
@@ -77,6 +97,7 @@ class OwnStacks {
   StackReader reader_;
   StackNodes nodes_;
   ReadStack stack_;
+  std::vector<Outer> last_;  // the stack of the last call, the outermost first
 };
 
 }  // namespace stepscope

@@ -67,6 +67,10 @@ class StackReader {
   // kGone: the thread is no longer one of Python's.
   Outcome read(ThreadPlaces& places, ReadStack& stack);
 
+  // The frames of the calling thread itself, the innermost first: they stay while it asks, and are
+  // read where they are. False for a stack that is too deep for that.
+  bool read_own(Address thread, std::vector<FrameAt>& frames);
+
  private:
   struct Region {
     Address begin = 0;

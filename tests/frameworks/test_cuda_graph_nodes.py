@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 from stepscope import _native, profile, record_function
 from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.source_lines import source_lines
 from stepscope.frameworks.cuda.columns import captured
+from stepscope.frameworks.cuda.graphs import NAME, nodes_of
 from stepscope.frameworks.cuda.graphs import captured_nodes as node_events
-from stepscope.frameworks.cuda.graphs import nodes_of
+from stepscope.frameworks.torch import operators
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
 from stepscope.trace.model import NO_SLICE
@@ -92,3 +94,48 @@ def test_a_graph_from_before_the_recording_has_its_line() -> None:
     frames = [trace.strings[text] for text in trace.stacks.frames(int(trace.slices.stack[node]))]
     assert frames[0].endswith(": capture")
     assert "before the recording" in trace.tracks[int(trace.slices.track[node])].thread_name
+
+
+def test_a_graph_from_before_the_recording_has_its_operator() -> None:
+    torch = pytest.importorskip("torch")
+    bridge = operators.load_bridge(torch)
+    library = torch.library.Library("captured_by_stepscope", "DEF")
+    library.define("launch(Tensor x) -> Tensor")
+
+    def launch(x: Any) -> Any:
+        capture(FIRST + 20, FIRST + 21)
+        return x.clone()
+
+    library.impl("launch", launch, "CPU")
+    bridge.stepscope_bridge_name_operators(True)
+    try:
+        torch.ops.captured_by_stepscope.launch(torch.ones(2))
+        capture(FIRST + 22, FIRST + 23)  # by no operator
+    finally:
+        bridge.stepscope_bridge_name_operators(False)
+        library._destroy()
+    capture(FIRST + 24, FIRST + 25)
+    with profile() as profiler:
+        pass
+    ids = [FIRST + 21, FIRST + 23, FIRST + 25]
+    trace = with_replay(profiler.trace, ids, profiler.trace.info.start_ns)
+    work = device_work(trace)
+    names = [trace.name_of(int(work.operator[row])) for row in work.rows]
+    assert names == ["captured_by_stepscope::launch", NAME, NAME]
+    assert not any("captured" in row.key for row in profiler.key_averages())
+
+
+def test_an_address_that_was_used_again_unseen_is_another_node() -> None:
+    capture(FIRST + 30, FIRST + 31)
+    _native.note_graph_watch()
+    _native.note_graph_clone(FIRST + 32, FIRST + 30)
+    found = _native.graph_nodes(np.array([FIRST + 31, FIRST + 32]))
+    assert found["row"].tolist() == [0, -1]
+
+
+def test_a_copy_of_a_copy_is_what_the_first_was() -> None:
+    capture(FIRST + 40, FIRST + 41)
+    _native.note_graph_clone(FIRST + 42, FIRST + 41)
+    found = _native.graph_nodes(np.array([FIRST + 41, FIRST + 42]))
+    assert found["row"].tolist() == [0, 0]
+    assert len(found["number"]) == 1

@@ -1,9 +1,9 @@
 """Who put the work of a CUDA graph there: the operator, module and line of the capture.
 
 A replayed graph is one launch, and its kernels know their nodes alone. So captures are watched:
-each node that is made is noted with its thread, time and Python stack, and a kernel of a recording
-finds the node that it runs. Nodes are kept while the process lives: a graph may have been captured
-long before it is recorded (see ``idle``).
+each node that is made is noted with its thread, time, operator and Python stack, and a kernel of a
+recording finds the node that it runs. Nodes are kept while the process lives: a graph may have been
+captured long before it is recorded (see ``idle``).
 """
 
 from __future__ import annotations
@@ -45,16 +45,19 @@ def nodes_of(columns: Mapping[str, Any]) -> dict[str, Any] | None:
 def captured_nodes(nodes: Mapping[str, Any], since_ns: int) -> Captured:
     """Return the nodes as events of their threads.
 
-    Those from before the recording stand at its start, on a track of their own.
+    Those from before the recording stand at its start, on a track of their own, with the names of
+    the operators that ran: these are not in the recording.
     """
     is_before = nodes["time_ns"] < since_ns
     tracks, track = _tracks(np.where(is_before, -1, nodes["thread"]))
-    strings = Strings.of([*nodes["texts"], CATEGORY, NAME])
-    name = len(nodes["texts"])
+    # A name of an operator follows NAME: 0 is none. Those of the recording are inside of theirs.
+    strings = Strings.of([*nodes["texts"], CATEGORY, NAME, *nodes["operators"][1:]])
+    category = len(nodes["texts"])
     count = len(nodes["number"])
+    operator = np.where(is_before, nodes["operator"], 0).astype(np.uint32)
     slices = Slices.of(
-        category=np.full(count, name, np.uint32),
-        name=np.full(count, name + 1, np.uint32),
+        category=np.full(count, category, np.uint32),
+        name=category + 1 + operator,
         start_ns=np.maximum(nodes["time_ns"], since_ns),
         duration_ns=np.zeros(count, np.int64),
         track=track,

@@ -14,6 +14,7 @@ from stepscope.record.patching import Patches
 from stepscope.record.post_import import PostImport
 
 if TYPE_CHECKING:
+    from ctypes import CDLL
     from types import ModuleType
 
 _MODULE = "torch.cuda.graphs"
@@ -65,12 +66,33 @@ _captures = Patches(_wrap)
 
 def _listen() -> bool:
     from stepscope.frameworks.cuda.captures import watch_captures
-    from stepscope.frameworks.cuda.source import cuda_available, obstacle
+    from stepscope.frameworks.cuda.source import obstacle
 
-    return cuda_available() and not obstacle() and watch_captures()
+    if not _can_listen() or obstacle() or not watch_captures():
+        return False
+    if (bridge := _bridge()) is not None:
+        bridge.stepscope_bridge_name_operators(True)
+    return True
 
 
 def _leave() -> None:
     from stepscope.frameworks.cuda.captures import leave_captures
 
     leave_captures()
+    if (bridge := _bridge()) is not None:
+        bridge.stepscope_bridge_name_operators(False)
+
+
+@functools.cache
+def _can_listen() -> bool:
+    from stepscope.frameworks.cuda.source import cuda_available
+
+    return cuda_available()
+
+
+@functools.cache
+def _bridge() -> CDLL | None:
+    """Return what names operators; a capture is not the time to compile it."""
+    from stepscope.frameworks.torch.operators import ready_bridge
+
+    return ready_bridge(sys.modules["torch"])

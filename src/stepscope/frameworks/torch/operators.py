@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope import _native
 from stepscope.frameworks.python.calls import AS_TORCH, STACKS
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
-from stepscope.frameworks.torch.bridge.load import load_library
+from stepscope.frameworks.torch.bridge.load import is_ready, load_library
 from stepscope.frameworks.torch.cuda_memory import CudaMemory
 from stepscope.frameworks.torch.owners import TorchOwners
 from stepscope.frameworks.torch.tensor_notes import noted_tensors
@@ -55,8 +55,19 @@ def load_bridge(torch: Any) -> ctypes.CDLL:
         os.register_at_fork(after_in_child=bridge.stepscope_bridge_reset)
         asked = ctypes.cast(bridge.stepscope_bridge_others_listen, ctypes.c_void_p).value
         _native.set_others_listen(asked or 0)
+        bridge.stepscope_bridge_name_operators.argtypes = [ctypes.c_bool]
+        running = ctypes.cast(bridge.stepscope_bridge_operator, ctypes.c_void_p).value
+        _native.set_current_operator(running or 0)
         _loaded = bridge
     return _loaded
+
+
+def ready_bridge(torch: Any) -> ctypes.CDLL | None:
+    """Return the bridge where that takes no compiler, which would take seconds; None elsewhere."""
+    try:
+        return load_bridge(torch) if _loaded is not None or is_ready(torch) else None
+    except (BridgeUnavailableError, OSError):
+        return None
 
 
 @functools.cache

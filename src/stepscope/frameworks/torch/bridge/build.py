@@ -104,6 +104,17 @@ def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
         raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
 
 
+def is_kept(build: TorchBuild, bridge: Bridge) -> bool:
+    """Tell whether one was compiled before."""
+    key = build.key(bridge)
+    for place in cache_places():
+        with contextlib.suppress(OSError), Cache(place, create=False) as cache:
+            if (ready := cache.library(key)) is not None:
+                ready.close()
+                return True
+    return key in _unkept
+
+
 def compiled_anew(build: TorchBuild, bridge: Bridge) -> Library:
     """Compile the bridge, though there is one: that does not load."""
     try:

@@ -15,6 +15,7 @@ from stepscope.frameworks.torch.bridge.build import (
     TorchBuild,
     compiled,
     compiled_anew,
+    is_kept,
 )
 from stepscope.frameworks.torch.bridge.cache import Cache
 from stepscope.frameworks.torch.bridge.prebuilt import prebuilt_for
@@ -47,6 +48,13 @@ def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
         raise BridgeUnavailableError(
             f"{error}; the wheel's bridge does not work either: {refused}"
         ) from None
+
+
+def is_ready(torch: Any) -> bool:
+    """Tell whether an imported torch has a bridge that need not be compiled, or tried."""
+    build = TorchBuild.of(torch)
+    prebuilt = prebuilt_for(build, OPERATORS)
+    return (prebuilt is not None and prebuilt.proven) or is_kept(build, OPERATORS)
 
 
 def make_ready(bridge: Bridge) -> None:

@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -171,6 +172,26 @@ template <bool kWithInputs>
   if (!lane || !lane->end(*OpenSlice::of(handle))) core.end(handle);
 }
 
+// ---- which operator runs, for whoever asks in the middle of it
+
+// Names of operators last; those of other functions are kept by torch while they run.
+struct Running {
+  static constexpr int kMost = 32;
+  const char* names[kMost];
+  int depth = 0;
+};
+thread_local Running running __attribute__((tls_model("initial-exec")));
+
+std::unique_ptr<at::ObserverContext> on_name(const at::RecordFunction& fn) {
+  const int depth = running.depth++;
+  if (depth >= 0 && depth < Running::kMost) running.names[depth] = fn.name();
+  return nullptr;
+}
+
+void on_named_end(const at::RecordFunction&, at::ObserverContext*) {
+  if (running.depth > 0) --running.depth;
+}
+
 std::unique_ptr<at::ObserverContext> on_start_empty(const at::RecordFunction&) { return nullptr; }
 void on_end_empty(const at::RecordFunction&, at::ObserverContext*) {}
 
@@ -215,6 +236,7 @@ struct {
   int tensors = 0;
   int script_frames = 0;
   int script_modules = 0;
+  int names = 0;
 } users;
 
 // A callback of torch's, there while it is wanted.
@@ -228,6 +250,7 @@ struct Callback {
 Callback recording;
 bool recording_has_inputs = false;
 Callback drawing;
+Callback naming;
 at::CallbackHandle empty_handle = 0;
 
 void apply_wishes() {
@@ -303,6 +326,24 @@ EXPORT int stepscope_bridge_init(const stepscope_core_api* api) {
 EXPORT void stepscope_bridge_start(int wishes) { change_wishes(1, wishes); }
 
 EXPORT void stepscope_bridge_stop(int wishes) { change_wishes(-1, wishes); }
+
+// Keep the names of running operators, until it is called as often with false.
+EXPORT void stepscope_bridge_name_operators(bool on) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!on && users.names == 0) return;  // a fork came between
+  users.names += on ? 1 : -1;
+  if (!users.names) naming.remove();
+  if (!users.names || naming.handle) return;
+  auto callback = at::RecordFunctionCallback(&on_name, &on_named_end);
+  callback.scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION});
+  naming.handle = at::addGlobalCallback(callback);
+}
+
+// The innermost operator that the calling thread runs and that began since; null for none.
+EXPORT const char* stepscope_bridge_operator() {
+  const int innermost = std::min(running.depth, Running::kMost) - 1;
+  return innermost < 0 ? nullptr : running.names[innermost];
+}
 
 // After a fork the child records nothing until it asks to. torch's callback stays where it is: to
 // take it away needs a lock of torch's, which a thread may have held that does not exist here. It

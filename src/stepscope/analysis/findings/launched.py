@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Int64, Trace
 
     Bool = NDArray[np.bool_]
 
@@ -105,7 +105,8 @@ def lines_of_operators(facts: Facts, operators: Int64) -> tuple[Place, ...]:
 def _sampled_launches(facts: Facts, which: Bool) -> tuple[Place, ...]:
     """Return the line around launches that are no operator's.
 
-    A sample stands for a while: one inside of a framework's phases is from before or after.
+    A sample stands for a while: one inside of an operator, or of a framework's phases, is from
+    before or after.
     """
     work, stacks = facts.work, facts.ledger.stacks
     sample = samples_at(facts.trace, work.call[which])
@@ -115,7 +116,19 @@ def _sampled_launches(facts: Facts, which: Bool) -> tuple[Place, ...]:
          for at, row in zip(sample.tolist(), stack.tolist(), strict=True)],
         np.bool_,
     )  # fmt: skip
+    between = seen & ~_in_operators(facts.trace, sample)
+    seen = between if between.any() else seen
     return _heaviest_path(facts, stack[seen], work.duration_ns[which][seen])
+
+
+def _in_operators(trace: Trace, sample: Int64) -> Bool:
+    """Tell which samples were taken in an operator."""
+    if not len(trace.samples):
+        return np.zeros(len(sample), np.bool_)
+    inside = trace.samples.slice[sample].astype(np.int64)
+    is_known = (sample != NO_SAMPLE) & (inside != NO_SLICE)
+    found: Bool = is_known & (trace.slices.kind[inside] == SliceKind.OPERATOR)
+    return found
 
 
 def _heaviest_path(

@@ -19,6 +19,7 @@ namespace pm = cupti::pm;
 constexpr size_t kHardwareBufferBytes = size_t{64} << 20;
 constexpr uint32_t kMostSamples = 128;  // that are decoded at once: each takes CUPTI some 30 kB
 constexpr int64_t kDecodeEveryNs = 50'000'000;
+constexpr int64_t kMostStartNs = 5'000'000'000;
 constexpr uint64_t kClocksInANs = 2;  // about, of the system clock, where time is no trigger
 
 int64_t read_clock(clockid_t clock) {
@@ -88,8 +89,10 @@ bool CounterSampler::start() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const bool started = pthread_create(&thread_, nullptr, &CounterSampler::run, this) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) started_in_ = getpid();
-  return started;
+  if (!started) return false;
+  started_in_ = getpid();
+  begun_.wait_until(read_clock(CLOCK_MONOTONIC) + kMostStartNs);
+  return true;
 }
 
 void CounterSampler::stop() {
@@ -109,6 +112,7 @@ void CounterSampler::loop() {
   const int64_t begin_ns = read_clock(CLOCK_MONOTONIC);
   while (!stop_.is_set()) {
     begin_new_devices();
+    begun_.set();
     for (const auto& each : sampled_) decode(*each);
     cpu_ns_.store(read_clock(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
     const int64_t now_ns = read_clock(CLOCK_MONOTONIC);

@@ -59,6 +59,8 @@ class CounterSampler {
   CounterSampler(const CounterSampler&) = delete;
   CounterSampler& operator=(const CounterSampler&) = delete;
 
+  // Returns when devices that are in use are sampled: that takes some tenths of a second, which a
+  // short recording would miss.
   bool start();
   void stop();
 
@@ -95,6 +97,7 @@ class CounterSampler {
   pthread_t thread_{};
   pid_t started_in_ = 0;  // the process; 0: not started
   StopSignal stop_;
+  StopSignal begun_;  // set by the thread: no need to wait for it any more
 };
 
 }  // namespace stepscope

@@ -63,7 +63,7 @@ void bind_counters(nb::module_& m) {
           },
           nb::arg("cupti_path"), nb::arg("interval_ns"), nb::arg("limit_bytes"),
           nb::arg("keep_newest"), nb::arg("age_ns"), nb::arg("candidates"))
-      .def("start", &CounterSampler::start)
+      .def("start", &CounterSampler::start, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &CounterSampler::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("devices", &devices_of)
       .def("columns", &columns_of);

@@ -132,8 +132,7 @@ TEST_CASE("a thread that waits, and its clock") {
   KernelView view;
   do {
     view = id ? file.read(id, true) : KernelView{};
-  } while (view.call.number != SYS_read);
-  CHECK_EQ(view.is, KernelView::Is::kWaiting);
+  } while (view.is != KernelView::Is::kWaiting || view.call.number != SYS_read);
   CHECK_EQ(view.call.args[0], static_cast<uint64_t>(ends[0]));
   CHECK(cpu_ns_of(id).has_value());
   CHECK_EQ(cpu_ns_of(id), cpu_ns_of(id));

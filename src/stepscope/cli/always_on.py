@@ -155,7 +155,12 @@ class RunWatch:
         self._server = server
         self._ring = ring
         self._share = budget
+        self._event_ns = 0.0  # measured while nothing records; operators cost about what ranges do
         self._budget: Budget | None = None
+        if budget is not None:
+            from stepscope.record.window import range_overhead_ns
+
+            self._event_ns = range_overhead_ns()
 
     def begin(self, recorder: Recorder) -> None:
         """Watch a recording that has begun."""
@@ -165,7 +170,7 @@ class RunWatch:
         if self._share is not None:
             from stepscope.live.budget import Budget
 
-            self._budget = Budget(recorder, self._share)
+            self._budget = Budget(recorder, self._share, self._event_ns)
             self._budget.start()
 
     def end(self) -> None:

@@ -20,17 +20,20 @@ ORDER = (
 """The sources that go, in this order, by name; ranges and steps stay."""
 
 _EVERY_S = 2.0
-_EVENT_NS = 250.0  # where the cost of an event is not known: what an operator costs, see the README
+_EVENT_NS = 250.0  # where it could not be measured: what an operator costs, see the README
 
 
 class Budget:
     """Looks now and then at how many events there are, from a thread of its own."""
 
-    def __init__(self, recorder: Recorder, share: float, event_ns: float = _EVENT_NS) -> None:
-        """Take what records, the share of the time that it may cost, and the cost of an event."""
+    def __init__(self, recorder: Recorder, share: float, event_ns: float = 0.0) -> None:
+        """Take what records, the share of the time that it may cost, and an event's own cost.
+
+        That is calibrated on this machine before anything records; 0 where it could not be.
+        """
         self._recorder = recorder
         self._share = share
-        self._event_ns = event_ns
+        self._event_ns = event_ns or _EVENT_NS
         self._seen = (0, time.monotonic())
         self._left = list(ORDER)
         self._ended = threading.Event()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -154,12 +154,18 @@ def compiled() -> None:
     show('torch.compile(mode="reduce-overhead"), training', shares(profiled(train)))
 
 
-def timed_s(run: Callable[[], object]) -> float:
+def timed(run: Callable[..., Any], *args: object) -> tuple[float, Any]:
+    """Return the seconds until the device is done, and what was made."""
     torch.cuda.synchronize()
     before = time.perf_counter()
-    run()
+    made = run(*args)
     torch.cuda.synchronize()
-    return time.perf_counter() - before
+    return time.perf_counter() - before, made
+
+
+def replay(graph: torch.cuda.CUDAGraph) -> None:
+    for _ in range(200):
+        graph.replay()
 
 
 @contextlib.contextmanager
@@ -194,18 +200,15 @@ def costs() -> None:
                 with context():
                     captured(model, x)  # the first one after a change is slower
                     for _ in range(CAPTURES):
-                        graphs = []
-                        seconds = timed_s(lambda: graphs.append(captured(model, x)))  # noqa: B023
+                        seconds, graph = timed(captured, model, x)
                         captures[way].append(seconds)
-                    replays[way].append(
-                        timed_s(lambda: [graphs[0].replay() for _ in range(200)])  # noqa: B023
-                    )
+                    replays[way].append(timed(replay, graph)[0])
         _captures.acquire()
     for way in ("watched", "idle"):
         capture = median(captures[way]) / median(captures["bare"])
-        replay = median(replays[way]) / median(replays["bare"])
+        replayed = median(replays[way]) / median(replays["bare"])
         verdict = "holds" if capture <= MAX_CAPTURE else "MISSED"
-        print(f"{way}: a capture takes {capture:.3f} x bare, a replay {replay:.3f} x: {verdict}")
+        print(f"{way}: a capture takes {capture:.3f} x bare, a replay {replayed:.3f} x: {verdict}")
 
 
 def beside_torch() -> None:

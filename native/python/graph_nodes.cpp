@@ -59,7 +59,7 @@ class GraphNodes {
   // Nodes that nobody was told of may have come and gone: an address may be another node's.
   void began() {
     const std::lock_guard lock(mutex_);
-    noted_.push_back({});
+    if (!is_full()) noted_.push_back({});
   }
 
   void created(const void* node) {

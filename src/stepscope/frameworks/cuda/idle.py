@@ -34,13 +34,13 @@ def _watch(_: ModuleType) -> None:
 
 def _wrap(patches: Patches) -> None:
     kind = sys.modules[_MODULE].CUDAGraph
-    watching: set[int] = set()
+    watching: dict[int, CDLL | None] = {}  # by capture, who names its operators
 
     def beginning(theirs: Any) -> Any:
         @functools.wraps(theirs)
         def capture_begin(self: Any, *args: Any, **kwargs: Any) -> Any:
             if patches.in_use and _listen():
-                watching.add(id(self))
+                watching[id(self)] = _named_by()
             return theirs(self, *args, **kwargs)
 
         return capture_begin
@@ -52,8 +52,7 @@ def _wrap(patches: Patches) -> None:
                 return theirs(self, *args, **kwargs)  # the nodes are copied there
             finally:
                 if id(self) in watching:
-                    watching.discard(id(self))
-                    _leave()
+                    _leave(watching.pop(id(self)))
 
         return capture_end
 
@@ -68,19 +67,15 @@ def _listen() -> bool:
     from stepscope.frameworks.cuda.captures import watch_captures
     from stepscope.frameworks.cuda.source import obstacle
 
-    if not _can_listen() or obstacle() or not watch_captures():
-        return False
-    if (bridge := _bridge()) is not None:
-        bridge.stepscope_bridge_name_operators(True)
-    return True
+    return _can_listen() and not obstacle() and watch_captures()
 
 
-def _leave() -> None:
+def _leave(names: CDLL | None) -> None:
     from stepscope.frameworks.cuda.captures import leave_captures
 
     leave_captures()
-    if (bridge := _bridge()) is not None:
-        bridge.stepscope_bridge_name_operators(False)
+    if names is not None:
+        names.stepscope_bridge_name_operators(False)
 
 
 @functools.cache
@@ -90,9 +85,11 @@ def _can_listen() -> bool:
     return cuda_available()
 
 
-@functools.cache
-def _bridge() -> CDLL | None:
-    """Return what names operators; a capture is not the time to compile it."""
+def _named_by() -> CDLL | None:
+    """Have operators named from now on, and return who does; no bridge is compiled for that."""
     from stepscope.frameworks.torch.operators import ready_bridge
 
-    return ready_bridge(sys.modules["torch"])
+    bridge = ready_bridge(sys.modules["torch"])
+    if bridge is not None:
+        bridge.stepscope_bridge_name_operators(True)
+    return bridge

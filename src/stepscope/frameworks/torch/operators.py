@@ -64,8 +64,13 @@ def load_bridge(torch: Any) -> ctypes.CDLL:
 
 def ready_bridge(torch: Any) -> ctypes.CDLL | None:
     """Return the bridge where that takes no compiler, which would take seconds; None elsewhere."""
+    return _loaded or _ready_bridge(torch)
+
+
+@functools.cache
+def _ready_bridge(torch: Any) -> ctypes.CDLL | None:
     try:
-        return load_bridge(torch) if _loaded is not None or is_ready(torch) else None
+        return load_bridge(torch) if is_ready(torch) else None
     except (BridgeUnavailableError, OSError):
         return None
 

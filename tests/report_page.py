@@ -31,6 +31,11 @@ CHROMIUM = next(
 PAINTED = "() => performance.getEntriesByName('painted').length > 0"
 
 
+def address(page: Any) -> str:
+    """Where the page is, by its own word: ``page.url`` is told of a change some time after it."""
+    return str(page.evaluate("location.href"))
+
+
 class Reports:
     """Opens reports, and keeps what went wrong in them."""
 

@@ -10,6 +10,7 @@ import pytest
 
 from made_memory import Event, Said, trace_with_memory
 from made_trace import Call, trace_of_calls
+from report_page import address
 from sample_traces import HOSTILE, SHARED_TRACES
 from stepscope import read_trace
 from stepscope.analysis.memory.sites import sites_of
@@ -220,7 +221,7 @@ def text(page: Any, selector: str) -> str:
 
 
 def state(page: Any) -> dict[str, str]:
-    _, _, query = page.url.partition("?")
+    _, _, query = address(page).partition("?")
     return dict(pair.split("=", 1) for pair in query.split("&") if pair)
 
 
@@ -285,7 +286,7 @@ class TestPage:
         page.locator(".memory-table tbody tr").first.click()
         page.get_by_role("link", name="Timeline at its allocation").click()
         page.wait_for_selector("main.page-timeline")
-        assert "sel=1" in page.url  # aten::empty, in which the block was allocated
+        assert "sel=1" in address(page)  # aten::empty, in which the block was allocated
 
     def test_keys_move_the_cursor_and_the_view(self, reports: Any) -> None:
         page = reports.open(made(), "memory?device=cpu")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
+from report_page import address
 from sample_traces import HOSTILE
 from stepscope.analysis.answer import answer
 from stepscope.trace.model import Losses
@@ -132,7 +133,7 @@ class TestFrame:
         page.keyboard.press("/")
         page.keyboard.type("relu")
         page.wait_for_function("() => location.hash.includes('relu')")
-        again = reports.open(path, page.url.partition("#")[2])
+        again = reports.open(path, address(page).partition("#")[2])
         assert again.locator("input[type=search]").first.input_value() == "relu"
 
 
@@ -273,7 +274,7 @@ class TestHostileInput:
                 "name => document.title.startsWith(name)", arg=links.nth(i).inner_text()
             )
         assert page.locator("img, iframe, object, main script").count() == 0
-        page.goto(page.url.partition("#")[0] + "#overview")
+        page.goto(address(page).partition("#")[0] + "#overview")
         assert text.split(maxsplit=1)[0] in page.locator("main").inner_text()
 
     def test_the_policy_lets_nothing_else_in(self, reports: Reports) -> None:
@@ -326,7 +327,7 @@ class TestOverview:
         page.keyboard.press("End")
         page.keyboard.press("Enter")
         page.wait_for_function("() => location.hash.startsWith('#timeline')")
-        assert re.search(r"from=900000&to=1000000\b", page.url)
+        assert re.search(r"from=900000&to=1000000\b", address(page))
 
     def test_operators_lead_to_their_page(self, reports: Reports) -> None:
         page = reports.open(training())

@@ -2,9 +2,12 @@
 #
 #   make demo    profile two small programs and show where their time went
 #   make test    everything that must hold before a change goes in
-#   make test-python, test-paddle, test-plain, test-js, test-native, test-sanitized, test-tsan
+#   make test-python, test-paddle, test-plain, test-js, test-native, test-tsan
 #                parts of it: with PyTorch, with Paddle, with neither; the report's JavaScript; C++
 #                under sanitizers, and its threads under ThreadSanitizer
+#   make test-slow
+#                what else CI runs: stress tests, hostile names in every page, and in test-sanitized
+#                the extension module under sanitizers
 #   make test-pythons
 #                the parts that need no framework, with the other Pythons that are at hand
 #   make wheels  a wheel for each Python at hand, in dist/, and each tried in an empty environment
@@ -51,8 +54,10 @@ TORCH ?= torch==2.13.0
 
 # Paddle's newest release is for x86-64 alone: elsewhere its tests run with the last one there is.
 PADDLE ?= paddlepaddle==$(if $(filter x86_64,$(shell uname -m)),3.3.1,3.2.2)
-# How many tests run at a time, and how many files are compiled.
+# How many files are compiled at a time, and how many tests run: a test waits a third of its time,
+# for programs that it started.
 JOBS ?= 2
+WORKERS ?= 3
 
 # One virtual environment with PyTorch and everything else, one with Paddle and no PyTorch (two
 # frameworks in a process are two OpenMP runtimes), and one with neither.
@@ -73,7 +78,8 @@ WHEEL := build/wheel
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format bench bench-paddle bench-report bench-answers bench-traces bench-stragglers bench-default bench-sampler \
 	bench-diff \
-	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-paddle test-plain test-gpu \
+	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-slow test-slow-python \
+	test-paddle test-plain test-gpu \
 	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts check-programs fuzz
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -179,7 +185,7 @@ demo: $(DONE)/torch $(DONE)/package
 
 # --- make test
 
-TEST_PARTS := lint test-native test-tsan test-js test-python test-paddle test-plain test-sanitized
+TEST_PARTS := lint test-native test-tsan test-js test-python test-paddle test-plain
 
 # What the parts download, in the order in which they need it.
 DOWNLOADS := $(addprefix $(DONE)/, lint test torch frameworks browser) $(NODE_MODULES)
@@ -228,11 +234,19 @@ test-js: $(NODE_MODULES)
 
 # Some tests at a time. A process of its own a test worker: what one does to torch, to sys or to the
 # environment, the other does not see.
-PYTEST := -m pytest --numprocesses $(JOBS) --dist worksteal
+PYTEST := -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-test-python: $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/browser $(DONE)/package
-	$(BIN)/python $(PYTEST) --ignore tests/frameworks/paddle/with_paddle --ignore tests/conformance/paddle \
-		--ignore tests/frameworks/cuda
+WITH_TORCH := $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/browser $(DONE)/package
+NOT_WITH_TORCH := $(addprefix --ignore tests/, frameworks/paddle/with_paddle conformance/paddle \
+	frameworks/cuda)
+
+test-python: $(WITH_TORCH)
+	$(BIN)/python $(PYTEST) -m 'not slow' $(NOT_WITH_TORCH)
+
+test-slow: test-slow-python test-sanitized
+
+test-slow-python: $(WITH_TORCH)
+	$(BIN)/python $(PYTEST) -m slow $(NOT_WITH_TORCH)
 
 # The wheel that was tested with PyTorch, in an environment with Paddle alone ...
 test-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
@@ -281,7 +295,7 @@ TOOLS = PATH="$(CURDIR)/$(BIN):$$PATH"
 
 CMAKE = $(TOOLS) cmake -S . -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Debug \
 	-DCMAKE_INCLUDE_PATH="$(CURDIR)/build/doctest/usr/include" -DSTEPSCOPE_NATIVE_TESTS=ON \
-	-DSTEPSCOPE_WERROR=ON
+	-DSTEPSCOPE_WERROR=ON -DSTEPSCOPE_PRECOMPILE=ON
 
 build-sanitized: $(DONE)/test $(DOCTEST)
 	$(CMAKE) -B $(SANITIZED) -DSTEPSCOPE_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"

@@ -97,6 +97,7 @@ def test_a_run_tells_them_too(tmp_path: Path) -> None:
     assert "findings  no known problem found" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "title"),
     [

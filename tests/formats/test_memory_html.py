@@ -204,6 +204,7 @@ class TestPage:
         page.get_by_label("activation").uncheck()
         assert ": 256 KiB in 1" in text(page, ".memory-moment")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", HOSTILE, ids=[name[:12] for name in HOSTILE])
     def test_hostile_names_are_text(self, tmp_path: Path, reports: Any, name: str) -> None:
         page = reports.open(page_of(tmp_path, name))

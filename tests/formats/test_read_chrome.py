@@ -84,6 +84,7 @@ def check_rows(table: Any, events: list[dict[str, Any]], trace: Trace) -> None:
         assert own_fields == {key: event[key] for key in event.keys() - COLUMNS}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REAL_TRACES, reason="the shared traces are not here")
 @pytest.mark.parametrize("path", REAL_TRACES, ids=lambda path: path.name[:50])
 def test_every_event_of_a_real_trace_is_kept_exactly(path: Path) -> None:

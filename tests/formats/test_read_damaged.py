@@ -217,6 +217,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(texts, texts, texts, st.dictionaries(texts, values)), max_size=8),

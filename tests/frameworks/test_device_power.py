@@ -47,6 +47,7 @@ def libraries(tmp_path: Path) -> tuple[Path, Path]:
     return paths
 
 
+@pytest.mark.slow
 def test_a_run_with_power(tmp_path: Path, libraries: tuple[Path, Path]) -> None:
     program = script(tmp_path, PROGRAM)
     new, old = (

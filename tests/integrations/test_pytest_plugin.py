@@ -116,6 +116,7 @@ def test_limits_and_who_broke_them(ran: Callable[..., Done]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_regression_against_the_kept_baseline(ran: Callable[..., Done], tmp_path: Path) -> None:
     program = """
         import pytest, torch
@@ -204,6 +205,7 @@ def test_wrong_arguments_are_named(ran: Callable[..., Done]) -> None:
     assert "During handling" not in done.said
 
 
+@pytest.mark.slow
 def test_workers_tell_who_they_work_for_and_others_cost_nothing(tmp_path: Path) -> None:
     pytest.importorskip("xdist", reason="pytest-xdist is not installed")
     program = """

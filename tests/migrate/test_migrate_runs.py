@@ -219,6 +219,7 @@ def test_torch_code_runs_with_paddle(name: str, tmp_path: Path) -> None:
     check_traces(name, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", ["paddle", "torch"])
 @pytest.mark.parametrize("name", PADDLE_PROGRAMS)
 def test_paddle_code_runs_with_stepscope(name: str, framework: str, tmp_path: Path) -> None:

@@ -88,6 +88,7 @@ def test_ctrl_c_while_threads_work() -> None:
     assert process.returncode == -signal.SIGINT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ending", "code"),
     [("sys.exit(3)", 3), ("sys.exit()", 0), ("raise SystemExit('words')", 1), ("1 / 0", 1)],
@@ -97,6 +98,7 @@ def test_leaving_delivers_the_trace_first(ending: str, code: int) -> None:
     assert (done.stdout, done.returncode) == ("saved True True\n", code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "with_stack=True, profile_memory=True"])
 def test_daemon_threads_that_work_until_the_very_end(options: str) -> None:
     """They call no operator at the end: torch itself aborts when such a thread is cut off."""

@@ -269,6 +269,7 @@ def test_code_is_let_go_when_nothing_records() -> None:
     assert frames_of(trace, row_of(trace, "m"))[1] == "<string>(1): made"
 
 
+@pytest.mark.slow
 def test_two_hundred_recordings_do_not_keep_their_code() -> None:
     kept: list[weakref.ref[Any]] = []
     for i in range(200):
@@ -365,6 +366,7 @@ def test_a_forked_child_records_stacks_of_its_own() -> None:
     assert [frames_of(trace, row_of(trace, name))[0] for name in ("before", "after")] == [MARK] * 2
 
 
+@pytest.mark.slow
 def test_forks_while_other_threads_meet_new_stacks() -> None:
     finished = threading.Event()
 

@@ -238,6 +238,7 @@ def test_a_range_that_ends_on_another_thread_is_flagged_and_nests_nothing() -> N
     assert parents(trace) == [("around", None), ("handed over", None), ("between", None)]
 
 
+@pytest.mark.slow
 def test_two_hundred_recordings_do_not_grow_the_process() -> None:
     def resident_bytes() -> int:
         with open("/proc/self/statm") as statm:  # noqa: PTH123 - read many times

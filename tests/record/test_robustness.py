@@ -115,6 +115,7 @@ def test_one_profiler_is_started_in_one_thread_and_stopped_in_another() -> None:
     assert counts(profiler.trace, "aten::neg") == [1]
 
 
+@pytest.mark.slow
 def test_a_recording_ends_while_threads_that_were_joined_still_go() -> None:
     """join() returns before a thread has left the system, and with it the recorder."""
 
@@ -131,6 +132,7 @@ def test_a_recording_ends_while_threads_that_were_joined_still_go() -> None:
 # ---- many in a row
 
 
+@pytest.mark.slow
 def test_threads_that_come_and_go_do_not_grow_the_process() -> None:
     done = run_python(
         """
@@ -171,6 +173,7 @@ def test_threads_that_come_and_go_do_not_grow_the_process() -> None:
     assert int(done.stdout) < 2 * 1024 * 1024
 
 
+@pytest.mark.slow
 def test_200_cycles_do_not_grow_the_process() -> None:
     """Counted in the pages of a process of its own, after it has warmed up."""
     done = run_python(

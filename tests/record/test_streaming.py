@@ -89,6 +89,7 @@ def ended_ranges(path: Path) -> Counter[str]:
     return Counter(trace.strings[int(name)] for name in trace.slices.name[is_ended])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended", ENDINGS)
 def test_whatever_ends_a_program_its_trace_is_sealed_and_shown(tmp_path: Path, ended: str) -> None:
     done = run_to_its_death(tmp_path, ENDINGS[ended])

@@ -101,6 +101,7 @@ def test_a_thread_that_outlives_several_recordings_is_in_each() -> None:
     worker.join()
 
 
+@pytest.mark.slow
 @turns_taken_often()
 def test_recordings_may_begin_and_end_while_threads_are_busy() -> None:
     """What is between a start and a stop is whole, whenever they happen."""
@@ -293,6 +294,7 @@ def test_the_parents_session_does_nothing_in_the_child() -> None:
     assert delivered == [1]
 
 
+@pytest.mark.slow
 def test_forks_while_other_threads_record() -> None:
     finished = threading.Event()
 

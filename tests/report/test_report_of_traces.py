@@ -104,6 +104,7 @@ def test_totals_are_those_of_the_summary(
     assert np.sum(parts, axis=0).tolist() == steps.duration_ns.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [path for path in SHARED_TRACES if "h100" in path.name or "tb_plugin" in path.name][:2],

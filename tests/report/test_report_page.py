@@ -188,6 +188,7 @@ class TestThemes:
         page.evaluate("window.dispatchEvent(new Event('afterprint'))")
         assert self.back(page) != "rgb(255, 255, 255)"
 
+    @pytest.mark.slow
     def test_nothing_dark_and_nothing_cut_is_printed(self, reports: Reports) -> None:
         long = Call(f"aten::{'very_' * 60}long", 10, 60, rest='"Input Dims": [[2, 3], [3, 4]]')
         step = Call("ProfilerStep#0", 0, 100, category="user_annotation")
@@ -249,6 +250,7 @@ CONTRASTS = """() => {
 
 
 class TestHostileInput:
+    @pytest.mark.slow
     @pytest.mark.parametrize("text", [*HOSTILE, SCRIPT], ids=lambda text: text[:12])
     def test_texts_are_shown_as_texts_on_every_page(self, reports: Reports, text: str) -> None:
         trace = trace_of_calls(

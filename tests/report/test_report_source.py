@@ -294,6 +294,7 @@ x = load()
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["none", "operators", "calls", "all-calls"])
 def test_lines_have_their_time_however_stacks_are_recorded(tmp_path: Path, mode: str) -> None:
     (tmp_path / "loads.py").write_text(LOADS, encoding="utf-8")
@@ -355,6 +356,7 @@ class TestHostile:
         assert lines[2] == "y" * 2000 + "…"
         assert lines[3] == "\ufffd\ufffd"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", HOSTILE, ids=[name[:12] for name in HOSTILE])
     def test_names_are_text(self, reports: Any, name: str) -> None:
         file = f"my {name}/model.py"  # a name in angle brackets is no file

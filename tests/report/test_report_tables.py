@@ -378,6 +378,7 @@ def test_metrics_and_views_of_a_flame_graph(made: Trace, reports: Any) -> None:
     assert "view=calls" in address(page)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["operators", "modules", "kernels", "flame"])
 def test_hostile_names_are_shown_as_text(place: str, reports: Any) -> None:
     marks = [f"{text}<img src=x onerror=alert({i})>" for i, text in enumerate(HOSTILE)]

@@ -312,6 +312,7 @@ class TestPage:
         assert heads.count() < before
         assert page.locator(".timeline-group").first.get_attribute("aria-expanded") == "false"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", HOSTILE, ids=[name[:12] for name in HOSTILE])
     def test_hostile_names_are_text(self, reports: Reports, name: str) -> None:
         rest = '"broken": </script><img src=x onerror=alert(1)>'
@@ -352,6 +353,7 @@ class TestPage:
         expected = [(x // 2) % 3 < 2 for x in range(600)]
         assert painted == expected
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("theme", ["light", "dark"])
     def test_a_real_trace(self, reports: Reports, theme: str) -> None:
         found = [path for path in SHARED_TRACES if "h100" in path.name]

@@ -224,6 +224,7 @@ def test_a_server_that_ended_is_told(chromium: Any, root: Path) -> None:
     assert all("ERR_CONNECTION_REFUSED" in trouble for trouble in window.troubles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE, ids=[name[:12] for name in HOSTILE])
 def test_hostile_operators_are_text(window: Window, root: Path, name: str) -> None:
     saved(root / "b.stepscope", small_trace(name), age_s=50)
@@ -234,6 +235,7 @@ def test_hostile_operators_are_text(window: Window, root: Path, name: str) -> No
     assert told.startswith(name[:150])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["<img src=x onerror=alert(1)>.json", "a?b#c%2f&d=.json", "line\nfeed.json", "🙂 \u2028.json"],
@@ -247,6 +249,7 @@ def test_hostile_file_names_are_text_and_open(window: Window, root: Path, name: 
     page.wait_for_function(PAINTED)
 
 
+@pytest.mark.slow
 def test_light_and_dark(window: Window) -> None:
     def back(page: Any) -> str:
         return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))

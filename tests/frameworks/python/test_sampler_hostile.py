@@ -41,6 +41,7 @@ def sampled(name: str) -> list[list[str]]:
     return stacks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", hostile_programs.PROGRAMS)
 def test_a_hostile_program(name: str) -> None:
     if name == "greenlets":

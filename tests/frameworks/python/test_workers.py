@@ -215,6 +215,7 @@ class Subclass(multiprocessing.Process):
         work("in run()")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_process_records_itself_and_the_parent_collects(method: str) -> None:
     context: Any = multiprocessing.get_context(method)

@@ -102,6 +102,7 @@ def compiler(built: Path, tmp_path: Path) -> str:
 # ---- where it can be built
 
 
+@pytest.mark.slow
 def test_two_processes_that_start_at_once_build_one_file_and_say_so_in_two_lines(
     built: Path,
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_cache_below_a_plain_file_is_no_obstacle(compiler: str, tmp_path: Path
 # ---- where it cannot be built
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["/bin/false", "/nonexistent/c++", "nonexistent-c++ -O3"])
 def test_a_broken_compiler_means_torchs_collector_and_one_line(cache: Path, compiler: str) -> None:
     seen, lines = record(cache, CXX=compiler)
@@ -234,6 +236,7 @@ def test_an_unknown_collector_is_named_with_the_choices(monkeypatch: pytest.Monk
 # ---- a cache that was damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [

@@ -36,6 +36,7 @@ def test_families_differ() -> None:
     assert old["c10::TensorImpl"] != middle["c10::TensorImpl"] != new["c10::TensorImpl"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="no compiler that tells of classes")
 def test_the_installed_torch_is_as_the_table_says() -> None:
     family = family_of(".".join(torch.__version__.split(".")[:2]))

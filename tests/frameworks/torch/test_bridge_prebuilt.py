@@ -141,6 +141,7 @@ def test_without_compiler_and_cache_all_is_as_with_a_compiled_bridge(
 # ---- one that does not fit
 
 
+@pytest.mark.slow
 @needs_bridges
 def test_a_bridge_for_another_torch_is_found_out() -> None:
     assert OWN is not None
@@ -173,6 +174,7 @@ def wrong(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @needs_bridges
 def test_a_wrong_bridge_is_refused_and_one_is_compiled(
     wrong: Path, compiled: dict[str, Any]
@@ -215,6 +217,7 @@ def files(stack: list[str]) -> list[str]:
     return [frame.partition("(")[0] for frame in stack if not frame.startswith(("<built", "<meth"))]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("compiled")
 def test_what_is_no_library_is_refused(tmp_path: Path) -> None:
     for family in FAMILIES:

@@ -98,6 +98,7 @@ def test_threads_without_python_have_no_stack() -> None:
     assert [frames_of(trace, row) for row in elsewhere] == [[]] * len(elsewhere)
 
 
+@pytest.mark.slow
 def test_new_stacks_while_profilers_come_and_go() -> None:
     """A new stack waits for the GIL; whoever has it may wait for other things."""
     pytest.importorskip("torch")

@@ -121,6 +121,7 @@ def test_overloads_are_told_apart() -> None:
     assert {"Tensor", "out"} <= set(keys)
 
 
+@pytest.mark.slow
 def test_torchs_profiler_sees_nothing_of_our_calibration() -> None:
     """It is measured once a process, when nobody would record it."""
     done = run_python(

@@ -14,6 +14,7 @@ from recording import SOURCE_DIR
 EXAMPLE = Path(__file__).parents[4] / "examples" / "paddle_dialect_on_torch.py"
 
 
+@pytest.mark.slow
 def test_a_pytorch_program_under_the_api_of_paddle(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     path = tmp_path / "torch.pb"

@@ -340,6 +340,7 @@ print(p.key_averages().table(row_limit=-1))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("patched", [True, False])
 def test_a_program_that_uses_torchs_profiler(patched: bool, tmp_path: Path) -> None:
     script(tmp_path, SCRIPT)

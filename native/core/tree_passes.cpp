@@ -100,7 +100,9 @@ struct PartRuns {
 std::vector<int64_t> summed_up(std::span<const int32_t> parent, std::span<const int64_t> values) {
   std::vector<int64_t> total(values.begin(), values.end());
   for (size_t row = parent.size(); row-- > 0;) {
-    if (is_before(parent[row], row)) total[parent[row]] += total[row];
+    if (is_before(parent[row], row)) {
+      total[parent[row]] = wrapping_sum(total[parent[row]], total[row]);
+    }
   }
   return total;
 }

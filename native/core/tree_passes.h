@@ -7,6 +7,11 @@
 
 namespace stepscope {
 
+// A damaged file may hold values whose sum is beyond 64 bits: wrong, but no undefined behaviour.
+inline int64_t wrapping_sum(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
 // Adds every value to its place; a place below 0 is none.
 template <typename Place>
 std::vector<int64_t> summed_at(std::span<const Place> place, std::span<const int64_t> values,
@@ -14,7 +19,10 @@ std::vector<int64_t> summed_at(std::span<const Place> place, std::span<const int
   std::vector<int64_t> sums(places);
   for (size_t i = 0; i < place.size(); ++i) {
     const auto at = static_cast<int64_t>(place[i]);
-    if (at >= 0 && static_cast<size_t>(at) < places) sums[static_cast<size_t>(at)] += values[i];
+    if (at >= 0 && static_cast<size_t>(at) < places) {
+      int64_t& sum = sums[static_cast<size_t>(at)];
+      sum = wrapping_sum(sum, values[i]);
+    }
   }
   return sums;
 }

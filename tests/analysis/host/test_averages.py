@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from made_trace import Call, trace_of_calls
+from made_trace import Bytes, Call, trace_of_calls
 from stepscope.analysis.host.averages import Averages, averages, single_events
 from stepscope.analysis.tree import HIDDEN_NAMES, call_tree
 from stepscope.trace.model import SliceFlags
@@ -229,3 +229,11 @@ def test_averages_become_a_data_frame() -> None:
     assert frame["key"].to_list() == ["b", "a"]
     assert frame["cpu_ns"].to_list() == [30_000, 10_000]
     assert "input_shapes" not in frame.columns
+
+
+@pytest.mark.filterwarnings("error")
+def test_sizes_that_no_machine_has_are_added_as_integers() -> None:
+    largest = 2**63 - 1
+    trace = trace_of_calls([Call("aten::empty", 0, 10)], [Bytes(5, largest)])
+    found = averages(trace)
+    assert found.cpu_bytes.tolist() == [largest]

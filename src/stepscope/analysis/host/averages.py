@@ -11,6 +11,7 @@ from stepscope.analysis.device.launches import launches
 from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, name_labels, overload_labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
+from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import CallTree, call_tree
 from stepscope.trace.model import NO_PARENT, SliceFlags, SliceKind
 
@@ -149,8 +150,7 @@ def grouped(each: Averages) -> Averages:
             return None
         if column.strides == (0,):
             return np.zeros(len(order), np.int64)
-        # float64 holds whole ns exactly up to 104 days, and bytes up to 9 PB
-        return np.bincount(group, column, minlength=groups)[order].astype(np.int64)
+        return summed(group, column, groups)[order]
 
     def taken(column: Labels[_Text] | None) -> Labels[_Text] | None:
         return None if column is None else column.take(first)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.distinct import distinct
+from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import levels
 
 if TYPE_CHECKING:
@@ -159,8 +160,7 @@ def _own(cells: Cells, nodes: int) -> dict[str, Int64]:
 
 def _summed(node: Int64, amount: Int64, nodes: int) -> Int64:
     counted = np.flatnonzero(amount)
-    # float64 holds whole ns exactly up to 104 days, and bytes up to 9 PB
-    return np.bincount(node[counted], amount[counted], minlength=nodes).astype(np.int64)
+    return summed(node[counted], amount[counted], nodes)
 
 
 def _canonical(nodes: Nodes) -> tuple[Int64, Nodes]:

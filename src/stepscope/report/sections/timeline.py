@@ -11,6 +11,7 @@ from stepscope.analysis.host.flows import forward_backward
 from stepscope.analysis.host.lanes import lanes
 from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import memory_events
+from stepscope.analysis.sums import summed
 from stepscope.report.sections.counters import add_counters
 from stepscope.report.sections.threads import place_of, process_name, thread_name
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
@@ -62,7 +63,7 @@ def _add_costs(trace: Trace, payload: Payload) -> None:
     count = len(trace.slices)
 
     def by_slice(bytes_of_event: Int64) -> Int64:
-        return np.bincount(holders, bytes_of_event, count).astype(np.int64)
+        return summed(holders, bytes_of_event, count)
 
     costs = {
         "flops": flops_of(trace),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import stepscope
+from recording import start_python
 from stepscope import Last, record_function
 from stepscope.cli.always_on import last, signal_number, times
 from stepscope.cli.environment import words_of
@@ -107,3 +108,17 @@ def _connected(path: Path) -> socket.socket:
     line.settimeout(20)
     line.connect(str(path))
     return line
+
+
+def test_the_last_program_takes_the_folder_away_while_others_come(
+    tmp_path: Path,
+) -> None:
+    come_and_go = """
+        import stepscope
+        for _ in range(100):
+            stepscope.serve().close()
+        """
+    environment = {"STEPSCOPE_RUNTIME_DIR": None, "XDG_RUNTIME_DIR": None, "TMPDIR": str(tmp_path)}
+    programs = [start_python(come_and_go, **environment) for _ in range(3)]
+    assert [program.communicate() for program in programs] == [("", "")] * 3
+    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
@@ -10,7 +9,7 @@ import time
 from typing import Any
 
 from stepscope.errors import StepscopeError
-from stepscope.live.runtime import opened_folder, short_path, socket_names
+from stepscope.live.runtime import opened_folder, remove_socket, short_path, socket_names
 
 _PATIENCE_S = 2.0
 _MOST_BYTES = 64 << 20
@@ -24,7 +23,7 @@ def living() -> list[dict[str, Any]]:
             found.append({**_ask(name, {"do": "status"}, _PATIENCE_S), "socket": name})
         except (OSError, ValueError, StepscopeError):
             if not _lives(pid):
-                _remove(name)
+                remove_socket(name)
     return found
 
 
@@ -89,8 +88,3 @@ def _lives(pid: int) -> bool:
     except OSError:
         return True
     return True
-
-
-def _remove(name: str) -> None:
-    with contextlib.suppress(OSError), opened_folder(create=False) as folder:
-        os.unlink(name, dir_fd=folder)

@@ -14,12 +14,13 @@ from stepscope.private_folders import SharedFolderError, open_private_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_CHOSEN = "STEPSCOPE_RUNTIME_DIR"
 _SOCKET = re.compile(r"(\d+)-[0-9a-f]+\.sock")
 
 
 def runtime_folder() -> Path:
     """Return the folder; it may not be there yet."""
-    chosen = os.environ.get("STEPSCOPE_RUNTIME_DIR")
+    chosen = os.environ.get(_CHOSEN)
     if chosen:
         return Path(chosen)
     base = os.environ.get("XDG_RUNTIME_DIR")
@@ -40,6 +41,15 @@ def opened_folder(*, create: bool) -> Iterator[int]:
         yield folder
     finally:
         os.close(folder)
+
+
+def remove_socket(name: str) -> None:
+    """Take a socket away, and with the last one the folder, if it was not chosen by the user."""
+    with contextlib.suppress(OSError), opened_folder(create=False) as folder:
+        os.unlink(name, dir_fd=folder)
+    if not os.environ.get(_CHOSEN):
+        with contextlib.suppress(OSError):  # others are in it, mostly
+            runtime_folder().rmdir()
 
 
 def socket_name(token: str) -> str:

@@ -22,7 +22,7 @@ from stepscope._native import shielded
 from stepscope.live.always_on import AlwaysOn
 from stepscope.live.own_socket import OwnSocket
 from stepscope.live.requests import REQUESTS, RequestError
-from stepscope.live.runtime import opened_folder, short_path, socket_name
+from stepscope.live.runtime import opened_folder, remove_socket, short_path, socket_name
 from stepscope.live.triggers import Triggers
 from stepscope.notices import notify
 
@@ -36,6 +36,7 @@ _MOST_WAITING = 128  # to be let in
 _MOST_ANSWERS = 8  # at a time
 _MOST_BYTES = 64 * 1024  # of a request
 _PATIENCE_S = 5.0  # for a client that has not said all
+_MOST_TRIES = 20  # to bind in a folder that programs take away as the last of them ends
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -84,8 +85,7 @@ class ControlServer:
         if self._wake is not None and self._wake[1].is_there():
             with contextlib.suppress(OSError):
                 self._wake[1].line.send(b"x")
-        with contextlib.suppress(OSError), opened_folder(create=False) as folder:
-            os.unlink(self._name, dir_fd=folder)
+        remove_socket(self._name)
 
     def forget(self) -> None:
         """Close what a fork has copied: the parent's socket stays the parent's."""
@@ -100,11 +100,7 @@ class ControlServer:
         self._name = socket_name(secrets.token_hex(4))
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with opened_folder(create=True) as folder:
-                # Nobody can connect before listen(), and nobody else can enter the folder.
-                listener.bind(short_path(folder, self._name))
-                os.chmod(short_path(folder, self._name), 0o600)  # noqa: PTH101
-                listener.listen(_MOST_WAITING)
+            _bind(listener, self._name)
         except BaseException:
             listener.close()
             raise
@@ -215,6 +211,21 @@ def answer(always_on: AlwaysOn, text: bytes) -> Mapping[str, Any]:
         return {"error": str(error) or type(error).__name__}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
+
+
+def _bind(listener: socket.socket, name: str) -> None:
+    """Listen under a name. Nobody can connect before that, or enter the folder but its owner."""
+    for tries_left in reversed(range(_MOST_TRIES)):
+        try:
+            with opened_folder(create=True) as folder:
+                listener.bind(short_path(folder, name))
+                os.chmod(short_path(folder, name), 0o600)  # noqa: PTH101
+        except FileNotFoundError:
+            if not tries_left:
+                raise
+        else:
+            listener.listen(_MOST_WAITING)
+            return
 
 
 def _is_ours(line: socket.socket) -> bool:

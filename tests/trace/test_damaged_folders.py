@@ -91,6 +91,7 @@ def null(column: str, row: int) -> Change:
         ("slices", null("duration_ns", 1), "column 'duration_ns', row 1: it has no value"),
         ("slices", cast("track", pl.Float64), "column 'track': it has the type Float64"),
         ("slices", cast("parent", pl.Int64), "column 'parent': it has the type Int64, not int32"),
+        ("slices", cast("step", pl.Int128), "column 'step': it has the type Int128"),
         ("slices", cast("start_ns", pl.String), "column 'start_ns': it has the type String"),
         ("slices", cast("kind", pl.String), ""),
         ("slices", lambda f: f.with_columns(name=f["track"]), "column 'name': it has the type"),

@@ -143,11 +143,12 @@ def test_the_same_device_number_in_two_processes_is_two_devices() -> None:
     assert [track.pid for track in joined.tracks] == ["0", "0 of process 11"]
 
 
-def test_numbers_that_tie_events_do_not_tie_them_across_processes() -> None:
+@pytest.mark.parametrize("thread", [1, 2**63 - 1])
+def test_numbers_that_tie_events_do_not_tie_them_across_processes(thread: int) -> None:
     """A forward operator of one process, and a backward function of another with its numbers."""
-    tracks = (Track("10", "10", logical_id=1),)
+    tracks = (Track("10", "10", logical_id=thread),)
     forward = with_ids(made([("mm", 0, 1)]), sequence=5)
-    backward = with_ids(made([("MmBackward", 9, 1)]), sequence=5, forward_thread=1)
+    backward = with_ids(made([("MmBackward", 9, 1)]), sequence=5, forward_thread=thread)
     forward, backward = replace(forward, tracks=tracks), replace(backward, tracks=tracks)
     links = forward_backward_links(join_traces([forward, backward]))
     assert [rows.tolist() for rows in links] == [[0], [1]]

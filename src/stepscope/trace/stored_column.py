@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
     from stepscope.trace.table import Column, UInt8
 
+_AS_IN_NUMPY = frozenset(
+    (
+        *(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32, pl.UInt64),
+        *(pl.Float32, pl.Float64),
+    )
+)
+
 
 class StoredColumn:
     """One column of an Arrow file; each way to read it raises ``Damage`` for what does not fit."""
@@ -49,7 +56,7 @@ class StoredColumn:
 
     def numbers(self, dtype: type[np.generic]) -> NDArray[Any]:
         """Return numbers of just this type."""
-        if self._series.dtype.is_nested() or not self._series.dtype.is_numeric():
+        if self._series.dtype not in _AS_IN_NUMPY:
             raise self._wrong_type(dtype.__name__)
         self._check_nulls()
         values = self._series.to_numpy()

@@ -59,11 +59,12 @@ def forward_operators(trace: Trace, backward: Int64, outside: Bool) -> Int64:
     process = _processes(trace)
     thread = _threads(trace, process, forward, asked)
     forward_thread = slices.forward_thread[asked]
-    threads = int(max(thread.max(), forward_thread.max())) - NO_THREAD + 1
+    threads = np.unique(np.concatenate((thread, forward_thread)))
 
     def keys(rows: Int64, of_thread: Int64) -> Int64:
-        place = process[slices.track[rows]] * threads + of_thread - NO_THREAD
-        key: Int64 = slices.sequence[rows] * threads * (int(process.max()) + 1) + place
+        number = np.searchsorted(threads, of_thread)
+        place = process[slices.track[rows]] * len(threads) + number
+        key: Int64 = slices.sequence[rows] * len(threads) * (int(process.max()) + 1) + place
         return key
 
     forward = forward[::-1]

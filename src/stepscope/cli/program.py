@@ -199,8 +199,13 @@ class Program:
         main.__file__ = path
         main.__loader__ = SourceFileLoader("__main__", path)
         main.__package__ = None
-        with io.open_code(path) as file:
-            return compile(file.read(), path, "exec", dont_inherit=True)
+        try:
+            with io.open_code(path) as file:
+                text = file.read()
+        except OSError as error:
+            error.filename = path  # reading does not tell it, opening does
+            raise
+        return compile(text, path, "exec", dont_inherit=True)
 
     def _module_code(self, main: ModuleType) -> CodeType:
         spec = self._module_spec()

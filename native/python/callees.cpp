@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "python/code_names.h"
@@ -23,10 +24,19 @@ std::unordered_map<const PyCodeObject*, std::string>& stand_ins() {
   return *all;
 }
 
+std::unordered_set<const PyCodeObject*>& lets_through() {
+  static auto* const all = new std::unordered_set<const PyCodeObject*>;
+  return *all;
+}
+
 }  // namespace
 
 void stand_in(PyCodeObject* code, std::string name) {
   if (stand_ins().insert_or_assign(code, std::move(name)).second) Py_INCREF(code);
+}
+
+void let_through(PyCodeObject* code) {
+  if (lets_through().insert(code).second) Py_INCREF(code);
 }
 
 const Callee& Callees::learn(PyCodeObject* code) {
@@ -38,7 +48,7 @@ const Callee& Callees::learn(PyCodeObject* code) {
   }
   const std::string name = place_name(code, code->co_firstlineno, code->co_name);
   return put({code, keeper, Recorder::label(name), is_hidden(code, false), is_hidden(code, true),
-              is_library(code), is_watched(code)});
+              is_library(code), is_watched(code), false, lets_through().contains(code)});
 }
 
 const Callee& Callees::learn(PyMethodDef* method, PyObject* self) {

@@ -21,9 +21,10 @@ struct alignas(32) Callee {
   // Whether it is shown, when its caller is shown and when not.
   bool hidden = false;
   bool hidden_below = true;
-  bool in_library = false;  // code that is not the program's own
-  bool is_watched = false;  // its calls may have names of their own
-  bool stands_in = false;   // it has the name of another, whose place it takes
+  bool in_library = false;    // code that is not the program's own
+  bool is_watched = false;    // its calls may have names of their own
+  bool stands_in = false;     // it has the name of another, whose place it takes
+  bool lets_through = false;  // ours and not shown; the function that it wraps is
 };
 
 // By address, in open addressing. Each holds a reference, so that the address stays its own.
@@ -70,5 +71,9 @@ class Callees {
 // Have calls of this code shown, under the name of what it takes the place of, wherever names are
 // given as in torch. For good.
 void stand_in(PyCodeObject* code, std::string name);
+
+// Have the Python functions that this code of ours calls shown as if its caller called them. For
+// good.
+void let_through(PyCodeObject* code);
 
 }  // namespace stepscope

@@ -23,12 +23,19 @@ namespace {
 
 // ---- what is open on each thread
 
+// What a call is for those that it makes.
+enum class Below : uint8_t {
+  kShown,
+  kLetThrough,  // ours and not shown: Python functions are, functions in C are its own doing
+  kHidden,      // ours: what is neither the program's nor a package's is its own doing
+};
+
 struct OpenCall {
   const void* key;
   OpenSlice* slice;  // null: not shown
   bool of_frame;     // who evaluates its frame will end it, no event
   bool in_library;   // Python code that is not the program's own
-  bool stands_in;    // ours, under another's name: what it does is ours as well
+  Below below;
 };
 using CallStack = std::vector<OpenCall>;
 constexpr size_t kUsualDepth = 128;
@@ -49,12 +56,15 @@ thread_local uint32_t my_run __attribute__((tls_model("initial-exec"))) = 0;
 
 // ---- pushing and popping
 
-void push(CallStack& stack, const Callee& callee, bool of_frame, uint64_t start_ticks = 0) {
-  const bool below_hidden = !stack.empty() && (!stack.back().slice || stack.back().stands_in);
-  const bool hidden = below_hidden ? callee.hidden_below : callee.hidden;
+void push(CallStack& stack, const Callee& callee, bool of_frame, uint64_t start_ticks = 0,
+          Below shown_until = Below::kLetThrough) {
+  const Below place = stack.empty() ? Below::kShown : stack.back().below;
+  const bool hidden = place > shown_until ? callee.hidden_below : callee.hidden;
   OpenSlice* const slice =
       hidden ? nullptr : Recorder::begin(Kind::kPython, callee.label, start_ticks);
-  stack.push_back({callee.key, slice, of_frame, callee.in_library, callee.stands_in});
+  Below below = !slice || callee.stands_in ? Below::kHidden : Below::kShown;
+  if (callee.lets_through) below = place == Below::kHidden ? place : Below::kLetThrough;
+  stack.push_back({callee.key, slice, of_frame, callee.in_library, below});
 }
 
 // The callee as this very call of it is named.
@@ -208,7 +218,7 @@ void on_return(PyCodeObject* code) noexcept { pop(stack_before_event(0), code); 
 void on_c_call(PyMethodDef* method, PyObject* self) noexcept {
   CallStack& stack = stack_before_event(0);
   if (!state->all_calls && !stack.empty() && stack.back().in_library) return;
-  push(stack, state->callees.of(method, self), false);
+  push(stack, state->callees.of(method, self), false, 0, Below::kShown);
 }
 
 // One that was not wanted when it began is not there to end: its caller is the innermost.
@@ -266,6 +276,10 @@ void bind_calls(nb::module_& m) {
         stand_in(reinterpret_cast<PyCodeObject*>(code.ptr()), std::move(name));
       },
       nb::arg("code"), nb::arg("name"));
+  m.def(
+      "let_through",
+      [](nb::handle code) { let_through(reinterpret_cast<PyCodeObject*>(code.ptr())); },
+      nb::arg("code"));
   m.def("stop_calls", &stop_calls);
   m.def("clear_calls", &clear_calls);
   m.def("forget_calls_after_fork", &forget_calls_after_fork);

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
+import weakref
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from recording import (
 )
 from stepscope import Session, profile, record_function
 from stepscope._native import recording
+from stepscope.record.threads import thread_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -402,3 +405,23 @@ def test_threading_is_left_as_it_was_found() -> None:
     with ranges_recorded():
         assert threading.Thread.start is not start
     assert threading.Thread.start is start
+
+
+def test_threads_that_have_ended_keep_their_names_and_nothing_else() -> None:
+    def rename() -> None:
+        threading.current_thread().name = "renamed"
+
+    with ranges_recorded():
+        living = threading.Event()
+        threading.Thread(target=living.wait, name="living").start()
+        ended = [threading.Thread(target=rename) for _ in range(2000)]
+        kept = weakref.WeakSet(ended)
+        for thread in ended:
+            thread.start()
+            thread.join()
+        del ended, thread
+        assert len(kept) < 2000
+        names = Counter(thread_names().values())
+        living.set()
+    assert names["living"] == 1
+    assert names["renamed"] > 0

@@ -2,37 +2,80 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
+from collections import deque
 from typing import TYPE_CHECKING
 
+from stepscope._native import let_through
 from stepscope.record.patching import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_started: list[threading.Thread] = []
+
+class _Started:
+    """Threads that started, in any number: of those that have ended, the name alone is kept."""
+
+    _FIRST_LOOK = 1024  # at so many, most may have ended
+
+    def __init__(self) -> None:
+        self._threads: deque[threading.Thread] = deque()
+        self._ended: dict[int, str] = {}
+        self._next_look = self._FIRST_LOOK
+
+    def note(self, thread: threading.Thread) -> None:
+        """Remember a thread; any may call this at any time."""
+        self._threads.append(thread)
+        if len(self._threads) < self._next_look:
+            return
+        self._next_look = 2 * len(self._threads)  # for those that come while this one looks
+        with contextlib.suppress(IndexError):  # others take from them, too
+            for _ in range(len(self._threads)):
+                each = self._threads.popleft()
+                if each.is_alive():
+                    self._threads.append(each)
+                else:
+                    self._ended.update(_names(each))
+        self._next_look = 2 * len(self._threads) + self._FIRST_LOOK
+
+    def names(self) -> dict[int, str]:
+        """Return the names by the system's thread id, the later thread's where one came twice."""
+        return {**self._ended, **_names(*self._threads)}
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self._threads.clear()
+        self._ended.clear()
+        self._next_look = self._FIRST_LOOK
+
+
+_started = _Started()
 
 
 def thread_names() -> dict[int, str]:
     """Return the names by the system's thread id."""
-    threads = (*_started, *threading.enumerate())
+    return {**_started.names(), **_names(*threading.enumerate())}
+
+
+def _names(*threads: threading.Thread) -> dict[int, str]:
     return {thread.native_id: thread.name for thread in threads if thread.native_id is not None}
 
 
 def _noting(plain: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
-    @functools.wraps(plain)
     def start(thread: threading.Thread) -> None:
-        if STARTED_THREADS.in_use:
-            _started.append(thread)
         plain(thread)
+        if STARTED_THREADS.in_use:
+            _started.note(thread)
 
-    return start
+    let_through(start.__code__)
+    return functools.wraps(plain)(start)
 
 
 def _patch(patches: Patches) -> None:
     patches.wrap(threading.Thread, "start", _noting)
-    patches.on_undo(_started.clear)
+    patches.on_undo(_started.forget)
 
 
 STARTED_THREADS = Patches(_patch)

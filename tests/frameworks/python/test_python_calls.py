@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -330,3 +331,15 @@ def test_calls_give_way_to_ranges_when_memory_is_short() -> None:
     trace = trace_of(session)
     assert {f"range {i}" for i in range(10)} <= set(trace.names())
     assert trace.losses.events > 5_000
+
+
+def test_what_has_a_wrapper_of_ours_is_shown_as_without() -> None:
+    thread = threading.Thread(target=len, args=((),))
+    with calls_recorded() as session:
+        thread.start()
+    thread.join()
+    trace = trace_of(session)
+    names = [trace.strings[name] for name in trace.slices.name]
+    (start,) = (row for row, name in enumerate(names) if name.endswith(": start"))
+    inside = [names[row] for row in np.flatnonzero(trace.slices.parent == start)]
+    assert any(name.endswith(": wait") for name in inside)

@@ -15,6 +15,7 @@ import pytest
 
 import stepscope
 from command_line import python, saved_trace, script, stepscope_run
+from recording import run_python
 from stepscope._native import shielded
 from stepscope.cli.program import Program
 from stepscope.cli.signals import Interrupts
@@ -246,3 +247,20 @@ def test_no_python_code_of_ours_runs_where_exceptions_are_dropped() -> None:
         for line in dropped_places(path.read_text(encoding="utf-8"))
     }
     assert found == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_one_that_comes_while_something_is_made_waits_for_its_end(number: int) -> None:
+    done = run_python(
+        """
+        import os, signal, sys
+        from stepscope.cli.signals import held_signals, let_ctrl_c_kill
+        let_ctrl_c_kill()
+        with held_signals():
+            os.kill(os.getpid(), int(sys.argv[1]))
+            print("made", flush=True)
+        print("never")
+        """,
+        str(int(number)),
+    )
+    assert (done.returncode, done.stdout) == (-number, "made\n")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.cli.progress import Progress
 from stepscope.cli.ranks.folder import ranks_in
+from stepscope.cli.signals import held_signals
 from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
@@ -61,6 +62,7 @@ def check_folder(path: Path, *, force: bool) -> None:
         raise StepscopeError(f"{path} exists; add --force to replace it, or choose another name")
 
 
+@held_signals()
 def check_writable(path: Path) -> None:
     """Say so when a trace will not be written to ``path``: it goes elsewhere then."""
     if path.exists() and not (path.is_file() or path.is_dir()):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # Python's own: no Python code, no frame
 import _thread
+import contextlib
 import os
 import signal
 import sys
@@ -33,7 +34,7 @@ from stepscope._native import (
 from stepscope.record.interrupts import ENDING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _STAND_IN = ENDING[-1]
@@ -157,6 +158,28 @@ class Interrupts:
         self.came += 1
         if self.raises or self.came > 1:
             raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def held_signals() -> Iterator[None]:
+    """Have signals that would kill us wait for the end of this: what is made is not left half.
+
+    They are caught, not blocked: threads of libraries would get those that this one blocks.
+    """
+    held: list[int] = []
+    caught: list[signal.Signals] = []
+    if threading.current_thread() is threading.main_thread():
+        for number in (*_ENDING, signal.SIGINT):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, lambda came, _frame: held.append(came))
+                caught.append(number)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
+        for came in held:
+            os.kill(os.getpid(), came)
 
 
 def let_ctrl_c_kill() -> None:

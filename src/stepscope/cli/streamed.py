@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from stepscope.cli.signals import held_signals
 from stepscope.record.stream.processes import killed_for_memory
 from stepscope.record.stream.run import RunStream
 
@@ -20,6 +21,7 @@ _WATCHER = "stepscope.cli.watcher"
 _OPTIONS = ("force", "quiet", "no_summary", "report", "sort_by", "row_limit", "no_source")
 
 
+@held_signals()  # until somebody watches, who removes what we leave
 def started_stream(
     output: Path, name: str, sources: Sequence[Path], args: argparse.Namespace, job: Job
 ) -> RunStream | None:

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 # Started in the background, a program ignores Ctrl-C; tests of it need Python's own handler.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+with contextlib.suppress(ImportError):  # the tests that need no framework do without it
+    from hypothesis import HealthCheck, settings
+
+    # How long an example takes says how busy the machine is.
+    settings.register_profile(
+        "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("any machine")
+
 pytest_plugins = ["report_page"]  # reports in a browser
 
 

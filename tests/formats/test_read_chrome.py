@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from chrome_json import read_text, slice_of, trace_of
@@ -390,7 +390,6 @@ def test_progress_reaches_the_size_of_the_file(tmp_path: Path) -> None:
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
 
 
-@settings(deadline=None)
 @given(
     st.decimals(-(10**12), 10**12, places=9, allow_nan=False),
     st.decimals(0, 10**9, places=6, allow_nan=False),

@@ -218,7 +218,6 @@ values = st.recursive(
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(texts, texts, texts, st.dictionaries(texts, values)), max_size=8),
     st.sampled_from([None, 1, 4]),
@@ -263,7 +262,7 @@ def test_a_control_character_between_values_is_left_out(tmp_path: Path) -> None:
     assert trace.slices.args.of_row(0, trace.strings) == {"a": 1, "b": [1.5, "x"], "c": {}}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.binary(max_size=40), st.integers(0, len(SMALL)), st.integers(0, 20))
 def test_nonsense_in_a_file_is_an_error_or_a_warning_never_a_crash(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int, drop: int

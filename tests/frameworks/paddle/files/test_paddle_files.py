@@ -233,7 +233,7 @@ span = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(spans=st.lists(span, min_size=1, max_size=12))
 def test_any_events_come_back(
     spans: list[tuple[str, int, int, TracerEventType, int]],

@@ -140,7 +140,7 @@ def nested_calls(draw: st.DrawFn) -> list[Call]:
 
 
 @given(nested_calls())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_folding_and_hiding_give_torchs_tree(calls: list[Call]) -> None:
     shown = sorted((c for c in calls if c.name not in HIDDEN_NAMES), key=lambda c: c.start)
     theirs = profiler_util.EventList(

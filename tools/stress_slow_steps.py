@@ -70,10 +70,17 @@ def main() -> int:
     others = called - planted - really
     print(f"exit code {done.returncode}, {len(captures)} captures")
     print(f"{len(caught)} of {len(planted)} slow steps are whole in a capture that names them")
+    for step in sorted(planted - caught):
+        ratio = known["took"][step] / usual
+        print(f"  step {step} took {ratio:.1f} x the median: {_missing(step, whole, called)}")
     print(f"besides, {len(called - planted)} steps were called slow, {len(others)} that were not")
     holds = caught == planted and len(others) <= MOST_OTHERS * STEPS and done.returncode == 0
     print("holds" if holds else "MISSED")
     return int(not holds)
+
+
+def _missing(step: int, whole: set[int], called: set[int]) -> str:
+    return "not called slow" if step not in called else f"{'' if step in whole else 'not '}whole"
 
 
 if __name__ == "__main__":

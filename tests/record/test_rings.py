@@ -122,9 +122,12 @@ def test_slow_steps_are_captured_whole_and_no_others(
     with profile(keep=Last(seconds=60)):
         recorder = RUNNING.best()
         assert recorder is not None
-        watch = TriggerWatch(recorder, Triggers(slow_step=2.0, every_s=0), StepWatch())
+        steps = StepWatch()
+        watch = TriggerWatch(recorder, Triggers(slow_step=2.0, every_s=0), steps)
         for step in range(200):
             emit(1, f"ProfilerStep#{step}", (5 if step in planted else 1) * MS)
+            if step % 20 in {0, 9}:
+                steps.read()  # as `stepscope top` does
             if step % 20 == 19:
                 watch._look()
                 watch._capture_waiting()

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _MARKED = ("ProfilerStep#", "ProfileStep#")
 _OPTIMIZER = "Optimizer.step#"
-_REMEMBERED = 512
+_REMEMBERED = 4096  # enough for a median that some bad seconds of the machine do not move
+_STALE = 0.05  # a median is taken anew after such a share of the steps it was taken of
 _FIRST_SEEN = 8  # steps before a median says something
 
 
@@ -43,11 +44,13 @@ class StepWatch:
         self._marked = False
         self._last_call_ns: int | None = None
         self._reading = threading.Lock()  # who watches for slow steps, and who asks from outside
+        self._median_ns = 0.0
+        self._median_at = -1
         self.count = 0
         self.steps: deque[Step] = deque(maxlen=_REMEMBERED)
 
-    def read(self) -> Sequence[Step]:
-        """Return the steps that have ended since the last time."""
+    def read(self) -> None:
+        """Learn of the steps that have ended since the last time."""
         with self._reading:
             ranges, self._since_ticks = _native.recent_ranges(
                 self._since_ticks, [*_MARKED, _OPTIMIZER]
@@ -61,12 +64,26 @@ class StepWatch:
             found = self._marked_steps(marked) if self._marked else self._between(ranges)
             self.steps.extend(found)
             self.count += len(found)
-            return found
+
+    def after(self, count: int) -> tuple[Sequence[Step], int]:
+        """Return the steps after the first so many, as far as they are remembered, and their count.
+
+        Who else reads takes none away.
+        """
+        self.read()
+        with self._reading:
+            new = self.count - count if count <= self.count else self.count  # counted anew
+            return list(self.steps)[-new:] if new else (), self.count
 
     def median_ns(self) -> float | None:
-        """Return the median of the steps before these; None as long as they are few."""
-        durations = [step.duration_ns for step in tuple(self.steps)]
-        return median(durations) if len(durations) >= _FIRST_SEEN else None
+        """Return the median of the steps until now, or until lately; None while they are few."""
+        steps, count = tuple(self.steps), self.count
+        if len(steps) < _FIRST_SEEN:
+            return None
+        if not 0 <= count - self._median_at < len(steps) * _STALE:
+            self._median_at = count
+            self._median_ns = median([step.duration_ns for step in steps])
+        return self._median_ns
 
     def _marked_steps(self, ranges: Sequence[tuple[str, int, int]]) -> list[Step]:
         known = self.steps[-1].end_ns if self.steps else 0

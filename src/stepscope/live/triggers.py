@@ -76,6 +76,7 @@ class TriggerWatch:
         self._captured = 0
         self._captured_at = float("-inf")
         self._over_mark = False
+        self._seen = 0  # steps
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._undo: list[Callable[[], None]] = []
@@ -132,7 +133,8 @@ class TriggerWatch:
     def _look_at_steps(self, times: float) -> None:
         median_ns = self._steps.median_ns()
         slow = []
-        for step in self._steps.read():
+        steps, self._seen = self._steps.after(self._seen)
+        for step in steps:
             if median_ns is not None and step.duration_ns > times * median_ns:
                 slow.append((step, step.duration_ns / median_ns))
             else:
@@ -141,9 +143,9 @@ class TriggerWatch:
             return
         worst, ratio = max(slow, key=lambda each: each[0].duration_ns)
         told = f"step {worst.number} took {duration_text(worst.duration_ns)}, {ratio:.1f} x"
-        steps = [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s, _ in slow]
+        named = [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s, _ in slow]
         with self._lock:
-            self._waiting.append(_Waiting("slow step", f"{told} the median", steps))
+            self._waiting.append(_Waiting("slow step", f"{told} the median", named))
 
     def _capture_waiting(self, *, now: bool = False) -> None:
         young = time.monotonic() - self._captured_at < self._triggers.every_s

@@ -27,11 +27,8 @@ random.seed(7)
 planted = sorted(random.sample(range(200, steps - 10), slow))
 chosen, took = set(planted), []
 
-def work(amount):
-    total = 0
-    for i in range(amount * 40_000):
-        total += i
-    return total
+def work(amount):  # not by computing: the pace of a shared processor halves and doubles
+    time.sleep(amount * 0.003)
 
 for step in range(steps):
     began = time.perf_counter()

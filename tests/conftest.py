@@ -39,6 +39,14 @@ def bridge() -> None:
             load_library(torch)
 
 
+@pytest.fixture(autouse=True)
+def no_notice_was_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test see its notices, which are shown once a process, whatever ran before it."""
+    from stepscope import notices
+
+    monkeypatch.setattr(notices, "_shown", set())
+
+
 @pytest.fixture(params=["internal", "public"])
 def way_to_the_frames(request: pytest.FixtureRequest) -> Iterator[None]:
     """Both ways to the frames of Python must lead to the same ones."""

@@ -16,7 +16,6 @@ import pytest
 from command_line import ENVIRONMENT, python
 from made_trace import Call, trace_of_calls
 from sample_traces import HOSTILE, SHARED_TRACES, recording
-from stepscope import notices
 from stepscope.cli import COMMANDS, main
 from stepscope.cli.json_output import VERSIONS
 from stepscope.cli.options import memory_size
@@ -27,8 +26,7 @@ from stepscope.units import count_text, duration_text, size_text
 
 
 @pytest.fixture(autouse=True)
-def _every_line_is_new(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(notices, "_shown", set())
+def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 

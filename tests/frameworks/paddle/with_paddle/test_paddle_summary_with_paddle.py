@@ -271,5 +271,11 @@ def test_the_memory_of_a_real_run_adds_up_to_what_paddle_saw(recorded: Recorded)
     table = summary_tables(recorded.trace).memory
     assert sum(row.increased_bytes for row in table.rows) == sum(e.increase_bytes for e in events)
     assert sum(row.allocations + row.frees for row in table.rows) == len(events)
-    assert table.peaks["cpu"].allocated_bytes == max(event.peak_allocated for event in events)
-    assert table.peaks["cpu"].reserved_bytes == max(event.peak_reserved for event in events)
+    # A thread of Paddle's looks at the peak when its own share has never been higher: where others
+    # have freed what it allocated, more was in use than Paddle's peak.
+    assert table.peaks["cpu"].allocated_bytes == max(
+        max(event.peak_allocated, event.current_allocated) for event in events
+    )
+    assert table.peaks["cpu"].reserved_bytes == max(
+        max(event.peak_reserved, event.current_reserved) for event in events
+    )

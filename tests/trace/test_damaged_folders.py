@@ -206,10 +206,10 @@ def test_what_would_not_fit_into_memory_is_refused(
     assert "meta.json cannot be read: it is larger than 1 MiB, the limit" in refusal(copy)
 
     monkeypatch.setattr(regular_file, "_limits", lambda: iter([50_000]))
-    many = pl.DataFrame({"time_ns": pl.repeat(0, 1 << 16, dtype=pl.Int64, eager=True)})
+    many = pl.DataFrame({"time_ns": pl.repeat(0, 1 << 20, dtype=pl.Int64, eager=True)})
     shutil.copy(whole / "meta.json", copy)
     meta = json.loads((copy / "meta.json").read_text())
-    meta["rows"]["owners"] = 1 << 16
+    meta["rows"]["owners"] = 1 << 20
     (copy / "meta.json").write_text(json.dumps(meta))
     many.write_ipc(copy / "owners.arrow", compression="zstd")
     assert "of memory for owners.arrow, but 0.0 GB are free" in refusal(copy)

@@ -34,6 +34,7 @@ _META = "meta.json"
 _META_LIMIT_BYTES = 64 << 20
 _OTHER_ROW_BYTES = 32  # of integers.arrow, about, and of tracks.arrow
 _COPIES = 2  # of a table, while it is read: Polars' and ours
+_SMALL_BYTES = 4 << 20  # of a table: what is free is not asked for it, which takes a millisecond
 _YOUNGER = ("samples", "held")  # tables that files of this version may lack: they are then empty
 
 
@@ -213,7 +214,8 @@ def _read_table(folder: Path, name: str, rows: int | None) -> pl.DataFrame:
 
     file = folder / f"{name}.arrow"
     try:
-        data = read_regular(file, free_memory_bytes())
+        is_small = file.stat().st_size <= _SMALL_BYTES
+        data = read_regular(file, _SMALL_BYTES if is_small else free_memory_bytes())
     except FileNotFoundError:
         raise TraceReadError(folder, f"is not whole: {file.name} is missing") from None
     except OSError as error:
@@ -242,6 +244,8 @@ def _row_bytes(name: str) -> int:
 
 def _check_memory(folder: Path, file: str, needed_bytes: int) -> None:
     """Refuse what a few bytes of zstd can ask for, before the kernel ends the process."""
+    if needed_bytes <= _SMALL_BYTES:
+        return
     free = free_memory_bytes()
     if needed_bytes * _COPIES > free:
         raise TraceReadError(

@@ -22,7 +22,9 @@ _DEVICE_VIEWS = (
 )  # fmt: skip
 _SUFFIXES = (
     ".json", ".json.gz", ".stepscope", ".stacks", ".speedscope.json", ".paddle_trace.json", ".pb",
+    ".pftrace",
 )  # fmt: skip
+_QUESTION = "select name, sum(self_ns), count(*) from ops group by name order by 2 desc limit 10"
 
 
 def all_verbs() -> list[list[str]]:
@@ -35,6 +37,11 @@ def all_verbs() -> list[list[str]]:
         ["summary", "{}", "--group-by-stack", "3"],
         ["summary", "{}", "--modules"],
         ["report", "{}", "--force", "-o", "[].html"],
+        ["diff", "{}", "{}"],
+        ["gate", "{}", "--baseline", "{}"],
+        ["history", "{}"],
+        ["sql", "{}", _QUESTION],
+        ["scrub", "{}", "--force", "-o", "[].stepscope"],
         *(["summary", "{}", "--device", view] for view in _DEVICE_VIEWS),
         *(["export", "{}", "--force", "-o", f"[]{suffix}"] for suffix in _SUFFIXES),
     ]

@@ -23,6 +23,7 @@ MIN_OWN_SHARE = 0.10
 """Items that the program's own code makes can be made cheaper, or in the background."""
 
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
+_WORKERS = 4  # that are enough for most programs; a machine may have fewer cores
 
 
 @DETECTORS.register
@@ -78,13 +79,9 @@ def _fix(facts: Facts, loader: str) -> str:
             "prefetch more batches (prefetch_factor), or make reading an item cheaper; "
             "`stepscope run --workers` shows what they do."
         )
-    if "torch" not in facts.frameworks:
-        return (
-            "Load in the background: DataLoader(..., num_workers=4, persistent_workers=True), or "
-            "prepare the data once and keep it."
-        )
-    pinned = ", pin_memory=True" if len(facts.work) else ""
+    pinned = ", pin_memory=True" if "torch" in facts.frameworks and len(facts.work) else ""
+    workers = max(int(min(facts.trace.info.parallelism.get("cores", _WORKERS), _WORKERS)), 1)
     return (
-        f"Load in the background: DataLoader(..., num_workers=4, persistent_workers=True{pinned}), "
-        "or prepare the data once and keep it."
+        f"Load in the background: DataLoader(..., num_workers={workers}, "
+        f"persistent_workers=True{pinned}), or prepare the data once and keep it."
     )

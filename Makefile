@@ -80,7 +80,7 @@ WHEEL := build/wheel
 	bench-diff \
 	bench-gpu clean lint-python lint-native lint-js types test-js test-python test-slow test-slow-python \
 	test-paddle test-plain test-gpu \
-	build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts check-programs fuzz
+	configure-sanitized build-sanitized test-native test-sanitized test-tsan test-pythons wheels check-layouts check-programs fuzz
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
@@ -297,11 +297,14 @@ CMAKE = $(TOOLS) cmake -S . -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Debu
 	-DCMAKE_INCLUDE_PATH="$(CURDIR)/build/doctest/usr/include" -DSTEPSCOPE_NATIVE_TESTS=ON \
 	-DSTEPSCOPE_WERROR=ON -DSTEPSCOPE_PRECOMPILE=ON
 
-build-sanitized: $(DONE)/test $(DOCTEST)
+configure-sanitized: $(DONE)/test $(DOCTEST)
 	$(CMAKE) -B $(SANITIZED) -DSTEPSCOPE_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+
+build-sanitized: configure-sanitized
 	$(TOOLS) cmake --build $(SANITIZED) -j $(JOBS)
 
-test-native: build-sanitized
+test-native: configure-sanitized
+	$(TOOLS) cmake --build $(SANITIZED) -j $(JOBS) --target native/tests/all
 	$(TOOLS) ctest --test-dir $(SANITIZED) --output-on-failure -j $(JOBS)
 
 # The lock-free core with acquire and release in the place of the kernel's barriers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 from collections import Counter
@@ -268,6 +269,7 @@ class TestTorchProfiler:
         from torch_steps import training_step
 
         step = training_step(request.param)
+        gc.collect()  # what an earlier test left would be freed while this one records
         with profile(
             activities=[ProfilerActivity.CPU],
             profile_memory=True,

@@ -39,7 +39,7 @@ def all_verbs() -> list[list[str]]:
         ["report", "{}", "--force", "-o", "[].html"],
         ["diff", "{}", "{}"],
         ["gate", "{}", "--baseline", "{}"],
-        ["history", "{}"],
+        ["history", "{}", "-o", "[].history.html"],
         ["sql", "{}", _QUESTION],
         ["scrub", "{}", "--force", "-o", "[].stepscope"],
         *(["summary", "{}", "--device", view] for view in _DEVICE_VIEWS),

@@ -2,10 +2,13 @@
 
 #include <cstring>
 
+#include "core/own_pages.h"
 #include "stream/stream.h"
 
 namespace stepscope {
 namespace {
+
+constexpr size_t kFirstBytes = size_t{1} << 16;
 
 uint64_t word_at(const char* bytes) {
   uint64_t word = 0;
@@ -42,14 +45,15 @@ uint64_t text_hash(std::string_view text) {
   return mixed(first, second) * 0x9E3779B97F4A7C15ULL;
 }
 
-Interner::Interner(uint32_t generation, TextSpace space) : generation_(generation), space_(space) {
+Interner::Interner(uint32_t generation, TextSpace space)
+    : generation_(generation), space_(space), memory_(kFirstBytes, &OwnPages::instance()) {
   intern("");
 }
 
 std::pair<uint32_t, std::string_view> Interner::intern(std::string_view text) {
   const std::lock_guard lock(mutex_);
   if (const auto found = ids_.find(text); found != ids_.end()) return {found->second, found->first};
-  const std::string& kept = texts_.emplace_back(text);
+  const std::string_view kept = texts_.emplace_back(text);
   const auto id = static_cast<uint32_t>(texts_.size() - 1);
   ids_.emplace(kept, id);
   if (generation_ && Stream::is_on()) {
@@ -61,7 +65,7 @@ std::pair<uint32_t, std::string_view> Interner::intern(std::string_view text) {
 
 std::string Interner::text(uint32_t id) const {
   const std::lock_guard lock(mutex_);
-  return texts_[id];
+  return std::string(texts_[id]);
 }
 
 std::vector<std::string_view> Interner::texts() const {

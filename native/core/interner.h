@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <memory_resource>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -36,8 +37,9 @@ class Interner {
   const uint32_t generation_;  // 0: of none
   const TextSpace space_;
   mutable std::mutex mutex_;
-  std::deque<std::string> texts_;  // a deque never moves its elements
-  std::unordered_map<std::string_view, uint32_t> ids_;
+  std::pmr::monotonic_buffer_resource memory_;         // texts are never given back before the end
+  std::pmr::deque<std::pmr::string> texts_{&memory_};  // a deque never moves its elements
+  std::pmr::unordered_map<std::string_view, uint32_t> ids_{&memory_};
 };
 
 uint64_t text_hash(std::string_view text);

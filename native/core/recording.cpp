@@ -4,8 +4,10 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <utility>
 
+#include "core/own_pages.h"
 #include "stream/stream.h"
 
 namespace stepscope {
@@ -28,27 +30,34 @@ constexpr size_t kSmallestChunkRecords = 16;
 constinit std::array<std::atomic<Record*>, 32> spare_records{};
 
 Record* take_records(size_t capacity) {
-  if (capacity == kLargestChunkRecords) {
-    for (auto& spare : spare_records) {
-      if (!spare.load(std::memory_order_relaxed)) continue;
-      if (Record* const records = spare.exchange(nullptr)) return records;
-    }
+  if (capacity != kLargestChunkRecords) {
+    return std::make_unique_for_overwrite<Record[]>(capacity).release();
   }
-  return std::make_unique_for_overwrite<Record[]>(capacity).release();
+  for (auto& spare : spare_records) {
+    if (!spare.load(std::memory_order_relaxed)) continue;
+    if (Record* const records = spare.exchange(nullptr)) return records;
+  }
+  return static_cast<Record*>(OwnPages::instance().allocate(capacity * sizeof(Record)));
 }
 
 void give_back(Record* records, size_t capacity) {
-  std::unique_ptr<Record[]> owned(records);
-  if (capacity != kLargestChunkRecords) return;
-  for (auto& spare : spare_records) {
-    Record* none = nullptr;
-    if (!spare.compare_exchange_strong(none, records)) continue;
-    (void)owned.release();
+  if (capacity != kLargestChunkRecords) {
+    delete[] records;
     return;
   }
+  for (auto& spare : spare_records) {
+    Record* none = nullptr;
+    if (spare.compare_exchange_strong(none, records)) return;
+  }
+  OwnPages::instance().deallocate(records, capacity * sizeof(Record));
 }
 
 std::atomic<uint64_t> last_serial{0};
+std::atomic<uint64_t> bytes_in_chunks{0};
+
+void count_bytes_of(const Chunk& chunk) {
+  bytes_in_chunks.fetch_add(chunk.capacity * sizeof(Record), std::memory_order_relaxed);
+}
 
 size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) {
   if (use_reserve) return kSmallestChunkRecords;
@@ -82,6 +91,7 @@ Chunk::Chunk(uint32_t generation, size_t records_wanted)
     : serial(last_serial.fetch_add(1, std::memory_order_relaxed) + 1), capacity(records_wanted) {
   if (Stream::is_on()) lasting = Stream::instance().take_chunk(generation, serial, capacity);
   records = lasting ? lasting->payload<Record>() : take_records(capacity);
+  count_bytes_of(*this);
 }
 
 Chunk::Chunk(const Chunk& retired, size_t records_in_it)
@@ -91,14 +101,19 @@ Chunk::Chunk(const Chunk& retired, size_t records_in_it)
       size(records_in_it),
       retired_ticks(retired.retired_ticks) {
   std::memcpy(static_cast<void*>(records), retired.records, size * sizeof(Record));
+  count_bytes_of(*this);
 }
 
 Chunk::Chunk(std::span<const Record> found)
     : serial(0), records(take_records(found.size())), capacity(found.size()), size(found.size()) {
   if (size) std::memcpy(static_cast<void*>(records), found.data(), size * sizeof(Record));
+  count_bytes_of(*this);
 }
 
+uint64_t bytes_of_all_chunks() { return bytes_in_chunks.load(std::memory_order_relaxed); }
+
 Chunk::~Chunk() {
+  bytes_in_chunks.fetch_sub(capacity * sizeof(Record), std::memory_order_relaxed);
   if (lasting) {
     Stream::instance().give_back_chunk(lasting);
   } else {

@@ -58,6 +58,9 @@ struct Chunk {
   Cursor* cursor = nullptr;    // of the thread that fills it
 };
 
+// What the chunks of all recordings take of the process's memory.
+uint64_t bytes_of_all_chunks();
+
 // What is in a chunk at some moment.
 struct ChunkView {
   std::shared_ptr<const Chunk> chunk;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/own_threads.h"
+#include "core/recording.h"
 #include "python/frames.h"
 #include "stream/stream.h"
 
@@ -165,7 +166,9 @@ void Sampler::look_at_all(int64_t now_ns) {
     resident_.erase(resident_.begin(), resident_.begin() + static_cast<std::ptrdiff_t>(half));
   }
   if (now_ns >= resident_due_ns_ && resident_.size() < kMostResident) {
-    resident_.push_back({now_ns, resident_bytes()});
+    // The program's memory: what is recorded of it would look like something that it keeps.
+    const auto recorded = static_cast<int64_t>(bytes_of_all_chunks());
+    resident_.push_back({now_ns, std::max<int64_t>(resident_bytes() - recorded, 0)});
     resident_due_ns_ = now_ns + kResidentEveryNs;
   }
   samples_.set_other_bytes(stacks_.bytes() + codes_.bytes());

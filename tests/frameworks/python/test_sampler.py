@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from command_line import saved_trace, script, stepscope_run
 from sampling import EVERY_NS, Sampling, run_sampling, sampling, seen
 from stepscope import profile
 from stepscope.frameworks.python.sampler import (
@@ -184,6 +185,25 @@ print(json.dumps([stacks, trace.info.sources["sampler"]]))
     assert {frames[-1].partition("(")[0] for frames in inside} == {"program.py"}
 
 
+def test_programs_that_the_program_runs_are_called_by_its_lines(tmp_path: Path) -> None:
+    """Our wrapper around the start of a process hides nothing but itself."""
+    program = script(
+        tmp_path,
+        "import subprocess, sys\n"
+        "def ask():\n"
+        "    subprocess.run([sys.executable, '-S', '-c', ''])\n"
+        "for _ in range(60):\n"
+        "    ask()\n",
+    )
+    done = stepscope_run("--no-summary", "--no-report", str(program), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    trace = saved_trace(tmp_path)
+    frames = [each.frames for each in seen(trace, "MainThread")]
+    runs = [at for at, each in enumerate(frames) if any("ask" in frame for frame in each)]
+    assert runs
+    assert {each[-1].partition("(")[0] for each in frames[runs[0] : runs[-1]]} == {"program.py"}
+
+
 # ---- threads
 
 
@@ -264,6 +284,30 @@ def test_memory_is_a_counter() -> None:
     assert {chr(phase) for phase in marks.phase} == {"C"}
     sizes = [marks.args.of_row(row, strings)["bytes"] for row in range(len(marks))]
     assert min(sizes) > 1 << 20
+
+
+def test_what_is_recorded_does_not_grow_the_process_that_is_told() -> None:
+    """The memory of the recording is not the program's."""
+    done = run_sampling("""
+from sampling import sampling
+from stepscope import record_function
+
+def record(events):
+    for _ in range(events):
+        with record_function("range"):
+            pass
+
+with sampling() as recording:
+    record(100_000)
+    recording.look_again(400)
+    record(600_000)
+    recording.look_again(400)
+marks = recording.trace.marks
+print([marks.args.of_row(row, recording.trace.strings)["bytes"] for row in range(len(marks))])
+""")
+    assert done.returncode == 0, done.stderr
+    sizes = json.loads(done.stdout)
+    assert sizes[-1] - sizes[len(sizes) // 4] < 16 << 20  # of 38 MiB for records
 
 
 # ---- options

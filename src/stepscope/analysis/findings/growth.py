@@ -14,7 +14,6 @@ from stepscope.analysis.host.keeping import adds_up, keeping_path
 from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.trace.schema import PRODUCER, RECORD_BYTES
 from stepscope.units import size_text
 
 if TYPE_CHECKING:
@@ -134,7 +133,6 @@ def _suspected(facts: Facts) -> _Growth | None:
     resident = _resident_at(facts, times) if len(times) >= MIN_STEPS else None
     if resident is None:
         return None
-    resident = resident - _recorded_by(facts, times)
     early, late = thirds(resident)
     parts = np.diff([float(each[-1]) for each in np.array_split(resident, QUARTERS)], prepend=early)
     grows = late - early >= max(SUSPECTED_BYTES, SUSPECTED_SHARE * early)
@@ -145,14 +143,6 @@ def _suspected(facts: Facts) -> _Growth | None:
         return None
     path = _keeper(facts)
     return _Growth(path, whole, early, late, is_known=False) if path else None
-
-
-def _recorded_by(facts: Facts, time_ns: Int64) -> Float64:
-    """Return how much of the process's memory the recording itself has taken at some moments."""
-    trace = facts.trace
-    if trace.info.producer != PRODUCER:
-        return np.zeros(len(time_ns))
-    return RECORD_BYTES * np.searchsorted(np.sort(trace.slices.end_ns), time_ns).astype(np.float64)
 
 
 def _run_times(facts: Facts) -> Int64:

@@ -69,12 +69,15 @@ bool is_hidden(PyCodeObject* code, bool caller_is_hidden) {
   return is_hidden(file_of(code), caller_is_hidden);
 }
 
-bool is_launcher(std::string_view path) {
+bool is_launcher(std::string_view path, std::string_view function) {
+  if (path.ends_with("multiprocessing/process.py")) return function.ends_with("_bootstrap");
   return lies_in(path, paths().own_folder) &&
-         path.substr(paths().own_folder.size()).starts_with("cli/");
+         path.substr(paths().own_folder.size()) == "cli/program.py";
 }
 
 std::string file_of(PyCodeObject* code) { return text_of(code->co_filename); }
+
+std::string function_of(PyCodeObject* code) { return text_of(code->co_name); }
 
 bool is_library(PyCodeObject* code) {
   const std::string path = file_of(code);

@@ -21,10 +21,12 @@ void set_paths(std::vector<std::string> prefixes, std::string own_folder,
 bool is_hidden(PyCodeObject* code, bool caller_is_hidden);
 bool is_hidden(std::string_view path, bool caller_is_hidden);
 
-// Whether it is what runs the program for `stepscope run`: what called it is not the program's.
-bool is_launcher(std::string_view path);
+// Whether it is what runs the program for `stepscope run`, or what a forked child begins with: what
+// called it is not the program's, or not the child's.
+bool is_launcher(std::string_view path, std::string_view function);
 
 std::string file_of(PyCodeObject* code);
+std::string function_of(PyCodeObject* code);
 
 // Whether it is not the program's own: of an installed package, of Python, or ours.
 bool is_library(PyCodeObject* code);

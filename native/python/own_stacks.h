@@ -46,9 +46,9 @@ class OwnStacks {
         row_of[i] = rows.add(callers, "<frames that are left out>");
         continue;
       }
-      const std::string& file = codes_[node.code].file;
-      hidden[i] = is_hidden(file, hidden[node.parent]);
-      if (is_launcher(file)) callers = 0;
+      const SampledCode& code = codes_[node.code];
+      hidden[i] = is_hidden(code.file, hidden[node.parent]);
+      if (is_launcher(code.file, code.function)) callers = 0;
       row_of[i] = hidden[i] ? callers : rows.add(callers, name_of(node));
     }
     return row_of;

@@ -48,9 +48,9 @@ class NamedStacks {
       } else if (node.code == StackNodes::kNativeCall) {
         row_of[i] = hidden[node.parent] ? callers : with_native(callers, node);
       } else {
-        const std::string& file = code_of_(node.code).file;
-        hidden[i] = is_hidden(file, hidden[node.parent]);
-        const uint32_t shown_callers = is_launcher(file) ? 0 : callers;
+        const SampledCode& code = code_of_(node.code);
+        hidden[i] = is_hidden(code.file, hidden[node.parent]);
+        const uint32_t shown_callers = is_launcher(code.file, code.function) ? 0 : callers;
         row_of[i] = hidden[i] ? shown_callers : rows.add(shown_callers, name_of(node));
       }
     }

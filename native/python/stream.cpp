@@ -137,7 +137,7 @@ class PythonRecovered {
       const RecoveredStack& stack = *each->second;
       if (!stack.file.empty()) {
         at.is_hidden = is_hidden(stack.file, at.is_hidden);
-        if (is_launcher(stack.file)) at.row = 0;
+        if (is_launcher(stack.file, stack.name)) at.row = 0;
         if (!at.is_hidden) at.row = rows.add(at.row, stack.name);
       }
       placed[each->first] = at;

@@ -58,3 +58,15 @@ def test_a_line_that_calls_several_functions_is_named_itself() -> None:
 def test_libraries_are_part_of_the_line_that_calls_them() -> None:
     spot = spot_of((90, ("numpy/linalg.py(5): svd", "train.py(5): prepare", LOOP)), (10, (LOOP,)))
     assert spot.words == "prepare (train.py:5)"
+
+
+def test_a_function_that_several_lines_call_is_named_itself() -> None:
+    """And who calls it counts as a whole: without the function it would cost nothing."""
+    callers = [("train.py(5): walk", LOOP), ("train.py(9): walk", LOOP)]
+    spot = spot_of(
+        (45, ("maze.py(3): distance", *callers[0])),
+        (40, ("maze.py(3): distance", *callers[1])),
+        (15, ("train.py(21): <module>",)),
+    )
+    assert spot.words == "distance (maze.py:3)"
+    assert spot.each_ns == 85e6

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
-from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.findings.spots import hot_spot, hottest_path
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import LOADERS, Cause
 from stepscope.analysis.steps.parts import Part
+from stepscope.trace.model import ThreadState
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.spots import Spot
+    from stepscope.analysis.host.own_lines import Place
 
 MIN_SHARE = 0.20
 """A healthy loader prepares the next batch while the step runs: the wait should be negligible."""
 
 MIN_OWN_SHARE = 0.10
 """Items that the program's own code makes can be made cheaper, or in the background."""
+
+MOST_IN_THREAD = 0.5
+"""Of the waits for a batch: a thread that works for so long of them is what they are for."""
 
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
 _WORKERS = 4  # that are enough for most programs; a machine may have fewer cores
@@ -33,6 +40,8 @@ def slow_loading(facts: Facts) -> Finding | None:
     step_ns = int(found.duration_ns[facts.counted].sum())
     loading_ns = int(found.parts_ns[facts.counted, Part.DATA_LOADING].sum())
     spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.DATA_LOADING))
+    if spot and (path := _in_its_thread(facts, loading_ns)):
+        spot = replace(spot, path=path)
     least = MIN_OWN_SHARE if spot and _makes_items(facts, spot) else MIN_SHARE
     if not step_ns or loading_ns < least * step_ns:
         return None
@@ -72,12 +81,37 @@ def _makes_items(facts: Facts, spot: Spot) -> bool:
     return 2 * ledger.each_ns(spot.which & np.isin(ledger.stack, own)) > spot.each_ns
 
 
+def _has_workers(facts: Facts) -> bool:
+    """Tell whether other processes than the program's own were recorded, too."""
+    return len({track.pid for track in facts.trace.tracks}) > 1
+
+
+def _in_its_thread(facts: Facts, loading_ns: int) -> tuple[Place, ...]:
+    """Return the line that a thread of the loader's is at most; empty where none works for long."""
+    samples, ledger = facts.trace.samples, facts.ledger
+    mine = np.unique(samples.track[ledger.row[ledger.row != NO_SAMPLE]])
+    loads = [
+        row
+        for row, stack in ledger.stacks.items()
+        if any(frame.file in LOADERS for frame in stack.frames)
+    ]
+    rows = np.flatnonzero(
+        ~np.isin(samples.track, mine)
+        & np.isin(samples.stack, loads)
+        & np.isin(samples.state, (ThreadState.PYTHON, ThreadState.NATIVE))
+        & facts.step_time.contain(samples.time_ns)
+    )
+    if samples.duration_ns[rows].sum() < MOST_IN_THREAD * loading_ns:
+        return ()
+    return hottest_path(facts, rows)
+
+
 def _fix(facts: Facts, loader: str) -> str:
     if _WITH_WORKERS in loader:
         return (
             "The loader's workers do not keep up: use more of them (num_workers), let them "
-            "prefetch more batches (prefetch_factor), or make reading an item cheaper; "
-            "`stepscope run --workers` shows what they do."
+            "prefetch more batches (prefetch_factor), or make reading an item cheaper"
+            + ("." if _has_workers(facts) else "; `stepscope run --workers` shows what they do.")
         )
     pinned = ", pin_memory=True" if "torch" in facts.frameworks and len(facts.work) else ""
     workers = max(int(min(facts.trace.info.parallelism.get("cores", _WORKERS), _WORKERS)), 1)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     Bool = NDArray[np.bool_]
 
+LAYERS = ("torch/nn/modules/", "paddle/nn/layer/")
+"""Where the frameworks' own layers are."""
+
 TRAINING, GRAD, MODEL, DTYPE = "Training", "Grad", "Model id", "Input dtype"
 
 

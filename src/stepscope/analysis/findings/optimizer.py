@@ -8,6 +8,7 @@ import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
+from stepscope.analysis.findings.tiny import CALL_SHARE, TINY_NS
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
 from stepscope.trace.model import SliceKind
@@ -86,8 +87,11 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
         return None
     steps = max(facts.steps, 1)
     # What the operators compute remains; what calling them costs does not.
-    median_ns = float(np.median(facts.trace.slices.duration_ns[operators]))
-    saves_ns = min(CALL_NS * len(operators), facts.covered_ns(calls)) / steps
+    lengths_ns = facts.trace.slices.duration_ns[operators]
+    median_ns = float(np.median(lengths_ns))
+    spent_ns = facts.covered_ns(calls)
+    around_ns = spent_ns - float(lengths_ns[lengths_ns > TINY_NS].sum())
+    saves_ns = max(min(CALL_NS * len(operators), spent_ns), CALL_SHARE * around_ns) / steps
     if len(facts.work):
         saves_ns = max(saves_ns, HOST_SAVED * _idle_ns(facts, calls) / steps)
     severity = Severity.of_share(saves_ns * steps / base_ns)

@@ -123,7 +123,9 @@ def slow_step(facts: Facts) -> Finding | None:
         share=share,
         evidence=moment(start_ns, start_ns + int(found.duration_ns[worst])),
         fix="Look at that step on the timeline. Usual causes: a checkpoint, an evaluation, a slow "
-        "batch, or another program on the machine.",
+        "batch."
+        if spot
+        else "Look at that step on the timeline, and run the program on a quiet machine.",
         severity=Severity.of_share(share) if spot else Severity.LOW,
         saves_ns=lost_ns / facts.steps,
         of_ns=float(time_ns[counted].mean()),

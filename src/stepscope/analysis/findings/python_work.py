@@ -77,6 +77,12 @@ _DATABASE = frozenset({"execute", "executemany", "executescript", "fetchall", "f
 _BUILTINS = frozenset(
     name for owner in (builtins, *_STANDARD_TYPES) for name in dir(owner)
 ) - frozenset(dir(np.ndarray)).difference(dir(builtins))
+_WRITING = frozenset(
+    {
+        *("dump", "dumps", "write", "writerow", "writerows", "writelines", "savetxt", "savez"),
+        *("to_csv", "to_json", "to_parquet", "to_pickle", "tofile", "imwrite", "savez_compressed"),
+    }
+)
 _ROOTS = ("np.", "numpy.", "pd.", "pandas.", "cv2.", "Image.", "json.", "zlib.", "gzip.", "pickle.")
 
 
@@ -145,8 +151,17 @@ def python_work(facts: Facts) -> Finding | None:
         if ledger.unit != "run"
         else (f"{duration_text(spot.each_ns)}")
     )
+    callee = _commonest_callee(facts, spot)
+    if is_data and not alone and callee.rpartition(".")[2] in _WRITING:
+        return finding_at(
+            facts,
+            spot,
+            "writing-in-loop",
+            title=f"Writing results in the loop takes {taken(ledger, spot)}",
+            text=f"{spent} go into {callee}{spot.called_from}, and the model waits meanwhile.",
+            fix="Write every few dozen steps, only what is new, or in a background thread.",
+        )
     if is_data and not alone:
-        callee = _commonest_callee(facts, spot)
         calls = f", mostly in {callee}" if callee else ""
         return finding_at(
             facts,

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
-from stepscope.analysis.steps.causes import PHASES, Cause
+from stepscope.analysis.steps.causes import PHASES
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Int64, Trace
 
     Bool = NDArray[np.bool_]
     Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
@@ -98,10 +98,12 @@ def hot_spot(ledger: Ledger, which: Bool) -> Spot | None:
         if not whole and path and not _is_loop(ledger, everything, function[0][0][: len(path) + 1]):
             whole = function
         path = line[0][0][: len(path) + 1]
+        chosen = line
         if whole and _weight(line) < MOST * _weight(function):
             chosen = function
-            break
-        chosen = line
+            # Several lines may call the one that is to blame.
+            if _weight(_heaviest_function(function, len(path))) < MOST * _weight(function):
+                break
     if not path:
         return None
     if whole and _weight(chosen) >= MOST * _weight(whole):
@@ -126,27 +128,48 @@ def _is_loop(ledger: Ledger, everything: Paths, path: tuple[Place, ...]) -> bool
     return float(ledger.weight_ns[trains].sum()) > MIN_TRAINING * _weight(inside)
 
 
-def call_around(ledger: Ledger, spot: Spot, never: tuple[Cause, ...]) -> Bool:
-    """Return all moments of the outermost call around a spot that does nothing of some kind.
+def call_around(ledger: Ledger, spot: Spot, never: Bool) -> Bool:
+    """Return all moments of the outermost call around a spot in which some others are not.
 
     The call may be one of a library's: a trainer's loop around the program's own functions.
     """
-    others = set(np.unique(ledger.stack[ledger.spent_on(*never)]).tolist())
+    frames = ledger.stacks[heaviest_stack(ledger, spot.which)].frames
+    depth = depth_without(ledger, frames, never)
+    if depth > len(frames):
+        return spot.which
+    inside = [row for row, known in ledger.stacks.items() if known.frames[:depth] == frames[:depth]]
+    return np.isin(ledger.stack, inside)
+
+
+def depth_without(ledger: Ledger, frames: tuple[Place, ...], never: Bool) -> int:
+    """Return how many frames it takes from the outermost to be where some moments are not.
+
+    It is one more than there are where they are in the innermost.
+    """
+    others = set(np.unique(ledger.stack[never]).tolist())
     excluded = [ledger.stacks[stack].frames for stack in others if stack in ledger.stacks]
-    frames = ledger.stacks[_heaviest_stack(ledger, spot.which)].frames
     for depth in range(1, len(frames) + 1):
-        prefix = frames[:depth]
-        if any(other[:depth] == prefix for other in excluded):
-            continue
-        inside = [row for row, known in ledger.stacks.items() if known.frames[:depth] == prefix]
-        return np.isin(ledger.stack, inside)
-    return spot.which
+        if not any(other[:depth] == frames[:depth] for other in excluded):
+            return depth
+    return len(frames) + 1
 
 
-def _heaviest_stack(ledger: Ledger, which: Bool) -> int:
+def heaviest_stack(ledger: Ledger, which: Bool) -> int:
+    """Return the stack in which most of some moments are."""
     stacks, inverse = np.unique(ledger.stack[which], return_inverse=True)
     weights = np.bincount(inverse.reshape(-1), ledger.weight_ns[which])
     return int(stacks[weights.argmax()])
+
+
+def hottest_path(facts: Facts, rows: Int64) -> tuple[Place, ...]:
+    """Return the own line with its callers in which some samples stay longest."""
+    samples, stacks = facts.trace.samples, facts.ledger.stacks
+    sums: dict[tuple[Place, ...], float] = {}
+    for row in rows.tolist():
+        own = stacks[int(samples.stack[row])].own
+        if own:
+            sums[own] = sums.get(own, 0.0) + float(samples.duration_ns[row])
+    return max(sums, key=lambda path: sums[path], default=())
 
 
 def _paths(ledger: Ledger, which: Bool) -> Paths:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.findings.gradients import in_graph
 from stepscope.analysis.findings.model import DETECTORS, Severity
-from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
-from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken, tenths
+from stepscope.analysis.findings.model_calls import LAYERS, ModelCalls, moments_inside
+from stepscope.analysis.findings.spots import (
+    Spot,
+    call_around,
+    depth_without,
+    finding_at,
+    heaviest_stack,
+    hot_spot,
+    taken,
+    tenths,
+)
 from stepscope.analysis.host.backward import backward_functions, forward_operators
+from stepscope.analysis.host.sampled_stacks import last_name
 from stepscope.analysis.host.statements import called_methods
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
@@ -26,7 +38,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
-    from stepscope.analysis.findings.spots import Spot
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.steps.ledger import Ledger
     from stepscope.trace.model import Int64
@@ -63,7 +74,6 @@ _READS = frozenset(
 )
 _READ_CALLS = (".item", ".tolist", ".cpu", ".numpy")
 _READ_METHODS = frozenset({"item", "tolist"})
-_MODELS = ("torch/nn/modules/", "paddle/nn/layer/")
 _READING_FILES = ("torch/_tensor_str.py", "paddle/tensor/to_string.py")
 _PADDLE_TENSOR = "paddle/base/dygraph/tensor_patch_methods.py"
 _PADDLE_READS = ("item", "numpy", "tolist", "__float__", "__int__", "__bool__", "__str__")
@@ -144,7 +154,7 @@ def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
 
 
 def _in_model(ledger: Ledger, row: int) -> bool:
-    return any(frame.file.startswith(_MODELS) for frame in ledger.stacks[row].beyond)
+    return any(frame.file.startswith(LAYERS) for frame in ledger.stacks[row].beyond)
 
 
 def _reads_often(facts: Facts) -> bool:
@@ -195,26 +205,46 @@ def evaluation(facts: Facts) -> Finding | None:
         return None
     calls = ModelCalls(facts)
     # A model that never has gradients is a teacher, a target or a critic of another.
-    evaluated = calls.rows[~calls.grad & np.isin(calls.model, calls.model[calls.grad])]
-    which = moments_inside(facts, evaluated)
-    spot = hot_spot(ledger, which)
+    of_trained = np.isin(calls.model, calls.model[calls.grad])
+    spot = hot_spot(ledger, moments_inside(facts, calls.rows[~calls.grad & of_trained]))
+    if spot is None or spot.each_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
+        spot = _evaluated_with_graph(facts, calls)
     if spot is None or spot.each_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
         return None
     if len(np.unique(ledger.step[spot.which])) < MIN_EVERY_STEP * ledger.count:
         return None
-    which = call_around(ledger, spot, (Cause.BACKWARD, Cause.OPTIMIZER))
-    spot = replace(spot, which=which, each_ns=ledger.each_ns(which))
+    which = call_around(ledger, spot, ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER))
+    # Who evaluates is to blame, not the model.
+    outside = takewhile(lambda place: last_name(place) != "forward", spot.path)
+    spot = Spot(tuple(outside) or spot.path, which, ledger.each_ns(which))
     return finding_at(
         facts,
         spot,
         "evaluation-every-step",
         title=f"Evaluating the model takes {taken(ledger, spot)}",
         text=(
-            f"Most steps also run the model without gradients, {duration_text(spot.each_ns)} "
-            f"each{spot.called_from}."
+            f"Most steps also run the model where nobody computes gradients, "
+            f"{duration_text(spot.each_ns)} each{spot.called_from}."
         ),
         fix="Evaluate every few hundred steps, or once an epoch.",
     )
+
+
+def _evaluated_with_graph(facts: Facts, calls: ModelCalls) -> Spot | None:
+    """Return where a trained model is called, in a function of its own, and never differentiated.
+
+    What is called where the loop also trains, as a generator is for its critic, has its use.
+    """
+    ledger, used = facts.ledger, in_graph(facts.trace)[calls.rows]
+    unused = calls.rows[~used & calls.grad & np.isin(calls.model, calls.model[used])]
+    spot = hot_spot(ledger, moments_inside(facts, unused))
+    if spot is None:
+        return None
+    frames = ledger.stacks[heaviest_stack(ledger, spot.which)].frames
+    depth = depth_without(ledger, frames, ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER))
+    if depth >= len(frames) or frames[depth] not in spot.path:
+        return None
+    return spot if last_name(frames[depth]) != "forward" else None
 
 
 @DETECTORS.register

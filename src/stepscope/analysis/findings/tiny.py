@@ -9,11 +9,14 @@ import numpy as np
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.findings.tensors import reading_spot
+from stepscope.analysis.host.backward import backward_functions, forward_operators
 from stepscope.analysis.host.operator_inputs import operator_inputs
 from stepscope.analysis.steps.causes import LOADERS, Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import outermost, step_table
-from stepscope.trace.model import NO_PARENT, SliceKind
+from stepscope.analysis.sums import nearest
+from stepscope.analysis.tree import ids_where
+from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ CALL_SHARE = 0.8
 """Of the time of tiny operators: what is left is computed in any case."""
 
 _LOADER_LIBRARIES = frozenset({"torch", "paddle"})
+_ENGINE = ("torch/autograd/", "torch/_tensor.py", "paddle/autograd/", "paddle/base/dygraph/")
 _WHOLE_STEP = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)
 
 
@@ -65,6 +69,7 @@ def tiny_operators(facts: Facts) -> Finding | None:
     rows = _operators(facts)
     duration_ns = facts.trace.slices.duration_ns[rows]
     is_tiny = (duration_ns < TINY_NS) | _are_small(facts, rows)
+    is_tiny &= ~_of_one_call(facts)[rows]
     each = int(is_tiny.sum()) / facts.steps
     others_ns = float(duration_ns[~is_tiny].sum()) / facts.steps
     # Python between two operators is part of what calling them costs.
@@ -76,7 +81,7 @@ def tiny_operators(facts: Facts) -> Finding | None:
         spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP) | _drawing(facts)) - others_ns
         if not _has_small_batch(facts, each) or spent_ns < FEW_MIN_SHARE * ledger.unit_ns:
             return None
-    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY))
+    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY) | _own_backward(facts))
     if spot is None:
         return None
     return finding_at(
@@ -105,13 +110,53 @@ def _operators(facts: Facts) -> Int64:
 
 
 def _called(trace: Trace, rows: Int64) -> Int64:
-    """Return the operators that somebody called: the outermost, but for those that run many."""
+    """Return the operators that somebody called: the outermost, but for those that run many.
+
+    What a function of the backward pass does are operators; the rest of it is what calling costs.
+    """
     slices = trace.slices
     mine = np.zeros(len(slices), np.bool_)
     mine[rows] = True
     inner = rows[mine[slices.parent[rows]] & (slices.parent[rows] != NO_PARENT)]
-    runs_many = np.bincount(slices.parent[inner], minlength=len(slices)) > MOST_CALLED_WITHIN
+    inside = np.bincount(slices.parent[inner], minlength=len(slices))
+    runs_many = (inside > MOST_CALLED_WITHIN) & ~_are_torchs(trace)
+    runs_many |= backward_functions(trace) & (inside > 0)
+    at = np.flatnonzero(runs_many)
+    while len(at):  # what calls such a one runs many, too
+        at = np.unique(slices.parent[at])
+        at = at[at != NO_PARENT]
+        runs_many[at] = True
     return outermost(trace, rows[~runs_many[rows]])
+
+
+def _are_torchs(trace: Trace) -> Bool:
+    names = ids_where(trace.slices.name, trace.strings, lambda name: name.startswith("aten::"))
+    return np.isin(trace.slices.name, names)
+
+
+def _of_one_call(facts: Facts) -> Bool:
+    """Tell what belongs to one call of torch's, however many operators that runs: a GRU's steps.
+
+    Those of the backward pass belong to the call that their operators were in.
+    """
+    trace, slices = facts.trace, facts.trace.slices
+    torchs = np.flatnonzero(_are_torchs(trace) & (slices.kind == SliceKind.OPERATOR))
+    calls = outermost(trace, torchs)
+    within = facts.within(calls)
+    place = np.full(len(slices), -1, np.int64)
+    place[calls] = np.arange(len(calls))
+    around = nearest(slices.parent, place >= 0)
+    size = np.bincount(place[around[within]], minlength=len(calls)) if len(calls) else place[:0]
+    backward = np.flatnonzero(backward_functions(trace))
+    is_inside = np.zeros(len(slices), np.bool_)
+    is_inside[backward] = True
+    forward = forward_operators(trace, backward, ~(is_inside | facts.within(backward)))
+    known = forward != NO_SLICE
+    call = np.where(known, around[forward], NO_PARENT)
+    many = (call != NO_PARENT) & (size[place[call]] > MOST_CALLED_WITHIN) if len(calls) else known
+    found = facts.within(backward[many])
+    found[backward[many]] = True
+    return found
 
 
 def _are_small(facts: Facts, rows: Int64) -> Bool:
@@ -150,6 +195,17 @@ def _drawing(facts: Facts) -> Bool:
         and any(frame.file in LOADERS for frame in stack.beyond)  # called by no Dataset of its own
     ]
     return ledger.spent_on(Cause.DATA_LOADING) & np.isin(ledger.stack, rows)
+
+
+def _own_backward(facts: Facts) -> Bool:
+    """Return the moments of the backward pass in functions that the program brings for it."""
+    ledger = facts.ledger
+    rows = [
+        row
+        for row, stack in ledger.stacks.items()
+        if not any(frame.file.startswith(_ENGINE) for frame in stack.beyond)
+    ]
+    return ledger.spent_on(Cause.BACKWARD) & np.isin(ledger.stack, rows)
 
 
 def _fix(facts: Facts) -> str:

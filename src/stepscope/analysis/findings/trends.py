@@ -38,6 +38,9 @@ MIN_STEADY_RANK, MIN_MUCH_SLOWER, MIN_MORE_CALLS = 0.85, 1.5, 1.05
 MIN_AGAIN = 0.4
 """Share of backward functions that repeat; a gradient penalty repeats some, too."""
 
+MIN_FORWARD = 0.2
+"""Of what the backward pass grows by: so much the forward pass takes of the same work."""
+
 
 @DETECTORS.register
 def slowing_steps(facts: Facts) -> Finding | None:
@@ -62,6 +65,10 @@ def slowing_steps(facts: Facts) -> Finding | None:
         for cause in Cause
     }
     cause = max(grown, key=lambda each: grown[each])
+    more_functions = cause is Cause.BACKWARD and _more_calls(facts, SliceFlags.BACKWARD)
+    grows_too = grown[Cause.FORWARD] > MIN_FORWARD * grown[Cause.BACKWARD]
+    if cause is Cause.BACKWARD and not more_functions and grows_too:
+        cause = Cause.FORWARD  # that made the larger inputs of its functions
     spot = hot_spot(ledger, last & (ledger.cause == cause))
     steadily = rank >= MIN_STEADY_RANK and late >= MIN_MUCH_SLOWER * early
     if spot is None or (cause in PHASES and not steadily and not _more_calls(facts)):
@@ -71,9 +78,7 @@ def slowing_steps(facts: Facts) -> Finding | None:
     return finding_at(
         facts,
         spot,
-        "graph-kept"
-        if cause is Cause.BACKWARD and _more_calls(facts, SliceFlags.BACKWARD)
-        else "slowing-steps",
+        "graph-kept" if more_functions else "slowing-steps",
         title=(
             f"Steps get slower and slower, from {duration_text(early)} to {duration_text(late)}: "
             f"{spot.words}"

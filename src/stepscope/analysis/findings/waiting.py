@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS
-from stepscope.analysis.findings.spots import Spot, finding_at, hot_spot, share_words, taken
+from stepscope.analysis.findings.spots import (
+    Spot,
+    finding_at,
+    hot_spot,
+    hottest_path,
+    share_words,
+    taken,
+)
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.trace.model import ThreadState
@@ -16,7 +23,6 @@ from stepscope.units import count_text, duration_text
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
-    from stepscope.analysis.host.own_lines import Place
     from stepscope.trace.model import Int64
 
 MIN_SHARE = 0.05
@@ -153,7 +159,7 @@ def gil(facts: Facts) -> Finding | None:
     if spot is None:
         return None
     others = np.unique(samples.track[holders])
-    path = _hottest_line(facts, holders)
+    path = hottest_path(facts, holders)
     spot = Spot(path or spot.path, waits, each_ns)
     return finding_at(
         facts,
@@ -185,19 +191,6 @@ def _holders(facts: Facts) -> Int64:
     if len(step_table(facts.trace)) and steady_steps(facts.trace).any():
         inside = facts.step_time.contain(samples.time_ns)
     return np.flatnonzero(aside & runs & inside)
-
-
-def _hottest_line(
-    facts: Facts, rows: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> tuple[Place, ...]:
-    """Return the own line with its callers in which some samples stay longest."""
-    samples, stacks = facts.trace.samples, facts.ledger.stacks
-    sums: dict[tuple[Place, ...], float] = {}
-    for row in rows.tolist():
-        own = stacks[int(samples.stack[row])].own
-        if own:
-            sums[own] = sums.get(own, 0.0) + float(samples.duration_ns[row])
-    return max(sums, key=lambda path: sums[path], default=())
 
 
 def _waiting(facts: Facts, wait: _Wait) -> Finding | None:

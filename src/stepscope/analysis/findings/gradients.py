@@ -1,0 +1,100 @@
+"""Tensor work in training steps that no gradient comes back from: statistics, copies, metrics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.model_calls import LAYERS, ModelCalls, moments_inside
+from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
+from stepscope.analysis.host.backward import backward_functions, forward_operators
+from stepscope.analysis.host.sampled_stacks import last_name
+from stepscope.analysis.shared import shared
+from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.steps import StepsBy, step_table
+from stepscope.analysis.sums import nearest
+from stepscope.trace.model import NO_PARENT, NO_SLICE
+from stepscope.units import duration_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
+    from stepscope.trace.model import Trace
+
+    Bool = NDArray[np.bool_]
+
+MIN_SHARE = 0.15
+"""Of a step: every training loop prepares its inputs and looks at its results a little."""
+
+MIN_EVERY_STEP = 0.5
+"""Share of the steps: what happens in fewer of them is done now and then, as it should be."""
+
+
+@DETECTORS.register
+def work_without_gradient(facts: Facts) -> Finding | None:
+    """Find operators of training steps that the backward pass never comes to."""
+    ledger = facts.ledger
+    if len(facts.work) or step_table(facts.trace).by is not StepsBy.OPTIMIZER:
+        return None
+    used = in_graph(facts.trace)
+    if not used.any():
+        return None
+    operator = facts.operator
+    # Layers may be frozen, and a model without gradients may be a teacher: both are needed.
+    calls = ModelCalls(facts)
+    needed = (operator != NO_SLICE) & used[operator]
+    needed |= moments_inside(facts, calls.rows[~used[calls.rows]])
+    needed |= moments_inside(facts, calls.rows) & _in_layers(facts)
+    needed |= ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
+    unused = (operator != NO_SLICE) & ~needed & ledger.spent_on(Cause.FORWARD, Cause.OTHER)
+    spot = hot_spot(ledger, unused)
+    if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
+        return None
+    if len(np.unique(ledger.step[spot.which])) < MIN_EVERY_STEP * ledger.count:
+        return None
+    names = facts.trace.slices.name[operator[spot.which]]
+    most = int(np.bincount(names, ledger.weight_ns[spot.which]).argmax())
+    which = call_around(ledger, spot, needed)
+    spot = replace(spot, which=which, each_ns=ledger.each_ns(which))
+    return finding_at(
+        facts,
+        spot,
+        "work-without-gradient",
+        title=f"Tensor work beside the model takes {taken(ledger, spot)}",
+        text=f"No gradient comes back from what runs there, mostly {facts.trace.strings[most]}, "
+        f"for {duration_text(spot.each_ns)} of every {ledger.unit}{spot.called_from}.",
+        fix="Do it every few dozen steps or on a part of the data; where it is needed, in fewer "
+        "and larger operators: torch._foreach_lerp_ and its like for all weights at once.",
+    )
+
+
+@shared
+def in_graph(trace: Trace) -> Bool:
+    """Tell which slices are, or hold, operators whose gradient was computed."""
+    backward = backward_functions(trace)
+    inside = nearest(trace.slices.parent, backward) != NO_PARENT
+    at = forward_operators(trace, np.flatnonzero(backward), ~inside)
+    at = np.unique(at[at != NO_SLICE])
+    found = np.zeros(len(trace.slices), np.bool_)
+    while len(at):
+        found[at] = True
+        at = np.unique(trace.slices.parent[at])
+        at = at[at != NO_PARENT]
+        at = at[~found[at]]
+    return found
+
+
+def _in_layers(facts: Facts) -> Bool:
+    """Return the moments in a library's layers, or in a model's own ``forward``."""
+    rows = [
+        row
+        for row, stack in facts.ledger.stacks.items()
+        if any(frame.file.startswith(LAYERS) for frame in stack.beyond)
+        or (stack.line is not None and last_name(stack.line) == "forward")
+    ]
+    return np.isin(facts.ledger.stack, rows)

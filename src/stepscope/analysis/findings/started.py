@@ -1,0 +1,139 @@
+"""What is started and ended in the loop, again and again: processes, pools, a loader's workers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stepscope.analysis.findings.model import DETECTORS
+from stepscope.analysis.findings.spots import finding_at, hot_spot, taken
+from stepscope.analysis.host.sampled_stacks import last_name
+from stepscope.analysis.steps.causes import LOADERS, Cause
+from stepscope.units import duration_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.findings.facts import Facts
+    from stepscope.analysis.findings.model import Finding
+    from stepscope.analysis.host.sampled_stacks import SampledStack
+
+    Bool = NDArray[np.bool_]
+
+MIN_SHARE = 0.05
+"""Of a step; less is not worth the change."""
+
+MIN_EVERY_STEP = 0.5
+"""Share of the steps: workers that are started once an epoch are no work of the steps."""
+
+_ENDINGS = ("terminate", "_terminate_pool", "join", "__exit__", "__del__", "shutdown")
+_POOL_STARTS = ("_repopulate_pool", "_repopulate_pool_static", "_setup_queues", "_launch_processes")
+_OF_LOADERS = ("_shutdown_workers", "_get_iterator", "__del__", "_try_put_index")
+
+
+class _Start(NamedTuple):
+    """What is started, where that is seen, and what to do about it."""
+
+    identity: str
+    what: str
+    files: tuple[str, ...]
+    functions: tuple[str, ...]  # all where it is empty
+    fix: str
+
+
+_PROCESSES = _Start(
+    "processes-started",
+    "Starting and ending processes",
+    (
+        *("multiprocessing/popen_fork.py", "multiprocessing/popen_spawn_posix.py"),
+        *("multiprocessing/popen_forkserver.py", "multiprocessing/forkserver.py"),
+    ),
+    (),
+    "Start them once, before the loop, and keep them: one Pool or ProcessPoolExecutor for the "
+    "whole program.",
+)
+_POOLS = _PROCESSES._replace(
+    files=(
+        "multiprocessing/pool.py",
+        "concurrent/futures/process.py",
+        "multiprocessing/process.py",
+    ),
+    functions=(*_POOL_STARTS, *_ENDINGS, "start"),
+)
+_WORKERS = _Start(
+    "workers-started",
+    "Starting and ending a loader's workers",
+    LOADERS,
+    _OF_LOADERS,
+    "Make the DataLoader and its iterator once, before the loop, and draw many batches from it; "
+    "persistent_workers=True keeps the workers from one epoch to the next.",
+)
+_PROGRAMS = _Start(
+    "programs-started",
+    "Running other programs",
+    ("subprocess.py",),
+    (),
+    "Run them once and keep the result, less often, or in the background; a library call does most "
+    "of what a command does without a process.",
+)
+
+
+@DETECTORS.register
+def processes_started(facts: Facts) -> Finding | None:
+    """Find processes, or pools of them, that are started and ended in most of the steps."""
+    which = _moments(facts, _PROCESSES) | _moments(facts, _POOLS)
+    return _found(facts, _PROCESSES, which & ~_moments(facts, _WORKERS))
+
+
+@DETECTORS.register
+def workers_started(facts: Facts) -> Finding | None:
+    """Find a loader that is made anew, with its workers, in most of the steps."""
+    which = _moments(facts, _WORKERS)
+    if _is_rare(facts, which):
+        return None
+    # Each time the first batch has to be waited for: nobody has prepared it.
+    return _found(facts, _WORKERS, which | facts.ledger.spent_on(Cause.DATA_LOADING))
+
+
+@DETECTORS.register
+def programs_started(facts: Facts) -> Finding | None:
+    """Find other programs that are run in most of the steps."""
+    return _found(facts, _PROGRAMS, _moments(facts, _PROGRAMS))
+
+
+def _moments(facts: Facts, start: _Start) -> Bool:
+    ledger = facts.ledger
+    rows = [row for row, stack in ledger.stacks.items() if _is_in(stack, start)]
+    return np.isin(ledger.stack, rows) & ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER)
+
+
+def _is_in(stack: SampledStack, start: _Start) -> bool:
+    return any(
+        frame.file.endswith(start.files)
+        and (not start.functions or last_name(frame) in start.functions)
+        for frame in stack.beyond
+    )
+
+
+def _is_rare(facts: Facts, which: Bool) -> bool:
+    ledger = facts.ledger
+    if ledger.unit == "run" or ledger.each_ns(which) < MIN_SHARE * ledger.unit_ns:
+        return True
+    return len(np.unique(ledger.step[which])) < MIN_EVERY_STEP * ledger.count
+
+
+def _found(facts: Facts, start: _Start, which: Bool) -> Finding | None:
+    ledger = facts.ledger
+    spot = None if _is_rare(facts, which) else hot_spot(ledger, which)
+    if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
+        return None
+    return finding_at(
+        facts,
+        spot,
+        start.identity,
+        title=f"{start.what} takes {taken(ledger, spot)}",
+        text=f"{duration_text(spot.each_ns)} of every {ledger.unit} go into it, waiting "
+        f"included{spot.called_from}.",
+        fix=start.fix,
+    )

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     Exported = Callable[[Any], dict[str, Any]]
 
 one = torch.ones(1)
+RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
+HAS_METADATA_TEXT = RELEASE < (2, 15)  # since then events have a dict of it
+IGNORES_ADJUSTING = RELEASE >= (2, 15)
 
 
 def tree(prof: Any) -> list[Any]:
@@ -139,12 +142,13 @@ def test_overloads_in_files_and_numbers_of_functions(both: Both, exported: Expor
             torch.add(1, 2)
         written = [e for e in exported(prof)["traceEvents"] if e.get("cat") == "cpu_op"]
         events: Any = prof.events()
-        numbered = ["Ev Idx" in e.metadata_json for e in events]
+        numbered = HAS_METADATA_TEXT and ["Ev Idx" in e.metadata_json for e in events]
         return [(e["name"], e["args"]["Record function id"]) for e in written], numbered
 
     both(program)
 
 
+@pytest.mark.skipif(IGNORES_ADJUSTING, reason="torch ignores it since 2.15")
 def test_adjusted_steps_cross_no_call(both: Both, exported: Exported) -> None:
     def a_step(prof: Any) -> None:
         one.neg()

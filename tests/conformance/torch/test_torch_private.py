@@ -6,6 +6,7 @@ import collections
 import threading
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import torch
 from torch import nn
 from torch._C._profiler import (
@@ -13,7 +14,7 @@ from torch._C._profiler import (
     _ExtraFields_PyCall,
     _TensorMetadata,
 )
-from torch.profiler import _pattern_matcher, _utils, profile, record_function
+from torch.profiler import _utils, profile, record_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,6 +149,7 @@ def test_patterns(both: Both) -> None:
     model = nn.Sequential(nn.Conv2d(3, 3, 3, 1, 1), nn.BatchNorm2d(3))
     x = torch.ones(3, 3, 3, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    _pattern_matcher = pytest.importorskip("torch.profiler._pattern_matcher")  # not in 2.15
     kinds = (
         _pattern_matcher.ForLoopIndexingPattern,
         _pattern_matcher.OptimizerSingleTensorPattern,

@@ -74,6 +74,24 @@ def test_cycles_are_kept_where_asked_for(both: Both) -> None:
     both(program)
 
 
+class Refusal:
+    """An error; one of ours may be of several kinds, as torch's releases differ."""
+
+    def __init__(self, error: Exception) -> None:
+        self.kind = type(error)
+
+    def __repr__(self) -> str:
+        return self.kind.__name__
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Refusal) and (
+            issubclass(self.kind, other.kind) or issubclass(other.kind, self.kind)
+        )
+
+
 def test_what_is_refused(both: Both) -> None:
     programs: list[Callable[[], Any]] = [
         lambda: profile(activities=[*CPU, *CPU]),
@@ -87,14 +105,13 @@ def test_what_is_refused(both: Both) -> None:
     ]
     kinds = (ValueError, AssertionError, TypeError, RuntimeError)
 
-    def refusals() -> list[type[Exception]]:
+    def refusals() -> list[Refusal]:
         found = []
         for each in programs:
             try:
                 each()
             except kinds as error:
-                # One of ours may be of several kinds, as torch's releases differ.
-                found.append(next(kind for kind in kinds if isinstance(error, kind)))
+                found.append(Refusal(error))
         return found
 
     assert len(both(refusals)) == len(programs)

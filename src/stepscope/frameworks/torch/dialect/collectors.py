@@ -47,6 +47,18 @@ SYNC_EVENTS = "enable_cuda_sync_events"
 _DONE = (SYNC_EVENTS,)
 
 
+def configs_of(activities: Iterable[Any]) -> dict[Any, Any]:
+    """Return the settings of those activities that have some, by activity, as torch keeps them."""
+    return {
+        activity: value
+        if hasattr(value, "activity_types")
+        else ProfilerActivityConfig(activity_types=value)
+        for each in activities
+        if isinstance(each, Mapping)
+        for activity, value in each.items()
+    }
+
+
 def check_collectors(activities: Iterable[Any], *, has_cpu: bool) -> None:
     """Name in one warning what the settings of collectors ask for that is not recorded."""
     missing: list[str] = []

@@ -22,6 +22,7 @@ from stepscope.frameworks.torch.dialect.activity import (
 from stepscope.frameworks.torch.dialect.collectors import (
     SYNC_EVENTS,
     check_collectors,
+    configs_of,
     sync_events_wanted,
 )
 from stepscope.frameworks.torch.dialect.columns import Fields
@@ -88,6 +89,7 @@ class LowLevelProfile(ProfileResults):
         several("activities", activities, is_activity, "ProfilerActivity.CPU")
         wanted = None if activities is None else list(activities)
         chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
+        self.activity_configs = configs_of(wanted or ())
         check_collectors(wanted or (), has_cpu=ProfilerActivity.CPU in chosen)
         self.activities: set[Any] = own_members(chosen) if self._in_place_of_torch else chosen
         experimental_config = checked_config(experimental_config, with_stack=bool(with_stack))

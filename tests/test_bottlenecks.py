@@ -34,6 +34,7 @@ PLANTED_TWICE = {
     "library-call",
     "logging",
     "memory-growth",
+    "programs-started",
     "python-work",
     "redundant-copies",
     "scalar-reads",
@@ -44,8 +45,12 @@ PLANTED_TWICE = {
     "waiting-io",
     "waiting-lock",
     "waiting-sleep",
+    "work-without-gradient",
 }
-KNOWN = PLANTED_TWICE | {"recompilations", "unfused-optimizer"}
+KNOWN = PLANTED_TWICE | {
+    *("recompilations", "unfused-optimizer", "processes-started", "workers-started"),
+    "writing-in-loop",
+}
 PACKAGES = {"accelerate", "lightning", "numpy", "paddle", "pandas", "PIL", "tensorboard", "torch"}
 
 each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)

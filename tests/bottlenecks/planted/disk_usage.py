@@ -1,6 +1,6 @@
 """Trains a classifier and asks the system for free space before it goes on.
 
-Problem: waiting-io
+Problem: programs-started, waiting-io
 Needs: torch
 """
 

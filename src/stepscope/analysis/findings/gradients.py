@@ -10,10 +10,11 @@ import numpy as np
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.model_calls import LAYERS, ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
+from stepscope.analysis.findings.trends import thirds
 from stepscope.analysis.host.backward import backward_functions, forward_operators
 from stepscope.analysis.host.sampled_stacks import last_name
 from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.causes import OPTIMIZERS, Cause
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.analysis.sums import nearest
 from stepscope.trace.model import NO_PARENT, NO_SLICE
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
+    from stepscope.analysis.findings.spots import Spot
     from stepscope.trace.model import Trace
 
     Bool = NDArray[np.bool_]
@@ -33,6 +35,9 @@ MIN_SHARE = 0.15
 
 MIN_EVERY_STEP = 0.5
 """Share of the steps: what happens in fewer of them is done now and then, as it should be."""
+
+GROWN = 2.0
+"""How much more the last steps must take of it than the first to say that it grows."""
 
 
 @DETECTORS.register
@@ -50,12 +55,15 @@ def work_without_gradient(facts: Facts) -> Finding | None:
     needed = (operator != NO_SLICE) & used[operator]
     needed |= moments_inside(facts, calls.rows[~used[calls.rows]])
     needed |= moments_inside(facts, calls.rows) & _in_layers(facts)
+    needed |= _in_optimizers(facts)
     needed |= ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
     unused = (operator != NO_SLICE) & ~needed & ledger.spent_on(Cause.FORWARD, Cause.OTHER)
     spot = hot_spot(ledger, unused)
     if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
         return None
     if len(np.unique(ledger.step[spot.which])) < MIN_EVERY_STEP * ledger.count:
+        return None
+    if _grows(facts, spot):  # has a finding of its own
         return None
     names = facts.trace.slices.name[operator[spot.which]]
     most = int(np.bincount(names, ledger.weight_ns[spot.which]).argmax())
@@ -73,13 +81,25 @@ def work_without_gradient(facts: Facts) -> Finding | None:
     )
 
 
+def _grows(facts: Facts, spot: Spot) -> bool:
+    """Tell whether late steps spend much more time there than early ones."""
+    ledger = facts.ledger
+    each_ns = np.bincount(
+        ledger.step[spot.which], ledger.weight_ns[spot.which], minlength=len(facts.counted)
+    )
+    early, late = thirds(each_ns[facts.counted])
+    return late > GROWN * early
+
+
 @shared
 def in_graph(trace: Trace) -> Bool:
-    """Tell which slices are, or hold, operators whose gradient was computed."""
+    """Tell which slices are, or hold, operators whose gradient was computed, or compute one."""
     backward = backward_functions(trace)
     inside = nearest(trace.slices.parent, backward) != NO_PARENT
-    at = forward_operators(trace, np.flatnonzero(backward), ~inside)
-    at = np.unique(at[at != NO_SLICE])
+    forward = forward_operators(trace, np.flatnonzero(backward), ~inside)
+    if not (forward != NO_SLICE).any():
+        return np.zeros(len(trace.slices), np.bool_)
+    at = np.append(np.unique(forward[forward != NO_SLICE]), np.flatnonzero(backward))
     found = np.zeros(len(trace.slices), np.bool_)
     while len(at):
         found[at] = True
@@ -87,6 +107,16 @@ def in_graph(trace: Trace) -> Bool:
         at = at[at != NO_PARENT]
         at = at[~found[at]]
     return found
+
+
+def _in_optimizers(facts: Facts) -> Bool:
+    """Return the moments in an optimizer's own mathematics, as LBFGS has it around its closure."""
+    rows = [
+        row
+        for row, stack in facts.ledger.stacks.items()
+        if any(frame.file.startswith(OPTIMIZERS) for frame in stack.beyond)
+    ]
+    return np.isin(facts.ledger.stack, rows)
 
 
 def _in_layers(facts: Facts) -> Bool:

@@ -11,6 +11,7 @@ from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.findings.tiny import CALL_SHARE, TINY_NS
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
+from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import SliceKind
 from stepscope.units import duration_text
 
@@ -36,6 +37,7 @@ HOST_SAVED = 0.9
 _STEP, _ZERO_GRAD = "Optimizer.step#", "Optimizer.zero_grad#"
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
+_OF_CLOSURES = (Part.FORWARD, Part.BACKWARD, Part.DATA_LOADING)  # that an optimizer may call
 _FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 
 
@@ -81,7 +83,10 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
     if not len(calls) or not base_ns:
         return None
     operators = _outermost_operators(facts, calls)
-    share = facts.covered_ns(calls) / base_ns
+    closure = np.flatnonzero(facts.within(calls) & np.isin(facts.parts, _OF_CLOSURES))
+    operators = operators[~np.isin(operators, closure)]
+    spent_ns = facts.covered_ns(calls) - facts.covered_ns(closure)
+    share = spent_ns / base_ns
     per_call = len(operators) / len(calls)
     if per_call < MIN_OPERATORS or share < MIN_OPTIMIZER_SHARE:
         return None
@@ -89,7 +94,6 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
     # What the operators compute remains; what calling them costs does not.
     lengths_ns = facts.trace.slices.duration_ns[operators]
     median_ns = float(np.median(lengths_ns))
-    spent_ns = facts.covered_ns(calls)
     around_ns = spent_ns - float(lengths_ns[lengths_ns > TINY_NS].sum())
     saves_ns = max(min(CALL_NS * len(operators), spent_ns), CALL_SHARE * around_ns) / steps
     if len(facts.work):

@@ -133,7 +133,7 @@ _BACKWARD = (
     ("paddle/autograd/backward_mode.py", frozenset({"backward"})),
 )
 _COMMUNICATION = ("torch/distributed/distributed_c10d.py", "paddle/distributed/communication/")
-_OPTIMIZERS = ("torch/optim/", "paddle/optimizer/")
+OPTIMIZERS = ("torch/optim/", "paddle/optimizer/")
 _TORCH = ("torch/", "paddle/")
 _MODULE_CALLS = (
     ("torch/nn/modules/module.py", frozenset({"_call_impl", "_wrapped_call_impl"})),
@@ -186,7 +186,7 @@ def phase_of_stack(stack: SampledStack) -> Cause | None:
     for frame in reversed(_closure(stack) or stack.frames):  # the innermost decides
         if frame.file.startswith(LOADERS):
             return Cause.DATA_LOADING
-        if frame.file.startswith(_OPTIMIZERS):
+        if frame.file.startswith(OPTIMIZERS):
             return Cause.OPTIMIZER
         if frame.file.startswith(_COMMUNICATION):
             return Cause.COMMUNICATION
@@ -202,7 +202,7 @@ def _closure(stack: SampledStack) -> tuple[Place, ...]:
     Lightning runs a whole training step in there.
     """
     frames = stack.frames
-    last = max((i for i, f in enumerate(frames) if f.file.startswith(_OPTIMIZERS)), default=-1)
+    last = max((i for i, f in enumerate(frames) if f.file.startswith(OPTIMIZERS)), default=-1)
     inner = frames[last + 1 :] if last >= 0 else ()
     begin = next((i for i, f in enumerate(inner) if not f.file.startswith(_TORCH)), len(inner))
     inner = inner[begin:]

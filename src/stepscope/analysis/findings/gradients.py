@@ -36,13 +36,34 @@ MIN_SHARE = 0.15
 MIN_EVERY_STEP = 0.5
 """Share of the steps: what happens in fewer of them is done now and then, as it should be."""
 
-GROWN = 2.0
-"""How much more the last steps must take of it than the first to say that it grows."""
+GROWN = 1.5
+"""How much more of the last steps it must be than of the first to say that it grows."""
 
 
 @DETECTORS.register
 def work_without_gradient(facts: Facts) -> Finding | None:
     """Find operators of training steps that the backward pass never comes to."""
+    ledger, spot = facts.ledger, spot_without_gradient(facts)
+    if spot is None:
+        return None
+    operator = facts.operator
+    known = spot.which & (operator != NO_SLICE)
+    names = facts.trace.slices.name[operator[known]]
+    most = int(np.bincount(names, ledger.weight_ns[known]).argmax())
+    return finding_at(
+        facts,
+        spot,
+        "work-without-gradient",
+        title=f"Tensor work beside the model takes {taken(ledger, spot)}",
+        text=f"No gradient comes back from what runs there, mostly {facts.trace.strings[most]}, "
+        f"for {duration_text(spot.each_ns)} of every {ledger.unit}{spot.called_from}.",
+        fix="Do it every few dozen steps or on a part of the data; where it is needed, in fewer "
+        "and larger operators: torch._foreach_lerp_ and its like for all weights at once.",
+    )
+
+
+def spot_without_gradient(facts: Facts) -> Spot | None:
+    """Return where such operators run, if that takes long, with all that is done there."""
     ledger = facts.ledger
     if len(facts.work) or step_table(facts.trace).by is not StepsBy.OPTIMIZER:
         return None
@@ -65,29 +86,18 @@ def work_without_gradient(facts: Facts) -> Finding | None:
         return None
     if _grows(facts, spot):  # has a finding of its own
         return None
-    names = facts.trace.slices.name[operator[spot.which]]
-    most = int(np.bincount(names, ledger.weight_ns[spot.which]).argmax())
     which = call_around(ledger, spot, needed)
-    spot = replace(spot, which=which, each_ns=ledger.each_ns(which))
-    return finding_at(
-        facts,
-        spot,
-        "work-without-gradient",
-        title=f"Tensor work beside the model takes {taken(ledger, spot)}",
-        text=f"No gradient comes back from what runs there, mostly {facts.trace.strings[most]}, "
-        f"for {duration_text(spot.each_ns)} of every {ledger.unit}{spot.called_from}.",
-        fix="Do it every few dozen steps or on a part of the data; where it is needed, in fewer "
-        "and larger operators: torch._foreach_lerp_ and its like for all weights at once.",
-    )
+    return replace(spot, which=which, each_ns=ledger.each_ns(which))
 
 
 def _grows(facts: Facts, spot: Spot) -> bool:
-    """Tell whether late steps spend much more time there than early ones."""
-    ledger = facts.ledger
-    each_ns = np.bincount(
-        ledger.step[spot.which], ledger.weight_ns[spot.which], minlength=len(facts.counted)
-    )
-    early, late = thirds(each_ns[facts.counted])
+    """Tell whether late steps spend much more of their time there than early ones."""
+    ledger, steps = facts.ledger, len(facts.counted)
+    known = ledger.step >= 0
+    step, weight_ns = ledger.step[known], ledger.weight_ns[known]
+    there_ns = np.bincount(step, weight_ns * spot.which[known], minlength=steps)
+    whole_ns = np.bincount(step, weight_ns, minlength=steps)
+    early, late = thirds((there_ns / np.maximum(whole_ns, 1))[facts.counted])
     return late > GROWN * early
 
 

@@ -31,6 +31,9 @@ MOST = 0.6
 SHORTEST_NS = 100_000_000
 """In a shorter time there are too few samples to say anything, and nobody waits for it."""
 
+STRAY = 0.02
+"""Of some samples: those that came a moment too late for what they are counted as."""
+
 WHOLE, MIN_TRAINING = 0.9, 0.02
 """A function with more of the run, or with more of the model's phases, is where the loop is."""
 
@@ -146,10 +149,15 @@ def depth_without(ledger: Ledger, frames: tuple[Place, ...], never: Bool) -> int
 
     It is one more than there are where they are in the innermost.
     """
-    others = set(np.unique(ledger.stack[never]).tolist())
-    excluded = [ledger.stacks[stack].frames for stack in others if stack in ledger.stacks]
+    stacks, count = np.unique(ledger.stack[never], return_counts=True)
+    inside = [
+        (ledger.stacks[stack].frames, number)
+        for stack, number in zip(stacks.tolist(), count.tolist(), strict=True)
+        if stack in ledger.stacks
+    ]
     for depth in range(1, len(frames) + 1):
-        if not any(other[:depth] == frames[:depth] for other in excluded):
+        inside = [each for each in inside if each[0][:depth] == frames[:depth]]
+        if sum(number for _, number in inside) <= STRAY * np.count_nonzero(never):
             return depth
     return len(frames) + 1
 

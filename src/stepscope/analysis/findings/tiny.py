@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.findings.gradients import spot_without_gradient
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.findings.tensors import reading_spot
@@ -76,6 +77,8 @@ def tiny_operators(facts: Facts) -> Finding | None:
     spent_ns = ledger.each_ns(ledger.spent_on(Cause.FORWARD, Cause.BACKWARD)) - others_ns
     if reading := reading_spot(facts):  # has a finding of its own
         spent_ns -= ledger.each_ns(reading.which & ledger.spent_on(Cause.FORWARD))
+    if beside := spot_without_gradient(facts):  # has one, too
+        spent_ns -= ledger.each_ns(beside.which & ledger.spent_on(Cause.FORWARD))
     if each < MIN_OPERATORS or spent_ns < MIN_SHARE * ledger.unit_ns:
         # With a larger batch all that a step does would be done less often.
         spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP) | _drawing(facts)) - others_ns

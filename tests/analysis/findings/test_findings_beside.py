@@ -6,7 +6,7 @@ import pytest
 
 from host_findings import BLOCKED, EVALUATES, NATIVE, PREPARE, PYTHON, assert_found, found, training
 from stepscope.analysis.findings import Finding
-from stepscope.trace.model import WaitReason
+from stepscope.trace.model import SliceFlags, WaitReason
 from stepscope.trace.schema import NO_SEQUENCE
 from training_program import (
     BACKWARD,
@@ -121,11 +121,13 @@ def own_backward() -> Program:
     program = Program()
     for _ in range(STEPS):
         program.forward(5 * MS)
-        with program.recorded("evaluate_function: PoolBackward", "cpu_op"):  # noqa: SIM117
-            with program.recorded("PoolBackward", "cpu_op", flags=4):
-                for _ in range(300):
-                    program.operator("aten::select", 15 * US, rows)
-                    program.sample(rows, PYTHON, 50 * US)
+        with (
+            program.recorded("evaluate_function: PoolBackward", "cpu_op"),
+            program.recorded("PoolBackward", "cpu_op", flags=SliceFlags.BACKWARD),
+        ):
+            for _ in range(300):
+                program.operator("aten::select", 15 * US, rows)
+                program.sample(rows, PYTHON, 50 * US)
         program.update(5 * MS)
     return program
 
@@ -145,7 +147,9 @@ def in_one_call(name: str) -> Program:
             for at in range(200):
                 program.operator("aten::mul", 15 * US, sequence=first + at)
         for at in reversed(range(200)):
-            with program.recorded("MulBackward0", "cpu_op", sequence=first + at, flags=4):
+            with program.recorded(
+                "MulBackward0", "cpu_op", sequence=first + at, flags=SliceFlags.BACKWARD
+            ):
                 program.operator("aten::mul", 15 * US, BACKWARD)
         program.update(1 * MS)
     return program

@@ -15,9 +15,12 @@ FIXED = os.environ.get("FIXED") == "1"
 
 def net(enter, width, leave):
     return nn.Sequential(
-        nn.Linear(enter, width), nn.LeakyReLU(0.2), nn.Linear(width, width), nn.LeakyReLU(0.2),
+        nn.Linear(enter, width),
+        nn.LeakyReLU(0.2),
+        nn.Linear(width, width),
+        nn.LeakyReLU(0.2),
         nn.Linear(width, leave),
-    )  # fmt: skip
+    )
 
 
 class Game:

@@ -229,9 +229,9 @@ bool Sampler::still_waits_for_gil(const Watched& watched) const {
   if (watched.state != SampleState::kGil || watched.places.size() != 1) return false;
   const ThreadPlaces& places = watched.places.front();
   const GilView now = view_of_gil(places.gil, memory_);
-  const bool had_none = now.switches == watched.gil.switches;
-  const bool another_has = now.switches == watched.gil.switches + 1 && now.holder != places.thread;
-  return places.gil && now.is_taken && (had_none || another_has);
+  // One that takes the GIL which it had before switches nothing.
+  const bool is_anothers = now.is_taken && now.holder != places.thread;
+  return places.gil && is_anothers && now.switches - watched.gil.switches <= 1;
 }
 
 // Where there are too many threads to look at each that has run: those that wait again, mostly at

@@ -7,7 +7,7 @@
 namespace stepscope {
 namespace {
 
-constexpr int kRounds = 4;
+constexpr int kRounds = 8;
 constexpr int kUnitBytes = 2;  // of instructions
 constexpr size_t kMostChunkBytes = size_t{1} << 20;
 constexpr size_t kMostChunks = size_t{1} << 16;
@@ -26,6 +26,8 @@ StackReader::Outcome StackReader::read(ThreadPlaces& places, ReadStack& stack) {
     const Fetched fetched = fetch(places, head);
     if (fetched == Fetched::kGone) return Outcome::kGone;
     if (fetched == Fetched::kTorn) continue;
+    const bool has_frames = places.chunk_used > kLayout.chunk_begin;
+    outermost_ = has_frames && !outer_chunk_ ? places.chunk + kLayout.chunk_begin : 0;
     // A stack that has become shorter meanwhile is read as it was afterwards.
     if (!walk(head.frame, stack) && !walk(head.frame_later, stack)) continue;
     places.elsewhere = single_;
@@ -246,11 +248,15 @@ StackReader::Added StackReader::add(const Frame& frame, std::vector<FrameAt>& fr
 
 // False when the stack changed too much while it was read. Of a deep one, the outer part may be
 // gone by the time it is read: then it is left out, like that of one which is too deep.
+//
+// What leads past the outermost frame was not a stack: a generator that has yielded since has no
+// callers, and the pointer to the innermost frame may lie in memory that is used for another thing.
 bool StackReader::walk(Address innermost, ReadStack& stack) {
   stack.frames.clear();
   stack.operation = 0;
   is_cut_ = false;
   size_t steps = 0;
+  bool is_whole = !outermost_;
   for (Address at = innermost; at; ++steps) {
     is_cut_ = stack.frames.size() == kMostFrames || steps > 4 * kMostFrames;
     if (is_cut_) break;
@@ -261,13 +267,14 @@ bool StackReader::walk(Address innermost, ReadStack& stack) {
       is_cut_ = stack.frames.size() >= kEnoughFrames;
       return is_cut_;
     }
+    if (at == outermost_) is_whole = true;
     if (at == innermost && added == Added::kShown) {
       const FrameAt& shown = stack.frames.back();
       stack.operation = codes_[shown.code].operation_at(shown.instruction);
     }
     at = frame.previous;
   }
-  return true;
+  return is_whole || is_cut_;
 }
 
 // ---- the outer end of a deep stack

@@ -124,6 +124,7 @@ class StackReader {
   std::vector<Region> regions_;
   std::vector<Address> single_;  // frames that are not in a chunk
   Address outer_chunk_ = 0;      // the next further out, not read yet
+  Address outermost_ = 0;        // the thread's outermost frame, where it is known
   bool is_cut_ = false;          // the last walk ended before the stack did
 };
 

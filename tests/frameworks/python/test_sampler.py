@@ -70,6 +70,24 @@ def test_a_function_that_does_not_return_is_the_only_one_seen() -> None:
     assert any(in_file(frame, line, "spin") for frames in own for frame in frames)
 
 
+def test_a_generator_is_never_seen_without_its_caller() -> None:
+    """Between two values it has none, and it may be there again when its thread is looked at."""
+
+    def values() -> Iterator[int]:
+        while not recording.has_seen(10 * LOOKS):
+            yield from range(1000)
+
+    with sampling() as recording:
+        for _ in values():
+            pass
+    looks = [each.frames for each in seen(recording.trace, "MainThread")]
+    inside = [i for i, frames in enumerate(looks) if any(".values" in frame for frame in frames)]
+    assert inside
+    test = ": test_a_generator_is_never_seen_without_its_caller"
+    for frames in looks[inside[0] : inside[-1]]:
+        assert any(frame.endswith(test) for frame in frames), frames
+
+
 def test_frames_are_those_that_python_shows() -> None:
     expected: list[str] = []
 
@@ -199,7 +217,7 @@ def test_programs_that_the_program_runs_are_called_by_its_lines(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     trace = saved_trace(tmp_path)
     frames = [each.frames for each in seen(trace, "MainThread")]
-    runs = [at for at, each in enumerate(frames) if any("ask" in frame for frame in each)]
+    runs = [at for at, each in enumerate(frames) if any(frame.endswith(": ask") for frame in each)]
     assert runs
     assert {each[-1].partition("(")[0] for each in frames[runs[0] : runs[-1]]} == {"program.py"}
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 MIN_OPERATOR, MIN_LINE, MAX_CAPTURE = 0.99, 0.95, 1.03
-REPLAYS, CAPTURES, TURNS = 20, 5, 8
+REPLAYS, CAPTURES, TURNS = 20, 3, 60
 
 
 class Block(nn.Module):
@@ -199,16 +199,21 @@ def costs() -> None:
             for way, context in ways.items():
                 with context():
                     captured(model, x)  # the first one after a change is slower
-                    for _ in range(CAPTURES):
-                        seconds, graph = timed(captured, model, x)
-                        captures[way].append(seconds)
-                    replays[way].append(timed(replay, graph)[0])
+                    taken = [timed(captured, model, x) for _ in range(CAPTURES)]
+                    captures[way].append(median(seconds for seconds, _ in taken))
+                    replays[way].append(timed(replay, taken[-1][1])[0])
         _captures.acquire()
+    print(f"bare: a capture takes {median(captures['bare']) * 1e3:.2f} ms")
     for way in ("watched", "idle"):
-        capture = median(captures[way]) / median(captures["bare"])
-        replayed = median(replays[way]) / median(replays["bare"])
+        capture = by_turns(captures[way], captures["bare"])
+        replayed = by_turns(replays[way], replays["bare"])
         verdict = "holds" if capture <= MAX_CAPTURE else "MISSED"
         print(f"{way}: a capture takes {capture:.3f} x bare, a replay {replayed:.3f} x: {verdict}")
+
+
+def by_turns(taken: list[float], bare: list[float]) -> float:
+    """Return the median ratio to the bare one of the same turn: the device's pace changes."""
+    return median(one / other for one, other in zip(taken, bare, strict=True))
 
 
 def beside_torch() -> None:

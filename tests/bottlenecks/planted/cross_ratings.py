@@ -37,5 +37,5 @@ for _ in range(STEPS):
     users = torch.randint(0, 2000, (4096,))
     with torch.no_grad() if FIXED else nullcontext():
         ratings = model(users)  # guilty
-    scores.append(ratings.detach().mean())
-print(f"{torch.stack(scores).mean().item():.4f}")
+    scores.append(ratings.detach().mean().item())
+print(f"{sum(scores) / STEPS:.4f}")

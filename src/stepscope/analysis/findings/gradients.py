@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,23 +11,25 @@ import numpy as np
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.model_calls import LAYERS, ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
+from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.findings.trends import thirds
-from stepscope.analysis.host.backward import backward_functions, forward_operators
+from stepscope.analysis.host.backward import in_graph
 from stepscope.analysis.host.sampled_stacks import last_name
-from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.causes import OPTIMIZERS, Cause
 from stepscope.analysis.steps.steps import StepsBy, step_table
-from stepscope.analysis.sums import nearest
-from stepscope.trace.model import NO_PARENT, NO_SLICE
+from stepscope.trace.model import NO_SLICE
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
     from stepscope.analysis.findings.spots import Spot
-    from stepscope.trace.model import Trace
+    from stepscope.analysis.host.own_lines import Place
+    from stepscope.analysis.host.sampled_stacks import SampledStack
 
     Bool = NDArray[np.bool_]
 
@@ -35,6 +38,9 @@ MIN_SHARE = 0.15
 
 MIN_EVERY_STEP = 0.5
 """Share of the steps: what happens in fewer of them is done now and then, as it should be."""
+
+MOSTLY_READ = 0.5
+"""The share of such work from which on it is there to be read."""
 
 GROWN = 1.5
 """How much more of the last steps it must be than of the first to say that it grows."""
@@ -84,7 +90,7 @@ def spot_without_gradient(facts: Facts) -> Spot | None:
         return None
     if len(np.unique(ledger.step[spot.which])) < MIN_EVERY_STEP * ledger.count:
         return None
-    if _grows(facts, spot):  # has a finding of its own
+    if _grows(facts, spot) or _is_read(facts, spot):  # have findings of their own
         return None
     which = call_around(ledger, spot, needed)
     return replace(spot, which=which, each_ns=ledger.each_ns(which))
@@ -101,22 +107,12 @@ def _grows(facts: Facts, spot: Spot) -> bool:
     return late > GROWN * early
 
 
-@shared
-def in_graph(trace: Trace) -> Bool:
-    """Tell which slices are, or hold, operators whose gradient was computed, or compute one."""
-    backward = backward_functions(trace)
-    inside = nearest(trace.slices.parent, backward) != NO_PARENT
-    forward = forward_operators(trace, np.flatnonzero(backward), ~inside)
-    if not (forward != NO_SLICE).any():
-        return np.zeros(len(trace.slices), np.bool_)
-    at = np.append(np.unique(forward[forward != NO_SLICE]), np.flatnonzero(backward))
-    found = np.zeros(len(trace.slices), np.bool_)
-    while len(at):
-        found[at] = True
-        at = np.unique(trace.slices.parent[at])
-        at = at[at != NO_PARENT]
-        at = at[~found[at]]
-    return found
+def _is_read(facts: Facts, spot: Spot) -> bool:
+    """Tell whether tensors are read in Python there for most of the time."""
+    reading = reading_spot(facts)
+    if reading is None:
+        return False
+    return facts.ledger.each_ns(spot.which & reading.which) > MOSTLY_READ * spot.each_ns
 
 
 def _in_optimizers(facts: Facts) -> Bool:
@@ -135,6 +131,16 @@ def _in_layers(facts: Facts) -> Bool:
         row
         for row, stack in facts.ledger.stacks.items()
         if any(frame.file.startswith(LAYERS) for frame in stack.beyond)
-        or (stack.line is not None and last_name(stack.line) == "forward")
+        or any(last_name(frame) == "forward" for frame in _called_directly(stack))
     ]
     return np.isin(facts.ledger.stack, rows)
+
+
+def _called_directly(stack: SampledStack) -> Iterator[Place]:
+    """Return the program's innermost frames, without those that call them through a library.
+
+    A library calls the hooks of a module.
+    """
+    files = {frame.file for frame in stack.own}
+    inner = stack.frames[: len(stack.frames) - len(stack.beyond)]
+    return takewhile(lambda frame: frame.file in files, reversed(inner))

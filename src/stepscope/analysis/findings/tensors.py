@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.findings.gradients import in_graph
 from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.model_calls import LAYERS, ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import (
@@ -21,7 +20,7 @@ from stepscope.analysis.findings.spots import (
     taken,
     tenths,
 )
-from stepscope.analysis.host.backward import backward_functions, forward_operators
+from stepscope.analysis.host.backward import backward_functions, forward_operators, in_graph
 from stepscope.analysis.host.sampled_stacks import last_name
 from stepscope.analysis.host.statements import called_methods
 from stepscope.analysis.steps.causes import Cause

@@ -84,7 +84,8 @@ def tiny_operators(facts: Facts) -> Finding | None:
         spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP) | _drawing(facts)) - others_ns
         if not _has_small_batch(facts, each) or spent_ns < FEW_MIN_SHARE * ledger.unit_ns:
             return None
-    spot = hot_spot(ledger, ledger.spent_on(Cause.FORWARD, Cause.LIBRARY) | _own_backward(facts))
+    small = ledger.spent_on(Cause.FORWARD, Cause.LIBRARY) & ~np.isin(facts.operator, rows[~is_tiny])
+    spot = hot_spot(ledger, small | _own_backward(facts))
     if spot is None:
         return None
     return finding_at(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_PARENT, NO_SEQUENCE, NO_SLICE, NO_THREAD, SliceFlags
 
@@ -102,3 +103,21 @@ def _threads(trace: Trace, process: Int64, forward: Int64, backward: Int64) -> I
         if votes.any():
             thread[int(votes.argmax())] = number
     return thread
+
+
+@shared
+def in_graph(trace: Trace) -> Bool:
+    """Tell which slices are, or hold, operators whose gradient was computed, or compute one."""
+    backward = backward_functions(trace)
+    inside = nearest(trace.slices.parent, backward) != NO_PARENT
+    forward = forward_operators(trace, np.flatnonzero(backward), ~inside)
+    if not (forward != NO_SLICE).any():
+        return np.zeros(len(trace.slices), np.bool_)
+    at = np.append(np.unique(forward[forward != NO_SLICE]), np.flatnonzero(backward))
+    found = np.zeros(len(trace.slices), np.bool_)
+    while len(at):
+        found[at] = True
+        at = np.unique(trace.slices.parent[at])
+        at = at[at != NO_PARENT]
+        at = at[~found[at]]
+    return found

@@ -23,6 +23,8 @@ from training_program import (
 )
 
 HOOK = (*FORWARD, MODULE_CALL, "watch.py(9): Watcher.hook")
+LAYER = (*FORWARD, MODULE_CALL, "layers.py(4): Scale.forward", "layers.py(8): Scale.scaled")
+MINING = (*LOOP, "train.py(15): step", "mining.py(6): too_close")
 AVERAGE = (*LOOP, "train.py(15): step", "average.py(6): Average.follow")
 AWAY = (*LOOP, "train.py(16): step", "train.py(40): validate", MODULE_CALL)
 
@@ -35,6 +37,8 @@ def with_graph(beside: str = "", *, sequences: bool = True) -> Program:
         with program.module("Model"):
             if beside == "hook":
                 program.operator("aten::sort", 40 * MS, HOOK, sequence=node)
+            if beside == "layer":
+                program.operator("aten::mean", 40 * MS, LAYER, sequence=node)
             if beside == "frozen":
                 program.operator("aten::conv2d", 40 * MS, FORWARD, sequence=node)
             program.operator("aten::conv2d", FORWARD_NS, sequence=node)
@@ -42,6 +46,9 @@ def with_graph(beside: str = "", *, sequences: bool = True) -> Program:
         if beside == "average":
             program.operator("aten::lerp", 30 * MS, AVERAGE)
             program.sample(AVERAGE, PYTHON, 10 * MS)
+        if beside == "reading":
+            program.operator("aten::gt", 10 * MS, MINING)
+            program.operator("aten::is_nonzero", 30 * MS, MINING)
         if beside == "validation":
             with program.module("Model"):
                 program.operator("aten::conv2d", 40 * MS, AWAY, sequence=node + 1)
@@ -60,11 +67,16 @@ class TestWorkWithoutGradient:
     def test_all_of_a_function_that_only_does_such_work(self) -> None:
         assert_found(with_graph("average"), "work-without-gradient", "average.py:6", 40 * MS)
 
-    @pytest.mark.parametrize("beside", ["", "frozen", "made for another"])
+    @pytest.mark.parametrize("beside", ["", "layer", "frozen", "made for another"])
     def test_what_a_model_needs(self, beside: str) -> None:
         program = with_graph(beside)
         assert found(program, "work-without-gradient") is None
         assert found(program, "evaluation-every-step") is None
+
+    def test_what_is_there_to_be_read(self) -> None:
+        program = with_graph("reading")
+        assert_found(program, "scalar-reads", "mining.py:6", 40 * MS)
+        assert found(program, "work-without-gradient") is None
 
     def test_nothing_is_known_of_gradients(self) -> None:
         assert found(with_graph("average", sequences=False), "work-without-gradient") is None

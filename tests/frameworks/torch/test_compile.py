@@ -14,6 +14,7 @@ from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from stepscope.trace.model import Trace
 
@@ -42,6 +43,7 @@ def state_of_torch() -> tuple[object, ...]:
     from torch._dynamo.utils import CompileEventLogger
     from torch._inductor.async_compile import AsyncCompile
     from torch._inductor.codecache import PyCodeCache
+    from torch._inductor.output_code import CompiledFxGraph
 
     kernels = [
         value
@@ -57,6 +59,7 @@ def state_of_torch() -> tuple[object, ...]:
         CompileEventLogger.add_record_function_data,
         InstructionTranslatorBase.log_graph_break,
         AsyncCompile.wait,
+        CompiledFxGraph.post_compile,
         sorted(vars(callback_handler)),
         *kernels,
     )
@@ -239,3 +242,48 @@ def test_programs_that_compile_nothing_do_not_import_the_compiler() -> None:
         """
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+TRAINS_COMPILED = """
+import sys
+import torch
+from stepscope import profile
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)
+
+    def forward(self, x):
+        y = torch.relu(self.up(x))
+        return x + self.down(y)
+
+model = torch.compile(torch.nn.Sequential(Block(), Block()))
+x = torch.ones(8, 16)
+with profile(with_stack=True) as profiler:
+    model(x).sum().backward()
+    with torch.profiler.record_function("compiled"):
+        model(x).sum().backward()
+trace = profiler.trace
+names = list(trace.names())
+for row in range(names.index("compiled"), len(names)):
+    if names[row] in ("aten::mm", "aten::addmm"):
+        frames = [trace.strings[i] for i in trace.stacks.frames(int(trace.slices.stack[row]))]
+        print(sorted({each for each in frames if each.endswith(": forward")}))
+"""
+
+
+@pytest.mark.slow
+def test_what_comes_from_the_compilers_cache_stands_on_its_lines(tmp_path: Path) -> None:
+    """The second run compiles nothing, and is told where the same operators come from."""
+    program = tmp_path / "compiled.py"
+    program.write_text(TRAINS_COMPILED, encoding="utf-8")
+    code = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
+    runs = [
+        run_python(code, str(program), TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
+        for _ in range(2)
+    ]
+    assert [each.returncode for each in runs] == [0, 0], runs[1].stderr
+    assert "forward" in runs[0].stdout
+    assert "[]" not in runs[0].stdout
+    assert runs[1].stdout == runs[0].stdout

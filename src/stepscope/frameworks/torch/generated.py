@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path, PurePath
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _AOT_ID = re.compile(r"# AOT ID: \['(\d+)_")
 _SOURCE_NODES = re.compile(r"\s+# Topologically Sorted Source Nodes: \[([^\]]*)\]")
 _STACK_LINE = re.compile(r'File "(.+)", line (\d+), in (.+)')
+_PRINTED_PLACE = re.compile(r"\s*#.* File: (.+):(\d+) in (.+?), code: ")
+_PRINTED_NODE = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
 _MODULE_ROOT = re.compile(r"^L\['\w+'\]\.?|^L\['\w+'\]$")
 
 MODULE_PREFIX = "nn.Module: "
@@ -47,6 +49,7 @@ class Origin:
 _Graph = Mapping[str, Origin]  # by the node's name
 _graphs: dict[int, _Graph] = {}  # Dynamo's, by the number that a generated module has
 _lowered: dict[str, _Graph] = {}  # what a module was generated from, by its file's name
+_printed: dict[str, str] = {}  # the same as text, of modules from Inductor's cache
 
 
 class TorchGeneratedCode(Source):
@@ -70,7 +73,7 @@ class TorchGeneratedCode(Source):
 
     def refine(self, captured: Captured) -> Captured:
         """Let events in generated code stand on the lines that it was generated from."""
-        if not _graphs and not _lowered:
+        if not _graphs and not _lowered and not _printed:
             return captured
         from stepscope.frameworks.torch.generated_stacks import with_origins
 
@@ -94,6 +97,19 @@ def _patch_compile_fx(patches: Patches) -> None:
         if hasattr(module, name):
             patches.wrap(module, name, partial(listening, note=note))
 
+    def taking(theirs: Any) -> Any:
+        def post_compile(compiled: Any, *args: Any, **kwargs: Any) -> Any:
+            if patches.in_use:
+                _note_compiled(compiled)
+            return theirs(compiled, *args, **kwargs)
+
+        return post_compile
+
+    # From its cache it takes what was compiled, without the graph.
+    kind = getattr(sys.modules.get("torch._inductor.output_code"), "CompiledFxGraph", None)
+    if kind is not None:
+        patches.wrap(kind, "post_compile", taking)
+
 
 _compile_fx = Patches(_patch_compile_fx)
 
@@ -112,6 +128,14 @@ def _note_lowered(graph: _Graph, files: Sequence[str]) -> None:
     """Remember the nodes of a backward pass, which Dynamo's graph does not have."""
     if graph:
         _lowered.update({PurePath(file).name: graph for file in files})
+
+
+def _note_compiled(compiled: Any) -> None:
+    """Remember the graph as it was printed when the module was generated."""
+    key = getattr(compiled, "cache_key", None)
+    text = getattr(compiled, "inductor_post_grad_graph_str", None)
+    if isinstance(key, str) and isinstance(text, str):
+        _printed[f"{key}.py"] = text
 
 
 def _graph(model: Any) -> _Graph:
@@ -133,6 +157,50 @@ def _origin(node: Any) -> Origin | None:
         path = _MODULE_ROOT.sub("", str(path))
         module = f"{path} ({name.rpartition('.')[2]})" if path else name.rpartition(".")[2]
     return Origin(f"{_shown(found[1])}({found[2]}): {found[3]}", module)
+
+
+@cache
+def _printed_graph(text: str) -> _Graph:
+    """Return a graph that was printed: the nodes stand below their line of the model."""
+    found: dict[str, Origin] = {}
+    frame = ""
+    for line in text.splitlines():
+        if place := _PRINTED_PLACE.match(line):
+            frame = f"{_shown(place[1])}({place[2]}): {place[3]}"
+        elif line.lstrip().startswith("#"):
+            frame = ""  # nothing is known of the next ones
+        elif frame and (node := _PRINTED_NODE.match(line)):
+            found[node[1]] = Origin(frame, _module_at(frame))
+    return found
+
+
+def _module_at(frame: str) -> str:
+    """Return the module that a line belongs to in Dynamo's graphs, or the kind of several.
+
+    A line that calls other modules belongs to the one around them.
+    """
+    nodes = (each for graph in _graphs.values() for each in graph.values())
+    modules = {each.module for each in nodes if each.frame == frame and each.module}
+    if len(modules) <= 1:
+        return "".join(modules)
+    kind_of_path = dict(_path_and_kind(module) for module in modules)
+    kinds = {
+        kind
+        for path, kind in kind_of_path.items()
+        if not any(around in kind_of_path for around in _paths_around(path))
+    }
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def _path_and_kind(module: str) -> tuple[str, str]:
+    path, opening, kind = module.rpartition(" (")
+    return (path, kind.rstrip(")")) if opening else ("", module)
+
+
+def _paths_around(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition(".")[0]
+        yield path
 
 
 @cache
@@ -183,6 +251,6 @@ def origins(file: str, line: int) -> tuple[Origin, ...]:
     path = next((each for each in _generated_files() if PurePath(each).name == name), file)
     generated = _parsed(path)
     graph = _graphs.get(-1 if generated.number is None else generated.number, {})
-    lowered = _lowered.get(name, {})
+    lowered = _lowered.get(name) or _printed_graph(_printed.get(name, ""))
     found = (graph.get(node) or lowered.get(node) for node in generated.nodes.get(line, ()))
     return tuple(dict.fromkeys(origin for origin in found if origin is not None))

@@ -126,8 +126,11 @@ def _note_graph(graph: _Graph, files: Sequence[str]) -> None:
 
 def _note_lowered(graph: _Graph, files: Sequence[str]) -> None:
     """Remember the nodes of a backward pass, which Dynamo's graph does not have."""
-    if graph:
-        _lowered.update({PurePath(file).name: graph for file in files})
+    if not graph:
+        return
+    for file in files:
+        _lowered[PurePath(file).name] = graph
+        _printed.pop(PurePath(file).name, None)  # says no more
 
 
 def _note_compiled(compiled: Any) -> None:
@@ -162,6 +165,10 @@ def _origin(node: Any) -> Origin | None:
 @cache
 def _printed_graph(text: str) -> _Graph:
     """Return a graph that was printed: the nodes stand below their line of the model."""
+    modules: dict[str, set[str]] = {}  # in Dynamo's graphs, by frame
+    for graph in _graphs.values():
+        for each in graph.values():
+            modules.setdefault(each.frame, set()).add(each.module)
     found: dict[str, Origin] = {}
     frame = ""
     for line in text.splitlines():
@@ -170,20 +177,18 @@ def _printed_graph(text: str) -> _Graph:
         elif line.lstrip().startswith("#"):
             frame = ""  # nothing is known of the next ones
         elif frame and (node := _PRINTED_NODE.match(line)):
-            found[node[1]] = Origin(frame, _module_at(frame))
+            found[node[1]] = Origin(frame, _module_of(modules.get(frame, set())))
     return found
 
 
-def _module_at(frame: str) -> str:
-    """Return the module that a line belongs to in Dynamo's graphs, or the kind of several.
+def _module_of(modules: set[str]) -> str:
+    """Return the module that a line belongs to, or the kind of several, by all that run there.
 
     A line that calls other modules belongs to the one around them.
     """
-    nodes = (each for graph in _graphs.values() for each in graph.values())
-    modules = {each.module for each in nodes if each.frame == frame and each.module}
     if len(modules) <= 1:
         return "".join(modules)
-    kind_of_path = dict(_path_and_kind(module) for module in modules)
+    kind_of_path = dict(_path_and_kind(module) for module in modules if module)
     kinds = {
         kind
         for path, kind in kind_of_path.items()

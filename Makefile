@@ -258,7 +258,8 @@ PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py t
 	$(addprefix tests/trace/test_, join.py slices.py trace_store.py) \
 	$(addprefix tests/record/test_, module_calls.py range_names.py ranges.py schedules.py \
 		session.py) \
-	$(addprefix tests/frameworks/python/test_, itt.py nvtx.py requests.py tasks.py) \
+	$(addprefix tests/frameworks/python/test_, itt.py nvtx.py requests.py \
+		requests_of_libraries.py tasks.py) \
 	$(addprefix tests/formats/test_, export_chrome.py records.py) \
 	tests/analysis/host/test_averages.py tests/analysis/steps/test_steps.py tests/cli/test_cli_run.py
 

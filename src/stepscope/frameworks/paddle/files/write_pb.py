@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
 
+    from numpy.typing import NDArray
+
     from stepscope.formats.registry import Progress
     from stepscope.frameworks.paddle.files.messages import Fields
     from stepscope.trace.model import Int32, Int64, Trace, UInt32
@@ -150,29 +152,31 @@ class _HostOrder:
 
     def owners(self, rows: Int32 | Int64, track: UInt32) -> Int64:
         """Return the positions of host slices; where there is none, of the thread's root."""
+        if not len(self.position):
+            return self.root[track]
         return np.where(rows == NO_ROW, self.root[track], self.position[rows])
 
 
 def _host(forest: Forest, order: _HostOrder, parts: _Parts) -> dict[str, Any]:
     slices, strings = forest.trace.slices, forest.trace.strings
-    rows = order.rows  # -1 takes the last slice: what it gives for a root is not used
+    rows = order.rows
     is_root = rows == NO_ROW
-    if not len(slices):
-        rows, is_root = rows[:0], is_root[:0]
-    owner = order.owners(forest.parent[rows], order.thread[: len(rows)])
-    fragments = np.where(is_root, 0, slices.args.rest[rows]) if len(slices.args.rest) else None
-    details = np.zeros(len(rows), np.uint32)
-    if fragments is not None:
-        details = parts.of(fragments, lambda fragment: supplement(strings[fragment]))
+
+    def of(column: NDArray[Any]) -> NDArray[Any]:
+        # A root takes the last slice's, which is not used; a trace of memory alone has only roots.
+        return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
+
+    owner = order.owners(np.where(is_root, NO_ROW, of(forest.parent)), order.thread)
+    rest = np.where(is_root, 0, of(slices.args.rest))
     return {
-        "name": slices.name[rows],
-        "type": forest.types[rows],
-        "start_ns": slices.start_ns[rows] + forest.trace.info.wall_offset_ns,
-        "duration_ns": slices.duration_ns[rows],
-        "parent": owner - order.root[order.thread[: len(rows)]],
-        "supplement": details,
-        "op_id": np.where(is_root, 0, forest.integers("Op id")[rows]),
-        "thread": order.thread[: len(rows)],
+        "name": of(slices.name),
+        "type": of(forest.types),
+        "start_ns": of(slices.start_ns) + forest.trace.info.wall_offset_ns,
+        "duration_ns": of(slices.duration_ns),
+        "parent": owner - order.root[order.thread],
+        "supplement": parts.of(rest, lambda fragment: supplement(strings[fragment])),
+        "op_id": np.where(is_root, 0, of(forest.integers("Op id"))),
+        "thread": order.thread,
     }
 
 

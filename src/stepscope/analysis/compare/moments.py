@@ -18,6 +18,7 @@ from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.timeline import Timeline, innermost
 from stepscope.analysis.tree import span_mask
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags
 
@@ -125,86 +126,31 @@ def moments(trace: Trace, wanted: Windows) -> Moments:
     return Moments(step, owner, start_ns, ns, on_device=devices is not None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Timeline:
-    """Who owns the time from each point to the next; nobody before the first."""
-
-    time_ns: Int64  # ascending
-    owner: Int64
-
-    def over(self, other: _Timeline) -> _Timeline:
-        """Return who owns the time where others have what this one leaves."""
-        if not len(self.time_ns) or not len(other.time_ns):
-            return self if len(self.time_ns) else other
-        times = np.concatenate([self.time_ns, other.time_ns])
-        order = np.argsort(times, kind="stable")  # two ascending runs: it merges them
-        count = len(self.time_ns)
-        mine = _latest(self.owner, order, order < count)
-        theirs = _latest(other.owner, order - count, order >= count)
-        return _Timeline(times[order], np.where(mine == NO_SLICE, theirs, mine))
-
-    def within(self, start_ns: Int64, end_ns: Int64) -> tuple[Int64, Int64, Int64, Int64]:
-        """Cut it to some intervals; return each piece's interval, owner, start and length."""
-        # Of what is at one time the owner's point comes first, then an end, then a start.
-        times = np.concatenate([self.time_ns, end_ns, start_ns])
-        order = np.argsort(times, kind="stable")
-        times = times[order]
-        count, intervals = len(self.time_ns), len(start_ns)
-        owner = _latest(self.owner, order, order < count)
-        is_start = order >= count + intervals
-        place = np.cumsum(is_start) - 1
-        inside = place - (np.cumsum((order >= count) & ~is_start) - 1) > 0
-        lengths = np.diff(times, append=times[-1:])
-        kept = np.flatnonzero(inside & (lengths > 0))
-        return place[kept], owner[kept], times[kept], lengths[kept]
-
-
-def _latest(owner: Int64, order: Int64, is_own: Bool) -> Int64:
-    """Return the owner by the latest of a timeline's points, at each of the merged ones."""
-    at = np.maximum.accumulate(np.where(is_own, order, -1))
-    return np.append(owner, NO_SLICE)[at]
-
-
-def _thread_timeline(trace: Trace, track: int) -> _Timeline:
+def _thread_timeline(trace: Trace, track: int) -> Timeline:
     """Return the innermost slice of a thread at each moment; the backward pass may run beside."""
     slices, parts = trace.slices, host_parts(trace)
+    if not len(slices):
+        return innermost(trace, np.zeros(0, np.int64))
     process = np.unique([t.pid for t in trace.tracks], return_inverse=True)[1].reshape(-1)
     usable = (slices.flags & SliceFlags.ASYNC == 0) & (slices.duration_ns > 0)
     spans = span_mask(trace)
     if spans is not None:
         usable &= ~spans
     is_mine = usable & (slices.track == track)
-    own = _innermost(trace, np.flatnonzero(is_mine))
+    own = innermost(trace, np.flatnonzero(is_mine))
     backward = usable & ~is_mine & (parts == Part.BACKWARD)
     beside = np.flatnonzero(backward & (process[slices.track] == process[track]))
     if not len(beside):
         return own
     has_part = np.append(parts != Part.OTHER, False)[own.owner]
-    first = _Timeline(own.time_ns, np.where(has_part, own.owner, NO_SLICE))
+    first = Timeline(own.time_ns, np.where(has_part, own.owner, NO_SLICE))
     for other in np.unique(slices.track[beside]).tolist():
         rows = beside[slices.track[beside] == other]
-        first = first.over(_innermost(trace, rows))
+        first = first.over(innermost(trace, rows))
     return first.over(own)
 
 
-def _innermost(trace: Trace, rows: Int64) -> _Timeline:
-    """Return the innermost of some slices of one thread, which stand in the order of starts."""
-    slices = trace.slices
-    start_ns, end_ns = slices.start_ns[rows], slices.ends_of(rows)
-    # The ends of those that began last come first: they are further inside.
-    by_end = len(rows) - 1 - np.argsort(end_ns[::-1], kind="stable")
-    times = np.concatenate([end_ns[by_end], start_ns])
-    chosen = np.zeros(len(slices) + 1, np.bool_)
-    chosen[rows] = True
-    outer = slices.parent[rows[by_end]].astype(np.int64)
-    while len(hidden := np.flatnonzero((outer != NO_SLICE) & ~chosen[outer])):
-        outer[hidden] = slices.parent[outer[hidden]]
-    owners = np.concatenate([outer, rows])
-    order = np.argsort(times, kind="stable")  # what ends does so before the next begins
-    return _Timeline(times[order], owners[order])
-
-
-def _device_timeline(work: DeviceWork) -> _Timeline | None:
+def _device_timeline(work: DeviceWork) -> Timeline | None:
     """Return the work of devices at each moment; None where there is none."""
     if not len(work):
         return None
@@ -213,11 +159,11 @@ def _device_timeline(work: DeviceWork) -> _Timeline | None:
     return lines[0].over(lines[1].over(lines[2]))
 
 
-def _first_begun(work: DeviceWork, which: Int64) -> _Timeline:
+def _first_begun(work: DeviceWork, which: Int64) -> Timeline:
     """Give each moment to the piece that began first of those that run; they may overlap."""
     which = which[work.duration_ns[which] > 0]
     if not len(which):
-        return _Timeline(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return Timeline(np.zeros(0, np.int64), np.zeros(0, np.int64))
     start_ns, end_ns = work.start_ns[which], work.end_ns[which]
     reached = np.maximum.accumulate(end_ns)
     since = np.concatenate([start_ns[:1], np.maximum(start_ns[1:], reached[:-1])])
@@ -227,4 +173,4 @@ def _first_begun(work: DeviceWork, which: Int64) -> _Timeline:
     nobody = np.full(len(busy), NO_SLICE, np.int64)
     owners = np.concatenate([nobody, work.rows[which][kept]])
     order = np.argsort(times, kind="stable")
-    return _Timeline(times[order], owners[order])
+    return Timeline(times[order], owners[order])

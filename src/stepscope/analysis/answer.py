@@ -27,6 +27,7 @@ from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.phases import phase_table, without_compilation
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.steps.undisturbed import undisturbed
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Answer:
     memory: tuple[PeakMemory, ...]  # of each device whose memory was recorded
     power: tuple[DevicePower, ...] = ()  # of each device whose power was recorded
     counters: tuple[CounterMean, ...] = ()  # of devices, where they were recorded
+    lost_ns: float = 0.0  # that other programs added to a step; in none of the figures above
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-compatible values."""
@@ -145,6 +147,7 @@ class Answer:
             "memory": [peak.to_json() for peak in self.memory],
             "power": [device.to_json() for device in self.power],
             "counters": [counter.to_json() for counter in self.counters],
+            "lost_to_others_ns": round(self.lost_ns),
             "startup_ns": round(self.start_up.total_ns) if self.start_up else 0,
             "startup": {what: round(ns) for what, ns in self.start_up.parts}
             if self.start_up
@@ -157,11 +160,13 @@ class Answer:
 def answer(trace: Trace) -> Answer:
     """Return the answer to what is slow in a program, and why."""
     with shared_analyses():
+        findings = tuple(find_problems(trace))
+        left_alone = undisturbed(trace)
+        trace = left_alone.trace
         spent = ledger(trace)
         steps = _step_facts(trace)
         where = _where(spent)
         lines = _lines(spent)
-        findings = tuple(find_problems(trace))
         device = _device_facts(trace)
         limiting = device is not None and device.step is not None and device.step.limit == "device"
         costliest = device.lines if device is not None and limiting else lines
@@ -178,6 +183,7 @@ def answer(trace: Trace) -> Answer:
             memory=tuple(peaks_of_memory(trace)),
             power=device_power(trace),
             counters=counter_means(trace),
+            lost_ns=left_alone.lost_ns,
         )
 
 

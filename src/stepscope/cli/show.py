@@ -72,6 +72,9 @@ def answer_facts(found: Answer) -> Iterator[Fact]:
         steady = ", without the first" if left == 1 else f", of the {steps.steady:,} steady ones"
         label = f"{steps.unit}s"
         yield label, f"{steps.count:,}, {steps.how}: {spread}{steady if left else ''}"
+    if found.lost_ns:
+        lost = duration_text(found.lost_ns)
+        yield "machine", f"other programs use its cores, which adds {lost} to a step: left out here"
     if found.device is not None:
         yield from _device_facts(found.device)
     for device in found.power:

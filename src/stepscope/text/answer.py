@@ -42,6 +42,16 @@ def where_text(found: Answer) -> str:
     return "\n".join(_rows(heading, found.where, "mostly at"))
 
 
+def lost_text(found: Answer) -> str:
+    """Return what other programs on the machine added, which no figure holds."""
+    if not found.lost_ns:
+        return ""
+    return (
+        f"Other programs use this machine's cores, which adds {duration_text(found.lost_ns)} to "
+        f"{unit_words(found.unit)}: that is left out here."
+    )
+
+
 def lines_text(found: Answer) -> str:
     """Return the lines of the program that cost most, on the host and on devices."""
     lines = []
@@ -60,7 +70,7 @@ def told_text(trace: Trace, findings: int = 3) -> str:
         f"{i}. {each.title}\n   {each.text}\n   fix: {each.fix}"
         for i, each in enumerate(found.findings[:findings], 1)
     ]
-    parts = (found.verdict, where_text(found), lines_text(found), *problems)
+    parts = (found.verdict, lost_text(found), where_text(found), lines_text(found), *problems)
     lines = "\n\n".join(part for part in parts if part).split("\n")
     return "\n".join(map(printable, lines))
 

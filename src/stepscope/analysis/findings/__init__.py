@@ -34,15 +34,18 @@ from stepscope.analysis.findings import (  # noqa: F401  importing them register
 from stepscope.analysis.findings.facts import Facts
 from stepscope.analysis.findings.model import DETECTORS, Detector, Finding, Severity
 from stepscope.analysis.findings.spots import line_words, place_words
+from stepscope.analysis.steps.undisturbed import undisturbed
 
 if TYPE_CHECKING:
     from stepscope.analysis.host.own_lines import Place
+    from stepscope.analysis.steps.undisturbed import Undisturbed
     from stepscope.trace.model import Trace
 
 CHANGES_RESULTS = 0.75
 """What a saving counts that somebody has to check the accuracy for."""
 
 _SMALLER_TYPES = frozenset({"float32-products"})
+_WHY_SLOWER = frozenset({"slowing-steps", "graph-kept"})
 
 __all__ = ["DETECTORS", "Detector", "Facts", "Finding", "Severity", "find_problems"]
 
@@ -52,23 +55,35 @@ def find_problems(trace: Trace) -> list[Finding]:
 
     Of those that are as bad, one with a line to look at goes before one without, and one that
     would change the numbers of a result (a smaller type) saves CHANGES_RESULTS of what it says.
+    Where a line costs more with every step, that goes before what else is said of it.
     """
-    facts = Facts(trace)
+    held = undisturbed(trace)
+    facts = Facts(held.trace)
     found = [finding for detect in DETECTORS if (finding := detect(facts)) is not None]
     severities = list(Severity)
 
-    def rank(each: Finding) -> tuple[int, bool, float]:
+    slower = {each.places[:1] for each in found if each.id in _WHY_SLOWER and each.places}
+
+    def rank(each: Finding) -> tuple[int, bool, bool, float]:
         weight = CHANGES_RESULTS if each.id in _SMALLER_TYPES else 1.0
-        return severities.index(each.severity), not each.places, -each.share * weight
+        effect = each.places[:1] in slower and each.id not in _WHY_SLOWER
+        return severities.index(each.severity), effect, not each.places, -each.share * weight
 
     told: set[tuple[str, Place | None]] = set()
     kept = []
     for each in sorted(found, key=rank):
         what = (each.id, each.places[0] if each.places else None)
         if what not in told:  # by two detectors
-            kept.append(_with_line(each))
+            kept.append(_recorded(_with_line(each), held))
         told.add(what)
     return kept
+
+
+def _recorded(finding: Finding, held: Undisturbed) -> Finding:
+    """Have the evidence name the time by the clock of the recording."""
+    times = {key: finding.evidence[key] for key in ("from", "to") if key in finding.evidence}
+    found = {key: held.recorded_ns(time_ns) for key, time_ns in times.items()}
+    return replace(finding, evidence={**finding.evidence, **found})
 
 
 def _with_line(finding: Finding) -> Finding:

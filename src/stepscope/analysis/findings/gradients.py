@@ -86,22 +86,24 @@ def spot_without_gradient(facts: Facts) -> Spot | None:
     needed |= ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
     unused = (operator != NO_SLICE) & ~needed & ledger.spent_on(Cause.FORWARD, Cause.OTHER)
     spot = hot_spot(ledger, unused)
-    if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
+    if spot is None:
+        return None
+    which = call_around(ledger, spot, needed)  # a function may do it in several lines
+    if ledger.each_ns(which & unused) < MIN_SHARE * ledger.unit_ns:
         return None
     if len(np.unique(ledger.step[spot.which])) < MIN_EVERY_STEP * ledger.count:
         return None
-    if _grows(facts, spot) or _is_read(facts, spot):  # have findings of their own
+    if _grows(facts, which) or _is_read(facts, spot):  # have findings of their own
         return None
-    which = call_around(ledger, spot, needed)
     return replace(spot, which=which, each_ns=ledger.each_ns(which))
 
 
-def _grows(facts: Facts, spot: Spot) -> bool:
-    """Tell whether late steps spend much more of their time there than early ones."""
+def _grows(facts: Facts, which: Bool) -> bool:
+    """Tell whether late steps spend much more of their time so than early ones."""
     ledger, steps = facts.ledger, len(facts.counted)
     known = ledger.step >= 0
     step, weight_ns = ledger.step[known], ledger.weight_ns[known]
-    there_ns = np.bincount(step, weight_ns * spot.which[known], minlength=steps)
+    there_ns = np.bincount(step, weight_ns * which[known], minlength=steps)
     whole_ns = np.bincount(step, weight_ns, minlength=steps)
     early, late = thirds((there_ns / np.maximum(whole_ns, 1))[facts.counted])
     return late > GROWN * early

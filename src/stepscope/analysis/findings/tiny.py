@@ -58,6 +58,7 @@ CALL_SHARE = 0.8
 
 _LOADER_LIBRARIES = frozenset({"torch", "paddle"})
 _ENGINE = ("torch/autograd/", "torch/_tensor.py", "paddle/autograd/", "paddle/base/dygraph/")
+_COPY = "copy.py"
 _WHOLE_STEP = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)
 
 
@@ -79,6 +80,7 @@ def tiny_operators(facts: Facts) -> Finding | None:
         spent_ns -= ledger.each_ns(reading.which & ledger.spent_on(Cause.FORWARD))
     if beside := spot_without_gradient(facts):  # has one, too
         spent_ns -= ledger.each_ns(beside.which & ledger.spent_on(Cause.FORWARD))
+    spent_ns -= ledger.each_ns(_copying(facts) & ledger.spent_on(Cause.FORWARD))
     if each < MIN_OPERATORS or spent_ns < MIN_SHARE * ledger.unit_ns:
         # With a larger batch all that a step does would be done less often.
         spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP) | _drawing(facts)) - others_ns
@@ -199,6 +201,17 @@ def _drawing(facts: Facts) -> Bool:
         and any(frame.file in LOADERS for frame in stack.beyond)  # called by no Dataset of its own
     ]
     return ledger.spent_on(Cause.DATA_LOADING) & np.isin(ledger.stack, rows)
+
+
+def _copying(facts: Facts) -> Bool:
+    """Return the moments in which Python copies objects, whatever operators that calls."""
+    ledger = facts.ledger
+    rows = [
+        row
+        for row, stack in ledger.stacks.items()
+        if stack.beyond and stack.beyond[0].file == _COPY
+    ]
+    return np.isin(ledger.stack, rows)
 
 
 def _own_backward(facts: Facts) -> Bool:

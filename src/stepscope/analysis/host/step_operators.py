@@ -16,6 +16,7 @@ from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import steady_steps, step_table
+from stepscope.analysis.steps.undisturbed import undisturbed
 from stepscope.analysis.sums import summed, with_children
 from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
@@ -49,6 +50,7 @@ class StepOperators:
 
 def step_operators(trace: Trace) -> StepOperators:
     """Return what ran in an average steady step."""
+    trace = undisturbed(trace).trace
     slices = trace.slices
     steps, steady = step_table(trace), steady_steps(trace)
     count = max(int(steady.sum()), 1)

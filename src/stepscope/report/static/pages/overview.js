@@ -29,6 +29,7 @@ import { stepChart } from "stepscope/steps.js";
  * @property {number} unit_ns
  * @property {Part[]} where
  * @property {Part[]} lines
+ * @property {number} lost_to_others_ns
  * @property {number} startup_ns
  * @property {Record<string, number>} startup
  * @property {{flops_utilisation: number | null, lines: Part[], device?: string, step_ns?: number, host_step_ns?: number, busy_ns?: number, waiting_for_host_ns?: number, limit?: string} | null} device
@@ -78,18 +79,19 @@ const answerOf = (data) => data.value("answer");
 /** The verdict, and what it is about. @param {Data} data */
 function heading(data) {
   const { events, threads, streams, window_ns } = data.value("overview");
-  const { verdict, startup_ns, startup } = answerOf(data);
+  const { verdict, unit, lost_to_others_ns: lost, startup_ns, startup } = answerOf(data);
   const places = [count(threads, "thread"), streams ? count(streams, "stream") : ""].filter(Boolean);
   const began = data.value("overview.began_ms");
   const when = began === null ? "" : `, ${new Date(began).toLocaleString()}`;
   const line = `${count(events, "event")} on ${places.join(" and ")} in ${time(window_ns)}${when}`;
   const parts = Object.entries(startup).map(([what, ns]) => `${what} ${time(ns)}`);
   const before = startup_ns ? `Start-up took ${time(startup_ns)}${parts.length ? ` (${parts.join(", ")})` : ""} and is not part of what follows.` : "";
+  const others = lost ? `Other programs use the cores of this machine, which adds ${time(lost)} to a ${unit}: the answer leaves it out, the timeline and the steps show it.` : "";
   return h(
     "header",
     { class: "what" },
     h("h1", { class: "verdict" }, verdict),
-    h("p", { class: "quiet" }, h("strong", null, data.value("title")), ` · ${line}`, before && h("br"), before),
+    h("p", { class: "quiet" }, h("strong", null, data.value("title")), ` · ${line}`, before && h("br"), before, others && h("br"), others),
   );
 }
 

@@ -1,0 +1,246 @@
+"""A recording as it would be, had other programs left the machine to this one.
+
+On a machine whose cores others use as well, threads wait for a core, and operators that run on
+several threads wait for the one that has none: they take many times as long, and a line of Python
+that costs half of a step on a free machine seems to cost a twentieth. What others take is told and
+taken out, so that the answer is about the program.
+
+The steps' thread tells what it lost: the kernel says when it was ready to run and had no core. What
+an operator lost is its time beyond what the same call usually takes in a step. Both are cut out of
+the time of the whole trace, so that everything derived from it agrees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stepscope.analysis.device.work import device_work
+from stepscope.analysis.intervals import union
+from stepscope.analysis.shared import shared
+from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.sums import summed
+from stepscope.analysis.timeline import innermost
+from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind, ThreadState
+from stepscope.trace.schema import TABLES
+from stepscope.trace.table import Role
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from stepscope.analysis.intervals import Intervals
+    from stepscope.trace.model import Int64, Samples, Slices, Trace
+
+    Float64 = NDArray[np.float64]
+
+MIN_STEPS = 8
+"""With fewer steps there is no telling how long a call usually takes."""
+
+MIN_WAITING = 0.05
+"""Of the steps' time: a thread waits for a core that long only where others use it."""
+
+OWN_CORES = 0.75
+"""Of all cores: a program that keeps more of them busy is in its own way."""
+
+USUAL = 0.1
+"""Of the same call in all steps, that many were quick enough to have been left alone."""
+
+GROWTH = 1.2
+"""From one third of the steps to the next: a call that takes so much longer has more to do."""
+
+MIN_CALLS = 5
+"""Of the same call: with fewer there is no telling which were left alone."""
+
+
+_RUNNING = (ThreadState.PYTHON, ThreadState.NATIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Undisturbed:
+    """A trace without what other programs took from it."""
+
+    trace: Trace
+    lost_ns: float = 0.0  # in an average steady step
+    _clock: _Clock | None = None
+
+    def recorded_ns(self, time_ns: int) -> int:
+        """Return when a moment of this trace was, by the clock of the recording."""
+        return time_ns if self._clock is None else self._clock.recorded_ns(time_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """A clock that runs slower, or stands, while others hold the program up.
+
+    Between the moments of ``at_ns``, counted from ``origin_ns``, it runs evenly.
+    """
+
+    origin_ns: int
+    at_ns: Float64
+    shown_ns: Float64
+
+    def shown(self, time_ns: Int64) -> Int64:
+        """Return what it shows at some moments."""
+        since = (time_ns - self.origin_ns).astype(np.float64)
+        # Nothing is cut out before the first of its moments and after the last.
+        cut = np.interp(since, self.at_ns, self.at_ns - self.shown_ns)
+        shown: Int64 = np.rint(since - cut).astype(np.int64) + self.origin_ns
+        return shown
+
+    def recorded_ns(self, shown_ns: int) -> int:
+        """Return a moment at which it shows a time."""
+        since = float(shown_ns - self.origin_ns)
+        if since >= self.shown_ns[-1]:
+            return round(since + float(self.at_ns[-1] - self.shown_ns[-1])) + self.origin_ns
+        if since <= self.shown_ns[0]:
+            return shown_ns
+        return round(float(np.interp(since, self.shown_ns, self.at_ns))) + self.origin_ns
+
+
+@shared
+def undisturbed(trace: Trace) -> Undisturbed:
+    """Return a trace without what other programs took; as it is where that was little."""
+    steps, steady = step_table(trace), steady_steps(trace)
+    tracks = np.unique(steps.track[steady])
+    can_tell = len(tracks) == 1 and steady.sum() >= MIN_STEPS and steps.by is not StepsBy.REQUEST
+    if not can_tell or not len(trace.samples) or len(device_work(trace)):
+        return Undisturbed(trace)
+    time = union(steps.start_ns[steady], steps.end_ns[steady])
+    waits = _waits_for_core(trace, int(tracks[0])).shared_with(time)
+    if waits.total_ns < MIN_WAITING * time.total_ns or _is_in_its_own_way(trace, time):
+        return Undisturbed(trace)
+    clock = _clock(trace, int(tracks[0]), waits)
+    lost_ns = time.total_ns - int((clock.shown(time.end_ns) - clock.shown(time.start_ns)).sum())
+    return Undisturbed(_by_clock(trace, clock), lost_ns / int(steady.sum()), clock)
+
+
+def _waits_for_core(trace: Trace, track: int) -> Intervals:
+    samples = trace.samples
+    rows = (samples.track == track) & (samples.state == ThreadState.READY)
+    return union(samples.time_ns[rows], samples.end_ns[rows])
+
+
+def _is_in_its_own_way(trace: Trace, time: Intervals) -> bool:
+    """Tell whether it may be the program itself, or a child of it, that keeps the cores busy."""
+    told, samples = trace.info.parallelism, trace.samples
+    runs = np.isin(samples.state, _RUNNING)
+    ran_ns = int(time.covered(samples.time_ns[runs], samples.end_ns[runs]).sum())
+    cores = told.get("cores", 0.0)
+    return ran_ns >= OWN_CORES * cores * time.total_ns or told.get("loader workers", 0.0) > 0
+
+
+def _clock(trace: Trace, track: int, waits: Intervals) -> _Clock:
+    """Return a clock that stands while a thread waits for a core, and is slow in operators."""
+    slices, steps, origin_ns = trace.slices, step_table(trace), trace.info.start_ns
+    steady = np.flatnonzero(steady_steps(trace))
+    rows = (slices.kind == SliceKind.OPERATOR) & (slices.track == track) & (slices.duration_ns > 0)
+    line = innermost(trace, np.flatnonzero(rows))
+    step, owner, start, length = line.within(steps.start_ns[steady], steps.end_ns[steady])
+    is_owned = owner != NO_SLICE
+    kept = np.ones(len(owner))
+    kept[is_owned] = _usual_share(trace, step[is_owned], owner[is_owned], length[is_owned])
+    idle = ~is_owned
+    stands = union(start[idle], (start + length)[idle]).shared_with(waits)
+    slow = is_owned & (kept < 1)
+    end = np.concatenate([(start + length)[slow], stands.end_ns])
+    start = np.concatenate([start[slow], stands.start_ns])
+    kept = np.concatenate([kept[slow], np.zeros(len(stands))])
+    order = np.argsort(start, kind="stable")
+    start, end, kept = start[order] - origin_ns, end[order] - origin_ns, kept[order]
+    cut = np.cumsum((end - start) * (1 - kept))
+    at = np.stack([start, end], axis=1).reshape(-1).astype(np.float64)
+    lost = np.stack([np.concatenate([[0.0], cut[:-1]]), cut], axis=1).reshape(-1)
+    return _Clock(origin_ns, at, at - lost)
+
+
+def _usual_share(trace: Trace, step: Int64, owner: Int64, length_ns: Int64) -> Float64:
+    """Return how much of the time of each piece its operator takes where it is left alone."""
+    rows, first, which = np.unique(owner, return_index=True, return_inverse=True)
+    own_ns = summed(which, length_ns, len(rows))
+    name = trace.slices.name[rows].astype(np.int64)
+    usual_ns = _usual_ns(_same_call(name, step[first]), own_ns)
+    share: Float64 = np.minimum(usual_ns / own_ns, 1.0)[which]
+    return share
+
+
+def _same_call(name: Int64, step: Int64) -> Int64:
+    """Return a number for each call, the same in all steps: its name and which of that name."""
+    order = np.lexsort((name, step))
+    first = np.ones(len(name), np.bool_)
+    first[1:] = (np.diff(step[order]) != 0) | (np.diff(name[order]) != 0)
+    place = np.arange(len(name))
+    nth = np.empty(len(name), np.int64)
+    nth[order] = place - np.maximum.accumulate(np.where(first, place, 0))
+    _, call = np.unique(np.stack([name, nth]), axis=1, return_inverse=True)
+    return call.reshape(-1)
+
+
+def _usual_ns(call: Int64, took_ns: Int64) -> Float64:
+    """Return how long each of some calls, in order, takes where it is left alone.
+
+    That is as long as it took where there are few of the same; one that takes longer and longer is
+    asked of those that follow.
+    """
+    count = np.bincount(call)
+    usual = np.where(count >= MIN_CALLS, _low(call, took_ns), np.inf)[call]
+    order = np.argsort(call, kind="stable")
+    place = np.arange(len(call)) - np.repeat(np.cumsum(count) - count, count)
+    third = np.empty(len(call), np.int64)
+    third[order] = place * 3 // count[call[order]]
+    thirds = _low(call * 3 + third, took_ns, 3 * len(count)).reshape(-1, 3)
+    grows = (thirds[:, 1:] > GROWTH * thirds[:, :-1]).all(axis=1) & (count >= MIN_STEPS)
+    for growing in np.flatnonzero(grows):
+        mine = np.flatnonzero(call == growing)
+        last = len(mine) - MIN_STEPS
+        usual[mine] = [np.quantile(took_ns[mine[min(i, last) :]], USUAL) for i in range(len(mine))]
+    return usual
+
+
+def _low(group: Int64, values: Int64, groups: int = 0) -> Float64:
+    """Return the value of each group that USUAL of its values do not exceed; 0 without any."""
+    count = np.bincount(group, minlength=groups)
+    begin = np.cumsum(count) - count
+    order = np.lexsort((values, group))
+    at = np.minimum(begin + (USUAL * np.maximum(count - 1, 0)).astype(np.int64), len(group) - 1)
+    return np.where(count > 0, values[order][at], 0).astype(np.float64)
+
+
+def _by_clock(trace: Trace, clock: _Clock) -> Trace:
+    """Return a trace with all its times by another clock."""
+    tables = {name: _table_by_clock(getattr(trace, name), clock) for name in TABLES}
+    slices: Slices = tables["slices"]
+    tables["slices"] = replace(slices, self_ns=_own_ns(trace.slices, slices.duration_ns))
+    samples: Samples = tables["samples"]
+    waits = samples.state == ThreadState.READY  # what is left of it is the work that it held up
+    state = np.where(waits, np.uint8(ThreadState.NATIVE), samples.state)
+    tables["samples"] = replace(samples, state=state)
+    end_ns = int(clock.shown(np.array([trace.info.end_ns]))[0])
+    return replace(trace, info=replace(trace.info, end_ns=end_ns), **tables)
+
+
+def _table_by_clock(table: Any, clock: _Clock) -> Any:
+    made: dict[str, Int64] = {}
+    for name, known in type(table).columns().items():
+        if known.role is not Role.TIME or not len(table):
+            continue
+        begin: Int64 = getattr(table, name)
+        made[name] = clock.shown(begin)
+        if "duration_ns" in type(table).columns():
+            made["duration_ns"] = clock.shown(begin + table.duration_ns) - made[name]
+    return replace(table, **made) if made else table
+
+
+def _own_ns(slices: Slices, duration_ns: Int64) -> Int64:
+    """Return the self time of slices whose duration has changed."""
+    inside = slices.parent != NO_PARENT
+    parent = slices.parent[inside]
+
+    def own(whole_ns: Int64) -> Int64:
+        return whole_ns - summed(parent, whole_ns[inside], len(slices))
+
+    as_stated = own(slices.duration_ns) == slices.self_ns
+    share = duration_ns / np.maximum(slices.duration_ns, 1)
+    scaled = np.rint(slices.self_ns * share).astype(np.int64)  # where children overlap
+    return np.where(as_stated, np.maximum(own(duration_ns), 0), scaled)

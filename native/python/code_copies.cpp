@@ -17,6 +17,7 @@ constexpr int kMostBytes = 1 << 24;  // of a text, a table, a function: anything
 
 constexpr size_t kSlots = size_t{1} << 14;
 std::array<std::atomic<uint32_t>, kSlots> destroyed_at;
+std::atomic<uint32_t> destroyed_in_all;
 
 // Guarded by the GIL.
 int users = 0;
@@ -29,6 +30,7 @@ static_assert(kSlots == size_t{1} << (64 - 50));
 
 void counting_destructor(PyObject* code) {
   slot_of(reinterpret_cast<Address>(code)).fetch_add(1, std::memory_order_release);
+  destroyed_in_all.fetch_add(1, std::memory_order_release);
   plain_destructor(code);
 }
 
@@ -44,7 +46,7 @@ void leave_hook() {
   }
 }
 
-uint32_t destroyed(Address code) { return slot_of(code).load(std::memory_order_acquire); }
+uint32_t destroyed_of(Address code) { return slot_of(code).load(std::memory_order_acquire); }
 
 // ---- texts
 
@@ -70,13 +72,15 @@ CodeCopies::CodeCopies(const MemoryReader& memory) : memory_(memory) { use_hook(
 
 CodeCopies::~CodeCopies() { leave_hook(); }
 
+uint32_t CodeCopies::destroyed() { return destroyed_in_all.load(std::memory_order_acquire); }
+
 void CodeCopies::forget_after_fork() {
   users = 1;
   leave_hook();
 }
 
 std::optional<uint32_t> CodeCopies::number_of(Address code) {
-  const uint32_t before = destroyed(code);
+  const uint32_t before = destroyed_of(code);
   Recent& recent = recent_[(code >> 4) % recent_.size()];
   if (recent.code == code && recent.known.destroyed == before) return recent.known.number;
   const auto found = known_.find(code);
@@ -85,7 +89,7 @@ std::optional<uint32_t> CodeCopies::number_of(Address code) {
     return found->second.number;
   }
   std::optional<CodeCopy> made = copy(code);
-  if (!made || destroyed(code) != before) return std::nullopt;
+  if (!made || destroyed_of(code) != before) return std::nullopt;
   recent = {code, {enter(std::move(*made)), before}};
   known_[code] = recent.known;
   return recent.known.number;

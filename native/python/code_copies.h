@@ -39,6 +39,10 @@ class CodeCopies {
 
   size_t size() const { return copies_.size(); }
 
+  // How many code objects were destroyed since copies are kept: while it stays, what was at an
+  // address still is.
+  static uint32_t destroyed();
+
   size_t bytes() const { return bytes_; }
 
   // A forked child has the parent's hook, and nobody who uses it. Needs the GIL.

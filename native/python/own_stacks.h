@@ -6,6 +6,7 @@
 #include <Python.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,10 @@ class OwnStacks {
   uint32_t current() {
     const PyThreadState* const mine = PyGILState_GetThisThreadState();
     if (!mine) return 0;
-    const bool is_read = reader_.read_own(reinterpret_cast<Address>(mine), stack_.frames);
-    return is_read || read_deep(*mine) ? number_of(stack_.frames) : 0;
+    if (StackReader::read_own(reinterpret_cast<Address>(mine), frames_)) {
+      if (const auto number = number_of(frames_)) return *number;
+    }
+    return read_deep(*mine) ? number_of(stack_.frames) : 0;
   }
 
   // Add all stacks to a table; returns the row of each number.
@@ -55,9 +58,14 @@ class OwnStacks {
   }
 
  private:
-  struct Outer {
-    FrameAt frame;
+  struct Known {
+    Address code = 0;
+    Address instruction = 0;
     uint32_t node = 0;
+
+    bool is(const StackReader::Frame& frame) const {
+      return code == frame.code && instruction == frame.instruction;
+    }
   };
 
   // Of a stack with very many frames, the inner and the outer end.
@@ -71,19 +79,35 @@ class OwnStacks {
   }
 
   // From one call to the next most of a stack stays: what is new at its inner end is looked up.
-  uint32_t number_of(const std::vector<FrameAt>& frames) {
+  // Nothing for a frame that is at no instruction of its code.
+  std::optional<uint32_t> number_of(const std::vector<StackReader::Frame>& frames) {
+    const uint32_t destroyed = CodeCopies::destroyed();
+    if (destroyed != destroyed_) last_.clear();  // an address may be another function's
+    destroyed_ = destroyed;
     const size_t count = frames.size();
     size_t same = 0;
-    while (same < last_.size() && same < count && last_[same].frame == frames[count - 1 - same]) {
-      ++same;
-    }
+    while (same < last_.size() && same < count && last_[same].is(frames[count - 1 - same])) ++same;
     last_.resize(same);
     uint32_t node = same ? last_.back().node : 0;
     for (size_t i = count - same; i-- > 0;) {
-      node = nodes_.child(node, frames[i].code, frames[i].instruction);
-      last_.push_back({frames[i], node});
+      const StackReader::Frame& frame = frames[i];
+      stack_.frames.clear();
+      const StackReader::Added added = reader_.add(frame, stack_.frames);
+      if (added == StackReader::Added::kTorn) return std::nullopt;
+      if (added == StackReader::Added::kShown) node = child(node, stack_.frames.front());
+      last_.push_back({frame.code, frame.instruction, node});
     }
     return node;
+  }
+
+  uint32_t number_of(const std::vector<FrameAt>& frames) {
+    uint32_t node = 0;
+    for (size_t i = frames.size(); i-- > 0;) node = child(node, frames[i]);
+    return node;
+  }
+
+  uint32_t child(uint32_t node, const FrameAt& frame) {
+    return nodes_.child(node, frame.code, frame.instruction);
   }
 
   std::string name_of(const StackNodes::Node& node) const {
@@ -97,7 +121,9 @@ class OwnStacks {
   StackReader reader_;
   StackNodes nodes_;
   ReadStack stack_;
-  std::vector<Outer> last_;  // the stack of the last call, the outermost first
+  std::vector<StackReader::Frame> frames_;
+  std::vector<Known> last_;  // the stack of the last call, the outermost first
+  uint32_t destroyed_ = 0;   // code objects, when it was read
 };
 
 }  // namespace stepscope

@@ -39,18 +39,18 @@ StackReader::Outcome StackReader::read(ThreadPlaces& places, ReadStack& stack) {
   return Outcome::kTorn;
 }
 
-bool StackReader::read_own(Address thread, std::vector<FrameAt>& frames) {
+bool StackReader::read_own(Address thread, std::vector<Frame>& frames) {
   frames.clear();
   const auto at_address = [](Address address) { return reinterpret_cast<const char*>(address); };
   auto frame_address = field<Address>(at_address(thread), kLayout.thread_frame);
   if (kLayout.frame_is_behind && frame_address) {
     frame_address = field<Address>(at_address(frame_address), kLayout.frame_behind);
   }
-  for (size_t steps = 0; frame_address; ++steps) {
-    if (steps == kMostFrames) return false;
-    const Frame frame = frame_in(at_address(frame_address));
-    if (add(frame, frames) == Added::kTorn || frame.previous == frame_address) return false;
-    frame_address = frame.previous;
+  while (frame_address) {
+    if (frames.size() == kMostFrames) return false;
+    frames.push_back(frame_in(at_address(frame_address)));
+    if (frames.back().previous == frame_address) return false;
+    frame_address = frames.back().previous;
   }
   return true;
 }

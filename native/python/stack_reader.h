@@ -67,9 +67,21 @@ class StackReader {
   // kGone: the thread is no longer one of Python's.
   Outcome read(ThreadPlaces& places, ReadStack& stack);
 
+  // As the interpreter has it.
+  struct Frame {
+    Address code = 0;
+    Address previous = 0;
+    Address instruction = 0;
+    int owner = 0;
+  };
+  enum class Added : uint8_t { kShown, kHidden, kTorn };
+
   // The frames of the calling thread itself, the innermost first: they stay while it asks, and are
   // read where they are. False for a stack that is too deep for that.
-  bool read_own(Address thread, std::vector<FrameAt>& frames);
+  static bool read_own(Address thread, std::vector<Frame>& frames);
+
+  // Add what a frame is at, unless it is the interpreter's own or has not begun.
+  Added add(const Frame& frame, std::vector<FrameAt>& frames);
 
  private:
   struct Region {
@@ -84,16 +96,8 @@ class StackReader {
     Address frame_later = 0;
   };
 
-  struct Frame {
-    Address code = 0;
-    Address previous = 0;
-    Address instruction = 0;
-    int owner = 0;
-  };
-
   enum class Fetched : uint8_t { kAll, kTorn, kGone };
   enum class Changed : uint8_t { kNothing, kChunk, kPointer, kThread };
-  enum class Added : uint8_t { kShown, kHidden, kTorn };
 
   Fetched fetch(ThreadPlaces& places, Head& head);
   Fetched fetch_frames(const ThreadPlaces& places, Head& head);
@@ -104,7 +108,6 @@ class StackReader {
   size_t copy();
   void keep_regions(size_t copied);
   bool walk(Address innermost, ReadStack& stack);
-  Added add(const Frame& frame, std::vector<FrameAt>& frames);
   const char* frame_at(Address frame);
   bool add_region(Address begin, size_t size);
   bool add_outer_chunk(Address frame);

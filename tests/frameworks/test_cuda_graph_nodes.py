@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,3 +140,24 @@ def test_a_copy_of_a_copy_is_what_the_first_was() -> None:
     found = _native.graph_nodes(np.array([FIRST + 41, FIRST + 42]))
     assert found["row"].tolist() == [0, 0]
     assert len(found["number"]) == 1
+
+
+def capture_itself(node: int) -> None:
+    capture(node, node)
+
+
+def test_functions_that_come_and_go_at_one_address_are_told_apart() -> None:
+    ids = list(range(FIRST + 9_000, FIRST + 9_100))
+    addresses = set()
+    for number in ids:
+        name = f"made_{number}"
+        made = capture_itself.__code__.replace(co_name=name, co_qualname=name)
+        addresses.add(id(made))
+        FunctionType(made, globals())(number)
+        del made
+    nodes = _native.graph_nodes(np.array(ids, np.int64))
+    texts, parent, frame = nodes["texts"], nodes["parent"], nodes["frame"]
+    for number, row in zip(ids, nodes["row"].tolist(), strict=True):
+        outer = int(parent[int(nodes["stack"][row])])  # of capture()
+        assert texts[int(frame[outer])].endswith(f"made_{number}")
+    assert len(addresses) < len(ids)  # else it shows nothing

@@ -255,6 +255,9 @@ void turn_on(State& s, uint32_t extras) {
   s.silenced_driver = silence(s, cupti::kDriverDomain, kDriverCalls, extras);
 }
 
+// The last graph whose nodes were copies: a copy is told of twice, first as a node like any other.
+thread_local const void* copied_graph = nullptr;
+
 void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {
   if (domain != cupti::kResourceDomain) return;
   const State& s = state();
@@ -262,9 +265,10 @@ void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {
       static_cast<const cupti::ResourceData*>(data)->descriptor);
   if (!graph) return;
   if (what == cupti::kGraphNodeCreated) {
-    s.listener->created(graph->node);
+    s.listener->created(graph->node, graph->graph == copied_graph);
     return;
   }
+  copied_graph = graph->graph;
   uint64_t id = 0;
   if (s.library->get_graph_node_id(graph->node, &id) == cupti::kSuccess) {
     s.listener->cloned(graph->node, id, graph->original_node);

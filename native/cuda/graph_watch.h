@@ -12,7 +12,9 @@ namespace stepscope {
 // ask for one takes half a microsecond.
 struct GraphNodeListener {
   void (*began)();  // nodes were not told of until now
-  void (*created)(const void* node);
+  // ``copying``: nodes of this graph were copies so far; what this one is, if it is one, comes
+  // next.
+  void (*created)(const void* node, bool copying);
   void (*cloned)(const void* node, uint64_t id, const void* original);
 };
 

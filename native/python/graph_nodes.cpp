@@ -62,14 +62,13 @@ class GraphNodes {
     if (!is_full()) noted_.push_back({});
   }
 
-  void created(const void* node) {
+  void created(const void* node, bool copying) {
     if (!my_thread) my_thread = gettid();
-    const char* const running = current_operator ? current_operator() : nullptr;
     const std::lock_guard lock(mutex_);
     if (is_full()) return;
-    const uint32_t stack = OwnStacks::works() ? stacks_.current() : 0;
-    const uint32_t name = running ? operators_.intern(running).first : 0;
-    noted_.push_back({node, nullptr, 0, {Clock::now_ns(), my_thread, stack, name}});
+    // Copies are made in one call of the program's: as long as that lasts, nothing is looked up.
+    if (!copying || !stacks_.stays()) last_ = facts();
+    noted_.push_back({node, nullptr, 0, last_});
   }
 
   // A copy is what its original is.
@@ -112,6 +111,13 @@ class GraphNodes {
   }
 
  private:
+  GraphNode facts() {
+    const char* const running = current_operator ? current_operator() : nullptr;
+    const uint32_t stack = OwnStacks::works() ? stacks_.current() : 0;
+    const uint32_t name = running ? operators_.intern(running).first : 0;
+    return {Clock::now_ns(), my_thread, stack, name};
+  }
+
   bool is_full() const { return noted_.size() + index_of_id_.size() >= 2 * kMostNodes; }
 
   void sort() {
@@ -156,6 +162,7 @@ class GraphNodes {
   std::mutex mutex_;
   OwnStacks stacks_;
   Interner operators_;
+  GraphNode last_;
   std::vector<Noted> noted_;
   std::vector<GraphNode> nodes_;
   std::unordered_map<uint64_t, uint32_t> index_of_id_;  // of nodes_, by the id of a copy
@@ -164,7 +171,8 @@ class GraphNodes {
 
 constexpr GraphNodeListener kListener = {
     .began = [] { GraphNodes::instance().began(); },
-    .created = [](const void* node) { GraphNodes::instance().created(node); },
+    .created = [](const void* node,
+                  bool copying) { GraphNodes::instance().created(node, copying); },
     .cloned = [](const void* node, uint64_t id,
                  const void* original) { GraphNodes::instance().cloned(node, id, original); },
 };
@@ -194,7 +202,9 @@ void bind_graph_nodes(nb::module_& m) {
       nb::arg("function"));
   // For tests without a device, where a node's id is its address, too.
   m.def(
-      "note_graph_node", [](uintptr_t node) { kListener.created(as_node(node)); }, nb::arg("node"));
+      "note_graph_node",
+      [](uintptr_t node, bool copying) { kListener.created(as_node(node), copying); },
+      nb::arg("node"), nb::arg("copying") = false);
   m.def(
       "note_graph_clone",
       [](uintptr_t node, uintptr_t original) {

@@ -30,11 +30,20 @@ class OwnStacks {
   // The number of the calling thread's stack; 0 for a thread that is none of Python's.
   uint32_t current() {
     const PyThreadState* const mine = PyGILState_GetThisThreadState();
+    thread_ = reinterpret_cast<Address>(mine);
     if (!mine) return 0;
-    if (StackReader::read_own(reinterpret_cast<Address>(mine), frames_)) {
+    if (StackReader::read_own(thread_, frames_)) {
       if (const auto number = number_of(frames_)) return *number;
     }
     return read_deep(*mine) ? number_of(stack_.frames) : 0;
+  }
+
+  // Whether the calling thread is still in the call from which it asked for its stack, the last to
+  // do so.
+  bool stays() const {
+    const PyThreadState* const mine = PyGILState_GetThisThreadState();
+    if (!mine || reinterpret_cast<Address>(mine) != thread_ || frames_.empty()) return false;
+    return StackReader::innermost(thread_) == frames_.front();
   }
 
   // Add all stacks to a table; returns the row of each number.
@@ -121,6 +130,7 @@ class OwnStacks {
   StackReader reader_;
   StackNodes nodes_;
   ReadStack stack_;
+  Address thread_ = 0;  // that asked last
   std::vector<StackReader::Frame> frames_;
   std::vector<Known> last_;  // the stack of the last call, the outermost first
   uint32_t destroyed_ = 0;   // code objects, when it was read

@@ -17,6 +17,9 @@ constexpr size_t kInnerBytes = 2048;
 constexpr size_t kMostElsewhere = 48;
 constexpr size_t kEnoughFrames = 128;
 
+// Of the calling thread's own memory.
+const char* here(Address address) { return reinterpret_cast<const char*>(address); }
+
 }  // namespace
 
 StackReader::Outcome StackReader::read(ThreadPlaces& places, ReadStack& stack) {
@@ -41,18 +44,24 @@ StackReader::Outcome StackReader::read(ThreadPlaces& places, ReadStack& stack) {
 
 bool StackReader::read_own(Address thread, std::vector<Frame>& frames) {
   frames.clear();
-  const auto at_address = [](Address address) { return reinterpret_cast<const char*>(address); };
-  auto frame_address = field<Address>(at_address(thread), kLayout.thread_frame);
-  if (kLayout.frame_is_behind && frame_address) {
-    frame_address = field<Address>(at_address(frame_address), kLayout.frame_behind);
-  }
-  while (frame_address) {
+  Address at = innermost_address(thread);
+  while (at) {
     if (frames.size() == kMostFrames) return false;
-    frames.push_back(frame_in(at_address(frame_address)));
-    if (frames.back().previous == frame_address) return false;
-    frame_address = frames.back().previous;
+    frames.push_back(frame_in(here(at)));
+    if (frames.back().previous == at) return false;
+    at = frames.back().previous;
   }
   return true;
+}
+
+StackReader::Frame StackReader::innermost(Address thread) {
+  const Address at = innermost_address(thread);
+  return at ? frame_in(here(at)) : Frame{};
+}
+
+Address StackReader::innermost_address(Address thread) {
+  const auto at = field<Address>(here(thread), kLayout.thread_frame);
+  return kLayout.frame_is_behind && at ? field<Address>(here(at), kLayout.frame_behind) : at;
 }
 
 // ---- fetching

@@ -73,12 +73,16 @@ class StackReader {
     Address previous = 0;
     Address instruction = 0;
     int owner = 0;
+    bool operator==(const Frame&) const = default;
   };
   enum class Added : uint8_t { kShown, kHidden, kTorn };
 
   // The frames of the calling thread itself, the innermost first: they stay while it asks, and are
   // read where they are. False for a stack that is too deep for that.
   static bool read_own(Address thread, std::vector<Frame>& frames);
+
+  // The innermost of them; one without code for a thread that runs no Python.
+  static Frame innermost(Address thread);
 
   // Add what a frame is at, unless it is the interpreter's own or has not begun.
   Added add(const Frame& frame, std::vector<FrameAt>& frames);
@@ -114,6 +118,7 @@ class StackReader {
   void add_outer_frames(ThreadPlaces& places, std::vector<FrameAt>& frames);
   Address find_first_chunk(ThreadPlaces& places);
 
+  static Address innermost_address(Address thread);
   static Frame frame_in(const char* data);
   static Address frame_pointer(const ThreadPlaces& places);
   static Changed check(ThreadPlaces& places, const char* thread);

@@ -161,3 +161,22 @@ def test_functions_that_come_and_go_at_one_address_are_told_apart() -> None:
         outer = int(parent[int(nodes["stack"][row])])  # of capture()
         assert texts[int(frame[outer])].endswith(f"made_{number}")
     assert len(addresses) < len(ids)  # else it shows nothing
+
+
+def test_what_is_taken_for_a_copy_has_its_line_where_the_program_went_on() -> None:
+    ids = [FIRST + 9_200, FIRST + 9_201]
+
+    def first() -> None:
+        _native.note_graph_node(ids[0])
+
+    def second() -> None:
+        _native.note_graph_node(ids[1], True)
+
+    first()
+    second()
+    for number in ids:
+        _native.note_graph_clone(number, number)
+    nodes = _native.graph_nodes(np.array(ids, np.int64))
+    stacks = nodes["stack"][nodes["row"]].tolist()
+    lines = [nodes["texts"][int(nodes["frame"][stack])] for stack in stacks]
+    assert [line.rpartition(".")[2] for line in lines] == ["first", "second"]

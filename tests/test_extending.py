@@ -125,6 +125,7 @@ def test_a_format_is_written_and_read_like_our_own(installed: Path) -> None:
 # A verb.
 
 
+@pytest.mark.slow
 def test_a_verb_is_one_of_ours(installed: Path) -> None:
     stepscope(installed, "run", "--prints", "-o", "a.stepscope", "program.py")
     assert stepscope(installed, "count", "a.stepscope") == "3\n"

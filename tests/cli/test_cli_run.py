@@ -206,6 +206,7 @@ def test_the_report_names_what_to_do_next_and_it_works(tmp_path: Path) -> None:
     assert (tmp_path / "trace.json").stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_a_trace_is_replaced_only_by_force(tmp_path: Path) -> None:
     words = ["--no-summary", "-o", "mine.stepscope", "program.py"]
     script(tmp_path, "print('ran')")
@@ -307,6 +308,7 @@ def test_a_bridge_that_cannot_be_built_is_one_line(tmp_path: Path) -> None:
 LINEAR = "import torch\ntorch.nn.Linear(2, 3)(torch.ones(4, 2))"
 
 
+@pytest.mark.slow
 def test_options_record_more_than_names_and_times(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script(tmp_path, LINEAR)

@@ -73,6 +73,7 @@ def collectives(trace: Trace) -> list[tuple[str, dict[str, Any]]]:
     return [(names[row], pairs) for row, pairs in enumerate(rows) if "Collective name" in pairs]
 
 
+@pytest.mark.slow
 def test_processes_that_make_a_process_group_are_ranks_of_one_job(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script(tmp_path, TWO_RANKS)

@@ -17,6 +17,8 @@ from migrating import converted
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("libcst")
 
 # What the programs profile: one step of training, in either framework.

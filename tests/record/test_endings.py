@@ -69,6 +69,7 @@ def test_ctrl_c_delivers_the_trace_and_then_ends_the_program(options: str) -> No
     assert process.returncode == -signal.SIGINT
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_threads_work() -> None:
     ending = (
         "def loop():\n"
@@ -125,6 +126,7 @@ def test_daemon_threads_that_work_until_the_very_end(options: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_profiler_that_is_stopped_by_an_exit_handler() -> None:
     done = run_python(
         """

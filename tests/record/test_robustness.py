@@ -23,6 +23,8 @@ from stepscope.trace.model import SliceKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 
 torch = pytest.importorskip("torch")
 

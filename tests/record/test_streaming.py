@@ -184,6 +184,7 @@ def test_verbs_name_seal_and_clean_what_was_left(
     assert "no program has left anything" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_leaves_its_trace_in_the_folder_of_its_job(tmp_path: Path) -> None:
     code = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     for rank in ("0", "1"):
@@ -252,6 +253,7 @@ if len(sys.argv) > 1: os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.mark.parametrize("starter_dies", [False, True])
+@pytest.mark.slow
 def test_a_rank_that_the_program_started_is_there_after_it_was_killed(
     tmp_path: Path, starter_dies: bool
 ) -> None:

@@ -29,6 +29,8 @@ from stepscope.record.threads import thread_names
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _nothing_left_on() -> Iterator[None]:

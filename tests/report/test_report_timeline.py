@@ -321,6 +321,7 @@ class TestPage:
         assert page.text_content(".timeline-details h2") == name
         assert page.locator("#page img").count() == 0
 
+    @pytest.mark.slow
     def test_small_traces(self, reports: Reports) -> None:
         empty = reports.open(recording([]), "timeline")
         assert "no events" in empty.inner_text("#page")

@@ -161,6 +161,7 @@ def test_every_control_is_reached_and_labelled(window: Window) -> None:
     assert reached[-5:] == traces
 
 
+@pytest.mark.slow
 def test_new_traces_appear_and_the_focus_stays(window: Window, root: Path) -> None:
     page = window.open()
     lines(page)

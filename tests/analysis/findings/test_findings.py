@@ -151,6 +151,7 @@ def test_an_optimizer_that_is_fused() -> None:
     assert found(trace, "unfused-optimizer") is None
 
 
+@pytest.mark.slow
 def test_an_optimizer_that_takes_little_of_the_step() -> None:
     own = parameters(20)
     trace = training(torch.optim.SGD(own, foreach=False), own, rounds=3000)
@@ -232,6 +233,7 @@ def collecting(in_steps: bool) -> Trace:
     return on_event_clock(session.trace, {"Python garbage collection": 5_000_000})
 
 
+@pytest.mark.slow
 def test_pauses_for_the_garbage_collector() -> None:
     trace = collecting(in_steps=True)
     finding = found(trace, "garbage-collection")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, Dataset, IterableDataset  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 METHODS = ("fork", "spawn", "forkserver")
 BATCHES = 4
 

@@ -35,6 +35,8 @@ print(json.dumps(seen))
 NAMES = {"range", "aten::exp", "ExpBackward0"}
 NONE_PREBUILT = {"STEPSCOPE_BRIDGES_DIR": ""}
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:

@@ -20,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
 import torch_layouts
 
+pytestmark = pytest.mark.slow
+
 TABLE = json.loads(torch_layouts.TABLE.read_text())
 
 

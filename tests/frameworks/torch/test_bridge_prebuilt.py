@@ -66,6 +66,8 @@ print(json.dumps({
 }))
 """
 
+pytestmark = pytest.mark.slow
+
 
 def record(**environment: str | None) -> tuple[dict[str, Any], list[str]]:
     """Return what a program of its own saw, and what it was told on stderr."""

@@ -213,6 +213,7 @@ def test_an_exception_while_compiling_leaves_nothing_behind(compiled: Any) -> No
     assert state_of_torch() == before
 
 
+@pytest.mark.slow
 def test_a_compiler_that_is_imported_while_recording_is_heard() -> None:
     done = run_python(
         """
@@ -230,6 +231,7 @@ def test_a_compiler_that_is_imported_while_recording_is_heard() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_programs_that_compile_nothing_do_not_import_the_compiler() -> None:
     done = run_python(
         """

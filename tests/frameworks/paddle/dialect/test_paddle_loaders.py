@@ -115,6 +115,7 @@ def _fail(_: Profiler) -> None:
     raise OSError("disk full")
 
 
+@pytest.mark.slow
 def test_a_loader_that_is_imported_later_is_timed_too() -> None:
     pytest.importorskip("torch")
     done = run_python(

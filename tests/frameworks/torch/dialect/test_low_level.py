@@ -310,6 +310,7 @@ def test_any_object_may_observe() -> None:
     assert journal.asked == ["start", "stop", "cleanup"]
 
 
+@pytest.mark.slow
 def test_torchs_variable_asks_for_an_observer() -> None:
     done = run_python(
         """

@@ -293,6 +293,7 @@ def test_torchs_other_names_are_left_alone() -> None:
     assert during.keys() == before.keys()
 
 
+@pytest.mark.slow
 def test_a_torch_that_comes_later_is_patched_when_it_does() -> None:
     done = run_python(
         """

@@ -79,6 +79,8 @@ def main() -> int:
     for who, package in (("stepscope", stepscope), ("torch.profiler", torch.profiler)):
         observers[who] = functools.partial(profiler_of, package, ())
         observers[f"{who}, all options"] = functools.partial(profiler_of, package, ALL)
+    for extra in ("power", "counters"):
+        observers[f"stepscope, {extra}"] = functools.partial(profiler_of, stepscope, (extra,))
     rounds = [block_ns(observers, steps, TURNS, time.perf_counter_ns) for _ in range(ROUNDS)]
     missed = False
     for who in observers:

@@ -282,6 +282,16 @@ def test_steps_that_wait_longer_and_longer_for_a_core() -> None:
     assert found(program, "slowing-steps") is None
 
 
+def test_steps_that_are_slower_all_at_once() -> None:
+    """The machine is used by others from then on; each step takes a little longer, too."""
+    program = Program()
+    for number in range(STEPS):
+        late_ns = 300 * MS if number > 2 * STEPS // 3 else 0
+        program.sample(PREPARE, PYTHON, 50 * MS + number * MS + late_ns)
+        program.step()
+    assert found(program, "slowing-steps") is None
+
+
 def test_python_code_that_takes_as_long_in_every_step() -> None:
     assert found(training(spend(PREPARE, PYTHON, 50 * MS)), "slowing-steps") is None
 

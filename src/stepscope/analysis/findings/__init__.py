@@ -46,6 +46,7 @@ CHANGES_RESULTS = 0.75
 
 _SMALLER_TYPES = frozenset({"float32-products"})
 _WHY_SLOWER = frozenset({"slowing-steps", "graph-kept"})
+_OPERATORS = frozenset({"work-without-gradient", "tiny-operators"})
 
 __all__ = ["DETECTORS", "Detector", "Facts", "Finding", "Severity", "find_problems"]
 
@@ -55,7 +56,7 @@ def find_problems(trace: Trace) -> list[Finding]:
 
     Of those that are as bad, one with a line to look at goes before one without, and one that
     would change the numbers of a result (a smaller type) saves CHANGES_RESULTS of what it says.
-    Where a line costs more with every step, that goes before what else is said of it.
+    Where a line costs more with every step, that goes before which operators it calls.
     """
     held = undisturbed(trace)
     facts = Facts(held.trace)
@@ -66,7 +67,7 @@ def find_problems(trace: Trace) -> list[Finding]:
 
     def rank(each: Finding) -> tuple[int, bool, bool, float]:
         weight = CHANGES_RESULTS if each.id in _SMALLER_TYPES else 1.0
-        effect = each.places[:1] in slower and each.id not in _WHY_SLOWER
+        effect = each.places[:1] in slower and each.id in _OPERATORS
         return severities.index(each.severity), effect, not each.places, -each.share * weight
 
     told: set[tuple[str, Place | None]] = set()

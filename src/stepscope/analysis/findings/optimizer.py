@@ -37,6 +37,7 @@ HOST_SAVED = 0.9
 _STEP, _ZERO_GRAD = "Optimizer.step#", "Optimizer.zero_grad#"
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
+_WHOLE = frozenset({"LBFGS"})  # computes with all parameters as one vector
 _OF_CLOSURES = (Part.FORWARD, Part.BACKWARD, Part.DATA_LOADING)  # that an optimizer may call
 _FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 
@@ -82,6 +83,10 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
     base_ns = facts.step_time.total_ns
     if not len(calls) or not base_ns:
         return None
+    row = facts.longest(calls)
+    kind = facts.trace.name_of(row).removeprefix(_STEP).removesuffix(".step")
+    if kind in _WHOLE:
+        return None
     operators = _outermost_operators(facts, calls)
     closure = np.flatnonzero(facts.within(calls) & np.isin(facts.parts, _OF_CLOSURES))
     operators = operators[~np.isin(operators, closure)]
@@ -100,8 +105,6 @@ def unfused_optimizer(facts: Facts) -> Finding | None:
         saves_ns = max(saves_ns, HOST_SAVED * _idle_ns(facts, calls) / steps)
     severity = Severity.of_share(saves_ns * steps / base_ns)
     spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.OPTIMIZER))
-    row = facts.longest(calls)
-    kind = facts.trace.name_of(row).removeprefix(_STEP).removesuffix(".step")
     return Finding(
         id="unfused-optimizer",
         title=f"The optimizer runs {per_call:,.0f} small operators per step",

@@ -35,6 +35,10 @@ MIN_RANK = 0.6
 MIN_STEADY_RANK, MIN_MUCH_SLOWER, MIN_MORE_CALLS = 0.85, 1.5, 1.05
 """The model's own work takes longer: on a busy machine, too, but not from step to step."""
 
+EVENLY = (0.25, 0.85)
+"""How much of what the last third takes more than the first the middle one does: work that grows
+does so all the time, a machine that gets busy does so at once."""
+
 MIN_AGAIN = 0.4
 """Share of backward functions that repeat; a gradient penalty repeats some, too."""
 
@@ -53,7 +57,7 @@ def slowing_steps(facts: Facts) -> Finding | None:
     time_ns = np.maximum(time_ns - _without_core(facts, len(time_ns)), 0.0)[index]
     early, late = thirds(time_ns)
     rank = rank_correlation(time_ns)
-    if late < MIN_SLOWER * early or rank < MIN_RANK:
+    if late < MIN_SLOWER * early or rank < MIN_RANK or not _grows_evenly(time_ns):
         return None
     ledger = facts.ledger
     third = len(index) // 3
@@ -94,6 +98,12 @@ def slowing_steps(facts: Facts) -> Finding | None:
         ),
         saves_ns=saves_ns,
     )
+
+
+def _grows_evenly(time_ns: Int64 | Float64) -> bool:
+    early, middle, late = (float(np.quantile(t, 0.25)) for t in np.array_split(time_ns, 3))
+    least, most = EVENLY
+    return late > early and least <= (middle - early) / (late - early) <= most
 
 
 def _without_core(facts: Facts, steps: int) -> Float64:

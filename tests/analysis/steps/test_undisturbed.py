@@ -115,6 +115,31 @@ def test_work_that_grows_is_no_disturbance() -> None:
     assert found.slices.duration_ns[products[-1]] > 3 * found.slices.duration_ns[products[0]]
 
 
+def test_waits_within_calls_that_are_few_are_left_where_they_are() -> None:
+    calls, samples = [], []
+    for step in range(STEPS):
+        at = 10_000 * step
+        calls.append(Call(f"aten::mm_{step}", at, at + 9_000))  # no two are the same
+        samples += looks(at, at + 4_000, MODEL, ThreadState.NATIVE)
+        samples += looks(at + 4_000, at + 9_000, MODEL, ThreadState.READY)
+        calls.append(Call("Optimizer.step#SGD.step", at + 9_000, at + 10_000, "user_annotation"))
+    trace = trace_of_calls(calls, samples=samples, end_ns=STEPS * 10_000_000)
+    trace = replace(trace, info=replace(trace.info, parallelism={"cores": 2.0}))
+    assert undisturbed(trace).trace is trace
+
+
+def test_steps_without_operators_lose_only_what_they_waited() -> None:
+    calls, samples = [], []
+    for step in range(STEPS):
+        at = 10_000 * step
+        calls.append(Call("Optimizer.step#SGD.step", at + 9_000, at + 10_000, "user_annotation"))
+        samples += looks(at, at + 5_000, PREPARE, ThreadState.PYTHON)
+        samples += looks(at + 5_000, at + 9_000, PREPARE, ThreadState.READY)
+    trace = trace_of_calls(calls, samples=samples, end_ns=STEPS * 10_000_000)
+    trace = replace(trace, info=replace(trace.info, parallelism={"cores": 2.0}))
+    assert undisturbed(trace).lost_ns == 4_000_000
+
+
 @pytest.mark.parametrize(
     "trace",
     [

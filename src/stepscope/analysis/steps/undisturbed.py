@@ -53,7 +53,6 @@ GROWTH = 1.2
 MIN_CALLS = 5
 """Of the same call: with fewer there is no telling which were left alone."""
 
-
 _VALUE_BITS = 36
 _RUNNING = (ThreadState.PYTHON, ThreadState.NATIVE)
 
@@ -113,6 +112,8 @@ def undisturbed(trace: Trace) -> Undisturbed:
     if waits.total_ns < MIN_WAITING * time.total_ns or _is_in_its_own_way(trace, time):
         return Undisturbed(trace)
     clock = _clock(trace, int(tracks[0]), waits)
+    if not len(clock.at_ns):
+        return Undisturbed(trace)  # it waited within calls of which there are few
     lost_ns = time.total_ns - int((clock.shown(time.end_ns) - clock.shown(time.start_ns)).sum())
     return Undisturbed(_by_clock(trace, clock), lost_ns / int(steady.sum()), clock)
 
@@ -152,7 +153,7 @@ def _clock(trace: Trace, track: int, waits: Intervals) -> _Clock:
     start, end, kept = start[order] - origin_ns, end[order] - origin_ns, kept[order]
     cut = np.cumsum((end - start) * (1 - kept))
     at = np.stack([start, end], axis=1).reshape(-1).astype(np.float64)
-    lost = np.stack([np.concatenate([[0.0], cut[:-1]]), cut], axis=1).reshape(-1)
+    lost = np.stack([np.concatenate([[0.0], cut])[:-1], cut], axis=1).reshape(-1)
     return _Clock(origin_ns, at, at - lost)
 
 
@@ -206,11 +207,12 @@ def _low(group: Int64, values: Int64, share: float, groups: int = 0) -> Float64:
     """Return the value of each group that a share of its values do not exceed; 0 without any."""
     count = np.bincount(group, minlength=groups)
     begin = np.cumsum(count) - count
-    # Sorted as one number, group first: an operator takes less than a minute.
-    ordered = np.sort(group << _VALUE_BITS | np.minimum(values, (1 << _VALUE_BITS) - 1))
+    # Sorted as one number, group first; what takes more than a minute is not told apart.
+    most = (1 << _VALUE_BITS) - 1
+    ordered = np.sort(group << _VALUE_BITS | np.minimum(values, most))
     at = np.minimum(begin + (share * np.maximum(count - 1, 0)).astype(np.int64), len(group) - 1)
-    low = ordered[at] & (1 << _VALUE_BITS) - 1
-    return np.where(count > 0, low, 0).astype(np.float64)
+    low = ordered[at] & most
+    return np.where(count > 0, np.where(low < most, low, np.inf), 0.0)
 
 
 def _by_clock(trace: Trace, clock: _Clock) -> Trace:

@@ -23,8 +23,6 @@ import hostile_programs
 from recording import nothing_left_on
 from sampling import sampling, seen
 
-pytestmark = pytest.mark.slow
-
 steps = hostile_programs.PROGRAMS[{name!r}]()
 with nothing_left_on(), sampling() as recording:
     done = 0

@@ -195,6 +195,8 @@ def test_requests_of_starlette_are_named_by_their_handlers() -> None:
 
 def test_requests_of_tornado_are_named_by_their_handlers() -> None:
     web = pytest.importorskip("tornado.web")
+    from tornado.httpserver import HTTPServer
+    from tornado.netutil import bind_sockets
 
     class Item(web.RequestHandler):  # type: ignore[misc,name-defined]
         async def get(self) -> None:
@@ -203,13 +205,15 @@ def test_requests_of_tornado_are_named_by_their_handlers() -> None:
 
         def log_exception(self, *_: object) -> None: ...
 
+    server = HTTPServer(web.Application([("/items/.*", Item)]))
+
     async def start() -> int:
-        start.server = web.Application([("/items/.*", Item)]).listen(0, "127.0.0.1")  # type: ignore[attr-defined]
-        (sock,) = start.server._sockets.values()  # type: ignore[attr-defined]
-        return int(sock.getsockname()[1])
+        sockets = bind_sockets(0, "127.0.0.1")
+        server.add_sockets(sockets)
+        return int(sockets[0].getsockname()[1])
 
     async def stop() -> None:
-        start.server.stop()  # type: ignore[attr-defined]
+        server.stop()
 
     assert served_by(lambda: in_a_loop(start, stop), "/items/1", "/items/2") == {"Item.get": 2}
 

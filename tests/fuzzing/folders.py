@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ TABLES = (
     *("tracks", "integers"),
 )
 _EDGES = (0, 1, -1, 2, 7, 127, 255, 2**31 - 1, -(2**31), 2**32 - 1, 2**62, 2**63 - 1, -(2**63))
+# The length before a frame of zstd.
+_LENGTH = re.compile(rb"[\0-\xff]{3}\0{5}\x28\xb5\x2f\xfd")
 _TYPES = (pl.Int8, pl.Int32, pl.UInt32, pl.Int64, pl.Float64, pl.String, pl.Boolean, pl.UInt8)
 
 
@@ -57,12 +60,16 @@ def _mutate_meta(file: Path, rng: random.Random) -> str:
 
 
 def _mutate_file(file: Path, rng: random.Random) -> str:
-    what = rng.choice(("bytes", "bytes", "bytes", "cut", "gone", "empty", "pipe", "folder", "link"))
+    what = rng.choice(
+        ("bytes", "bytes", "length", "cut", "gone", "empty", "pipe", "folder", "link")
+    )
     data = file.read_bytes()
     file.unlink()
     match what:
         case "bytes":
             file.write_bytes(damaged_bytes(data, rng))
+        case "length":
+            file.write_bytes(_other_length(data, rng))
         case "cut":
             file.write_bytes(data[: rng.randrange(len(data))])
         case "empty":
@@ -74,6 +81,16 @@ def _mutate_file(file: Path, rng: random.Random) -> str:
         case "link":
             file.symlink_to(rng.choice(("/dev/zero", "/dev/null", file.name, "/nowhere")))
     return what
+
+
+def _other_length(data: bytes, rng: random.Random) -> bytes:
+    """Change what one of the compressed buffers says that it unpacks to, or what looks so."""
+    places = [match.start() for match in _LENGTH.finditer(data)]
+    if not places:
+        return damaged_bytes(data, rng)
+    at = rng.choice(places)
+    length = rng.choice(_EDGES).to_bytes(8, "little", signed=True)
+    return data[:at] + length + data[at + 8 :]
 
 
 def _mutate_frame(frame: pl.DataFrame, rng: random.Random) -> tuple[pl.DataFrame, str]:

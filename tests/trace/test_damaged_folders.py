@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
 from made_trace import Bytes, Call, Sample, trace_of_calls
+from stepscope.analysis.host.modules import module_table
 from stepscope.errors import TraceReadError
+from stepscope.formats import export_trace
 from stepscope.trace import regular_file, store
 from stepscope.trace.model import Trace
 from stepscope.trace.shorten import with_short_texts
@@ -213,6 +216,22 @@ def test_what_would_not_fit_into_memory_is_refused(
     (copy / "meta.json").write_text(json.dumps(meta))
     many.write_ipc(copy / "owners.arrow", compression="zstd")
     assert "of memory for owners.arrow, but 0.0 GB are free" in refusal(copy)
+
+
+def test_a_device_of_another_name_and_huge_blocks_are_used(tmp_path: Path) -> None:
+    """Seen in damaged folders: names with a colon, and sums of bytes beyond 64 bits."""
+    most = 2**63 - 1
+    memory = [Bytes(11, most, "aten::mm"), Bytes(31, most, "cuda:1"), Bytes(32, -9, 'cuda: "x"')]
+    calls = [Call("layer", 0, 20, category="module"), Call("aten::mm", 10, 20), Call("b", 30, 40)]
+    trace = trace_of_calls(calls, memory)
+    trace = replace(trace, info=replace(trace.info, producer="stepscope"))
+    trace.save(tmp_path / "t.stepscope")
+    trace = Trace.load(tmp_path / "t.stepscope")
+    export_trace(trace, tmp_path / "t.json")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    devices = [each["args"]["Device Id"] for each in events if each["name"] == "[memory]"]
+    assert devices == [-1, 1, -1]
+    assert len(module_table(trace)) == 2
 
 
 def test_what_would_not_be_read_is_not_written(

@@ -16,6 +16,7 @@ import numpy as np
 
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError, TraceReadError
+from stepscope.trace.arrow_file import unpacked_bytes
 from stepscope.trace.placing import make_private, move_instead, move_new, staging_folder
 from stepscope.trace.regular_file import free_memory_bytes, read_regular
 from stepscope.trace.schema import TABLES, Captured, TraceInfo
@@ -221,11 +222,12 @@ def _read_table(folder: Path, name: str, rows: int | None) -> pl.DataFrame:
     except OSError as error:
         raise TraceReadError(folder, f"{file.name} cannot be read: {error.strerror}") from None
     try:
+        _check_memory(folder, file.name, unpacked_bytes(data))
         stored = int(pl.scan_ipc(data).select(pl.len()).collect().item())
         if stored == rows:
             _check_memory(folder, file.name, stored * _row_bytes(name))
         table = pl.read_ipc(data)
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = f"is not whole: {file.name} is truncated or damaged"
         raise TraceReadError(folder, reason) from error
     if table.height != rows:

@@ -115,7 +115,7 @@ class ModuleGroups:
         """Sum a column of the slices, each value for the module that the slice belongs to."""
         calls = self.module_calls
         of_call = summed(calls.owner, of_slice, len(calls))
-        without = int(of_slice.sum()) - int(of_call.sum())  # of no module: the last
+        without = of_slice.sum(keepdims=True) - of_call.sum()  # of no module: the last
         group = np.append(self.of_call, len(self))
         own = summed(group, np.append(of_call, without), len(self) + 1)
         within = np.append(with_children(calls.parent.astype(np.int32), of_call), without)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # What torch.profiler sees as functions: they have a number of its observers.
 _FUNCTIONS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
 _TOLD_ABOVE = ("trace_id", "distributedInfo")
+_DEVICE_DIGITS = 9  # of a device's number: more is not one
 _DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
 
 
@@ -190,7 +191,8 @@ def memory_marks(trace: Trace, add_text: AddText) -> Marks:
 def _device_numbers(name: str) -> tuple[int, int]:
     """Return torch's number of a kind of device, and the device's own, -1 without one."""
     kind, _, index = name.partition(":")
-    return _DEVICE_TYPES.get(kind, 0), int(index) if index else -1
+    is_number = index.isdecimal() and len(index) <= _DEVICE_DIGITS
+    return _DEVICE_TYPES.get(kind, 0), int(index) if is_number else -1
 
 
 def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:

@@ -115,6 +115,28 @@ std::vector<int32_t> handed_down(std::span<const int32_t> parent, std::span<cons
   return found;
 }
 
+bool is_sound(const SliceTree& slices, int64_t latest_ns) {
+  const size_t rows = slices.start_ns.size();
+  if (rows != 0 && slices.start_ns[0] < -latest_ns) return false;
+  int64_t before_ns = rows != 0 ? slices.start_ns[0] : 0;
+  bool sound = true;  // without a branch for each rule: all rows are read in nearly all traces
+  for (size_t row = 0; row < rows; ++row) {
+    const int64_t start_ns = slices.start_ns[row];
+    const int64_t duration_ns = slices.duration_ns[row];
+    const int64_t self_ns = slices.self_ns[row];
+    const int32_t parent = slices.parent[row];
+    sound &= start_ns >= before_ns && start_ns <= latest_ns;
+    sound &= self_ns >= 0 && self_ns <= duration_ns;
+    sound &= wrapping_sum(start_ns, duration_ns) <= latest_ns;
+    sound &= wrapping_sum(start_ns, duration_ns) >= start_ns;
+    const bool has_parent = is_before(parent, row);
+    sound &= has_parent || parent == -1;
+    sound &= slices.depth[row] == (has_parent ? int64_t{slices.depth[parent]} + 1 : 0);
+    before_ns = start_ns;
+  }
+  return sound;
+}
+
 std::vector<uint8_t> inside_same(std::span<const int32_t> parent, std::span<const uint32_t> key,
                                  std::span<const uint8_t> marked) {
   std::vector<uint8_t> inside(parent.size());

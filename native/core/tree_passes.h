@@ -39,6 +39,15 @@ std::vector<int32_t> handed_down(std::span<const int32_t> parent, std::span<cons
 std::vector<uint8_t> inside_same(std::span<const int32_t> parent, std::span<const uint32_t> key,
                                  std::span<const uint8_t> marked);
 
+struct SliceTree {
+  std::span<const int64_t> start_ns, duration_ns, self_ns;
+  std::span<const int32_t> parent, depth;
+};
+
+// Whether starts ascend, no slice ends beyond `latest_ns` of zero, none has more time of its own
+// than it took, and parents stand before the rows in them, one level up.
+bool is_sound(const SliceTree& slices, int64_t latest_ns);
+
 struct Uncovered {
   std::vector<int64_t> from_ns;    // where the part begins that no earlier row of its key covers
   std::vector<uint8_t> outermost;  // whether there is such a part

@@ -44,6 +44,17 @@ Column<int32_t> handed_down_py(const ColumnView<int32_t>& parent,
   return to_column(computed([&] { return handed_down(as_span(parent), as_span(values)); }));
 }
 
+bool is_sound_py(const ColumnView<int64_t>& start, const ColumnView<int64_t>& duration,
+                 const ColumnView<int64_t>& own, const ColumnView<int32_t>& parent,
+                 const ColumnView<int32_t>& depth, int64_t latest_ns) {
+  const size_t rows = start.shape(0);
+  check(duration.shape(0) == rows && own.shape(0) == rows && parent.shape(0) == rows &&
+        depth.shape(0) == rows);
+  const SliceTree slices{as_span(start), as_span(duration), as_span(own), as_span(parent),
+                         as_span(depth)};
+  return computed([&] { return is_sound(slices, latest_ns); });
+}
+
 Column<uint8_t> inside_same_py(const ColumnView<int32_t>& parent, const ColumnView<uint32_t>& key,
                                const ColumnView<uint8_t>& marked) {
   check(parent.shape(0) == key.shape(0) && parent.shape(0) == marked.shape(0));
@@ -135,6 +146,8 @@ void bind_tree_passes(nb::module_& m) {
         nb::arg("places"));
   m.def("summed_up", &summed_up_py, nb::arg("parent"), nb::arg("values"));
   m.def("handed_down", &handed_down_py, nb::arg("parent"), nb::arg("values"));
+  m.def("is_sound", &is_sound_py, nb::arg("start_ns"), nb::arg("duration_ns"), nb::arg("self_ns"),
+        nb::arg("parent"), nb::arg("depth"), nb::arg("latest_ns"));
   m.def("inside_same", &inside_same_py, nb::arg("parent"), nb::arg("key"), nb::arg("marked"));
   m.def("uncovered", &uncovered_py, nb::arg("key"), nb::arg("keys"), nb::arg("start_ns"),
         nb::arg("end_ns"));

@@ -27,6 +27,29 @@ TEST_CASE("a row without a value has that of the nearest around it") {
   CHECK((handed_down(kParent, Rows{-1, 5, -1, -1, 7, -1}) == Rows{-1, 5, 5, -1, 7, 7}));
 }
 
+TEST_CASE("a tree is sound when every rule holds in every row") {
+  const Times start{0, 1, 2, 5, 9, 9}, duration{8, 3, 1, 2, 4, 0}, own{3, 2, 1, 2, 4, 0};
+  const Rows depth{0, 1, 2, 1, 0, 1};
+  const auto sound = [&](const Times& starts, const Times& durations, const Times& selves,
+                         const Rows& parents, const Rows& depths) {
+    return is_sound({starts, durations, selves, parents, depths}, 100);
+  };
+  CHECK(sound(start, duration, own, kParent, depth));
+  CHECK(is_sound({}, 100));
+  CHECK_FALSE(sound({0, 1, 2, 5, 4, 9}, duration, own, kParent, depth));
+  CHECK_FALSE(sound({-101, 1, 2, 5, 9, 9}, duration, own, kParent, depth));
+  CHECK_FALSE(sound({0, 1, 2, 5, 9, 101}, duration, own, kParent, depth));
+  CHECK_FALSE(sound(start, {8, 3, 1, 2, 92, 0}, own, kParent, depth));
+  CHECK_FALSE(sound(start, {8, 3, 1, 2, INT64_MAX, 0}, own, kParent, depth));
+  CHECK_FALSE(sound(start, {8, 3, 1, 2, 4, -1}, own, kParent, depth));
+  CHECK_FALSE(sound(start, duration, {3, 2, 1, 3, 4, 0}, kParent, depth));
+  CHECK_FALSE(sound(start, duration, {3, 2, -1, 2, 4, 0}, kParent, depth));
+  CHECK_FALSE(sound(start, duration, own, {-1, 0, 2, 0, -1, 4}, depth));
+  CHECK_FALSE(sound(start, duration, own, {-1, 0, 1, 0, -2, 4}, depth));
+  CHECK_FALSE(sound(start, duration, own, kParent, {0, 1, 2, 1, 0, 2}));
+  CHECK_FALSE(sound(start, duration, own, kParent, {0, 1, 2, 1, -1, 0}));
+}
+
 TEST_CASE("only marked rows hold others of their key") {
   const std::vector<uint32_t> key{1, 2, 1, 1, 3, 3};
   CHECK((inside_same(kParent, key, Flags{1, 1, 1, 1, 0, 1}) == Flags{0, 0, 1, 1, 0, 0}));

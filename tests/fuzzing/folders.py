@@ -97,6 +97,8 @@ def _mutate_frame(frame: pl.DataFrame, rng: random.Random) -> tuple[pl.DataFrame
     kind = rng.choice(
         ("set", "set", "set", "set", "text", "text", "rows", "type", "null", "column")
     )
+    if not frame.width:
+        return frame, "nothing"
     column = rng.choice(frame.columns)
     if kind == "rows" or not frame.height:
         return _other_rows(frame, rng)

@@ -16,10 +16,10 @@ import numpy as np
 
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError, TraceReadError
-from stepscope.trace.arrow_file import unpacked_bytes
 from stepscope.trace.placing import make_private, move_instead, move_new, staging_folder
 from stepscope.trace.regular_file import free_memory_bytes, read_regular
 from stepscope.trace.schema import TABLES, Captured, TraceInfo
+from stepscope.trace.trial import checksum, try_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,10 +103,12 @@ def load(
             "use the Stepscope that wrote it",
         )
     rows = _rows(folder, meta)
+    checksums = meta.get("checksums")
+    known = checksums if isinstance(checksums, dict) else {}
     tables = {}
     for name in FILES:
         if name not in _YOUNGER or name in rows:
-            tables[name] = _read_table(folder, name, rows.get(name))
+            tables[name] = _read_table(folder, name, rows.get(name), known.get(name))
         if progress is not None:
             progress(FILES.index(name) + 1, len(FILES))
     try:
@@ -145,6 +147,7 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
     tables = tables_of(with_short_texts(captured))
     total = sum(table.height for table in tables.values())
     done = 0
+    checksums: dict[str, int] = {}
     for name, table in tables.items():
         # The oldest level means the plain Arrow layouts, which every other reader knows.
         oldest = pl.CompatLevel.oldest()
@@ -154,6 +157,7 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
                 table.write_ipc(file, compression="zstd", compat_level=oldest)
             except pl.exceptions.PolarsError as error:
                 raise OSError(f"{file.name}: {error}") from error
+        checksums[name] = checksum((folder / f"{name}.arrow").read_bytes())
         done += table.height
         if progress is not None:
             progress(done, total)
@@ -161,6 +165,7 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
         "format": FORMAT,
         "version": VERSION,
         "rows": {name: table.height for name, table in tables.items()},
+        "checksums": checksums,
         "info": stored_info(info),
     }
     (folder / _META).write_text(_meta_text(meta) + "\n", encoding="utf-8")
@@ -210,7 +215,8 @@ def _rows(folder: Path, meta: dict[str, Any]) -> dict[str, int]:
     return rows
 
 
-def _read_table(folder: Path, name: str, rows: int | None) -> pl.DataFrame:
+def _read_table(folder: Path, name: str, rows: int | None, known: int | None) -> pl.DataFrame:
+    """Read a table; ``known`` is the checksum with which it was saved, if it had one."""
     import polars as pl
 
     file = folder / f"{name}.arrow"
@@ -221,19 +227,32 @@ def _read_table(folder: Path, name: str, rows: int | None) -> pl.DataFrame:
         raise TraceReadError(folder, f"is not whole: {file.name} is missing") from None
     except OSError as error:
         raise TraceReadError(folder, f"{file.name} cannot be read: {error.strerror}") from None
+    if checksum(data) != known:
+        _try(folder, name, data)
     try:
-        _check_memory(folder, file.name, unpacked_bytes(data))
         stored = int(pl.scan_ipc(data).select(pl.len()).collect().item())
         if stored == rows:
-            _check_memory(folder, file.name, stored * _row_bytes(name))
+            _check_memory(folder, name, stored)
         table = pl.read_ipc(data)
-    except (OSError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = f"is not whole: {file.name} is truncated or damaged"
-        raise TraceReadError(folder, reason) from error
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise _damaged(folder, name) from error
     if table.height != rows:
         reason = f"is damaged: {file.name} has {table.height} rows, not {rows}"
         raise TraceReadError(folder, reason)
     return table
+
+
+def _try(folder: Path, name: str, data: bytes) -> None:
+    """Refuse a table that is not as it was saved, and with which a process cannot go on."""
+    trial = try_table(data)
+    if not trial.is_readable:
+        if trial.rows is not None:
+            _check_memory(folder, name, trial.rows)
+        raise _damaged(folder, name)
+
+
+def _damaged(folder: Path, name: str) -> TraceReadError:
+    return TraceReadError(folder, f"is not whole: {name}.arrow is truncated or damaged")
 
 
 def _row_bytes(name: str) -> int:
@@ -244,15 +263,16 @@ def _row_bytes(name: str) -> int:
     return sum(np.dtype(each.dtype or np.uint32).itemsize for each in columns)
 
 
-def _check_memory(folder: Path, file: str, needed_bytes: int) -> None:
+def _check_memory(folder: Path, name: str, rows: int) -> None:
     """Refuse what a few bytes of zstd can ask for, before the kernel ends the process."""
+    needed_bytes = rows * _row_bytes(name)
     if needed_bytes <= _SMALL_BYTES:
         return
     free = free_memory_bytes()
     if needed_bytes * _COPIES > free:
         raise TraceReadError(
             folder,
-            f"needs about {needed_bytes * _COPIES / 1e9:.1f} GB of memory for {file}, "
+            f"needs about {needed_bytes * _COPIES / 1e9:.1f} GB of memory for {name}.arrow, "
             f"but {free / 1e9:.1f} GB are free",
             "read it on a machine with more",
         )

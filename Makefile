@@ -37,7 +37,8 @@
 #                whether the problems of made GPU traces are named, and of real ones in a folder:
 #                TRACES="--real FOLDER"
 #   make bench-stragglers
-#                jobs of 4, 8 and 16 ranks with one that is late, recorded into build/stragglers
+#                jobs of 4, 8 and 16 ranks with one that is late, recorded into build/stragglers: are
+#                rank and cause named?
 #   make stress-signals, stress-runs, stress-cache
 #                400 signals at random moments of stepscope run; 64 runs that start together; another
 #                user who exchanges the cache of bridges, as root only

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from fuzzing.values import any_value, damaged_bytes, damaged_json, hostile_text
+from stepscope.trace.trial import checksum
 
 if TYPE_CHECKING:
     import random
@@ -40,14 +41,15 @@ def mutate(folder: Path, rng: random.Random) -> str:
         frame, what = _mutate_frame(frame, rng)
         done.append(what)
     frame.write_ipc(file, compression=rng.choice(("zstd", "zstd", "uncompressed", "lz4")))
-    if rng.random() < 0.9:  # else the number of rows is another
-        _set_rows(folder / "meta.json", name, frame.height)
+    if rng.random() < 0.9:  # else the number of rows is another, and the checksum
+        _set_rows(folder / "meta.json", name, frame.height, checksum(file.read_bytes()))
     return f"{name}: {', '.join(done)}"
 
 
-def _set_rows(meta: Path, name: str, rows: int) -> None:
+def _set_rows(meta: Path, name: str, rows: int, known: int) -> None:
     told = json.loads(meta.read_text())
     told["rows"][name] = rows
+    told["checksums"][name] = known
     meta.write_text(json.dumps(told))
 
 

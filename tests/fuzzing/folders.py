@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from fuzzing.values import any_value, damaged_bytes, damaged_json, hostile_text
-from stepscope.trace.trial import checksum
+from stepscope.trace.elsewhere import checksum
 
 if TYPE_CHECKING:
     import random

@@ -16,10 +16,10 @@ import numpy as np
 
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError, TraceReadError
+from stepscope.trace.elsewhere import checksum, read_elsewhere
 from stepscope.trace.placing import make_private, move_instead, move_new, staging_folder
 from stepscope.trace.regular_file import free_memory_bytes, read_regular
 from stepscope.trace.schema import TABLES, Captured, TraceInfo
-from stepscope.trace.trial import checksum, try_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,7 +228,7 @@ def _read_table(folder: Path, name: str, rows: int | None, known: int | None) ->
     except OSError as error:
         raise TraceReadError(folder, f"{file.name} cannot be read: {error.strerror}") from None
     if checksum(data) != known:
-        _try(folder, name, data)
+        data = _read_elsewhere(folder, name, data)
     try:
         stored = int(pl.scan_ipc(data).select(pl.len()).collect().item())
         if stored == rows:
@@ -242,13 +242,15 @@ def _read_table(folder: Path, name: str, rows: int | None, known: int | None) ->
     return table
 
 
-def _try(folder: Path, name: str, data: bytes) -> None:
-    """Refuse a table that is not as it was saved, and with which a process cannot go on."""
-    trial = try_table(data)
-    if not trial.is_readable:
-        if trial.rows is not None:
-            _check_memory(folder, name, trial.rows)
-        raise _damaged(folder, name)
+def _read_elsewhere(folder: Path, name: str, data: bytes) -> bytes:
+    """Return a table that is not as it was saved as another process reads it, or refuse it."""
+    most_rows = max(free_memory_bytes(), _SMALL_BYTES) // (_COPIES * _row_bytes(name))
+    trial = read_elsewhere(data, most_rows)
+    if trial.data is not None:
+        return trial.data
+    if trial.rows is not None:
+        _check_memory(folder, name, trial.rows)
+    raise _damaged(folder, name)
 
 
 def _damaged(folder: Path, name: str) -> TraceReadError:

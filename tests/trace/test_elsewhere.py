@@ -1,4 +1,4 @@
-"""Bytes that are not those that were saved are tried elsewhere: they cannot end this process."""
+"""Bytes that are not those that were saved are read elsewhere: they cannot end this process."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 
 from made_trace import Call, trace_of_calls
 from stepscope.errors import TraceReadError
-from stepscope.trace import store, trial
+from stepscope.trace import elsewhere, store
+from stepscope.trace.elsewhere import Trial, checksum, read_elsewhere
 from stepscope.trace.model import Trace
-from stepscope.trace.trial import Trial, checksum, try_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +39,8 @@ def damage_length(path: Path, length: int) -> None:
     file.write_bytes(data[:at] + length.to_bytes(8, "little") + data[at + 8 :])
 
 
-def test_what_was_saved_is_not_tried(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "try_table", pytest.fail)
+def test_what_was_saved_is_read_here(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "read_elsewhere", pytest.fail)
     assert len(Trace.load(saved).slices) == 1000
 
 
@@ -78,12 +78,10 @@ def test_a_length_that_no_machine_has_ends_nothing(saved: Path, length: int) -> 
         assert "call 29" in done.stdout
 
 
-def test_a_trial_that_takes_too_long_is_refused(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trial, "_CODE", "import time; time.sleep(60)")
-    monkeypatch.setattr(trial, "_SECONDS", 0.1)
-    assert try_table(b"x") == Trial(None, is_readable=False)
+def test_one_that_takes_too_long_is_refused(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elsewhere, "_CODE", "import time; time.sleep(60)")
+    monkeypatch.setattr(elsewhere, "_SECONDS", 0.1)
+    assert read_elsewhere(b"x", 9) == Trial(None, None)
     damage_length(saved, 5)
     with pytest.raises(TraceReadError, match=r"slices.arrow is truncated or damaged"):
         Trace.load(saved)

@@ -1,8 +1,9 @@
-"""Reads a stored table in another process first, where its bytes are not those that were saved.
+"""Reads a stored table in another process, where its bytes are not those that were saved.
 
 Polars believes what an Arrow file says of itself. A damaged length makes it ask for any amount of
-memory, or panic on a thread of its own; both end the process that reads. So each table has a
-checksum, and one that does not match it is tried where only the trial can come to an end.
+memory, panic on a thread of its own, or read what is not its own; each ends the process that reads.
+So each table has a checksum, and one that does not match it is read where only that process can
+come to an end. What it has read it writes anew, and that is used.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ _CODE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import polars
-data = sys.stdin.buffer.read()
-print(polars.scan_ipc(data).select(polars.len()).collect().item(), flush=True)
-print(polars.read_ipc(data).height, flush=True)
+data, out = sys.stdin.buffer.read(), sys.stdout.buffer
+rows = polars.scan_ipc(data).select(polars.len()).collect().item()
+out.write(b"%d\\n" % rows)
+out.flush()
+if rows <= int(sys.argv[2]):
+    polars.read_ipc(data).write_ipc(out)
+    out.flush()
 """
 _SECONDS = 20.0  # for a small table, on a machine that others keep busy
 _BYTES_A_SECOND = 5e6  # of a large one, at least
@@ -31,7 +36,7 @@ class Trial:
     """What came of it."""
 
     rows: int | None  # that the file says it has, if it said so
-    is_readable: bool
+    data: bytes | None  # the same table, whole
 
 
 def checksum(data: bytes) -> int:
@@ -43,14 +48,14 @@ def checksum(data: bytes) -> int:
     return zlib.crc32(data)
 
 
-def try_table(data: bytes) -> Trial:
-    """Read a table as ``polars.read_ipc`` does, in a process of its own."""
+def read_elsewhere(data: bytes, most_rows: int) -> Trial:
+    """Read a table in a process of its own, unless it has more rows than there is memory for."""
     import polars
 
     packages = str(Path(polars.__file__).parents[1])
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-c", _CODE, packages],
+            [sys.executable, "-I", "-c", _CODE, packages, str(most_rows)],
             input=data,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -58,9 +63,8 @@ def try_table(data: bytes) -> Trial:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Trial(None, is_readable=False)
+        return Trial(None, None)
     except OSError:  # no interpreter to start: then it is read here, as it is
-        return Trial(None, is_readable=True)
-    said = done.stdout.split()
-    rows = int(said[0]) if said else None
-    return Trial(rows, is_readable=done.returncode == 0)
+        return Trial(None, data)
+    rows, _, again = done.stdout.partition(b"\n")
+    return Trial(int(rows) if rows else None, again if done.returncode == 0 and again else None)

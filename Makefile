@@ -186,22 +186,28 @@ demo: $(DONE)/torch $(DONE)/package
 
 # --- make test
 
-TEST_PARTS := lint test-native test-tsan test-js test-python test-paddle test-plain
+TEST_PARTS := test-native test-tsan test-js test-python test-paddle test-plain
 
 # What the parts download, in the order in which they need it.
 DOWNLOADS := $(addprefix $(DONE)/, lint test torch frameworks browser) $(NODE_MODULES)
-LATER_DOWNLOADS := $(VENV)-paddle/done/test $(VENV)-plain/done/test
+LATER := $(foreach venv,$(VENV)-paddle $(VENV)-plain,$(venv)/done/test $(venv)/done/package)
 
 # All parts, also after one has failed; what failed is named at the end. Packages are downloaded
-# while the wheel is built, those of the other environments while this one compiles and tests.
+# while the wheel is built, those of the other environments while this one compiles and tests; the
+# linters and the type checker run beside the compiler.
 test: $(DONE)/venv
 	@mkdir -p build; \
 	$(MAKE) --silent $(DOWNLOADS) >build/downloads.log 2>&1 & downloads=$$!; \
 	$(MAKE) --no-print-directory $(WHEEL)/done; \
 	wait $$downloads || cat build/downloads.log; \
-	$(MAKE) --silent $(LATER_DOWNLOADS) >build/later_downloads.log 2>&1 & downloads=$$!; \
+	$(MAKE) --no-print-directory $(DONE)/package; \
+	$(MAKE) --no-print-directory lint >build/lint.log 2>&1 & lint=$$!; \
+	$(MAKE) --silent $(LATER) >build/later.log 2>&1 & later=$$!; \
 	failed=; for part in $(TEST_PARTS); do \
-		[ $$part != test-paddle ] || wait $$downloads || cat build/later_downloads.log; \
+		if [ $$part = test-python ]; then \
+			wait $$lint || failed="$$failed lint"; cat build/lint.log; \
+		fi; \
+		[ $$part != test-paddle ] || wait $$later || cat build/later.log; \
 		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "--- failed:$$failed"; exit 1; fi

@@ -18,6 +18,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 DEFAULT_FOLDER = ROOT / "build/torch-headers"
 # What the bridges include of a wheel, and where it goes in the release's folder.
 _TORCH_PARTS = {f"torch/include/{part}/": part for part in ("ATen", "c10", "torch/headeronly")}
+AT_A_TIME = 4  # fetched: an index that has to look for a file answers late
 _LOCAL_HEADER = 30  # bytes of a zip entry before its name
 
 
@@ -65,6 +67,12 @@ def _wanted(minors: Sequence[str]) -> Iterator[Wanted]:
 def fetch(wanted: Sequence[Wanted], to: Path) -> int:
     """Fill a folder for each of them; return how many could not be had."""
     to.mkdir(parents=True, exist_ok=True)
+    shares = [wanted[i::AT_A_TIME] for i in range(min(AT_A_TIME, len(wanted)))]
+    with ProcessPoolExecutor(len(shares)) as processes:  # pip's session is one thread's
+        return sum(processes.map(_fetch_share, shares, [to] * len(shares)))
+
+
+def _fetch_share(wanted: Sequence[Wanted], to: Path) -> int:
     missing = 0
     with _Index() as index:
         for each in wanted:
@@ -72,9 +80,10 @@ def fetch(wanted: Sequence[Wanted], to: Path) -> int:
                 count, megabytes = _fetch_one(index, each, to)
             except Exception as error:  # of the network, of pip's internals, of a proxy
                 missing += 1
-                print(f"{each.package} {each.version}: no headers: {error or type(error).__name__}")
+                said = f"no headers: {error or type(error).__name__}"
             else:
-                print(f"{each.package} {each.version}: {count} headers, {megabytes:.1f} MB fetched")
+                said = f"{count} headers, {megabytes:.1f} MB fetched"
+            print(f"{each.package} {each.version}: {said}", flush=True)
     return missing
 
 

@@ -365,11 +365,29 @@ def test_data_loading_that_the_steps_wait_for(iterator: str, fix: str) -> None:
     program = training(loading(50 * MS, iterator))
     finding = assert_found(program, "data-loading", "train.py:20", 50 * MS)
     assert fix in finding.fix
-    assert found(training(loading(20 * MS, iterator)), "data-loading") is None
+    few = found(training(loading(20 * MS, iterator)), "data-loading")
+    assert few is not None
+    assert few.severity is Severity.LOW
+    assert found(training(loading(10 * MS, iterator)), "data-loading") is None
+
+
+def test_data_loading_that_only_samples_know_of() -> None:
+    """Nothing marks a wait where operators are not recorded."""
+    finding = assert_found(
+        training(spend(LOADER, PYTHON, 50 * MS)), "data-loading", "train.py:20", 50 * MS
+    )
+    assert finding.evidence["page"] == "source"
+
+
+@pytest.mark.parametrize("function", ["_MultiProcessingDataLoaderIter.__init__", "_get_iterator"])
+def test_workers_that_start_anew_in_each_epoch(function: str) -> None:
+    starts = (*LOADER[:-1], f"torch/utils/data/dataloader.py(1): {function}")
+    program = training(spend(starts, PYTHON, 50 * MS))
+    finding = assert_found(program, "data-loading", "train.py:20", 50 * MS)
+    assert ("persistent_workers=True), or load so" in finding.fix) == ("__init__" in function)
 
 
 def test_data_loading_by_the_programs_own_code() -> None:
-    """It can be made cheaper, so that less of it is of interest, though not an alarm."""
 
     def load(program: Program) -> None:
         with program.recorded("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
@@ -390,6 +408,12 @@ def collecting(ns: int, *call: str) -> Work:
 def test_garbage_collection() -> None:
     assert_found(training(collecting(10 * MS)), "garbage-collection", "train.py:5", 10 * MS)
     assert found(training(collecting(MS // 2)), "garbage-collection") is None
+
+
+def test_a_single_garbage_collection_is_no_alarm() -> None:
+    finding = found(training(collecting(500 * MS), only=[9]), "garbage-collection")
+    assert finding is not None
+    assert finding.severity is Severity.LOW
 
 
 def test_garbage_that_the_program_collects_itself() -> None:

@@ -51,6 +51,12 @@ def test_a_line_that_reads_often_is_there_to_read() -> None:
     assert "40 reads a step" in finding.text
 
 
+def test_a_line_is_there_to_read_where_much_of_a_step_is_reading() -> None:
+    """Every other operator is a read, however short."""
+    program = training(reading(40, 950 * US, 50 * US))
+    assert_found(program, "scalar-reads", "train.py:30", 40 * MS)
+
+
 def test_a_line_that_reads_seldom_is_there_to_compute() -> None:
     program = training(reading(4, 8 * MS, 2 * MS))
     assert_found(program, "scalar-reads", "train.py:30", 8 * MS)
@@ -60,7 +66,7 @@ def test_a_line_is_there_to_read_if_its_text_says_so(tmp_path: Path) -> None:
     text = ["pass"] * 40
     text[29] = "largest = weight.grad.abs().max().item()"
     (tmp_path / "train.py").write_text("\n".join(text))
-    trace = training(reading(40, 950 * US, 50 * US)).trace()
+    trace = training(reading(40, 980 * US, 20 * US)).trace()
     (alone,) = [each for each in find_problems(trace) if each.id == "scalar-reads"] or [None]
     info = replace(trace.info, code_folders=(str(tmp_path),), wall_offset_ns=0)
     (read,) = [

@@ -11,7 +11,7 @@ import time
 import torch
 from torch import nn
 
-STEPS = int(os.environ.get("STEPS", "15"))
+STEPS = int(os.environ.get("STEPS", "40"))
 FIXED = os.environ.get("FIXED") == "1"
 
 

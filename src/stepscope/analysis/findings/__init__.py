@@ -44,7 +44,10 @@ if TYPE_CHECKING:
 CHANGES_RESULTS = 0.75
 """What a saving counts that somebody has to check the accuracy for."""
 
-_SMALLER_TYPES = frozenset({"float32-products"})
+EASY = 1.2
+"""What a saving counts that one argument gives."""
+
+_WEIGHTS = {"float32-products": CHANGES_RESULTS, "unfused-optimizer": EASY}
 _WHY_SLOWER = frozenset({"slowing-steps", "graph-kept"})
 _OPERATORS = frozenset({"work-without-gradient", "tiny-operators"})
 
@@ -55,7 +58,8 @@ def find_problems(trace: Trace) -> list[Finding]:
     """Return the problems of the recorded program, the worst first.
 
     Of those that are as bad, one with a line to look at goes before one without, and one that
-    would change the numbers of a result (a smaller type) saves CHANGES_RESULTS of what it says.
+    would change the numbers of a result (a smaller type) counts less than it saves; one that takes
+    an argument, more.
     Where a line costs more with every step, that goes before which operators it calls.
     """
     held = undisturbed(trace)
@@ -66,7 +70,7 @@ def find_problems(trace: Trace) -> list[Finding]:
     slower = {each.places[:1] for each in found if each.id in _WHY_SLOWER and each.places}
 
     def rank(each: Finding) -> tuple[int, bool, bool, float]:
-        weight = CHANGES_RESULTS if each.id in _SMALLER_TYPES else 1.0
+        weight = _WEIGHTS.get(each.id, 1.0)
         effect = each.places[:1] in slower and each.id in _OPERATORS
         return severities.index(each.severity), effect, not each.places, -each.share * weight
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
-from stepscope.analysis.findings.spots import hot_spot, hottest_path
+from stepscope.analysis.findings.spots import hot_spot, hottest_path, source_line
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import LOADERS, Cause
 from stepscope.analysis.steps.parts import Part
@@ -17,18 +18,27 @@ from stepscope.units import duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
-    from stepscope.analysis.findings.spots import Spot
     from stepscope.analysis.host.own_lines import Place
 
-MIN_SHARE = 0.20
+MIN_SHARE = 0.10
 """A healthy loader prepares the next batch while the step runs: the wait should be negligible."""
 
-MIN_OWN_SHARE = 0.10
-"""Items that the program's own code makes can be made cheaper, or in the background."""
+MATTERS = 0.20
+"""Below that a busy machine may be the reason: workers and the step share its cores."""
 
 MOST_IN_THREAD = 0.5
 """Of the waits for a batch: a thread that works for so long of them is what they are for."""
 
+MIN_RESTARTS = 0.3
+"""Of the time in a loader: workers that take so much to start and to end had better stay."""
+
+_ABOUT_WORKERS = re.compile(
+    r"MultiProc\w*\.__init__$|\._?(try_)?shutdown_\w+$|\._init_workers$"
+).search
+_RESTARTS = (
+    "Keep the workers from epoch to epoch: DataLoader(..., persistent_workers=True), or load so "
+    "little data without workers (num_workers=0)."
+)
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
 _WORKERS = 4  # that are enough for most programs; a machine may have fewer cores
 
@@ -39,46 +49,64 @@ def slow_loading(facts: Facts) -> Finding | None:
     found = facts.breakdown
     step_ns = int(found.duration_ns[facts.counted].sum())
     loading_ns = int(found.parts_ns[facts.counted, Part.DATA_LOADING].sum())
-    spot = hot_spot(facts.ledger, facts.ledger.spent_on(Cause.DATA_LOADING))
+    waits = facts.ledger.spent_on(Cause.DATA_LOADING)
+    spot = hot_spot(facts.ledger, waits)
+    if spot and not found.on_device.any():
+        # Starting and ending workers is in no range of the loader's, a garbage collection may be.
+        loading_ns = round(facts.ledger.each_ns(waits) * facts.steps)
     if spot and (path := _in_its_thread(facts, loading_ns)):
         spot = replace(spot, path=path)
-    least = MIN_OWN_SHARE if spot and _makes_items(facts, spot) else MIN_SHARE
-    if not step_ns or loading_ns < least * step_ns:
+    if not step_ns or loading_ns < MIN_SHARE * step_ns:
         return None
-    slices = facts.trace.slices
-    is_loading = facts.parts == Part.DATA_LOADING
-    around = facts.parts[slices.parent] == Part.DATA_LOADING
-    rows = np.flatnonzero(is_loading & ~(around & (slices.parent >= 0)))
-    row = facts.longest(inside if len(inside := facts.in_steps(rows)) else rows)
     share = loading_ns / step_ns
     idle = ", and the device is idle meanwhile" if found.on_device.any() else ""
     where = f": {spot.words}" if spot else ""
+    text = (
+        f"An average step takes {duration_text(step_ns / facts.steps)}; for "
+        f"{duration_text(loading_ns / facts.steps)} of that the program waits for the next "
+        f"batch{idle}."
+    )
+    loader, evidence = "", source_line(spot.place) if spot else {}
+    if (row := _longest_wait(facts)) is not None:
+        longest_ns = int(facts.trace.slices.duration_ns[row])
+        text += f" The longest wait took {duration_text(longest_ns)}."
+        loader, evidence = facts.trace.name_of(row), facts.on_timeline(row)
     return Finding(
         id="data-loading",
         title=f"Data loading takes {share:.0%} of a step{where}",
-        text=f"An average step takes {duration_text(step_ns / facts.steps)}; for "
-        f"{duration_text(loading_ns / facts.steps)} of that the program waits for the next "
-        f"batch{idle}. "
-        f"The longest wait took {duration_text(int(slices.duration_ns[row]))}.",
+        text=text,
         share=share,
-        evidence=facts.on_timeline(row),
-        fix=_fix(facts, facts.trace.name_of(row)),
-        severity=Severity.of_share(share) if share >= MIN_SHARE else Severity.LOW,
+        evidence=evidence,
+        fix=_RESTARTS if _restarts(facts) else _fix(facts, loader),
+        severity=Severity.of_share(share) if share >= MATTERS else Severity.LOW,
         saves_ns=loading_ns / facts.steps,
         of_ns=step_ns / facts.steps,
         places=spot.places if spot else (),
     )
 
 
-def _makes_items(facts: Facts, spot: Spot) -> bool:
-    """Tell whether a loader mostly runs the program's own code: a Dataset, a collate function."""
+def _longest_wait(facts: Facts) -> int | None:
+    """Return the longest call of a loader's iterator; None where only samples know of it."""
+    slices = facts.trace.slices
+    is_loading = facts.parts == Part.DATA_LOADING
+    around = facts.parts[slices.parent] == Part.DATA_LOADING
+    rows = np.flatnonzero(is_loading & ~(around & (slices.parent >= 0)))
+    inside = facts.in_steps(rows)
+    rows = inside if len(inside) else rows
+    return facts.longest(rows) if len(rows) else None
+
+
+def _restarts(facts: Facts) -> bool:
+    """Tell whether workers that are started and ended take much of what the loader takes."""
     ledger = facts.ledger
-    own = [
+    loading = ledger.spent_on(Cause.DATA_LOADING)
+    rows = [
         row
         for row, stack in ledger.stacks.items()
-        if stack.own and not any(frame.file in LOADERS for frame in stack.beyond)
+        if any(frame.file in LOADERS and _ABOUT_WORKERS(frame.function) for frame in stack.frames)
     ]
-    return 2 * ledger.each_ns(spot.which & np.isin(ledger.stack, own)) > spot.each_ns
+    about_workers = ledger.each_ns(loading & np.isin(ledger.stack, rows))
+    return about_workers > MIN_RESTARTS * ledger.each_ns(loading)
 
 
 def _has_workers(facts: Facts) -> bool:

@@ -70,7 +70,8 @@ def garbage_collection(facts: Facts) -> Finding | None:
         share=share,
         evidence=facts.on_timeline(row, _COLLECTION),
         fix=_fix_of_collections(facts, spot),
-        severity=Severity.of_share(share),
+        # What came once may not come again.
+        severity=Severity.of_share(share) if len(rows) > 1 else Severity.LOW,
         saves_ns=spent_ns / facts.steps,
         of_ns=base_ns / facts.steps,
         places=spot.places if spot else (),

@@ -50,10 +50,13 @@ READING_LINE, OFTEN_READING_LINE, OFTEN = 1 / 3, 0.08, 10
 """A line that spends this much of its time on reading scalars is there to read them: what it
 computes before, it computes to be read. Less is enough where it is read that often in a step."""
 
+ALWAYS_READING_LINE, MOST_READ = 0.03, 0.2
+"""Still less where so many of all operators of a step are reads."""
+
 MIN_TENTHS = 5
 """Of a run without steps: what is in fewer of its tenths is done now and then, or once."""
 
-MIN_COPIES_SHARE = 0.12
+MIN_COPIES_SHARE = 0.10
 """Of a step; some copies are the model's own."""
 
 MIN_EVALUATION_SHARE, MIN_EVERY_STEP = 0.08, 0.5
@@ -136,6 +139,8 @@ def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
     ledger = facts.ledger
     often = _reads_often(facts)
     share = OFTEN_READING_LINE if often else READING_LINE
+    if often and _calls(facts, _READS.__contains__) > MOST_READ * _calls(facts, lambda _: True):
+        share = ALWAYS_READING_LINE
     function = (spot.place.file, spot.place.function)
     lines: dict[Place, list[int]] = {}
     for row, stack in ledger.stacks.items():

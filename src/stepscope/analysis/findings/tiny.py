@@ -80,14 +80,15 @@ def tiny_operators(facts: Facts) -> Finding | None:
         spent_ns -= ledger.each_ns(reading.which & ledger.spent_on(Cause.FORWARD))
     if beside := spot_without_gradient(facts):  # has one, too
         spent_ns -= ledger.each_ns(beside.which & ledger.spent_on(Cause.FORWARD))
-    spent_ns -= ledger.each_ns(_copying(facts) & ledger.spent_on(Cause.FORWARD))
+    copying = _copying(facts)  # has one as well
+    spent_ns -= ledger.each_ns(copying & ledger.spent_on(Cause.FORWARD))
     if each < MIN_OPERATORS or spent_ns < MIN_SHARE * ledger.unit_ns:
         # With a larger batch all that a step does would be done less often.
         spent_ns = ledger.each_ns(ledger.spent_on(*_WHOLE_STEP) | _drawing(facts)) - others_ns
         if not _has_small_batch(facts, each) or spent_ns < FEW_MIN_SHARE * ledger.unit_ns:
             return None
     small = ledger.spent_on(Cause.FORWARD, Cause.LIBRARY) & ~np.isin(facts.operator, rows[~is_tiny])
-    spot = hot_spot(ledger, small | _own_backward(facts))
+    spot = hot_spot(ledger, (small | _own_backward(facts)) & ~copying)
     if spot is None:
         return None
     return finding_at(

@@ -20,6 +20,7 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kOthersEveryNs = 100 * kMs;
 constexpr int64_t kResidentEveryNs = 50 * kMs;
+constexpr int64_t kShortNs = kMs;  // that another thread waits for a core: not worth a sample
 constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
 constexpr int kPassesToCost = 8;                   // reading our own clock costs, too
 constexpr size_t kWaitingLooks = 4;  // at threads that have run and wait again, in a pass
@@ -392,12 +393,19 @@ void Sampler::look_at_others(int64_t now_ns) {
         return thread == own_thread_ || thread == Stream::thread_id() || OwnThread::is(thread) ||
                watched_.contains(thread);
       },
-      [&](pid_t thread, int64_t used_ns) {
+      [&](pid_t thread, int64_t used_ns, int64_t ready_ns) {
         const int64_t most_ns = now_ns - others_looked_ns_;
         const uint32_t number = number_of(thread);
         if (seen_[number].name.empty()) seen_[number].name = kernel_name_of(thread);
-        samples_.add({others_looked_ns_, std::min(used_ns, most_ns), number, 0,
-                      SampleState::kNative, WaitReason::kUnknown});
+        const auto add = [&](int64_t begin_ns, int64_t length_ns, SampleState state) {
+          samples_.add({begin_ns, length_ns, number, 0, state, WaitReason::kUnknown});
+        };
+        used_ns = std::min(used_ns, most_ns);
+        ready_ns = std::min(ready_ns, most_ns - used_ns);
+        add(others_looked_ns_, used_ns, SampleState::kNative);
+        if (ready_ns > kShortNs) {
+          add(others_looked_ns_ + used_ns, ready_ns, SampleState::kReady);
+        }
       });
   others_looked_ns_ = now_ns;
 }

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "sampler/kernel_view.h"
 
@@ -42,6 +44,14 @@ std::string kernel_name_of(pid_t thread) {
   return name;
 }
 
+int64_t ready_ns_of(pid_t thread) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/task/%d/schedstat", static_cast<int>(thread));
+  const std::string text = first_bytes_of(path);  // it ran for, it was ready for, how often
+  const size_t space = text.find(' ');
+  return space == std::string::npos ? 0 : std::atoll(text.c_str() + space + 1);
+}
+
 int64_t resident_bytes() {
   static const int64_t page_bytes = sysconf(_SC_PAGESIZE);
   const std::string text = first_bytes_of("/proc/self/statm");
@@ -51,7 +61,7 @@ int64_t resident_bytes() {
 }
 
 void OtherThreads::look(const std::function<bool(pid_t)>& is_known,
-                        const std::function<void(pid_t, int64_t)>& tell) {
+                        const std::function<void(pid_t, int64_t, int64_t)>& tell) {
   ++round_;
   for_each_thread([&](pid_t thread) {
     const auto cpu_ns = cpu_ns_of(thread);
@@ -59,9 +69,13 @@ void OtherThreads::look(const std::function<bool(pid_t)>& is_known,
     const auto [found, is_new] = seen_.try_emplace(thread);
     Seen& seen = found->second;
     // One that is new began after the last look.
-    const int64_t used_ns = is_new && round_ == 1 ? 0 : *cpu_ns - seen.cpu_ns;
-    seen = {*cpu_ns, round_};
-    if (used_ns > 0 && !is_known(thread)) tell(thread, used_ns);
+    const bool is_old = is_new && round_ == 1;
+    const int64_t used_ns = is_old ? 0 : *cpu_ns - seen.cpu_ns;
+    seen.cpu_ns = *cpu_ns;
+    seen.round = round_;
+    if ((used_ns <= 0 && !is_old) || is_known(thread)) return;
+    const int64_t before_ns = std::exchange(seen.ready_ns, ready_ns_of(thread));
+    if (used_ns > 0) tell(thread, used_ns, std::max<int64_t>(seen.ready_ns - before_ns, 0));
   });
   std::erase_if(seen_, [&](const auto& each) { return each.second.round != round_; });
 }

@@ -1,5 +1,5 @@
 // The threads of the process that Python knows nothing of: pools of OpenMP, autograd's workers.
-// They are looked at now and then, for the CPU time they use.
+// They are looked at now and then, for the CPU time they use and for what they wait for a core.
 #pragma once
 
 #include <sys/types.h>
@@ -17,19 +17,25 @@ void for_each_thread(const std::function<void(pid_t)>& visit);
 // The name that the kernel shows, empty when the thread has ended.
 std::string kernel_name_of(pid_t thread);
 
+// How long a thread of this process was ready to run and had no core, 0 where the kernel does not
+// count it.
+int64_t ready_ns_of(pid_t thread);
+
 // Memory of this process that is in RAM, 0 when the kernel does not say.
 int64_t resident_bytes();
 
 class OtherThreads {
  public:
-  // Tell of each thread that is not known to the caller how much CPU time it has used since the
-  // last call. The first call tells nothing: what came before is not of this recording.
+  // Tell of each thread that is not known to the caller and has run since the last call how much
+  // CPU time it has used, and how long it was ready and had no core. The first call tells nothing:
+  // what came before is not of this recording.
   void look(const std::function<bool(pid_t)>& is_known,
-            const std::function<void(pid_t, int64_t used_ns)>& tell);
+            const std::function<void(pid_t, int64_t used_ns, int64_t ready_ns)>& tell);
 
  private:
   struct Seen {
     int64_t cpu_ns = 0;
+    int64_t ready_ns = 0;
     uint32_t round = 0;
   };
   std::unordered_map<pid_t, Seen> seen_;

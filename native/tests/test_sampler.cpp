@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -170,20 +171,50 @@ TEST_CASE("other threads are told with the CPU time that they used since") {
   while (!id) continue;
   OtherThreads others;
   const auto nobody = [](pid_t) { return false; };
-  others.look(nobody, [](pid_t, int64_t) { FAIL_CHECK("nothing was used since"); });
+  others.look(nobody, [](pid_t, int64_t, int64_t) { FAIL_CHECK("nothing was used since"); });
   int64_t used_ns = 0;
+  int64_t waited_ns = 0;
   while (!used_ns) {
-    others.look(nobody, [&](pid_t thread, int64_t used) {
-      if (thread == id) used_ns += used;
+    others.look(nobody, [&](pid_t thread, int64_t used, int64_t ready) {
+      if (thread != id) return;
+      used_ns += used;
+      waited_ns += ready;
     });
   }
+  CHECK_GE(waited_ns, 0);
+  CHECK_LE(waited_ns, ready_ns_of(id));
   others.look([&](pid_t) { return true; },
-              [](pid_t, int64_t) { FAIL_CHECK("the caller knows them all"); });
+              [](pid_t, int64_t, int64_t) { FAIL_CHECK("the caller knows them all"); });
   CHECK_EQ(kernel_name_of(id), "busy one");
   CHECK_GT(resident_bytes(), 1 << 16);
   ends = true;
   busy.join();
   CHECK_EQ(kernel_name_of(id), "");
+  CHECK_EQ(ready_ns_of(id), 0);
+}
+
+TEST_CASE("a thread that shares its core waits for it") {
+  // Both on one core: what one runs, the other waits.
+  cpu_set_t before;
+  REQUIRE_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &before)) ++core;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  REQUIRE_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const int64_t start_ns = ready_ns_of(own_id());
+  std::atomic<bool> ends{false};
+  std::thread other([&] {
+    while (!ends) continue;
+  });
+  const int64_t until_ns = monotonic_ns() + 5'000'000'000;
+  while (ready_ns_of(own_id()) == start_ns && monotonic_ns() < until_ns) continue;
+  const bool is_counted = start_ns > 0 || ready_ns_of(own_id()) > 0;
+  if (is_counted) CHECK_GT(ready_ns_of(own_id()), start_ns);
+  ends = true;
+  other.join();
+  sched_setaffinity(0, sizeof before, &before);
 }
 
 // ---- what is kept

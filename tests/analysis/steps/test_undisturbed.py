@@ -72,6 +72,38 @@ def test_a_step_is_as_long_as_one_that_was_left_alone() -> None:
     assert ledger(trace).unit_ns - spent.unit_ns == pytest.approx(found.lost_ns, rel=0.01)
 
 
+def never_left_alone(pool_ready: float) -> Trace:
+    """Return steps with ten products of a ms each, of which two are left alone once.
+
+    All others take 10 ms; for a share of that the thread of the pool has no core.
+    """
+    calls, samples, at = [], [], 0
+    for step in range(STEPS):
+        end = at + PYTHON_US
+        samples += looks(at, end, PREPARE, ThreadState.PYTHON)
+        samples += looks(end, end + 10_000, PREPARE, ThreadState.READY)
+        at = end + 10_000
+        for product in range(10):
+            end = at + (1_000 if step == 2 * product and product < 2 else 10_000)
+            calls.append(Call("aten::mm", at, end))
+            samples += looks(at, end, MODEL, ThreadState.NATIVE)
+            without_core = end - round(pool_ready * (end - at))
+            samples.append(Sample(without_core, end, state=ThreadState.READY, track=1))
+            at = end
+        at += 1_000
+        calls.append(Call("Optimizer.step#SGD.step", at - 1_000, at, "user_annotation"))
+    trace = trace_of_calls(calls, samples=samples, end_ns=at * 1000)
+    return replace(trace, info=replace(trace.info, parallelism={"cores": 2.0}))
+
+
+@pytest.mark.parametrize(("pool_ready", "model_us"), [(0.0, 100_000), (0.5, 50_000), (0.9, 10_000)])
+def test_calls_are_as_long_as_their_threads_had_cores(pool_ready: float, model_us: int) -> None:
+    """Most of them were held up in every step, so that the quickest tenth says nothing."""
+    spent = ledger(undisturbed(never_left_alone(pool_ready)).trace)
+    assert spent.by_cause()[Cause.FORWARD] == pytest.approx(model_us * 1000, rel=0.1)
+    assert spent.by_cause()[Cause.PYTHON] == pytest.approx(PYTHON_US * 1000, rel=0.01)
+
+
 def test_times_stay_in_order_and_parents_around_their_children() -> None:
     trace = undisturbed(recorded()).trace
     slices = trace.slices

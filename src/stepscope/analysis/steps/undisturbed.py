@@ -8,6 +8,10 @@ taken out, so that the answer is about the program.
 The steps' thread tells what it lost: the kernel says when it was ready to run and had no core. What
 an operator lost is its time beyond what the same call usually takes in a step. Both are cut out of
 the time of the whole trace, so that everything derived from it agrees.
+
+Where others are always busy, hardly any call is left alone. But the kernel says for how long the
+threads that operators run on had no core, and so how much of the operators' time is the program's:
+calls are brought nearer to the quickest one of their name until their sum is no more than that.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.sums import summed
 from stepscope.analysis.timeline import innermost
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind, ThreadState
+from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind, ThreadState
 from stepscope.trace.schema import TABLES
 from stepscope.trace.table import Role
 
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Int64, Samples, Slices, Trace
 
+    Bool = NDArray[np.bool_]
     Float64 = NDArray[np.float64]
 
 MIN_STEPS = 8
@@ -52,6 +57,9 @@ GROWTH = 1.2
 
 MIN_CALLS = 5
 """Of the same call: with fewer there is no telling which were left alone."""
+
+TRIES = 21
+"""How finely calls are brought nearer to the quickest of their name."""
 
 _VALUE_BITS = 36
 _RUNNING = (ThreadState.PYTHON, ThreadState.NATIVE)
@@ -142,7 +150,11 @@ def _clock(trace: Trace, track: int, waits: Intervals) -> _Clock:
     step, owner, start, length = line.within(steps.start_ns[steady], steps.end_ns[steady])
     is_owned = owner != NO_SLICE
     kept = np.ones(len(owner))
-    kept[is_owned] = _usual_share(trace, step[is_owned], owner[is_owned], length[is_owned])
+    inside = union(start[is_owned], (start + length)[is_owned])
+    had_cores = _time_with_cores(trace, inside, waits)
+    kept[is_owned] = _usual_share(
+        trace, step[is_owned], owner[is_owned], length[is_owned], had_cores
+    )
     idle = ~is_owned
     stands = union(start[idle], (start + length)[idle]).shared_with(waits)
     slow = is_owned & (kept < 1)
@@ -157,12 +169,40 @@ def _clock(trace: Trace, track: int, waits: Intervals) -> _Clock:
     return _Clock(origin_ns, at, at - lost)
 
 
-def _usual_share(trace: Trace, step: Int64, owner: Int64, length_ns: Int64) -> Float64:
-    """Return how much of the time of each piece its operator takes where it is left alone."""
+def _time_with_cores(trace: Trace, operators: Intervals, waits: Intervals) -> float:
+    """Return for how much of the operators' time all threads that they run on had a core.
+
+    As if the threads of a pool lost theirs independently of the thread that waits for them; of
+    several such threads the one that lost most is taken.
+    """
+    samples, whole_ns = trace.samples, operators.total_ns
+    if not whole_ns:
+        return 0.0
+    ready = np.flatnonzero((samples.state == ThreadState.READY) & (samples.stack == NO_STACK))
+    begin, end = samples.time_ns[ready], samples.end_ns[ready]
+    pools, which = np.unique(samples.track[ready], return_inverse=True)
+    without_ns = summed(which.reshape(-1), operators.covered(begin, end), len(pools))
+    lost = min(int(without_ns.max(initial=0)) / whole_ns, 1.0)
+    return (whole_ns - waits.shared_with(operators).total_ns) * (1 - lost)
+
+
+def _usual_share(
+    trace: Trace, step: Int64, owner: Int64, length_ns: Int64, most_ns: float
+) -> Float64:
+    """Return how much of the time of each piece its operator takes where it is left alone.
+
+    All of them together take no more than ``most_ns``, as far as there are quicker ones.
+    """
     rows, first, which = np.unique(owner, return_index=True, return_inverse=True)
     own_ns = summed(which, length_ns, len(rows))
     name = trace.slices.name[rows].astype(np.int64)
-    usual_ns = _usual_ns(_same_call(name, step[first]), own_ns)
+    call = _same_call(name, step[first])
+    usual_ns, is_even = _usual_ns(call, own_ns)
+    if np.minimum(usual_ns, own_ns).sum() > most_ns:
+        usual_ns[is_even] = _nearer_to_quickest(
+            name[is_even], call[is_even], own_ns[is_even],
+            most_ns - np.minimum(usual_ns, own_ns)[~is_even].sum(),
+        )  # fmt: skip
     share: Float64 = np.minimum(usual_ns / own_ns, 1.0)[which]
     return share
 
@@ -180,14 +220,15 @@ def _same_call(name: Int64, step: Int64) -> Int64:
     return call
 
 
-def _usual_ns(call: Int64, took_ns: Int64) -> Float64:
+def _usual_ns(call: Int64, took_ns: Int64) -> tuple[Float64, Bool]:
     """Return how long each of some calls, in order, takes where it is left alone.
 
     That is as long as it took where there are few of the same; one that takes longer and longer is
-    asked of those that follow.
+    asked of those that follow. Also return which of them are neither.
     """
     count = np.bincount(call)
-    usual = np.where(count >= MIN_CALLS, _low(call, took_ns, USUAL), np.inf)[call]
+    is_even = (count >= MIN_CALLS)[call]
+    usual = np.where(is_even, _low(call, took_ns, USUAL)[call], np.inf)
     order = np.argsort(call, kind="stable")
     begin = np.cumsum(count) - count
     place = np.arange(len(call)) - np.repeat(begin, count)
@@ -200,7 +241,22 @@ def _usual_ns(call: Int64, took_ns: Int64) -> Float64:
         mine = order[begin[growing] : begin[growing] + count[growing]]
         least = np.minimum.accumulate(took_ns[mine][::-1])[::-1]
         usual[mine] = np.minimum(least, least[-MIN_STEPS])
-    return usual
+        is_even[mine] = False
+    return usual, is_even
+
+
+def _nearer_to_quickest(name: Int64, call: Int64, took_ns: Int64, most_ns: float) -> Float64:
+    """Return how long calls may take: ``most_ns`` in all, where their names allow it."""
+    least, quickest = (
+        _low(group, took_ns, 0.0)[group]
+        for group in (np.unique(each, return_inverse=True)[1].reshape(-1) for each in (call, name))
+    )
+    found: Float64 = least
+    for nearer in np.linspace(0.0, 1.0, TRIES):
+        found = least * (quickest / least) ** nearer
+        if found.sum() <= most_ns:
+            break
+    return found
 
 
 def _low(group: Int64, values: Int64, share: float, groups: int = 0) -> Float64:

@@ -81,6 +81,16 @@ def test_printing_tensors() -> None:
     assert_found(training(spend(prints, PYTHON, 30 * MS)), "scalar-reads", "train.py:5", 30 * MS)
 
 
+def test_tensors_that_are_joined_in_every_step() -> None:
+    """A cache of keys and values, say: its whole is copied for each token."""
+    program = training(lambda program: program.operator("aten::cat", 40 * MS, PREPARE))
+    finding = assert_found(program, "redundant-copies", "train.py:5", 40 * MS)
+    assert finding.title.startswith("Joining tensors takes")
+    assert "has room for all" in finding.fix
+    few = training(lambda program: program.operator("aten::cat", 12 * MS, PREPARE))
+    assert found(few, "redundant-copies") is None
+
+
 @pytest.mark.parametrize("name", ["aten::copy_", "aten::to"])
 def test_copies_of_tensors(name: str) -> None:
     program = training(lambda program: program.operator(name, 40 * MS, PREPARE))

@@ -49,7 +49,9 @@ EASY = 1.2
 
 _WEIGHTS = {"float32-products": CHANGES_RESULTS, "unfused-optimizer": EASY}
 _WHY_SLOWER = frozenset({"slowing-steps", "graph-kept"})
-_OPERATORS = frozenset({"work-without-gradient", "tiny-operators"})
+_WHAT_IT_CALLS = frozenset(
+    {"data-in-loop", "library-call", "python-work", "tiny-operators", "work-without-gradient"}
+)
 
 __all__ = ["DETECTORS", "Detector", "Facts", "Finding", "Severity", "find_problems"]
 
@@ -60,7 +62,7 @@ def find_problems(trace: Trace) -> list[Finding]:
     Of those that are as bad, one with a line to look at goes before one without, and one that
     would change the numbers of a result (a smaller type) counts less than it saves; one that takes
     an argument, more.
-    Where a line costs more with every step, that goes before which operators it calls.
+    Where a line costs more with every step, that goes before what it calls.
     """
     held = undisturbed(trace)
     facts = Facts(held.trace)
@@ -71,7 +73,7 @@ def find_problems(trace: Trace) -> list[Finding]:
 
     def rank(each: Finding) -> tuple[int, bool, bool, float]:
         weight = _WEIGHTS.get(each.id, 1.0)
-        effect = each.places[:1] in slower and each.id in _OPERATORS
+        effect = each.places[:1] in slower and each.id in _WHAT_IT_CALLS
         return severities.index(each.severity), effect, not each.places, -each.share * weight
 
     told: set[tuple[str, Place | None]] = set()

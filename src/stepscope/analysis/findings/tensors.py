@@ -59,6 +59,9 @@ MIN_TENTHS = 5
 MIN_COPIES_SHARE = 0.10
 """Of a step; some copies are the model's own."""
 
+MIN_JOINS_SHARE = 0.15
+"""Of a step; a model joins some tensors, but that should be cheap."""
+
 MIN_EVALUATION_SHARE, MIN_EVERY_STEP = 0.08, 0.5
 """Of a step, and of the steps in which it happens."""
 
@@ -86,6 +89,17 @@ _COPIES = frozenset(
         *("aten::copy_", "aten::to", "aten::_to_copy", "aten::clone", "aten::contiguous"),
         *("aten::type_as", "aten::_to_cpu", "cast", "assign", "contiguous", "clone", "copy_"),
     }
+)
+_JOINS = frozenset({"aten::cat", "aten::stack", "aten::hstack", "aten::vstack", "concat", "stack"})
+_COPYING = (Cause.FORWARD, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
+_A_COPY = "a copy, or a change of type, device or layout"
+_CONVERT_ONCE = (
+    "Convert once and keep the result: choose type, device and layout where the data is made, and "
+    "leave out conversions that are undone later."
+)
+_JOIN_ONCE = (
+    "What grows part by part is copied whole each time: make a tensor that has room for all once, "
+    "and write each part into its place, or keep the parts in a list and join them at the end."
 )
 
 
@@ -170,34 +184,33 @@ def _reads_often(facts: Facts) -> bool:
 
 @DETECTORS.register
 def redundant_copies(facts: Facts) -> Finding | None:
-    """Find copies and casts in the loop that take much of a step."""
+    """Find copies, casts and joined tensors in the loop that take much of a step."""
     ledger = facts.ledger
     calls_copy = [row for row, stack in ledger.stacks.items() if stack.callee.endswith(_COPY_CALLS)]
     copies = _operators(facts, _COPIES.__contains__) | np.isin(ledger.stack, calls_copy)
-    copies &= ledger.spent_on(Cause.FORWARD, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
+    copies &= ledger.spent_on(*_COPYING)
+    joins = _operators(facts, _JOINS.__contains__) & ledger.spent_on(*_COPYING)
+    is_join = ledger.each_ns(joins) > ledger.each_ns(copies)
+    copies, least = (joins, MIN_JOINS_SHARE) if is_join else (copies, MIN_COPIES_SHARE)
     spot = hot_spot(ledger, copies)
-    if spot is None or ledger.each_ns(copies) < MIN_COPIES_SHARE * ledger.unit_ns:
+    if spot is None or ledger.each_ns(copies) < least * ledger.unit_ns:
         return None
     if ledger.unit == "run" and tenths(facts.trace, ledger, copies) < MIN_TENTHS:
         return None  # a model that is moved to its device before the work begins
     there_ns = spot.each_ns
     spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
-    calls = _calls(facts, _COPIES.__contains__)
+    calls = _calls(facts, (_JOINS if is_join else _COPIES).__contains__)
     often = f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}, " if calls >= 1 else ""
     what = "tensors" if facts.frameworks & {"torch", "paddle"} else "arrays"
     return finding_at(
         facts,
         spot,
         "redundant-copies",
-        title=f"Copying and casting {what} takes {taken(ledger, spot)}",
-        text=(
-            f"{often}{duration_text(there_ns)} of that there{spot.called_from}: a copy, or a "
-            "change of type, device or layout."
-        ),
-        fix=(
-            "Convert once and keep the result: choose type, device and layout where the data is "
-            "made, and leave out conversions that are undone later."
-        ),
+        title=f"{'Joining' if is_join else 'Copying and casting'} {what} takes "
+        f"{taken(ledger, spot)}",
+        text=f"{often}{duration_text(there_ns)} of that there{spot.called_from}: "
+        f"{'each copies all parts' if is_join else _A_COPY}.",
+        fix=_JOIN_ONCE if is_join else _CONVERT_ONCE,
     )
 
 

@@ -1,4 +1,4 @@
-"""The report's tables and flame graphs: the numbers are the analyses', and the page shows them."""
+"""The report's tables: the numbers are the analyses', and the page shows them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from device_reference import TRACES, trace_named
-from made_trace import Bytes, Call, trace_of_calls
+from made_report import LINES
+from made_trace import Call, trace_of_calls
 from report_data import PageData
 from report_page import address
 from sample_traces import HOSTILE
@@ -29,35 +30,11 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 needs_traces = pytest.mark.skipif(not TRACES, reason="the shared traces are not here")
-DIMS = '"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]'
-LINES = ("model.py(3): forward", "main.py(9): <module>")
 
 
 def add_tables(trace: Trace, payload: Payload) -> None:
     for section in (add_operators, add_kernels, add_modules, add_flame):
         section(trace, payload)
-
-
-@pytest.fixture(scope="module")
-def made() -> Trace:
-    """A step with modules, shapes, stacks, memory and device work."""
-    launch: dict[str, Any] = {"category": "cuda_runtime"}
-    return trace_of_calls(
-        [
-            Call("ProfilerStep#1", 0, 100, "user_annotation"),
-            Call("Net", 5, 60, "module", rest='"Class": "Net"'),
-            Call("fc", 10, 40, "module", rest='"Class": "Linear"'),
-            Call("aten::mm", 12, 30, rest=DIMS, stack=LINES),
-            Call("cudaLaunchKernel", 14, 16, correlation=1, **launch),
-            Call("aten::mm", 32, 38, rest=DIMS.replace("4]", "8]"), stack=LINES[1:]),
-            Call("cudaLaunchKernel", 33, 34, correlation=2, **launch),
-            Call("aten::relu", 70, 80),
-            Call("gemm_64", 20, 50, "kernel", track=1, correlation=1),
-            Call("gemm_64", 52, 60, "kernel", track=1, correlation=2),
-            Call("Memcpy HtoD (Pageable -> Device)", 62, 65, "gpu_memcpy", track=1),
-        ],
-        [Bytes(13, 64), Bytes(15, 4096, "cuda:0"), Bytes(75, -64)],
-    )
 
 
 def by_name(table: dict[str, list[Any]], key: str) -> dict[str, Any]:
@@ -328,56 +305,6 @@ def test_a_big_table_shows_more_on_demand(reports: Any) -> None:
     assert page.evaluate("document.activeElement.dataset.row") == "200"
 
 
-def test_a_flame_graph_zooms_and_goes_back(made: Trace, reports: Any) -> None:
-    page = reports.open(made, "flame?view=calls&metric=cpu_ns")
-    details, crumbs = page.locator(".flame-details"), page.locator(".crumbs button")
-    assert "100 µs in all: time of the program in the steady steps" in details.text_content()
-    page.locator("canvas").focus()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("ArrowDown")
-    assert "Net" in details.text_content()
-    page.keyboard.press("Enter")
-    assert crumbs.all_text_contents() == ["all", "ProfilerStep*", "Net"]
-    assert "at=" in address(page)
-    page.reload()
-    assert crumbs.all_text_contents() == ["all", "ProfilerStep*", "Net"]
-    page.locator("canvas").focus()
-    page.keyboard.press("Escape")
-    assert crumbs.all_text_contents() == ["all", "ProfilerStep*"]
-    crumbs.first.click()
-    assert crumbs.all_text_contents() == ["all"]
-
-
-def test_a_click_zooms_to_the_box_under_the_pointer(made: Trace, reports: Any) -> None:
-    page = reports.open(made, "flame?view=calls&metric=cpu_ns")
-    canvas = page.locator("canvas")
-    width = canvas.bounding_box()["width"]
-    # ProfilerStep takes all of the second row; in the third, Net has 55 of 100 µs, then relu 10.
-    canvas.click(position={"x": width * 0.6, "y": 50})
-    assert page.locator(".crumbs button").all_text_contents()[-1] == "aten::relu"
-    page.get_by_role("button", name="Flames up").click()
-    assert "up=1" in address(page)
-
-
-def test_a_search_tells_the_share_of_what_it_found(made: Trace, reports: Any) -> None:
-    page = reports.open(made, "flame?view=calls&metric=cpu_ns")
-    page.get_by_role("searchbox").fill("aten")
-    assert "2 found: 34.0 µs, 34.0%" in page.locator(".choices").text_content()
-    page.get_by_role("searchbox").fill("<no such>")
-    assert "nothing found" in page.locator(".choices").text_content()
-
-
-def test_metrics_and_views_of_a_flame_graph(made: Trace, reports: Any) -> None:
-    page = reports.open(made, "flame")
-    assert "41.0 µs in all: device time of" in page.locator(".flame-details").text_content()
-    page.get_by_label("Width").select_option("device_bytes")
-    assert (
-        "4.00 KiB in all: allocated device memory" in page.locator(".flame-details").text_content()
-    )
-    page.get_by_label("By").select_option("calls")
-    assert "view=calls" in address(page)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["operators", "modules", "kernels", "flame"])
 def test_hostile_names_are_shown_as_text(place: str, reports: Any) -> None:
@@ -476,16 +403,3 @@ def test_tables_and_flame_graph_can_be_about_one_thread(reports: Any) -> None:
     assert "550 µs in all: time of all threads in the steady steps" in told.text_content()
     page.get_by_label("Thread").select_option("2")
     assert "150 µs in all: time of thread 22 in the steady steps" in told.text_content()
-
-
-def test_the_flame_graph_says_beside_the_mouse_what_is_under_it(made: Trace, reports: Any) -> None:
-    page = reports.open(made, "flame?view=calls&metric=cpu_ns")
-    tip = page.locator(".flame-tip")
-    assert not tip.is_visible()
-    box = page.locator("canvas").bounding_box()
-    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 50)
-    assert "aten::relu" in tip.text_content()
-    place = tip.bounding_box()
-    assert abs(place["y"] - box["y"] - 50) < 40
-    page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + 50)
-    assert not tip.is_visible()

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from host_findings import BLOCKED, EVALUATES, NATIVE, PREPARE, PYTHON, assert_found, found, training
+from host_findings import (
+    BLOCKED,
+    EVALUATES,
+    NATIVE,
+    PREPARE,
+    PYTHON,
+    assert_found,
+    found,
+    problems_of,
+    training,
+)
 from stepscope.analysis.findings import Finding
 from stepscope.trace.model import SliceFlags, WaitReason
 from stepscope.trace.schema import NO_SEQUENCE
@@ -112,6 +122,10 @@ class TestStarted:
         """Waiting for it, starting it, and the Python code around: all is part of it."""
         finding = assert_found(starting(file, function), problem, "train.py:5", 50 * MS)
         assert finding.share == pytest.approx(50 * MS / (50 * MS + STEP_NS), rel=0.01)
+
+    def test_why_a_loader_is_slow_goes_before_that_it_is(self) -> None:
+        program = starting("torch/utils/data/dataloader.py", "DataLoader._get_iterator")
+        assert [each.id for each in problems_of(program)][:2] == ["workers-started", "data-loading"]
 
     def test_now_and_then(self) -> None:
         assert found(starting("subprocess.py", "run", only=[5, 9]), "programs-started") is None

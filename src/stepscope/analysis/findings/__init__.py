@@ -48,10 +48,15 @@ EASY = 1.2
 """What a saving counts that one argument gives."""
 
 _WEIGHTS = {"float32-products": CHANGES_RESULTS, "unfused-optimizer": EASY}
-_WHY_SLOWER = frozenset({"slowing-steps", "graph-kept"})
 _WHAT_IT_CALLS = frozenset(
     {"data-in-loop", "library-call", "python-work", "tiny-operators", "work-without-gradient"}
 )
+# What says less about the same line.
+_SAYS_LESS = {
+    "slowing-steps": _WHAT_IT_CALLS,
+    "graph-kept": _WHAT_IT_CALLS,
+    "workers-started": frozenset({"data-loading"}),
+}
 
 __all__ = ["DETECTORS", "Detector", "Facts", "Finding", "Severity", "find_problems"]
 
@@ -62,18 +67,24 @@ def find_problems(trace: Trace) -> list[Finding]:
     Of those that are as bad, one with a line to look at goes before one without, and one that
     would change the numbers of a result (a smaller type) counts less than it saves; one that takes
     an argument, more.
-    Where a line costs more with every step, that goes before what it calls.
+    Where a line costs more with every step, that goes before what it calls, and why a loader is
+    slow before that it is.
     """
     held = undisturbed(trace)
     facts = Facts(held.trace)
     found = [finding for detect in DETECTORS if (finding := detect(facts)) is not None]
     severities = list(Severity)
 
-    slower = {each.places[:1] for each in found if each.id in _WHY_SLOWER and each.places}
+    effects = {
+        (less, each.places[:1])
+        for each in found
+        if each.places
+        for less in _SAYS_LESS.get(each.id, ())
+    }
 
     def rank(each: Finding) -> tuple[int, bool, bool, float]:
         weight = _WEIGHTS.get(each.id, 1.0)
-        effect = each.places[:1] in slower and each.id in _WHAT_IT_CALLS
+        effect = (each.id, each.places[:1]) in effects
         return severities.index(each.severity), effect, not each.places, -each.share * weight
 
     told: set[tuple[str, Place | None]] = set()

@@ -59,6 +59,7 @@ class TestNames:
             ("threading.py", False),
             ("<frozen importlib._bootstrap>", False),
             ("/opt/venv/lib/python3.11/site-packages/einops/core.py", False),
+            ("/opt/venv/bin/stepscope", False),
         ],
     )
     def test_whose_a_file_is(self, file: str, own: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.host.own_lines import is_own_file
+from stepscope.analysis.host.own_lines import LAUNCHER, is_own_file
 from stepscope.analysis.shared import shared
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ class OwnCode:
         path = file.replace("\\", "/")
         if is_generated(path):
             return "torch"
+        if path.endswith(LAUNCHER):
+            return "stepscope"
         for folder in ("site-packages/", "dist-packages/"):
             path = path.rpartition(folder)[2]
         first = path.partition("/")[0].removesuffix(".py")

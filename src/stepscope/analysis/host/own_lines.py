@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NO_LINE = -1
 
 _PLACE = re.compile(r"(.+)\((\d+)\): (.*)", re.DOTALL)  # ``model.py(12): Model.forward``
+LAUNCHER = "/bin/stepscope"  # the script of an environment that starts us
 _LIBRARY_PARTS = ("site-packages/", "dist-packages/", "lib/python3")
 _LIBRARIES = frozenset(
     {
@@ -78,7 +79,7 @@ def is_own_file(path: str) -> bool:
     path = path.replace("\\", "/")
     if path.startswith("<"):
         return path.startswith("<ipython-input")
-    if any(part in path for part in _LIBRARY_PARTS):
+    if any(part in path for part in _LIBRARY_PARTS) or path.endswith(LAUNCHER):
         return False
     first = path.partition("/")[0].removesuffix(".py")
     return first not in _LIBRARIES and first not in sys.stdlib_module_names

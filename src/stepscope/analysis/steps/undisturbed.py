@@ -199,10 +199,9 @@ def _usual_share(
     call = _same_call(name, step[first])
     usual_ns, is_even = _usual_ns(call, own_ns)
     if np.minimum(usual_ns, own_ns).sum() > most_ns:
-        usual_ns[is_even] = _nearer_to_quickest(
-            name[is_even], call[is_even], own_ns[is_even],
-            most_ns - np.minimum(usual_ns, own_ns)[~is_even].sum(),
-        )  # fmt: skip
+        left_ns = most_ns - float(np.minimum(usual_ns, own_ns)[~is_even].sum())
+        mine = (name[is_even], call[is_even], own_ns[is_even])
+        usual_ns[is_even] = _nearer_to_quickest(*mine, left_ns)
     share: Float64 = np.minimum(usual_ns / own_ns, 1.0)[which]
     return share
 

@@ -25,6 +25,8 @@ constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
 constexpr int kPassesToCost = 8;                   // reading our own clock costs, too
 constexpr size_t kWaitingLooks = 4;  // at threads that have run and wait again, in a pass
 constexpr size_t kMostFiles = 256;
+constexpr int64_t kAskAfterNs = 2 * kMs;  // that a thread waits: whether it still does
+constexpr int64_t kAsksInAWait = 8;       // and then each time that it has waited an eighth longer
 constexpr size_t kFewResident = 1024;
 constexpr size_t kMostResident = size_t{1} << 20;  // 14 hours
 
@@ -194,7 +196,7 @@ bool Sampler::look_at(pid_t thread, Watched& watched, int64_t now_ns) {
   }
   const bool has_run = *before_ns != watched.cpu_ns;
   if (!has_run && clock_is_fine_ && !is_running(watched.state)) {
-    extend(watched, now_ns);
+    go_on_waiting(thread, watched, now_ns);
     return true;
   }
   if (still_waits_for_gil(watched)) {
@@ -220,8 +222,31 @@ bool Sampler::look_at(pid_t thread, Watched& watched, int64_t now_ns) {
   const int64_t begin_ns = settle(watched, since, state.state, now_ns);
   watched.cpu_ns = after_ns;
   watched.time_ns = now_ns;
+  watched.ask_ns = now_ns + kAskAfterNs;
   keep(watched, state, begin_ns);
   return true;
+}
+
+// It has not run, so its stack is the same; but what it waited for may have come, and it has no
+// core. The longer it waits, the less often the kernel is asked.
+void Sampler::go_on_waiting(pid_t thread, Watched& watched, int64_t now_ns) {
+  extend(watched, now_ns);
+  if (watched.state != SampleState::kBlocked || now_ns < watched.ask_ns) return;
+  watched.ask_ns = now_ns + (now_ns - watched.time_ns) / kAsksInAWait;
+  if (ask_kernel(thread, watched).is != KernelView::Is::kRunnable) return;
+  watched.state = SampleState::kReady;
+  const Sample* const last = samples_.at(watched.sample);
+  if (!last) return;
+  Sample has_no_core = *last;
+  has_no_core.time_ns = now_ns;
+  has_no_core.duration_ns = 0;
+  has_no_core.state = SampleState::kReady;
+  has_no_core.wait = WaitReason::kUnknown;
+  watched.sample = samples_.add(has_no_core);
+}
+
+KernelView Sampler::ask_kernel(pid_t thread, Watched& watched) const {
+  return watched.syscall.read(thread, may_keep_files_ && watched_.size() < kMostFiles);
 }
 
 // A thread that waits for the GIL wakes up now and then to say so, and goes on waiting. It cannot
@@ -287,8 +312,7 @@ SampleState Sampler::running_state() const {
 // then it is called running as far as it has used CPU time that no sample stands for.
 Sampler::State Sampler::state_of(pid_t thread, Watched& watched, bool advances) {
   if (advances) return {running_state()};
-  const bool may_keep = may_keep_files_ && watched_.size() < kMostFiles;
-  const KernelView view = watched.syscall.read(thread, may_keep);
+  const KernelView view = ask_kernel(thread, watched);
   switch (view.is) {
     case KernelView::Is::kRunnable:
       return {watched.account.is_owed() ? running_state() : SampleState::kReady};

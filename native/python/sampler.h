@@ -95,6 +95,7 @@ class Sampler {
     uint32_t seen = 0;  // its number among those that were ever seen
     int64_t cpu_ns = -1;
     int64_t time_ns = 0;
+    int64_t ask_ns = 0;  // when to ask next whether it still waits
     CpuAccount account;
     int64_t sample = SampleStore::kNowhere;
     SampleState state = SampleState::kNative;
@@ -112,6 +113,8 @@ class Sampler {
   void loop();
   void look_at_all(int64_t now_ns);
   bool look_at(pid_t thread, Watched& watched, int64_t now_ns);
+  void go_on_waiting(pid_t thread, Watched& watched, int64_t now_ns);
+  KernelView ask_kernel(pid_t thread, Watched& watched) const;
   bool still_waits_for_gil(const Watched& watched) const;
   bool may_wait_its_turn(pid_t thread, const Watched& watched, int64_t cpu_ns);
   bool read_stack(Watched& watched);

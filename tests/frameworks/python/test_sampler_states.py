@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -131,6 +136,54 @@ def test_native_code_without_the_gil_runs_beside_python() -> None:
     assert (ThreadState.NATIVE, "<native call hashlib.sha256>") in {
         (each.state, each.frames[0]) for each in inside
     }
+
+
+SPIN = """
+import os, sys
+os.sched_setaffinity(0, {int(sys.argv[1])})
+print("spins", flush=True)
+while True:
+    pass
+"""
+
+
+def test_a_thread_that_was_woken_and_has_no_core_no_longer_waits() -> None:
+    """The kernel counts how long it had none: most of that is found, wherever it was woken."""
+    core, had_none_ns = min(os.sched_getaffinity(0)), 0
+
+    def had_none() -> int:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1])
+
+    def sleep_often() -> None:
+        nonlocal had_none_ns
+        os.sched_setaffinity(0, {core})  # of this thread alone
+        before_ns = had_none()
+        for _ in range(40):
+            time.sleep(0.01)
+        had_none_ns = had_none() - before_ns
+
+    command = [sys.executable, "-S", "-c", SPIN, str(core)]
+    neighbours = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(3)]
+    try:
+        for each in neighbours:
+            assert each.stdout is not None
+            each.stdout.readline()
+        with sampling() as recording:
+            thread = threading.Thread(target=sleep_often, name="woken")
+            thread.start()
+            thread.join()
+    finally:
+        for each in neighbours:
+            each.kill()
+            each.communicate()
+    found_ns = sum(
+        each.duration_ns
+        for each in seen(recording.trace, "woken")
+        if each.state == ThreadState.READY and each.frames[0] == "<native call time.sleep>"
+    )
+    if not had_none_ns:
+        pytest.skip("the kernel does not count it")
+    assert found_ns > had_none_ns / 3
 
 
 def test_running_time_is_the_cpu_time_that_was_used() -> None:

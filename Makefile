@@ -96,12 +96,17 @@ $(VENVS:%=%/done/venv): %/done/venv:
 	$(call pip_of,$*) install --upgrade 'pip>=25.1'
 	mkdir -p $*/done && touch $@
 
-# Out of torch's wheels, 100 MB; no more than the bridges in the wheel depends on them.
-HEADERS := build/torch-headers/done
+# Out of torch's wheels, 10 MB a release; no more than the bridges in the wheel depends on them. A
+# bridge takes half a minute to compile: the demo and the tests have those to the torch that is
+# installed here, the wheels and the slow tests those to all.
+BRIDGES ?= $(lastword $(subst ==, ,$(TORCH)))
+HEADERS := build/torch-headers/done-$(BRIDGES)
+ALL_HEADERS := build/torch-headers/done-all
 
-$(HEADERS): tools/torch_headers.py src/stepscope/frameworks/torch/bridge/families.py $(DONE)/venv
-	@echo '--- fetching the headers of torch releases'
-	$(BIN)/python tools/torch_headers.py || \
+build/torch-headers/done-%: tools/torch_headers.py src/stepscope/frameworks/torch/bridge/families.py \
+		$(DONE)/venv
+	@echo '--- fetching headers of torch: $*'
+	$(BIN)/python tools/torch_headers.py --for $* || \
 		echo '--- without some of them: the wheel has no bridge to those releases of torch'
 	mkdir -p $(@D) && touch $@
 
@@ -250,7 +255,8 @@ NOT_WITH_TORCH := $(addprefix --ignore tests/, frameworks/paddle/with_paddle con
 test-python: $(WITH_TORCH)
 	$(BIN)/python $(PYTEST) -m 'not slow' $(NOT_WITH_TORCH)
 
-test-slow: test-slow-python test-sanitized
+test-slow:
+	$(MAKE) --no-print-directory BRIDGES=all test-slow-python test-sanitized
 
 test-slow-python: $(WITH_TORCH)
 	$(BIN)/python $(PYTEST) -m slow $(NOT_WITH_TORCH)
@@ -362,10 +368,10 @@ fuzz: $(DONE)/test $(DONE)/package
 
 # --- make wheels
 
-wheels: $(DONE)/venv $(DONE)/torch $(HEADERS)
+wheels: $(DONE)/venv $(DONE)/torch $(ALL_HEADERS)
 	$(BIN)/python tools/make_wheels.py --torch $(wildcard $(VENV)/lib/python*/site-packages)
 
-check-layouts: $(DONE)/test $(HEADERS)
+check-layouts: $(DONE)/test $(ALL_HEADERS)
 	$(BIN)/python tools/torch_layouts.py
 
 # Minutes long: programs with Paddle run in its own environment.

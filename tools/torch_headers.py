@@ -5,6 +5,7 @@ range request of pip's own session gets from whatever index pip is configured to
 that the wheel of Stepscope carries are compiled with them.
 
     python tools/torch_headers.py                    # of each minor that a bridge serves
+    python tools/torch_headers.py --for 2.13.0       # what the bridges to one release need
     python tools/torch_headers.py 2.12 2.15 --to X   # of some
 
 A release whose headers cannot be had is named, and the others are fetched; the exit code tells how
@@ -25,7 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "src/stepscope/frameworks/torch/bridge"))
 
-from families import CUDA_HEADERS, FAMILIES  # the file alone: nothing is built or installed yet
+# The file alone: nothing is built or installed yet.
+from families import CUDA_HEADERS, FAMILIES, family_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 DEFAULT_FOLDER = ROOT / "build/torch-headers"
 # What the bridges include of a wheel, and where it goes in the release's folder.
 _TORCH_PARTS = {f"torch/include/{part}/": part for part in ("ATen", "c10", "torch/headeronly")}
+ALL = "all"
 AT_A_TIME = 4  # fetched: an index that has to look for a file answers late
 _LOCAL_HEADER = 30  # bytes of a zip entry before its name
 
@@ -50,15 +53,26 @@ def main() -> int:
     """Fetch what is asked for; return how many could not be had."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("minors", nargs="*", help="torch's minors, such as 2.12")
+    parser.add_argument("--for", dest="release", default=ALL, help="one release, or all of them")
     parser.add_argument("--to", type=Path, default=DEFAULT_FOLDER, help="the folder to fill")
     args = parser.parse_args()
-    wanted = [each for each in _wanted(args.minors) if not (args.to / each.folder).exists()]
+    minors = args.minors or _minors_for(args.release)
+    wanted = [each for each in _wanted(minors) if not (args.to / each.folder).exists()]
     return fetch(wanted, args.to) if wanted else 0
+
+
+def _minors_for(release: str) -> list[str]:
+    """Return the minors whose headers the bridges to a release are compiled with."""
+    if release == ALL:
+        return [minor for family in FAMILIES for minor in family.minors]
+    minor = ".".join(release.split(".")[:2])
+    family = family_of(minor)
+    return sorted({minor, family.name}) if family else []
 
 
 def _wanted(minors: Sequence[str]) -> Iterator[Wanted]:
     releases = {minor: version for family in FAMILIES for minor, version in family.releases.items()}
-    for minor in minors or releases:
+    for minor in minors:
         yield Wanted("torch", releases.get(minor, f"{minor}.0"), minor, _TORCH_PARTS)
     for folder, (package, version) in CUDA_HEADERS.items():
         yield Wanted(package, version, folder, {"*/include/": "."})

@@ -8,7 +8,6 @@ import pytest
 
 from host_findings import (
     BLOCKED,
-    LOADER,
     PREPARE,
     QUEUE,
     SAVE,
@@ -38,7 +37,6 @@ from training_program import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from training_program import Stack
 
@@ -98,105 +96,6 @@ def test_native_code_that_waits_for_its_own_threads_computes() -> None:
     program = training(spend(fits, BLOCKED, 50 * MS, WaitReason.LOCK))
     assert found(program, "waiting-lock") is None
     assert_found(program, "data-in-loop", "train.py:5", 50 * MS)
-
-
-def plain(*work: tuple[Stack, ThreadState]) -> Program:
-    """Return a program without a framework and without steps: each stack for a second."""
-    program = Program(framework="pandas")
-    for stack, state in work:
-        program.sample(stack, state, 1000 * MS)
-    return program
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        ("<native call PATTERN.sub>",),
-        ("<native call db.execute>",),
-        ("json/decoder.py(1): JSONDecoder.raw_decode", "<native call self.scan_once>"),
-    ],
-)
-def test_a_plain_program_that_is_in_the_library_of_python(call: Stack) -> None:
-    program = plain(((*PREPARE, *call), NATIVE), ((*LOOP, "<native call a @ b>"), NATIVE))
-    finding = assert_found(program, "python-work", "train.py:5", 1000 * MS)
-    assert "mostly in" in finding.text
-
-
-def test_copies_of_a_run_without_steps_count_where_they_are_repeated() -> None:
-    copies = ((*PREPARE, "<native call frame.copy>"), NATIVE)
-    computes = ((*LOOP, "<native call a @ b>"), NATIVE)
-    assert found(plain(*[copies, computes] * 5), "redundant-copies") is not None
-    assert found(plain(*[copies] * 4, *[computes] * 6), "redundant-copies") is None
-
-
-def test_a_plain_program_whose_libraries_do_what_it_is_for() -> None:
-    sums = (*PREPARE, "pandas/core/groupby.py(1): sum", "<native call func>")
-    assert problems_of(plain((sums, NATIVE), ((*PREPARE, "<native call a @ b>"), NATIVE))) == []
-
-
-def test_a_plain_program_that_compresses_is_told_so_and_not_alarmed() -> None:
-    program = plain(((*PREPARE, "<native call zlib.compress>"), NATIVE))
-    finding = assert_found(program, "python-work", "train.py:5", 1000 * MS)
-    assert finding.title.startswith("zlib.compress takes")
-    assert finding.severity is Severity.LOW
-
-
-def test_a_librarys_function_may_have_the_name_of_a_builtin_method(tmp_path: Path) -> None:
-    text = "import numpy as np\nfrom collections import deque\nseen = set()\n"
-    (tmp_path / "waves.py").write_text(text, encoding="utf-8")
-    main = f"{tmp_path}/waves.py(3): advance"
-    assert problems_of(plain(((main, "<native call np.add>"), NATIVE))) == []
-    program = plain(((main, "<native call seen.add>"), NATIVE))
-    assert_found(program, "python-work", f"{tmp_path}/waves.py:3", 1000 * MS)
-
-
-def test_short_calls_of_a_line_that_runs_python_are_part_of_it() -> None:
-    rows = (*PREPARE, "pandas/core/frame.py(1): DataFrame.iterrows")
-    program = plain((rows, PYTHON), (rows, PYTHON), ((*rows, "<native call new>"), NATIVE))
-    assert_found(program, "python-work", "train.py:5", 3000 * MS)
-
-
-def test_the_python_code_of_a_library_that_does_most_of_the_work() -> None:
-    fit = (*PREPARE, "sklearn/tree.py(1): fit")
-    program = plain((fit, PYTHON), *[((*fit, "<native call builder.build>"), NATIVE)] * 3)
-    assert problems_of(program) == []
-
-
-def test_an_event_loop_and_its_library_are_no_line_of_the_program() -> None:
-    serves = (*PREPARE, "asyncio/runners.py(1): run", "asyncio/base_events.py(1): run_forever")
-    polls = (*serves, "selectors.py(1): EpollSelector.select", "<native call self._selector.poll>")
-    program = plain((serves, PYTHON), (polls, ThreadState.READY), (polls, NATIVE))
-    assert found(program, "python-work") is None
-
-
-COMPILES = (*PREPARE, "jax/_src/compiler.py(1): backend_compile")
-
-
-def test_a_loop_that_compiles_again_and_again() -> None:
-    loop = [work for _ in range(20) for work in ((COMPILES, NATIVE), (PREPARE, NATIVE))]
-    program = plain(*loop)
-    finding = assert_found(program, "recompilations", "train.py:5", 20_000 * MS)
-    assert finding.of_ns == pytest.approx(40_000 * MS)
-
-
-def test_a_program_that_compiles_at_first() -> None:
-    program = plain(*[(COMPILES, NATIVE)] * 5, *[(PREPARE, NATIVE)] * 5)
-    assert found(program, "recompilations") is None
-
-
-def test_threads_that_run_no_line_of_a_waiting_program() -> None:
-    """What a pool's helpers do is not what the program can change."""
-    program = Program(framework="pandas")
-    program.aside(1, ("multiprocessing/pool.py(1): Pool._handle_tasks",), PYTHON, 1000 * MS)
-    waits = (*PREPARE, "multiprocessing/pool.py(1): Pool.map", "threading.py(1): Event.wait")
-    program.sample(waits, BLOCKED, 1000 * MS, wait=WaitReason.LOCK)
-    assert [each.id for each in problems_of(program)] == ["waiting-lock"]
-    assert_found(program, "waiting-lock", "train.py:5", 1000 * MS)
-
-
-def test_an_event_loop_without_events_waits_for_no_file() -> None:
-    idle = (*PREPARE, "asyncio/base_events.py(1): run_forever", "selectors.py(1): select")
-    assert found(training(spend(idle, BLOCKED, 50 * MS, WaitReason.POLL)), "waiting-io") is None
 
 
 def beside_another_thread(state: ThreadState) -> Program:
@@ -344,57 +243,6 @@ def test_a_slow_step_that_another_finding_explains() -> None:
     program = training(spend(SLEEP, BLOCKED, 300 * MS, WaitReason.SLEEP), only=[9])
     assert_found(program, "waiting-sleep", "train.py:5", 300 * MS / (STEPS - 1))
     assert found(program, "slow-step") is None
-
-
-def loading(ns: int, iterator: str) -> Work:
-    def load(program: Program) -> None:
-        with program.recorded(f"enumerate(DataLoader)#{iterator}.__next__"):
-            program.sample(LOADER, PYTHON, ns)
-
-    return load
-
-
-@pytest.mark.parametrize(
-    ("iterator", "fix"),
-    [
-        ("_SingleProcessDataLoaderIter", "Load in the background"),
-        ("_MultiProcessingDataLoaderIter", "workers do not keep up"),
-    ],
-)
-def test_data_loading_that_the_steps_wait_for(iterator: str, fix: str) -> None:
-    program = training(loading(50 * MS, iterator))
-    finding = assert_found(program, "data-loading", "train.py:20", 50 * MS)
-    assert fix in finding.fix
-    few = found(training(loading(20 * MS, iterator)), "data-loading")
-    assert few is not None
-    assert few.severity is Severity.LOW
-    assert found(training(loading(10 * MS, iterator)), "data-loading") is None
-
-
-def test_data_loading_that_only_samples_know_of() -> None:
-    """Nothing marks a wait where operators are not recorded."""
-    finding = assert_found(
-        training(spend(LOADER, PYTHON, 50 * MS)), "data-loading", "train.py:20", 50 * MS
-    )
-    assert finding.evidence["page"] == "source"
-
-
-@pytest.mark.parametrize("function", ["_MultiProcessingDataLoaderIter.__init__", "_get_iterator"])
-def test_workers_that_start_anew_in_each_epoch(function: str) -> None:
-    starts = (*LOADER[:-1], f"torch/utils/data/dataloader.py(1): {function}")
-    program = training(spend(starts, PYTHON, 50 * MS))
-    finding = assert_found(program, "data-loading", "train.py:20", 50 * MS)
-    assert ("persistent_workers=True), or load so" in finding.fix) == ("__init__" in function)
-
-
-def test_data_loading_by_the_programs_own_code() -> None:
-
-    def load(program: Program) -> None:
-        with program.recorded("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"):
-            program.sample((*LOADER, "train.py(5): collate"), PYTHON, 20 * MS)
-
-    finding = assert_found(training(load), "data-loading", "train.py:5", 20 * MS)
-    assert finding.severity is Severity.LOW
 
 
 def collecting(ns: int, *call: str) -> Work:

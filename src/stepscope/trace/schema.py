@@ -148,11 +148,15 @@ class Stacks(Table):
 
     def frames(self, row: int) -> list[int]:
         """Return the string ids of a stack's frames, the innermost first."""
-        frames = []
+        return [int(self.frame[each]) for each in self.rows(row)]
+
+    def rows(self, row: int) -> list[int]:
+        """Return the rows of a stack's frames, the innermost first."""
+        rows = []
         while row:
-            frames.append(int(self.frame[row]))
+            rows.append(row)
             row = int(self.parent[row])
-        return frames
+        return rows
 
     @classmethod
     def empty(cls) -> Stacks:

@@ -56,6 +56,13 @@ def test_copies_of_a_run_without_steps_count_where_they_are_repeated() -> None:
     assert found(plain(*[copies] * 4, *[computes] * 6), "redundant-copies") is None
 
 
+def test_before_its_first_line_a_program_does_nothing() -> None:
+    """On a busy machine that moment may be most of what was sampled."""
+    runpy = ("<frozen runpy>(198): _run_module_as_main", "<frozen runpy>(88): _run_code")
+    for around in (runpy, (*runpy, "stepscope/cli/run.py(1): run")):
+        assert problems_of(plain((around, PYTHON), ((*around, "<native call exec>"), NATIVE))) == []
+
+
 def test_a_plain_program_whose_libraries_do_what_it_is_for() -> None:
     sums = (*PREPARE, "pandas/core/groupby.py(1): sum", "<native call func>")
     assert problems_of(plain((sums, NATIVE), ((*PREPARE, "<native call a @ b>"), NATIVE))) == []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import Place, place_of
 from stepscope.analysis.shared import shared
@@ -47,14 +48,22 @@ class SampledStack:
 
 @shared
 def sampled_stacks(trace: Trace) -> dict[int, SampledStack]:
-    """Return the stacks that samples have, by their row of the trace's stacks."""
+    """Return the stacks that samples have, by their row of the trace's stacks.
+
+    The frames around the program are nobody's: before its first line, a stack has none.
+    """
     code = own_code(trace)
+    around = launcher_rows(trace.stacks, trace.strings)
     place_of_text: dict[int, Place | str] = {}
     found = {}
     for row in np.unique(trace.samples.stack).tolist():
         frames: list[Place] = []
         callee = ""
-        for text in reversed(trace.stacks.frames(row)):
+        rows = trace.stacks.rows(row)
+        for at in reversed(rows):
+            if around[at]:
+                continue
+            text = int(trace.stacks.frame[at])
             if text not in place_of_text:
                 written = trace.strings[text]
                 place_of_text[text] = place_of(written) or written
@@ -63,6 +72,8 @@ def sampled_stacks(trace: Trace) -> dict[int, SampledStack]:
                 frames.append(place)
             else:
                 callee = _callee(place)
+        if not frames and around[rows].any():
+            callee = ""
         last = max((i for i, frame in enumerate(frames) if code.is_own(frame)), default=-1)
         own = _without_comprehensions([frame for frame in frames if code.is_own(frame)])
         beyond = tuple(frames[last + 1 :])

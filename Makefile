@@ -58,7 +58,7 @@ PADDLE ?= paddlepaddle==$(if $(filter x86_64,$(shell uname -m)),3.3.1,3.2.2)
 # How many files are compiled at a time, and how many tests run: a test waits a third of its time,
 # for programs that it started.
 JOBS ?= 2
-WORKERS ?= 3
+WORKERS ?= 4
 
 # One virtual environment with PyTorch and everything else, one with Paddle and no PyTorch (two
 # frameworks in a process are two OpenMP runtimes), and one with neither.
@@ -97,8 +97,8 @@ $(VENVS:%=%/done/venv): %/done/venv:
 	mkdir -p $*/done && touch $@
 
 # Out of torch's wheels, 10 MB a release; no more than the bridges in the wheel depends on them. A
-# bridge takes half a minute to compile: the demo and the tests have those to the torch that is
-# installed here, the wheels and the slow tests those to all.
+# bridge takes half a minute to compile: the demo and the tests have the one to the operators of the
+# torch that is installed here, the wheels and the slow tests all of them.
 BRIDGES ?= $(lastword $(subst ==, ,$(TORCH)))
 HEADERS := build/torch-headers/done-$(BRIDGES)
 ALL_HEADERS := build/torch-headers/done-all

@@ -127,7 +127,11 @@ def test_needing_nothing_is_said_in_words() -> None:
 
 
 # What they wait for, or compute, is nearly all of a step: no load of the machine changes that.
-ANSWERED = ("async_gateway", "customer_groups", "web_crawl")
+ANSWERED = (
+    "customer_groups",
+    pytest.param("async_gateway", marks=pytest.mark.slow),
+    pytest.param("web_crawl", marks=pytest.mark.slow),
+)
 
 
 def findings_of(program: Program, folder: Path) -> Sequence[dict[str, Any]]:

@@ -13,6 +13,8 @@ import pytest
 
 from fuzzing import files, folders, seeds, verbs
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 _FOREIGN_SECONDS = 3.0
 _SECONDS = 7.0  # of processor time for our own folders, and for other tools' files

@@ -5,7 +5,7 @@ range request of pip's own session gets from whatever index pip is configured to
 that the wheel of Stepscope carries are compiled with them.
 
     python tools/torch_headers.py                    # of each minor that a bridge serves
-    python tools/torch_headers.py --for 2.13.0       # what the bridges to one release need
+    python tools/torch_headers.py --for 2.13.0       # what the bridge to one release needs
     python tools/torch_headers.py 2.12 2.15 --to X   # of some
 
 A release whose headers cannot be had is named, and the others are fetched; the exit code tells how
@@ -56,24 +56,28 @@ def main() -> int:
     parser.add_argument("--for", dest="release", default=ALL, help="one release, or all of them")
     parser.add_argument("--to", type=Path, default=DEFAULT_FOLDER, help="the folder to fill")
     args = parser.parse_args()
-    minors = args.minors or _minors_for(args.release)
-    wanted = [each for each in _wanted(minors) if not (args.to / each.folder).exists()]
+    wanted = [*_of_torch(args.minors or _minors_for(args.release))]
+    if args.minors or args.release == ALL:
+        wanted += _of_cuda()
+    wanted = [each for each in wanted if not (args.to / each.folder).exists()]
     return fetch(wanted, args.to) if wanted else 0
 
 
 def _minors_for(release: str) -> list[str]:
-    """Return the minors whose headers the bridges to a release are compiled with."""
+    """Return the minors whose headers the bridges to a release's operators are compiled with."""
     if release == ALL:
         return [minor for family in FAMILIES for minor in family.minors]
-    minor = ".".join(release.split(".")[:2])
-    family = family_of(minor)
-    return sorted({minor, family.name}) if family else []
+    family = family_of(".".join(release.split(".")[:2]))
+    return [family.name] if family else []
 
 
-def _wanted(minors: Sequence[str]) -> Iterator[Wanted]:
+def _of_torch(minors: Sequence[str]) -> Iterator[Wanted]:
     releases = {minor: version for family in FAMILIES for minor, version in family.releases.items()}
     for minor in minors:
         yield Wanted("torch", releases.get(minor, f"{minor}.0"), minor, _TORCH_PARTS)
+
+
+def _of_cuda() -> Iterator[Wanted]:
     for folder, (package, version) in CUDA_HEADERS.items():
         yield Wanted(package, version, folder, {"*/include/": "."})
 

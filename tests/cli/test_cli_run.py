@@ -275,7 +275,7 @@ def test_numpy_alone_is_enough(tmp_path: Path) -> None:
     assert "torch" not in trace.info.versions
 
 
-@pytest.mark.parametrize("collector", ["bridge", "kineto"])
+@pytest.mark.parametrize("collector", ["bridge", pytest.param("kineto", marks=pytest.mark.slow)])
 def test_an_unchanged_training_script(tmp_path: Path, collector: str) -> None:
     pytest.importorskip("torch")
     words = [str(EXAMPLES / "train_resnet.py"), "--steps", "3", "--batch", "2", "--size", "32"]

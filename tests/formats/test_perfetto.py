@@ -266,6 +266,7 @@ def test_a_file_that_ends_early_gives_what_is_there(tmp_path: Path) -> None:
         assert len(read_trace(path)) == 3
 
 
+@pytest.mark.slow
 def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
     export_trace(crossing(), tmp_path / "whole.pftrace")
     wholes = [(tmp_path / "whole.pftrace").read_bytes(), foreign()]

@@ -140,6 +140,7 @@ def complete_events(prefix: bytes) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_a_file_cut_anywhere_gives_what_it_holds(tmp_path: Path) -> None:
     path = tmp_path / "cut.json"
     for cut in range(SMALL.index(b"[") + 1, len(SMALL)):
@@ -161,6 +162,7 @@ def test_a_file_cut_before_the_events_is_an_error(tmp_path: Path) -> None:
             read_trace(path)
 
 
+@pytest.mark.slow
 def test_gzip_cut_anywhere_never_crashes(tmp_path: Path) -> None:
     packed = gzip.compress(SMALL, mtime=0)
     path = tmp_path / "cut.json.gz"
@@ -262,6 +264,7 @@ def test_a_control_character_between_values_is_left_out(tmp_path: Path) -> None:
     assert trace.slices.args.of_row(0, trace.strings) == {"a": 1, "b": [1.5, "x"], "c": {}}
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.binary(max_size=40), st.integers(0, len(SMALL)), st.integers(0, 20))
 def test_nonsense_in_a_file_is_an_error_or_a_warning_never_a_crash(

@@ -334,6 +334,7 @@ class TestPage:
         assert page.get_by_label("Group by").input_value() == "block"
         assert [row[0] for row in rows(page)] == ["aten::linear"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", HOSTILE, ids=[name[:12] for name in HOSTILE])
     def test_hostile_names_are_text(self, reports: Any, name: str) -> None:
         calls = [Call(name, 0, 100, stack=(f"{name}(1): {name}",)), *CALLS[2:]]

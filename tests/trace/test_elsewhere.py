@@ -44,6 +44,7 @@ def test_what_was_saved_is_read_here(saved: Path, monkeypatch: pytest.MonkeyPatc
     assert len(Trace.load(saved).slices) == 1000
 
 
+@pytest.mark.slow  # one process a table
 @pytest.mark.parametrize("checksums", [None, [], {}, {"slices": "x"}, {"slices": -1}])
 def test_a_trace_without_checksums_is_read(saved: Path, checksums: object) -> None:
     """Those of an earlier Stepscope have none."""

@@ -69,6 +69,7 @@ def steps_shown(page: Any, count: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_recording_is_listed_grows_and_becomes_a_report(
     program: Program, tmp_path: Path, chromium: Any
 ) -> None:
@@ -116,6 +117,7 @@ def test_what_is_asked_of_a_recording(program: Program, tmp_path: Path) -> None:
         assert urlsplit(gone.headers["Location"]).path.endswith("/report/another.stepscope")
 
 
+@pytest.mark.slow
 def test_view_of_the_folder_that_is_being_written(program: Program) -> None:
     program.step(1)
     command = [sys.executable, "-m", "stepscope", "view", "--no-open", str(program.trace)]

@@ -226,6 +226,7 @@ def test_a_server_that_ended_is_told(chromium: Any, root: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE, ids=[name[:12] for name in HOSTILE])
 def test_hostile_operators_are_text(window: Window, root: Path, name: str) -> None:
     saved(root / "b.stepscope", small_trace(name), age_s=50)

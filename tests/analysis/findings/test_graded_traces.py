@@ -18,6 +18,8 @@ from stepscope.trace.model import Trace
 if TYPE_CHECKING:
     from types import ModuleType
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 

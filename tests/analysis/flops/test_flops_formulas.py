@@ -280,6 +280,7 @@ _WORD = st.sampled_from(["", "[]", "[1]", "[2, 2]", "[0, 0]", "True", "[True, Fa
 _CONCRETE = st.lists(_WORD | st.text(max_size=5) | _NUMBER, max_size=16)
 
 
+@pytest.mark.slow
 @given(name=st.sampled_from(FORMULAS), dims=_DIMS, concrete=_CONCRETE, types=_CONCRETE)
 def test_no_input_raises(name: str, dims: Any, concrete: Any, types: Any) -> None:
     assert one_call(name, fragment(dims, concrete, types)) >= 0

@@ -290,6 +290,7 @@ def test_recordings_one_after_the_other() -> None:
         assert len(trace_of(session)) == 0
 
 
+@pytest.mark.slow
 def test_two_hundred_recordings_keep_no_code() -> None:
     kept: list[weakref.ref[Any]] = []
     for _ in range(200):
@@ -302,6 +303,7 @@ def test_two_hundred_recordings_keep_no_code() -> None:
     assert [code for code in kept if code() is not None] == []
 
 
+@pytest.mark.slow
 def test_many_recordings_do_not_grow_the_process() -> None:
     def resident_bytes() -> int:
         with open("/proc/self/statm") as statm:  # noqa: PTH123 - read many times

@@ -203,6 +203,7 @@ print(json.dumps([stacks, trace.info.sources["sampler"]]))
     assert {frames[-1].partition("(")[0] for frames in inside} == {"program.py"}
 
 
+@pytest.mark.slow
 def test_programs_that_the_program_runs_are_called_by_its_lines(tmp_path: Path) -> None:
     """Our wrapper around the start of a process hides nothing but itself."""
     program = script(

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Trace
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 
 STALE = "torch._C._profiler.RecordFunctionFast"

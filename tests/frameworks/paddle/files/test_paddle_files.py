@@ -233,6 +233,7 @@ span = st.tuples(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(spans=st.lists(span, min_size=1, max_size=12))
 def test_any_events_come_back(

@@ -191,30 +191,32 @@ demo: $(DONE)/torch $(DONE)/package
 
 # --- make test
 
-TEST_PARTS := test-native test-tsan test-js test-python test-paddle test-plain
+TEST_PARTS := test-js test-python test-paddle test-plain
 
 # What the parts download, in the order in which they need it.
 DOWNLOADS := $(addprefix $(DONE)/, lint test torch frameworks browser) $(NODE_MODULES)
 LATER := $(foreach venv,$(VENV)-paddle $(VENV)-plain,$(venv)/done/test $(venv)/done/package)
 
 # All parts, also after one has failed; what failed is named at the end. Packages are downloaded
-# while the wheel is built, those of the other environments while this one compiles and tests; the
-# linters and the type checker run beside the compiler.
+# while the wheel and the C++ tests are compiled, those of the other environments while this one is
+# tested; the linters and the type checker run beside the tests.
 test: $(DONE)/venv
 	@mkdir -p build; \
 	$(MAKE) --silent $(DOWNLOADS) >build/downloads.log 2>&1 & downloads=$$!; \
 	$(MAKE) --no-print-directory $(WHEEL)/done; \
+	while [ ! -e $(DONE)/test ] && kill -0 $$downloads 2>/dev/null; do sleep 1; done; \
+	failed=; for part in test-native test-tsan; do \
+		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
+	done; \
 	wait $$downloads || cat build/downloads.log; \
 	$(MAKE) --no-print-directory $(DONE)/package; \
 	$(MAKE) --no-print-directory lint >build/lint.log 2>&1 & lint=$$!; \
 	$(MAKE) --silent $(LATER) >build/later.log 2>&1 & later=$$!; \
-	failed=; for part in $(TEST_PARTS); do \
-		if [ $$part = test-python ]; then \
-			wait $$lint || failed="$$failed lint"; cat build/lint.log; \
-		fi; \
+	for part in $(TEST_PARTS); do \
 		[ $$part != test-paddle ] || wait $$later || cat build/later.log; \
 		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; \
+	wait $$lint || failed="$$failed lint"; cat build/lint.log; \
 	if [ -n "$$failed" ]; then echo "--- failed:$$failed"; exit 1; fi
 	@echo '--- all tests passed'
 

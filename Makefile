@@ -58,7 +58,7 @@ PADDLE ?= paddlepaddle==$(if $(filter x86_64,$(shell uname -m)),3.3.1,3.2.2)
 # How many files are compiled at a time, and how many tests run: a test waits a third of its time,
 # for programs that it started.
 JOBS ?= 2
-WORKERS ?= 4
+WORKERS ?= 3
 
 # One virtual environment with PyTorch and everything else, one with Paddle and no PyTorch (two
 # frameworks in a process are two OpenMP runtimes), and one with neither.

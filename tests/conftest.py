@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +25,16 @@ with contextlib.suppress(ImportError):  # the tests that need no framework do wi
     settings.load_profile("any machine")
 
 pytest_plugins = ["report_page"]  # reports in a browser
+
+LARGE_BYTES = 500_000  # of a real trace: make test-slow tries these
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        params = getattr(getattr(item, "callspec", None), "params", {})
+        files = (value for value in params.values() if isinstance(value, Path) and value.is_file())
+        if any(file.stat().st_size > LARGE_BYTES for file in files):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -141,6 +141,7 @@ def test_info_tells_where_a_trace_comes_from(
     assert facts["12/34"] == "2 events  python · main"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED_TRACES, reason="the shared traces are not here")
 @pytest.mark.parametrize("verb", ["summary", "info"])
 def test_traces_of_other_tools(verb: str, capsys: pytest.CaptureFixture[str]) -> None:

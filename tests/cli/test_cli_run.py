@@ -323,6 +323,7 @@ def test_options_record_more_than_names_and_times(tmp_path: Path) -> None:
     assert SliceKind.MODULE in trace.slices.kind
 
 
+@pytest.mark.slow
 def test_options_that_are_not_given_record_nothing_more(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     script(tmp_path, LINEAR)

@@ -113,6 +113,7 @@ def test_backward_functions_know_their_operators() -> None:
     assert (np.diff(backward) > 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
 def test_no_box_is_lost_in_real_traces(tmp_path: Path) -> None:
     """The same test as on made-up slices, on traces that overlap and nest deeply."""

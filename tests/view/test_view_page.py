@@ -275,6 +275,7 @@ def test_a_trace_of_nothing_is_listed(window: Window, root: Path) -> None:
     page.wait_for_function("() => document.querySelector('tbody tr').cells[3].textContent === '0'")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED_TRACES, reason="no real traces at hand")
 def test_real_traces(chromium: Any) -> None:
     folder = SHARED_TRACES[0].parent

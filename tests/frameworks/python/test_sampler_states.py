@@ -84,8 +84,8 @@ def test_python_code_runs_python() -> None:
         count(recording)
     found = states(recording.trace, "MainThread", "count")
     assert ThreadState.PYTHON in found
-    # Beside others, it may have to wait for a core.
-    assert found <= {ThreadState.PYTHON, ThreadState.NATIVE, ThreadState.READY}
+    # Beside others, it may have to wait for a core, or for a thread of the test runner.
+    assert found <= {*ThreadState} - {ThreadState.BLOCKED}
 
 
 def test_a_function_written_in_c_is_the_innermost_frame_while_it_runs() -> None:
@@ -179,7 +179,7 @@ def test_a_thread_that_was_woken_and_has_no_core_no_longer_waits() -> None:
     found_ns = sum(
         each.duration_ns
         for each in seen(recording.trace, "woken")
-        if each.state == ThreadState.READY and each.frames[0] == "<native call time.sleep>"
+        if each.state == ThreadState.READY and each.frames[:1] == ("<native call time.sleep>",)
     )
     if not had_none_ns:
         pytest.skip("the kernel does not count it")

@@ -72,6 +72,7 @@ def trained(lightning: Any, profiler: Any, folder: Path, batches: int = 8) -> An
     return trainer
 
 
+@pytest.mark.slow
 class TestLightning:
     def test_its_profiler_records_through_us(self, lightning: Any, tmp_path: Path) -> None:
         from lightning.pytorch.profilers import PyTorchProfiler

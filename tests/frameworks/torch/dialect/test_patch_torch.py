@@ -314,6 +314,7 @@ def test_a_torch_that_comes_later_is_patched_when_it_does() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_patch_that_ends_before_torch_comes_leaves_no_trace() -> None:
     done = run_python(
         """

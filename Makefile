@@ -279,7 +279,7 @@ PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py t
 	tests/analysis/host/test_averages.py tests/analysis/steps/test_steps.py tests/cli/test_cli_run.py
 
 test-plain: $(VENV)-plain/done/test $(VENV)-plain/done/package
-	$(VENV)-plain/bin/python $(PYTEST) $(PLAIN_TESTS)
+	$(VENV)-plain/bin/python $(PYTEST) -m 'not slow' $(PLAIN_TESTS)
 
 stress-%: $(DONE)/torch $(DONE)/package
 	$(BIN)/python tools/stress_$*.py

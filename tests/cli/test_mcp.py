@@ -43,6 +43,7 @@ def folder(tmp_path: Path) -> Path:
     return traces
 
 
+@pytest.mark.slow
 def test_the_official_client_gets_its_answers(folder: Path) -> None:
     async def ask() -> dict[str, Any]:
         command = StdioServerParameters(

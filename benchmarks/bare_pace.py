@@ -1,19 +1,32 @@
-"""How long a step of a program takes without Stepscope, with its problem and without."""
+"""How long a step of a program takes without Stepscope, with its problem and without.
+
+Run as a script, it imports what a program needs once, and forks for each run: importing a framework
+takes longer than many of these programs, and not equally long each time.
+"""
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
+import runpy
 import subprocess
+import sys
 import tempfile
+import traceback
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from common import timed_s
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from bottleneck_suite import Program
 
-TIMEOUT_S = 300
+TIMEOUT_S = 600
 WARM_UP = 10  # one step of so many is left out: the first ones are slower
 
 
@@ -34,18 +47,16 @@ class Pace:
 
 
 def measure_gain(program: Program, python: str, repeats: int) -> Pace:
-    """Time whole runs of two lengths: their difference is free of imports and of the first steps.
+    """Time whole runs of two lengths: their difference is free of the start and the first steps.
 
     The longer one has the steps that Stepscope sees: where they get slower and slower, the mean is
     that of the same steps.
     """
     long, short = program.steps, max(2, program.steps // WARM_UP)
+    runs = [(fixed, steps) for fixed in (False, True) for steps in (long, short)] * repeats
     times: dict[tuple[bool, int], list[float]] = {}
-    for _ in range(repeats):
-        for fixed in (False, True):
-            for steps in (long, short):
-                taken_s = run_s(program, python, steps, fixed)
-                times.setdefault((fixed, steps), []).append(taken_s)
+    for run, taken_s in zip(runs, runs_s(program, python, runs), strict=True):
+        times.setdefault(run, []).append(taken_s)
 
     def step_s(fixed: bool) -> float:
         # The best: whatever else the machine does only makes a run longer.
@@ -55,16 +66,51 @@ def measure_gain(program: Program, python: str, repeats: int) -> Pace:
     return Pace(step_s(False), step_s(True))
 
 
-def run_s(program: Program, python: str, steps: int, fixed: bool) -> float:
-    """Return how long a bare run takes, from start to end."""
+def runs_s(program: Program, python: str, runs: Sequence[tuple[bool, int]]) -> list[float]:
+    """Return how long bare runs take: with the problem taken out or not, and of so many steps."""
+    # What a program sets in its environment may be read while its packages are imported.
+    needs = () if "os.environ[" in program.text else program.needs
+    done = subprocess.run(
+        [python, __file__, str(program.path), json.dumps(runs), *needs],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    found: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def run_forked(path: Path, fixed: bool, steps: int) -> None:
+    """Run a program in a fork of this process, in an empty folder; what it prints is dropped."""
     with tempfile.TemporaryDirectory() as folder:
-        return timed_s(
-            lambda: subprocess.run(
-                [python, str(program.path)],
-                cwd=folder,
-                env={**os.environ, "STEPS": str(steps), "FIXED": str(int(fixed))},
-                capture_output=True,
-                check=True,
-                timeout=TIMEOUT_S,
-            )
-        )
+        child = os.fork()
+        if not child:
+            os.chdir(folder)
+            os.environ.update(STEPS=str(steps), FIXED=str(int(fixed)))
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            sys.argv, sys.path[0] = [str(path)], str(path.parent)
+            status = 1
+            try:
+                runpy.run_path(str(path), run_name="__main__")
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+        if status:
+            fixed_or_not = "FIXED=1" if fixed else "its problem"
+            raise SystemExit(f"{path} with {fixed_or_not} and {steps} steps failed")
+
+
+def main(path: Path, runs: list[tuple[bool, int]], needs: Sequence[str]) -> None:
+    """Print how long each run takes, as JSON."""
+    for name in needs:
+        importlib.import_module(name)
+    print(json.dumps([timed_s(partial(run_forked, path, *run)) for run in runs]))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:])

@@ -47,6 +47,13 @@ def test_a_queue_of_another_process() -> None:
     assert cause(waiting, ThreadState.BLOCKED, WaitReason.PIPE) is Cause.QUEUE
 
 
+@pytest.mark.parametrize("part", [Part.OTHER, Part.FORWARD, Part.BACKWARD, Part.OPTIMIZER])
+def test_a_wait_for_the_gil_is_one_in_every_phase(part: Part) -> None:
+    waiting = stack(MODULE, library="torch")
+    assert cause(waiting, ThreadState.GIL, part=part) is Cause.GIL
+    assert cause(waiting, ThreadState.GIL, part=Part.DATA_LOADING) is Cause.DATA_LOADING
+
+
 def test_code_that_was_compiled_runs_and_does_not_compile() -> None:
     run = Place("torch/_inductor/output_code.py", 1, "CompiledFxGraph.__call__")
     assert cause(stack(run, GENERATED, library="torch"), part=Part.FORWARD) is Cause.FORWARD

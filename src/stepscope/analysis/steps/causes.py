@@ -223,14 +223,16 @@ def cause_of_moment(
         return told
     by_stack = part == Part.OTHER or (part == Part.OPTIMIZER and bool(_closure(stack)))
     phase = phase_of_stack(stack) if by_stack else Cause(part)
-    if phase in (Cause.DATA_LOADING, Cause.OPTIMIZER, Cause.COMMUNICATION):
+    if phase in (Cause.DATA_LOADING, Cause.COMMUNICATION):
+        return phase
+    if state == ThreadState.GIL:
+        return Cause.GIL
+    if phase is Cause.OPTIMIZER:
         return phase
     if in_operator or (phase is not None and not in_gap):
         return Cause.FORWARD if phase is None or phase is Cause.OTHER else phase
     if phase is Cause.BACKWARD and stack.library in FRAMEWORKS:
         return phase  # the engine works on another thread
-    if state == ThreadState.GIL:
-        return Cause.GIL
     if state == ThreadState.BLOCKED:
         return _cause_of_wait(stack, wait)
     if stack.library in FRAMEWORKS:

@@ -122,6 +122,7 @@ class Answer:
     power: tuple[DevicePower, ...] = ()  # of each device whose power was recorded
     counters: tuple[CounterMean, ...] = ()  # of devices, where they were recorded
     lost_ns: float = 0.0  # that other programs added to a step; in none of the figures above
+    threads: float = 1.0  # that are in steps, or share the time of a run without any, at a time
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON-compatible values."""
@@ -142,6 +143,7 @@ class Answer:
             "device": None if self.device is None else self.device.to_json(),
             "unit": self.unit,
             "unit_ns": round(self.unit_ns),
+            "threads": round(self.threads, 1),
             "where": [_row_json(row) for row in self.where],
             "lines": [_row_json(row) for row in self.lines],
             "memory": [peak.to_json() for peak in self.memory],
@@ -184,6 +186,7 @@ def answer(trace: Trace) -> Answer:
             power=device_power(trace),
             counters=counter_means(trace),
             lost_ns=left_alone.lost_ns,
+            threads=spent.threads,
         )
 
 

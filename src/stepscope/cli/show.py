@@ -63,7 +63,9 @@ def answer_facts(found: Answer) -> Iterator[Fact]:
     """Yield what an answer says about steps and start-up."""
     steps = found.steps
     if steps is None:
-        yield "steps", "none recognised: shares are of the run, without imports and compilation"
+        shared = f"; {found.threads:.0f} threads share its time" if found.threads >= 2 else ""
+        of_what = "shares are of the run, without imports and compilation"
+        yield "steps", f"none recognised: {of_what}{shared}"
     else:
         spread = f"mean {duration_text(steps.mean_ns)}, median {duration_text(steps.median_ns)}"
         if steps.unit == "request":

@@ -53,6 +53,10 @@ class ThreadState(IntEnum):
     READY = 4  # could run, but other threads have all cores
 
 
+RUNNING_STATES = (ThreadState.PYTHON, ThreadState.NATIVE)
+"""In which a thread has a core."""
+
+
 class WaitReason(IntEnum):
     """What a blocked thread waits for, as the kernel tells it."""
 

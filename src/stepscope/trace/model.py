@@ -14,6 +14,7 @@ from stepscope.registry import Registry
 from stepscope.trace.devices import Device, devices_of
 from stepscope.trace.kinds import (
     DEVICE_KINDS,
+    RUNNING_STATES,
     MemoryOwner,
     SliceFlags,
     SliceKind,
@@ -63,6 +64,7 @@ __all__ = [
     "NO_THREAD",
     "PRODUCER",
     "QUERIES",
+    "RUNNING_STATES",
     "Args",
     "Captured",
     "Device",

@@ -15,7 +15,9 @@ from host_findings import (
     spend,
     training,
 )
-from stepscope.analysis.findings import Severity
+from made_trace import Sample, trace_of_calls
+from stepscope.analysis.findings import Severity, find_problems
+from stepscope.analysis.steps.ledger import ledger
 from stepscope.trace.model import ThreadState, WaitReason
 from training_program import LOOP, MS, Program
 
@@ -101,6 +103,26 @@ def test_an_event_loop_and_its_library_are_no_line_of_the_program() -> None:
     polls = (*serves, "selectors.py(1): EpollSelector.select", "<native call self._selector.poll>")
     program = plain((serves, PYTHON), (polls, ThreadState.READY), (polls, NATIVE))
     assert found(program, "python-work") is None
+
+
+@pytest.mark.parametrize(("cores", "saves_ms"), [(8, [750]), (2, [500]), (1, [])])
+def test_threads_that_no_longer_wait_still_share_the_cores(cores: int, saves_ms: list[int]) -> None:
+    """Four threads take turns of a lock: without it, two at a time run on two cores."""
+    works = PREPARE[::-1]
+    locks = ("<native call lock.acquire>", *works)
+    samples = [
+        Sample(at, at + 5_000, works, NATIVE, track=track)
+        if at // 5_000 % 4 == track
+        else Sample(at, at + 5_000, locks, BLOCKED, WaitReason.LOCK, track)
+        for at in range(0, 1_000_000, 5_000)
+        for track in range(4)
+    ]
+    told = {"cores": cores}
+    trace = trace_of_calls([], samples=samples, end_ns=1000 * MS, parallelism=told)
+    assert ledger(trace).threads == 4
+    findings = [each for each in find_problems(trace) if each.id == "waiting-lock"]
+    assert [each.of_ns for each in findings] == [pytest.approx(1000 * MS)] * len(saves_ms)
+    assert [each.saves_ns for each in findings] == [pytest.approx(ms * MS) for ms in saves_ms]
 
 
 COMPILES = (*PREPARE, "jax/_src/compiler.py(1): backend_compile")

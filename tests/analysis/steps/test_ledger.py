@@ -124,6 +124,18 @@ def test_without_steps_it_is_about_the_run_of_the_main_thread() -> None:
     assert shares(trace)[Cause.PYTHON] == pytest.approx(0.6)
 
 
+def test_without_steps_threads_share_the_time_of_the_run() -> None:
+    """The main thread waits for two others, of which one begins later."""
+    samples = looks(0, 10_000, SLEEP, state=ThreadState.BLOCKED, wait=WaitReason.LOCK)
+    samples += looks(0, 10_000, PREPARE, track=1)
+    samples += looks(6_000, 10_000, SLEEP, state=ThreadState.NATIVE, track=2)
+    trace = trace_of_calls([], samples=samples, end_ns=10_000_000, pid=20)
+    found = ledger(trace)
+    assert found.unit_ns == pytest.approx(10e6)
+    assert found.threads == pytest.approx(1.4)
+    assert found.by_cause()[Cause.PYTHON] == pytest.approx(8e6)
+
+
 def test_too_few_samples_of_a_part_are_not_scaled() -> None:
     assert FEWEST_SAMPLES > 1
     calls = [call for at in range(0, STEPS * STEP_US, STEP_US) for call in step(at)]

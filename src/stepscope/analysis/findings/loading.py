@@ -13,7 +13,7 @@ from stepscope.analysis.findings.spots import hot_spot, hottest_path, source_lin
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import LOADERS, Cause
 from stepscope.analysis.steps.parts import Part
-from stepscope.trace.model import ThreadState
+from stepscope.trace.model import RUNNING_STATES
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _in_its_thread(facts: Facts, loading_ns: int) -> tuple[Place, ...]:
     rows = np.flatnonzero(
         ~np.isin(samples.track, mine)
         & np.isin(samples.stack, loads)
-        & np.isin(samples.state, (ThreadState.PYTHON, ThreadState.NATIVE))
+        & np.isin(samples.state, RUNNING_STATES)
         & facts.step_time.contain(samples.time_ns)
     )
     if samples.duration_ns[rows].sum() < MOST_IN_THREAD * loading_ns:

@@ -15,9 +15,10 @@ from stepscope.analysis.findings.spots import (
     share_words,
     taken,
 )
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.trace.model import ThreadState
+from stepscope.trace.model import RUNNING_STATES
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -152,15 +153,16 @@ def gil(facts: Facts) -> Finding | None:
     ledger, samples = facts.ledger, facts.trace.samples
     waits = ledger.spent_on(Cause.GIL)
     each_ns = ledger.each_ns(waits)
-    if each_ns < MIN_SHARE * ledger.unit_ns:
+    spot = hot_spot(ledger, waits)
+    if spot is None or each_ns < MIN_SHARE * ledger.unit_ns:
         return None
     holders = _holders(facts)
-    spot = hot_spot(ledger, waits)
-    if spot is None:
-        return None
-    others = np.unique(samples.track[holders])
     path = hottest_path(facts, holders)
     spot = Spot(path or spot.path, waits, each_ns)
+    saves_ns = _saved_ns(facts, spot)
+    if saves_ns < MIN_SHARE * ledger.unit_ns:
+        return None
+    others = np.unique(samples.track[holders])
     return finding_at(
         facts,
         spot,
@@ -177,6 +179,7 @@ def gil(facts: Facts) -> Finding | None:
             "Do that work in another process (multiprocessing, a DataLoader's workers), or in code "
             "that releases the GIL (NumPy, torch)."
         ),
+        saves_ns=saves_ns,
     )
 
 
@@ -186,7 +189,7 @@ def _holders(facts: Facts) -> Int64:
     mine = np.unique(samples.track[ledger.row[ledger.row >= 0]])
     # Where the ledger is about several threads, they are each other's problem.
     aside = ~np.isin(samples.track, mine) if len(mine) == 1 else samples.track >= 0
-    runs = np.isin(samples.state, (ThreadState.PYTHON, ThreadState.NATIVE)) & (samples.stack != 0)
+    runs = np.isin(samples.state, RUNNING_STATES) & (samples.stack != 0)
     inside = np.ones(len(samples), np.bool_)
     if len(step_table(facts.trace)) and steady_steps(facts.trace).any():
         inside = facts.step_time.contain(samples.time_ns)
@@ -196,7 +199,8 @@ def _holders(facts: Facts) -> Int64:
 def _waiting(facts: Facts, wait: _Wait) -> Finding | None:
     ledger = facts.ledger
     spot = hot_spot(ledger, ledger.spent_on(*wait.causes))
-    if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
+    saves_ns = _saved_ns(facts, spot) if spot else 0.0
+    if spot is None or saves_ns < MIN_SHARE * ledger.unit_ns:
         return None
     spent = duration_text(spot.each_ns)
     spent += "" if ledger.unit == "run" else f" of every {ledger.unit}"
@@ -207,7 +211,21 @@ def _waiting(facts: Facts, wait: _Wait) -> Finding | None:
         title=f"{wait.what} takes {taken(ledger, spot)}",
         text=f"{spent} {wait.told}{spot.called_from}.",
         fix=wait.fix,
+        saves_ns=saves_ns,
     )
+
+
+def _saved_ns(facts: Facts, spot: Spot) -> float:
+    """Return what is won where threads no longer wait: they still have to share the cores."""
+    ledger, samples = facts.ledger, facts.trace.samples
+    cores = facts.trace.info.parallelism.get("cores", 0.0)
+    if not cores or ledger.threads <= cores:
+        return spot.each_ns
+    sampled = ledger.row != NO_SAMPLE
+    runs = np.zeros(len(ledger), np.bool_)
+    runs[sampled] = np.isin(samples.state[ledger.row[sampled]], RUNNING_STATES)
+    least_ns = ledger.each_ns(runs) * ledger.threads / cores
+    return min(spot.each_ns, max(ledger.unit_ns - least_ns, 0.0))
 
 
 def _every_step(facts: Facts, wait: _Wait) -> Finding | None:

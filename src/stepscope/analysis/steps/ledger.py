@@ -4,7 +4,8 @@ The time of the parts is exact: it comes from slices. Samples tell what no slice
 native code, waiting) and which line it is. In a program with device work only the moments in which
 the devices are idle are the host's: what it does meanwhile costs nothing.
 
-Without steps the ledger is about the whole run less start-up.
+Without steps the ledger is about the whole run less start-up. Where several threads do its work,
+they share the time: at each moment all of them alike.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Ledger:
     stacks: Mapping[int, SampledStack] = field(repr=False)
     files: SourceFiles = field(repr=False)
     idle_ns: float = 0.0  # in which an event loop had nothing to do; in no moment
+    threads: float = 1.0  # that are in its steps, or do the run's work, at a time
 
     def __len__(self) -> int:
         """Return the number of moments."""
@@ -169,6 +171,11 @@ def _ledger(trace: Trace, windows: list[_Window], unit: str, count: int) -> Ledg
     windows = [window for window in windows if len(window.time.start_ns)]  # a step may take no time
     found = [_moments(trace, window) for window in windows] or [np.zeros((6, 0))]
     row, weight, cause, part, step, stack = np.concatenate(found, axis=1)
+    threads = _windows_at_once(windows)
+    if unit == "run" and len(row):
+        thread_ns = weight.sum()
+        weight = weight / _threads_at(trace, windows, trace.samples.time_ns[row.astype(np.int64)])
+        threads = float(thread_ns / weight.sum())
     return Ledger(
         unit=unit,
         count=count,
@@ -180,7 +187,33 @@ def _ledger(trace: Trace, windows: list[_Window], unit: str, count: int) -> Ledg
         stack=stack.astype(np.int64),
         stacks=sampled_stacks(trace),
         files=SourceFiles(trace),
+        threads=threads,
     )
+
+
+def _windows_at_once(windows: list[_Window]) -> float:
+    """Return how many threads are in their steps at a time, on average."""
+    times = [window.time for window in windows]
+    if len(times) < 2:
+        return 1.0
+    any_of_them = union(
+        np.concatenate([time.start_ns for time in times]),
+        np.concatenate([time.end_ns for time in times]),
+    )
+    return sum(time.total_ns for time in times) / any_of_them.total_ns
+
+
+def _threads_at(trace: Trace, windows: list[_Window], time_ns: Int64) -> Int64:
+    """Return how many of the threads there are at some times: from their first sample to the last.
+
+    The times are those of their samples, so that there is at least one.
+    """
+    samples = trace.samples
+    rows = [np.flatnonzero(samples.track == window.track) for window in windows]
+    begin = np.sort([samples.time_ns[mine].min() for mine in rows if len(mine)])
+    end = np.sort([samples.end_ns[mine].max() for mine in rows if len(mine)])
+    alive: Int64 = np.searchsorted(begin, time_ns, "right") - np.searchsorted(end, time_ns, "right")
+    return alive
 
 
 def _moments(trace: Trace, window: _Window) -> Float64:

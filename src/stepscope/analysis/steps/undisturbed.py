@@ -27,7 +27,14 @@ from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.sums import summed
 from stepscope.analysis.timeline import innermost
-from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind, ThreadState
+from stepscope.trace.model import (
+    NO_PARENT,
+    NO_SLICE,
+    NO_STACK,
+    RUNNING_STATES,
+    SliceKind,
+    ThreadState,
+)
 from stepscope.trace.schema import TABLES
 from stepscope.trace.table import Role
 
@@ -62,7 +69,6 @@ TRIES = 21
 """How finely calls are brought nearer to the quickest of their name."""
 
 _VALUE_BITS = 36
-_RUNNING = (ThreadState.PYTHON, ThreadState.NATIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ def _waits_for_core(trace: Trace, track: int) -> Intervals:
 def _is_in_its_own_way(trace: Trace, time: Intervals) -> bool:
     """Tell whether it may be the program itself, or a child of it, that keeps the cores busy."""
     told, samples = trace.info.parallelism, trace.samples
-    runs = np.isin(samples.state, _RUNNING)
+    runs = np.isin(samples.state, RUNNING_STATES)
     ran_ns = int(time.covered(samples.time_ns[runs], samples.end_ns[runs]).sum())
     cores = told.get("cores", 0.0)
     return ran_ns >= OWN_CORES * cores * time.total_ns or told.get("loader workers", 0.0) > 0

@@ -27,6 +27,7 @@ import { stepChart } from "stepscope/steps.js";
  * @property {string} verdict
  * @property {string} unit "step", "request" or "run"
  * @property {number} unit_ns
+ * @property {number} threads that are in steps, or share the time of a run without any, at a time
  * @property {Part[]} where
  * @property {Part[]} lines
  * @property {number} lost_to_others_ns
@@ -139,7 +140,7 @@ function placeLink({ file, line, function: name }, app) {
 
 /** The average step by what it is spent on. @param {Data} data @param {App} app */
 function whereTimeGoes(data, app) {
-  const { where, unit, unit_ns } = answerOf(data);
+  const { where, unit, unit_ns, threads } = answerOf(data);
   if (!where.length) return null;
   const bar = where.map((part) => h("span", { class: `part ${part.id}`, style: `flex-grow: ${part.ns}`, title: `${part.what}: ${time(part.ns)}` }));
   const rows = where.map((part) =>
@@ -152,7 +153,8 @@ function whereTimeGoes(data, app) {
       h("td", null, percent(part.share, 1)),
     ),
   );
-  const whole = unit === "run" ? `The run takes ${time(unit_ns)} after start-up` : `The average steady ${unit} takes ${time(unit_ns)}`;
+  const shared = threads >= 2 ? `, which ${threads.toFixed()} threads share` : "";
+  const whole = unit === "run" ? `The run takes ${time(unit_ns)} after start-up${shared}` : `The average steady ${unit} takes ${time(unit_ns)}`;
   return card(
     unit === "run" ? "Where the run goes" : `Where a ${unit} goes`,
     "",

@@ -147,6 +147,15 @@ def test_data_that_is_prepared_in_the_loop(stack: Stack) -> None:
     assert found(program, "python-work") is None
 
 
+def test_a_function_that_loads_data_counts_as_a_whole_though_it_makes_tensors_of_them() -> None:
+    def loads(program: Program) -> None:
+        program.sample((*LOOP, "train.py(6): load", "<native call np.repeat>"), NATIVE, 20 * MS)
+        program.sample((*LOOP, "train.py(7): load", "<native call np.sort>"), NATIVE, 40 * MS)
+        program.operator("aten::div", 2 * MS, (*LOOP, "train.py(8): load"))
+
+    assert_found(training(loads), "data-in-loop", "train.py:7", 60 * MS)
+
+
 def test_comprehensions_and_builtins_are_python_code() -> None:
     """A comprehension is a line of its function, also where it has a frame of its own."""
     rows = (*LOOP, "train.py(5): rows", "train.py(6): rows.<locals>.<listcomp>")

@@ -34,8 +34,9 @@ SHORTEST_NS = 100_000_000
 STRAY = 0.02
 """Of some samples: those that came a moment too late for what they are counted as."""
 
-WHOLE, MIN_TRAINING = 0.9, 0.02
-"""A function with more of the run, or with more of the model's phases, is where the loop is."""
+WHOLE, MIN_TRAINING, MIN_OF_TRAINING = 0.9, 0.02, 0.1
+"""A function with more of the run is where the loop is, and so is one that trains for more of its
+time and does more of all training: what loads data may make a few tensors of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +128,12 @@ def _is_loop(ledger: Ledger, everything: Paths, path: tuple[Place, ...]) -> bool
     ]
     if ledger.unit == "run":
         return _weight(inside) > WHOLE * _weight(everything)
-    trains = ledger.spent_on(*PHASES) & np.isin(ledger.stack, [stack for _, _, stack in inside])
-    return float(ledger.weight_ns[trains].sum()) > MIN_TRAINING * _weight(inside)
+    trains = ledger.spent_on(*PHASES)
+    here = trains & np.isin(ledger.stack, [stack for _, _, stack in inside])
+    least_ns = max(
+        MIN_TRAINING * _weight(inside), MIN_OF_TRAINING * float(ledger.weight_ns[trains].sum())
+    )
+    return float(ledger.weight_ns[here].sum()) > least_ns
 
 
 def call_around(ledger: Ledger, spot: Spot, never: Bool) -> Bool:

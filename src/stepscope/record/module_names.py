@@ -6,7 +6,8 @@ import json
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stepscope._native import record_function
+from stepscope._native import begin_slice, end_slice
+from stepscope.record.phase_ranges import RANGE_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,13 +61,15 @@ class Names(dict[int, "Entry"]):
 
     def _describe(self, model: Any, prefix: str) -> None:
         self._add(model, type(model).__name__, {})  # stands if all else fails
+        handle = begin_slice(RANGE_KIND, "stepscope: name the modules", "")  # not torch.profiler's
         try:
-            with record_function("stepscope: name the modules"):
-                for name, module in self._anatomy.named_modules(model):
-                    counts = self._parameters(module)
-                    self._add(module, prefix + name if name else type(module).__name__, counts)
+            for name, module in self._anatomy.named_modules(model):
+                counts = self._parameters(module)
+                self._add(module, prefix + name if name else type(module).__name__, counts)
         except Exception:  # a model may do as it likes; its call must go on
             return
+        finally:
+            end_slice(handle)
 
     def _add(self, module: Any, name: str, counts: dict[str, int]) -> None:
         fragment = json.dumps({"Class": type(module).__name__, **counts})[1:-1]

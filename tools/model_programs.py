@@ -159,6 +159,24 @@ def _make_fx_and_trace_symbolically() -> object:
 
 
 @program()
+def _train_under_a_function_mode() -> object:
+    from torch.overrides import TorchFunctionMode
+
+    class Log(TorchFunctionMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.names: list[str] = []
+
+        def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+            self.names.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    with Log() as log:
+        losses = _trained(_model())
+    return losses, log.names
+
+
+@program()
 def _transform_functions() -> object:
     import torch
 

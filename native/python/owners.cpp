@@ -33,6 +33,8 @@ struct Names {
   PyObject* param_groups = PyUnicode_InternFromString("param_groups");
   PyObject* params = PyUnicode_InternFromString("params");
   PyObject* storage_offset = PyUnicode_InternFromString("storage_offset");
+  PyObject* enter = PyUnicode_InternFromString("__enter__");
+  PyObject* exit = PyUnicode_InternFromString("__exit__");
 };
 
 const Names& names() {
@@ -56,6 +58,29 @@ int64_t number(nb::handle object) { return object ? PyLong_AsSsize_t(object.ptr(
 int64_t called(nb::handle object, PyObject* method) {
   return number(nb::steal(PyObject_CallMethodNoArgs(object.ptr(), method)));
 }
+
+// Enters a context manager of Python's, for as long as it lives. Tensors are asked in one in which
+// no TorchFunctionMode of the program's is called.
+class Within {
+ public:
+  explicit Within(nb::handle make) : context_(nb::steal(PyObject_CallNoArgs(make.ptr()))) {
+    if (context_) is_inside_ = nb::steal(call(names().enter)).is_valid();
+    drop_error();
+  }
+  ~Within() {
+    if (is_inside_) nb::steal(call(names().exit, Py_None));
+    drop_error();
+  }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  PyObject* call(PyObject* method, PyObject* nothing = nullptr) {
+    return PyObject_CallMethodObjArgs(context_.ptr(), method, nothing, nothing, nothing, nullptr);
+  }
+  nb::object context_;
+  bool is_inside_ = false;
+};
 
 // How many parameters an optimizer has; -1 when it is like none.
 int64_t count_of(nb::handle optimizer) {
@@ -121,8 +146,11 @@ struct Model {};
 // plain tensor, they leave to a listener in Python.
 class OwnerHooks {
  public:
-  OwnerHooks(nb::object listener, nb::object plain, nb::object note)
-      : listener_(std::move(listener)), plain_(std::move(plain)), note_(std::move(note)) {}
+  OwnerHooks(nb::object listener, nb::object plain, nb::object note, nb::object unseen)
+      : listener_(std::move(listener)),
+        plain_(std::move(plain)),
+        note_(std::move(note)),
+        unseen_(std::move(unseen)) {}
 
   // Forget all that was seen; what is called from now on does nothing.
   void stop() {
@@ -148,6 +176,7 @@ class OwnerHooks {
   // Gradients are new blocks in most steps, and gone before the next.
   void before_step(nb::handle optimizer, nb::handle, nb::handle) {
     if (is_stopped_) return;
+    const Within unseen(unseen_);
     auto known = optimizer_of(optimizer);
     if (!known || known->parameter_count != count_of(optimizer)) {
       drop_error();
@@ -170,6 +199,7 @@ class OwnerHooks {
     const auto known = optimizer_of(optimizer);
     if (known && known->has_stepped) return;
     if (known) known->has_stepped = true;
+    const Within unseen(unseen_);
     listener_.attr("tell_optimizer")(optimizer);
   }
 
@@ -179,6 +209,7 @@ class OwnerHooks {
   void before_forward(nb::handle module, nb::handle args, nb::handle kwargs) {
     if (!awaits_model()) return;
     awaits_model_ = false;
+    const Within unseen(unseen_);
     tell_inputs(args, 1);
     if (!kwargs.is_none()) tell_inputs(kwargs, 1);
     drop_error();
@@ -238,8 +269,9 @@ class OwnerHooks {
   }
 
   nb::object listener_;
-  nb::object plain_;  // the type of plain tensors
-  nb::object note_;   // who is told instead of the recorder, or None
+  nb::object plain_;   // the type of plain tensors
+  nb::object note_;    // who is told instead of the recorder, or None
+  nb::object unseen_;  // what makes a context in which tensors are asked
   bool awaits_model_ = true;
   bool is_stopped_ = false;
   WeakMap<std::shared_ptr<Optimizer>> optimizers_;
@@ -250,7 +282,8 @@ class OwnerHooks {
 
 void bind_owners(nb::module_& m) {
   nb::class_<OwnerHooks>(m, "OwnerHooks")
-      .def(nb::init<nb::object, nb::object, nb::object>(), nb::arg(), nb::arg(), nb::arg().none())
+      .def(nb::init<nb::object, nb::object, nb::object, nb::object>(), nb::arg(), nb::arg(),
+           nb::arg().none(), nb::arg())
       .def("know_optimizer", &OwnerHooks::know_optimizer)
       .def("before_step", &OwnerHooks::before_step)
       .def("after_step", &OwnerHooks::after_step)

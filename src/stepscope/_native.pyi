@@ -133,7 +133,12 @@ class OwnersListener(Protocol):
 
 class OwnerHooks:
     def __init__(
-        self, listener: OwnersListener, plain: type, note: Callable[..., object] | None, /
+        self,
+        listener: OwnersListener,
+        plain: type,
+        note: Callable[..., object] | None,
+        unseen: Callable[[], object],
+        /,
     ) -> None: ...
     def awaits_model(self) -> bool: ...
     def know_optimizer(

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
 
 import stepscope
 
@@ -68,6 +69,12 @@ def test_ranges_compile_as_torchs_do(captured: bool) -> None:
     assert names == (["inside", "outside", "decorated"] * 2 if captured else [])
 
 
+EVERYTHING = {
+    "with_stack": True,
+    "record_shapes": True,
+    "profile_memory": True,
+    "with_modules": True,
+}
 MAKERS: dict[str, Callable[[Model, torch.Tensor], str]] = {
     "export": lambda model, x: str(torch.export.export(model, (x,), strict=True).graph),
     "loose export": lambda model, x: str(torch.export.export(model, (x,), strict=False).graph),
@@ -83,12 +90,54 @@ def test_a_recording_changes_no_graph(maker: str) -> None:
     torch.manual_seed(0)
     model, x = Model(), torch.ones(2, 4)
     bare = MAKERS[maker](model, x)
-    options = {"with_stack": True, "record_shapes": True, "profile_memory": True}
-    with stepscope.profile(**options, with_modules=True):
+    with stepscope.profile(**EVERYTHING):
         recorded = MAKERS[maker](model, x)
         hooks = len(torch.nn.modules.module._global_forward_pre_hooks)
     assert recorded == bare
     assert not hooks
+
+
+def small_model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU(), torch.nn.Linear(4, 2))
+
+
+def test_tensors_are_not_looked_at_in_a_graph_that_is_traced() -> None:
+    """Tracing makes a second graph to check the first; modules are new to us in one of them."""
+    bare = torch.jit.trace(small_model(), torch.ones(2, 4))
+    with stepscope.profile(**EVERYTHING):
+        recorded = torch.jit.trace(small_model(), torch.ones(2, 4))
+    assert recorded.code == bare.code
+
+
+class Log(TorchFunctionMode):
+    """Keeps which functions of torch are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_of_the_program_sees_its_own_calls_only() -> None:
+    def called() -> list[str]:
+        model = small_model()
+        optimizer = torch.optim.Adam(model.parameters())
+        with Log() as log:
+            for _ in range(2):
+                optimizer.zero_grad()
+                model(torch.ones(3, 4)).sum().backward()
+                optimizer.step()
+        return log.names
+
+    called()  # the first optimizer of a process imports more
+    bare = called()
+    with stepscope.profile(**EVERYTHING):
+        recorded = called()
+    assert recorded == bare
 
 
 def test_ranges_are_seen_by_a_profiler_of_torchs_beside_us() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stepscope import _native
 from stepscope.frameworks.python.calls import STACKS
 from stepscope.frameworks.torch.dynamo import keep_dynamo_out
+from stepscope.frameworks.torch.unseen import unseen
 from stepscope.record.options import MEMORY
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source, Stage
@@ -70,7 +71,7 @@ class LiveObjects:
         name = f"nn.Module: {cls.__name__}_{number}"
         parameters = []
         if self.with_tensors:
-            with suppress(Exception):
+            with suppress(Exception), unseen():
                 for key, value in vars(module)["_parameters"].items():
                     if (known := _live(value)) is not None:
                         parameters.append((key, known, _live(value.grad)))
@@ -81,7 +82,7 @@ class LiveObjects:
         """Keep what an optimizer works on; its calls have the name of any function's."""
         parameters = []
         if self.with_tensors:
-            with suppress(Exception):
+            with suppress(Exception), unseen():
                 for group in optimizer.param_groups:
                     for value in group["params"]:
                         if (known := _live(value)) is not None:

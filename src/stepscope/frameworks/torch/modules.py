@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.torch.dynamo import keep_dynamo_out
+from stepscope.frameworks.torch.unseen import unseen
 from stepscope.record.module_calls import AllModuleCalls, ModelCalls, ModuleCalls
 
 if TYPE_CHECKING:
@@ -26,13 +27,11 @@ class _TorchAnatomy:
         return modules
 
     def parameter_sizes(self, module: Any, *, of_all_below: bool) -> Iterable[int | None]:
-        import torch
         from torch.nn.parameter import is_lazy
 
-        if torch.jit.is_tracing():  # to look at them would be part of what is traced
-            return [None]
-        parameters = module.parameters(recurse=of_all_below)
-        return [None if is_lazy(each) else each.numel() for each in parameters]
+        with unseen():
+            parameters = module.parameters(recurse=of_all_below)
+            return [None if is_lazy(each) else each.numel() for each in parameters]
 
 
 TORCH_MODULES = ModuleCalls(_find, _TorchAnatomy())

@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscope._native import OwnerHooks, note_owner, tell_calls
+from stepscope.frameworks.torch.unseen import unseen
 from stepscope.record.patching import Patches
 from stepscope.trace.model import MemoryOwner
 
@@ -67,7 +68,9 @@ class TorchOwners:
         )
 
         self._torch = torch
-        self._native = native = OwnerHooks(self, torch.Tensor, self._told)
+        self._native = native = OwnerHooks(
+            self, torch.Tensor, self._told, torch._C.DisableTorchFunction
+        )
         self._hooks = [
             register_optimizer_step_pre_hook(native.before_step),
             register_optimizer_step_post_hook(native.after_step),
@@ -86,12 +89,13 @@ class TorchOwners:
             _TOLD.remove(native)
         for hook in self._hooks:
             hook.remove()
-        for optimizer in _alive(self._optimizers):
-            self._tell_parameters(_parameters_of(optimizer))
-            self._tell_state(optimizer)
-        for model in _alive(self._models):
-            with suppress(Exception):
-                self._tell_parameters(model.parameters())
+        with unseen():
+            for optimizer in _alive(self._optimizers):
+                self._tell_parameters(_parameters_of(optimizer))
+                self._tell_state(optimizer)
+            for model in _alive(self._models):
+                with suppress(Exception):
+                    self._tell_parameters(model.parameters())
         self._optimizers.clear()
         self._models.clear()
 

@@ -121,7 +121,7 @@ std::string script_modules() {
   note.position = kScript;
   ThreadNotes& to = my_notes();
   const std::lock_guard<std::mutex> lock(to.mutex);
-  to.notes.push_back(note);
+  to.notes.add(note);
 }
 
 const char* text_of_number(uint64_t number) {

@@ -7,10 +7,13 @@
 #include <ATen/record_function.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/core/UndefinedTensorImpl.h>
+#include <sys/mman.h>
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "bridge_state.h"
@@ -40,11 +43,78 @@ std::atomic<bool> notes_tensors{false};
 
 using HeldTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
+// Notes in pages of our own, which come in by the block: a page fault costs more than a note, and
+// in the program's heap they would take the room that its next tensors need.
+class NoteBlocks {
+ public:
+  NoteBlocks() = default;
+  NoteBlocks(const NoteBlocks&) = delete;
+  NoteBlocks& operator=(const NoteBlocks&) = delete;
+  ~NoteBlocks() { clear(); }
+
+  void add(const TensorNote& note) {
+    if (next_ == end_) add_block();
+    *next_++ = note;
+  }
+
+  void append_to(std::vector<TensorNote>& found) const {
+    for (const TensorNote* const block : blocks_) {
+      const bool is_last = block == blocks_.back();
+      found.insert(found.end(), block, is_last ? next_ : block + kNotes);
+    }
+  }
+
+  void clear() {
+    for (TensorNote* const block : blocks_) munmap(block, kBytes);
+    blocks_.clear();
+    next_ = end_ = nullptr;
+  }
+
+ private:
+  static constexpr size_t kBytes = size_t{1} << 17;
+  static constexpr size_t kNotes = kBytes / sizeof(TensorNote);
+
+  [[gnu::noinline, gnu::cold]] void add_block() {
+    blocks_.reserve(blocks_.size() + 1);
+    void* const pages = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    next_ = static_cast<TensorNote*>(pages);
+    end_ = next_ + kNotes;
+    blocks_.push_back(next_);
+  }
+
+  std::vector<TensorNote*> blocks_;
+  TensorNote* next_ = nullptr;
+  TensorNote* end_ = nullptr;
+};
+
 // One a thread; whoever reads it locks it.
 struct ThreadNotes {
   std::mutex mutex;
-  std::vector<TensorNote> notes;
-  std::vector<HeldTensor> held;
+  NoteBlocks notes;
+
+  // Most operators get tensors that an earlier one had: to hold those again would count references.
+  void hold(const at::Tensor& tensor) {
+    const auto* const impl = tensor.unsafeGetTensorImpl();
+    constexpr unsigned kBits = 9;
+    static_assert(std::tuple_size<decltype(held_lately_)>::value == size_t{1} << kBits);
+    const uint64_t mixed = reinterpret_cast<uintptr_t>(impl) * 0x9E3779B97F4A7C15ULL;
+    const c10::TensorImpl*& lately = held_lately_[mixed >> (64 - kBits)];
+    if (lately == impl) return;
+    held_.emplace_back(tensor.getIntrusivePtr());
+    lately = impl;
+  }
+
+  void forget() {
+    notes.clear();
+    held_lately_.fill(nullptr);
+    std::vector<HeldTensor>().swap(held_);
+  }
+
+ private:
+  std::vector<HeldTensor> held_;
+  std::array<const c10::TensorImpl*, 512> held_lately_{};
 };
 
 std::mutex notes_mutex;
@@ -76,11 +146,8 @@ void note_tensor(ThreadNotes& to, TensorNote note, const at::Tensor& tensor) {
   note.device_index = device.index();
   note.type = static_cast<uint8_t>(tensor.scalar_type());
   note.layout = static_cast<uint8_t>(tensor.layout());
-  to.notes.push_back(note);
-  // What an operator passes on to the next one is held already.
-  if (to.held.empty() || to.held.back()._unsafe_get_target() != impl) {
-    to.held.emplace_back(tensor.getIntrusivePtr());
-  }
+  to.notes.add(note);
+  to.hold(tensor);
 }
 
 [[gnu::noinline]] void note_tensors(const at::RecordFunction& fn, const OpenSlice& slice) {
@@ -114,7 +181,7 @@ void note_tensor(ThreadNotes& to, TensorNote note, const at::Tensor& tensor) {
   note.impl = fn.handle();
   note.thread = static_cast<uint32_t>(fn.threadId());
   note.position = kFunctionId;
-  to.notes.push_back(note);
+  to.notes.add(note);
 }
 
 // All that is kept, as it is now.
@@ -123,7 +190,7 @@ std::vector<TensorNote> tensor_notes() {
   std::vector<TensorNote> found;
   for (const auto& each : all_notes()) {
     const std::lock_guard<std::mutex> its_lock(each->mutex);
-    found.insert(found.end(), each->notes.begin(), each->notes.end());
+    each->notes.append_to(found);
   }
   return found;
 }
@@ -133,8 +200,7 @@ void forget_tensors() {
   std::vector<std::shared_ptr<ThreadNotes>> alive;
   for (const auto& each : all_notes()) {
     const std::lock_guard<std::mutex> its_lock(each->mutex);
-    std::vector<TensorNote>().swap(each->notes);
-    std::vector<HeldTensor>().swap(each->held);
+    each->forget();
     if (each.use_count() > 1) alive.push_back(each);
   }
   all_notes().swap(alive);

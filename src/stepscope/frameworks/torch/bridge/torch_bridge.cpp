@@ -109,7 +109,9 @@ Kind kind_of(const at::RecordFunction& fn) {
   facts.forward_thread = facts.sequence < 0 ? 0 : static_cast<uint32_t>(fn.forwardThreadId());
   facts.kind = kind_of(fn);
   facts.flags = fn.scope() == at::RecordScope::BACKWARD_FUNCTION ? stepscope::kBackward : 0;
-  if (fn.isAsync()) facts.flags |= stepscope::kAsync;  // a collective, which others end
+  if (facts.kind == Kind::kRange && fn.isAsync()) {
+    facts.flags |= stepscope::kAsync;  // a collective, which others end
+  }
 }
 
 template <bool kWithInputs>
@@ -136,12 +138,12 @@ template <bool kWithInputs>
   Lane* const lane = my_lane;
   OpenSlice* slice = nullptr;
   if (lane && lane->is_open() && lane->logical_id == fn.threadId()) {
+    const char* const name = fn.name();
+    const LastingName& lasting = lane->name_at(name);
     const Inputs* inputs = nullptr;
-    if constexpr (kWithInputs) inputs = encoded_inputs(fn);
+    if constexpr (kWithInputs) inputs = encoded_inputs(fn, lasting.address != name);
     const uint32_t stack = lane->shared.stack();
     slice = lane->begin([&](SliceFacts& facts) {
-      const char* const name = fn.name();
-      const LastingName& lasting = lane->name_at(name);
       facts.label = lasting.address == name ? lasting.label : ask_for_label(*lane, fn);
       facts.stack = stack;
       if (inputs && inputs->size())

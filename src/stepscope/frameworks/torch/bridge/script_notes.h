@@ -46,9 +46,6 @@ __attribute__((weak)) std::vector<FileLineFunc> prepareCallstack(
 namespace stepscope {
 namespace {
 
-enum ScriptWish : int { kScriptFrames = 1, kScriptModules = 2 };
-std::atomic<int> notes_scripts{0};
-
 constexpr uint16_t kScript = UINT16_MAX - 1;  // as a position: texts are in place of addresses
 
 // Texts by number, from 1; few, and kept for good.
@@ -109,12 +106,12 @@ std::string script_modules() {
   return text;
 }
 
-[[gnu::noinline]] void note_script(const at::RecordFunction& fn, const OpenSlice& slice) {
+[[gnu::noinline]] void note_script(const at::RecordFunction& fn, const OpenSlice& slice,
+                                   int wanted) {
   if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) return;
-  const int wishes = notes_scripts.load(std::memory_order_relaxed);
   TensorNote note{};
-  if (wishes & kScriptFrames) note.impl = number_of(script_frames());
-  if (wishes & kScriptModules) note.storage = number_of(script_modules());
+  if (wanted & kScriptFrames) note.impl = number_of(script_frames());
+  if (wanted & kScriptModules) note.storage = number_of(script_modules());
   if (!note.impl && !note.storage) return;
   note.start_ticks = slice.record.start_ticks;
   note.thread = static_cast<uint32_t>(fn.threadId());

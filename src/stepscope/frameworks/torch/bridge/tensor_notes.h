@@ -39,7 +39,14 @@ static_assert(sizeof(TensorNote) == 40, "Python knows its layout");
 constexpr uint16_t kNoList = UINT16_MAX;
 constexpr uint16_t kFunctionId = UINT16_MAX;  // as a position: a note of note_function()
 
-std::atomic<bool> notes_tensors{false};
+// What is wanted of an operator beyond its slice: mostly nothing, and one word tells.
+enum Note : int {
+  kTensorsOf = 1,
+  kScriptFrames = 2,
+  kScriptModules = 4,
+  kNumbered = 8,  // not wanted but seen: the last function that began was numbered for an observer
+};
+std::atomic<int> notes_wanted{0};
 
 using HeldTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 

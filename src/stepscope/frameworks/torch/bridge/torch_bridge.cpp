@@ -130,8 +130,18 @@ template <bool kWithInputs>
   return OpenSlice::of(core.begin(&what));
 }
 
-// Whether the last function that began was numbered for an observer.
-std::atomic<bool> are_numbered{false};
+[[gnu::noinline]] void note_more(const at::RecordFunction& fn, const OpenSlice& slice, int wanted) {
+  if (wanted & stepscope::kTensorsOf) note_tensors(fn, slice);
+  if (wanted & (stepscope::kScriptFrames | stepscope::kScriptModules)) {
+    stepscope::note_script(fn, slice, wanted);
+  }
+  if (fn.handle()) {
+    note_function(fn, slice);  // some observer has functions numbered
+    if (!(wanted & stepscope::kNumbered)) stepscope::notes_wanted |= stepscope::kNumbered;
+  } else if (wanted & stepscope::kNumbered) {
+    stepscope::notes_wanted &= ~stepscope::kNumbered;
+  }
+}
 
 template <bool kWithInputs>
 [[gnu::hot]] std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& fn) {
@@ -155,15 +165,9 @@ template <bool kWithInputs>
   }
   if (!slice) slice = begin_slow<kWithInputs>(fn);
   if (!slice) return nullptr;
-  if constexpr (kWithInputs) {
-    if (stepscope::notes_tensors.load(std::memory_order_relaxed)) note_tensors(fn, *slice);
-  }
-  if (stepscope::notes_scripts.load(std::memory_order_relaxed)) [[unlikely]]
-    stepscope::note_script(fn, *slice);
-  if (fn.handle()) [[unlikely]]
-    note_function(fn, *slice);  // some observer has functions numbered
-  if ((fn.handle() != 0) != are_numbered.load(std::memory_order_relaxed)) [[unlikely]]
-    are_numbered.store(fn.handle() != 0, std::memory_order_relaxed);
+  const int wanted = stepscope::notes_wanted.load(std::memory_order_relaxed);
+  if (wanted || fn.handle()) [[unlikely]]
+    note_more(fn, *slice, wanted);
   return std::unique_ptr<at::ObserverContext>(new (slice->handle()) Context);
 }
 
@@ -260,7 +264,6 @@ void apply_wishes() {
   const bool with_inputs = wanted && users.inputs > 0;
   const bool with_samples = wanted && !with_inputs && users.sampled_inputs > 0;
   if (!wanted || with_inputs != recording_has_inputs) recording.remove();
-  if (!wanted) are_numbered = false;
   if (wanted && !recording.handle) {
     auto callback = with_inputs ? at::RecordFunctionCallback(&on_start<true>, &on_end)
                                 : at::RecordFunctionCallback(&on_start<false>, &on_end);
@@ -268,9 +271,11 @@ void apply_wishes() {
     recording_has_inputs = with_inputs;
   }
   stepscope::samples_inputs = with_samples;
-  stepscope::notes_tensors = with_inputs && users.tensors > 0;
-  stepscope::notes_scripts = (users.script_frames > 0 ? stepscope::kScriptFrames : 0) |
-                             (users.script_modules > 0 ? stepscope::kScriptModules : 0);
+  const int numbered = wanted ? stepscope::notes_wanted & stepscope::kNumbered : 0;
+  stepscope::notes_wanted = numbered |
+                            (with_inputs && users.tensors > 0 ? stepscope::kTensorsOf : 0) |
+                            (users.script_frames > 0 ? stepscope::kScriptFrames : 0) |
+                            (users.script_modules > 0 ? stepscope::kScriptModules : 0);
   if (!with_samples) drawing.remove();
   if (with_samples && !drawing.handle) {
     stepscope::drawn = 0;
@@ -356,8 +361,7 @@ EXPORT void stepscope_bridge_reset() {
   new (&stepscope::texts_mutex) std::mutex;
   users = {};
   stepscope::samples_inputs = false;
-  stepscope::notes_tensors = false;
-  stepscope::notes_scripts = 0;
+  stepscope::notes_wanted = 0;
   cpu_allocator().use(0);
 }
 
@@ -382,7 +386,7 @@ EXPORT bool stepscope_bridge_others_listen() {
   for (const auto& entry : at::get_record_function_tls_().sorted_tls_callbacks_) {
     if (entry.callback_.start() != &stepscope::on_look) return true;
   }
-  return are_numbered.load(std::memory_order_relaxed);
+  return stepscope::notes_wanted.load(std::memory_order_relaxed) & stepscope::kNumbered;
 }
 
 // What torch itself charges for any observer: the floor that benchmarks compare with.

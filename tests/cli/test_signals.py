@@ -201,6 +201,12 @@ def test_a_shielded_function_does_all_of_its_work_and_the_interruption_is_kept()
 
 
 DROPPING = {"WeakSet", "WeakKeyDictionary", "WeakValueDictionary", "finalize", "WeakMethod"}
+CALLED_BY_OTHERS = {"ref", "addaudithook", "CFUNCTYPE", "register_at_fork"}
+
+
+def last_name(node: ast.AST) -> str:
+    """Return ``c`` of ``a.b.c`` and of ``c``, nothing of anything else."""
+    return getattr(node, "attr", "") or getattr(node, "id", "")
 
 
 def dropped_places(source: str) -> Iterator[int]:
@@ -208,11 +214,9 @@ def dropped_places(source: str) -> Iterator[int]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef) and node.name == "__del__":
             yield node.lineno
-        if isinstance(node, ast.Attribute | ast.Name):
-            name = node.attr if isinstance(node, ast.Attribute) else node.id
-            if name in DROPPING:
-                yield node.lineno
-        if isinstance(node, ast.Call):
+        if last_name(node) in DROPPING:
+            yield node.lineno
+        if isinstance(node, ast.Call) and last_name(node.func) in CALLED_BY_OTHERS:
             called = ast.unparse(node.func)
             if called.endswith(("weakref.ref", "addaudithook", "CFUNCTYPE")) and (
                 len(node.args) > 1 or "ref" not in called
@@ -232,6 +236,7 @@ def dropped_places(source: str) -> Iterator[int]:
         ("import weakref\nx = weakref.WeakSet()", [2]),
         ("weakref.ref(x, forget)", [1]),
         ("weakref.ref(x)", []),
+        ("addaudithook(hook)", [1]),
         ("os.register_at_fork(after_in_child=forget)", [1]),
         ("os.register_at_fork(after_in_child=shielded(forget))", []),
     ],

@@ -179,7 +179,7 @@ def test_gzip_cut_anywhere_never_crashes(tmp_path: Path) -> None:
 
 
 def test_damaged_gzip_gives_what_stands_before_the_damage(tmp_path: Path) -> None:
-    text = trace_of(*[slice_of(ts=i, args={"random": hash(str(i))}) for i in range(50_000)])
+    text = trace_of(*[slice_of(ts=i, args={"random": hash(str(i))}) for i in range(10_000)])
     packed = bytearray(gzip.compress(text.encode()))
     packed[len(packed) // 2] ^= 0xFF
     path = tmp_path / "damaged.json.gz"

@@ -357,7 +357,7 @@ def test_a_bound_too_small_to_hold_anything_is_refused(size: int) -> None:
         MemoryLimit(size)
 
 
-@pytest.mark.parametrize("kib", [64, 512, 1_024, 4_096])
+@pytest.mark.parametrize("kib", [64, 512, pytest.param(4_096, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("keep", Keep)
 def test_ranges_survive_when_operators_are_dropped(kib: int, keep: Keep) -> None:
     """A range ends after what it encloses, when the buffer is full; it is worth the most."""

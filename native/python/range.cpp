@@ -59,7 +59,9 @@ int spare_range_count = 0;
 
 Range* allocate(PyTypeObject* type) {
   if (type != range_type || !spare_range_count) {
-    return reinterpret_cast<Range*>(type->tp_alloc(type, 0));
+    auto* const range = reinterpret_cast<Range*>(type->tp_alloc(type, 0));
+    if (range) init_range_methods(range);
+    return range;
   }
   Range* range = spare_ranges[--spare_range_count];
   Py_SET_REFCNT(reinterpret_cast<PyObject*>(range), 1);
@@ -93,7 +95,8 @@ PyObject* make(PyTypeObject* type, PyObject* name, PyObject* args) {
   self->name = name;
   self->args = args == Py_None ? nullptr : args;
   Py_XINCREF(self->args);
-  self->name_utf8 = self->args_utf8 = {};
+  self->name_utf8 = {};
+  self->args_utf8 = {};
   self->open = nullptr;
   self->also_open = nullptr;
   self->unrecorded = 0;
@@ -119,8 +122,8 @@ PyObject* call_type(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   return PyType_Type.tp_call(reinterpret_cast<PyObject*>(type), args, kwargs);
 }
 
-PyObject* call_slowly(SlowCall call, PyObject* type, PyObject* const* args, Py_ssize_t count,
-                      PyObject* keywords) {
+[[gnu::noinline]] PyObject* call_slowly(SlowCall call, PyObject* type, PyObject* const* args,
+                                        Py_ssize_t count, PyObject* keywords) {
   PyObject* tuple = PyTuple_New(count);
   PyObject* kwargs = keywords ? PyDict_New() : nullptr;
   PyObject* result = nullptr;
@@ -171,13 +174,18 @@ PyObject* hasten(PyObject*, PyObject* type) {
   return type;
 }
 
+// Of a range that is dropped inside its block: the block ends here.
+[[gnu::noinline]] void leave_all(Range* self) {
+  self->unrecorded = 0;
+  while (self->open || (self->as_torchs && !self->as_torchs->empty())) leave(self);
+  delete self->as_torchs;
+  delete self->also_open;
+}
+
 void range_dealloc(PyObject* object) {
   auto* self = reinterpret_cast<Range*>(object);
-  self->unrecorded = 0;
-  while (self->open || (self->as_torchs && !self->as_torchs->empty()))
-    leave(self);  // dropped inside the block: it ends here
-  if (self->as_torchs) delete self->as_torchs;
-  if (self->also_open) delete self->also_open;
+  if (self->open || self->as_torchs || self->also_open) [[unlikely]]
+    leave_all(self);
   Py_XDECREF(self->name);
   Py_XDECREF(self->args);
   release(self, Py_TYPE(object));
@@ -239,20 +247,16 @@ PyType_Slot range_slots[] = {{Py_tp_new, reinterpret_cast<void*>(&range_new)},
 PyType_Spec range_spec = {"stepscope.record_function", sizeof(Range), 0,
                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, range_slots};
 
-}  // namespace
+// False when torch has no such ranges.
+[[gnu::noinline]] bool enter_torchs(Range* self) {
+  PyObject* const range = begin_torch_range(self->name, self->args);
+  if (!range) return false;
+  if (!self->as_torchs) self->as_torchs = new std::vector<PyObject*>;
+  self->as_torchs->push_back(range);
+  return true;
+}
 
-bool enter(Range* self) {
-  if (torch_listens()) [[unlikely]] {
-    if (PyObject* const range = begin_torch_range(self->name, self->args)) {
-      if (!self->as_torchs) self->as_torchs = new std::vector<PyObject*>;
-      self->as_torchs->push_back(range);
-      return true;
-    }
-  }
-  if (!Recorder::recording()) {
-    ++self->unrecorded;
-    return true;
-  }
+[[gnu::noinline]] bool enter_recorded(Range* self) {
   if (!self->name_utf8.data() && !encode_texts(self)) return false;
   OpenSlice* const slice =
       Recorder::begin(Kind::kRange, self->name_utf8, self->args_utf8, current_context());
@@ -268,7 +272,7 @@ bool enter(Range* self) {
   return true;
 }
 
-void leave(Range* self) {
+[[gnu::noinline]] void leave_entered(Range* self) {
   if (self->as_torchs && !self->as_torchs->empty()) [[unlikely]] {
     PyObject* const range = self->as_torchs->back();
     self->as_torchs->pop_back();
@@ -286,6 +290,22 @@ void leave(Range* self) {
     self->open = nullptr;
   }
   Recorder::end(slice);
+}
+
+}  // namespace
+
+// Where nobody listens and nobody records, both are a few instructions and need no stack.
+bool enter(Range* self) {
+  if (torch_listens() && enter_torchs(self)) [[unlikely]]
+    return true;
+  if (Recorder::recording()) return enter_recorded(self);
+  ++self->unrecorded;
+  return true;
+}
+
+void leave(Range* self) {
+  if (self->open || self->as_torchs) return leave_entered(self);
+  if (self->unrecorded) --self->unrecorded;
 }
 
 void bind_range(nanobind::module_& m) {

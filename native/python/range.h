@@ -11,6 +11,13 @@
 namespace stepscope {
 
 struct OpenSlice;
+struct Range;
+
+// range.__enter__ or range.__exit__: what a `with` block looks up and calls.
+struct BoundMethod {
+  PyObject_HEAD vectorcallfunc call;
+  Range* range;
+};
 
 struct Range {
   PyObject_HEAD PyObject* name;
@@ -21,11 +28,16 @@ struct Range {
   std::vector<OpenSlice*>* also_open;  // earlier ones, when it is entered again before it left
   uint32_t unrecorded;                 // entries made while nothing recorded, not yet left
   std::vector<PyObject*>* as_torchs;   // entries that are ranges of torch's, not yet left
+  BoundMethod enter;                   // both have no references while nobody has them
+  BoundMethod exit;
 };
 
 // False with an exception set.
 bool enter(Range* range);
 void leave(Range* range);
+
+// Make the methods that a new object has room for.
+void init_range_methods(Range* range);
 
 // Give the type its __enter__ and __exit__; false with an exception set.
 bool add_range_methods(PyTypeObject* range_type);

@@ -1,11 +1,8 @@
 // The bound methods of a range: what `with` looks up. A C function bound by CPython is an
-// allocation that the garbage collector tracks; these come from a free list, where they keep the
-// reference to their type.
+// allocation that the garbage collector tracks; these are parts of their range.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
-
-#include <iterator>
 
 #include "python/range.h"
 
@@ -13,41 +10,38 @@ namespace stepscope {
 namespace {
 
 PyTypeObject* range_type = nullptr;
-
-struct BoundMethod {
-  PyObject_HEAD vectorcallfunc call;
-  Range* range;
-};
-
 PyTypeObject* bound_type = nullptr;
-BoundMethod* spare_methods[8];
-int spare_count = 0;
 
-PyObject* bind(Range* range, vectorcallfunc call) {
-  BoundMethod* method = nullptr;
-  if (spare_count) {
-    method = spare_methods[--spare_count];
-    Py_SET_REFCNT(reinterpret_cast<PyObject*>(method), 1);
-  } else {
-    method = PyObject_New(BoundMethod, bound_type);
-    if (!method) return nullptr;
-  }
-  method->call = call;
-  Py_INCREF(range);
-  method->range = range;
+// What happens to most ranges is kept apart from the rest: it then needs no stack.
+[[gnu::noinline]] PyObject* bind_another(const BoundMethod* method) {
+  BoundMethod* const another = PyObject_New(BoundMethod, bound_type);
+  if (!another) return nullptr;
+  another->call = method->call;
+  another->range = method->range;
+  Py_INCREF(another->range);
+  return reinterpret_cast<PyObject*>(another);
+}
+
+PyObject* bind(BoundMethod* method) {
+  if (Py_REFCNT(method)) [[unlikely]]
+    return bind_another(method);  // somebody has it
+  Py_SET_REFCNT(reinterpret_cast<PyObject*>(method), 1);
+  Py_INCREF(method->range);
   return reinterpret_cast<PyObject*>(method);
 }
 
-void bound_dealloc(PyObject* object) {
-  auto* method = reinterpret_cast<BoundMethod*>(object);
-  Py_DECREF(method->range);
-  if (spare_count < static_cast<int>(std::size(spare_methods))) {
-    spare_methods[spare_count++] = method;
-    return;
-  }
-  PyTypeObject* type = Py_TYPE(object);
-  PyObject_Free(object);
+[[gnu::noinline]] void free_another(PyObject* method) {
+  PyTypeObject* const type = Py_TYPE(method);
+  PyObject_Free(method);
   Py_DECREF(type);
+}
+
+void bound_dealloc(PyObject* object) {
+  auto* const method = reinterpret_cast<BoundMethod*>(object);
+  Range* const range = method->range;
+  if (method != &range->enter && method != &range->exit) [[unlikely]]
+    free_another(object);
+  Py_DECREF(range);
 }
 
 PyObject* call_enter(PyObject* callable, PyObject* const*, size_t, PyObject*) {
@@ -78,16 +72,20 @@ PyType_Spec bound_spec = {
 // ---- the descriptors that bind them
 
 struct MethodDescriptor {
-  PyObject_HEAD vectorcallfunc call;
+  PyObject_HEAD BoundMethod Range::* method;
 };
 
-PyObject* descriptor_get(PyObject* descriptor, PyObject* instance, PyObject*) {
+[[gnu::noinline]] PyObject* get_of_any(MethodDescriptor* descriptor, PyObject* instance) {
   if (!instance || !PyObject_TypeCheck(instance, range_type)) {
-    Py_INCREF(descriptor);
-    return descriptor;
+    return Py_NewRef(reinterpret_cast<PyObject*>(descriptor));
   }
-  return bind(reinterpret_cast<Range*>(instance),
-              reinterpret_cast<MethodDescriptor*>(descriptor)->call);
+  return bind(&(reinterpret_cast<Range*>(instance)->*descriptor->method));
+}
+
+PyObject* descriptor_get(PyObject* object, PyObject* instance, PyObject*) {
+  auto* const descriptor = reinterpret_cast<MethodDescriptor*>(object);
+  if (!instance || !Py_IS_TYPE(instance, range_type)) return get_of_any(descriptor, instance);
+  return bind(&(reinterpret_cast<Range*>(instance)->*descriptor->method));
 }
 
 // type.__enter__(range), as contextlib.ExitStack calls it.
@@ -111,10 +109,10 @@ PyType_Spec descriptor_spec = {"stepscope._native._RangeMethod", sizeof(MethodDe
                                Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                descriptor_slots};
 
-bool add_method(PyTypeObject* descriptor_type, const char* name, vectorcallfunc call) {
+bool add_method(PyTypeObject* descriptor_type, const char* name, BoundMethod Range::* method) {
   auto* descriptor = PyObject_New(MethodDescriptor, descriptor_type);
   if (!descriptor) return false;
-  descriptor->call = call;
+  descriptor->method = method;
   PyObject* object = reinterpret_cast<PyObject*>(descriptor);
   const int failed = PyObject_SetAttrString(reinterpret_cast<PyObject*>(range_type), name, object);
   Py_DECREF(object);
@@ -123,12 +121,23 @@ bool add_method(PyTypeObject* descriptor_type, const char* name, vectorcallfunc 
 
 }  // namespace
 
+void init_range_methods(Range* range) {
+  const auto init = [&](BoundMethod* method, vectorcallfunc call) {
+    Py_SET_REFCNT(reinterpret_cast<PyObject*>(method), 0);
+    Py_SET_TYPE(reinterpret_cast<PyObject*>(method), bound_type);
+    method->call = call;
+    method->range = range;
+  };
+  init(&range->enter, &call_enter);
+  init(&range->exit, &call_exit);
+}
+
 bool add_range_methods(PyTypeObject* type) {
   range_type = type;
   bound_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&bound_spec));
   auto* descriptor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&descriptor_spec));
-  return bound_type && descriptor_type && add_method(descriptor_type, "__enter__", &call_enter) &&
-         add_method(descriptor_type, "__exit__", &call_exit);
+  return bound_type && descriptor_type && add_method(descriptor_type, "__enter__", &Range::enter) &&
+         add_method(descriptor_type, "__exit__", &Range::exit);
 }
 
 }  // namespace stepscope

@@ -35,24 +35,38 @@ PyObject* variable(PyObject* name) {
   return variables ? PyDict_GetItemWithError(variables, name) : nullptr;
 }
 
+bool torch_profiles_now() {
+  static PyObject* const is_enabled = interned("_is_profiler_enabled");
+  return variable(is_enabled) == Py_True;
+}
+
 // What torch itself says of its profilers. It costs a range that nobody records more than all else,
 // so that the answer is kept for as long as nothing in the dictionary changed that it came from.
-bool torch_profiles() {
-  static PyObject* const is_enabled = interned("_is_profiler_enabled");
 #if PY_VERSION_HEX < 0x030C0000  // later versions of Python have no version of a dictionary
-  static const PyDictObject* looked_into = nullptr;
-  static uint64_t version = 0;
-  static bool answer = false;
-  if (looked_into && looked_into->ma_version_tag == version) return answer;
-  answer = variable(is_enabled) == Py_True;
+struct {
+  const PyDictObject* looked_into;
+  uint64_t version;
+  bool profiles;
+} answer{};
+
+[[gnu::noinline]] bool ask_torch() {
+  answer.profiles = torch_profiles_now();
   PyObject* const variables = torch_profiler();
-  looked_into = reinterpret_cast<PyDictObject*>(variables ? variables : PyImport_GetModuleDict());
-  version = looked_into->ma_version_tag;
-  return answer;
-#else
-  return variable(is_enabled) == Py_True;
-#endif
+  answer.looked_into =
+      reinterpret_cast<PyDictObject*>(variables ? variables : PyImport_GetModuleDict());
+  answer.version = answer.looked_into->ma_version_tag;
+  return answer.profiles;
 }
+
+bool torch_profiles() {
+  if (answer.looked_into && answer.looked_into->ma_version_tag == answer.version) [[likely]] {
+    return answer.profiles;
+  }
+  return ask_torch();
+}
+#else
+bool torch_profiles() { return torch_profiles_now(); }
+#endif
 
 }  // namespace
 

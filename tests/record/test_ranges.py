@@ -97,6 +97,29 @@ def test_a_range_dropped_inside_its_block_ends_there(session: Session) -> None:
     assert parents(trace_of(session)) == [("dropped", None), ("after", None)]
 
 
+def test_its_methods_may_be_kept_and_called_later(session: Session) -> None:
+    scope = record_function("kept")
+    first, second, leave = scope.__enter__, scope.__enter__, scope.__exit__
+    assert first is not second
+    assert first() is second() is scope
+    leave(None, None, None)
+    leave(None, None, None)
+    del first, second
+    with scope:  # what a block looks up is one that somebody still has
+        pass
+    assert names(session) == ["kept"] * 3
+
+
+def test_a_kept_method_keeps_its_range(session: Session) -> None:
+    leave = record_function("alone").__enter__().__exit__
+    with record_function("inside"):
+        pass
+    leave(None, None, None)
+    del leave
+    session.stop()
+    assert parents(trace_of(session)) == [("alone", None), ("inside", "alone")]
+
+
 # ---- a decorator
 
 

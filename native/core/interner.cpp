@@ -24,10 +24,8 @@ uint64_t mixed(uint64_t hash, uint64_t word) {
 }  // namespace
 
 // Two chains of multiplications, neither of which waits for the other.
-uint64_t text_hash(std::string_view text) {
+TextPrint::TextPrint(std::string_view text) : first(text.size()), second(~first) {
   constexpr size_t kWord = sizeof(uint64_t);
-  uint64_t first = text.size();
-  uint64_t second = ~first;
   const char* at = text.data();
   size_t left = text.size();
   for (; left > 2 * kWord; left -= 2 * kWord, at += 2 * kWord) {
@@ -42,8 +40,11 @@ uint64_t text_hash(std::string_view text) {
     std::memcpy(&word, at, left);
     first = mixed(first, word);
   }
-  return mixed(first, second) * 0x9E3779B97F4A7C15ULL;
 }
+
+uint64_t TextPrint::hash() const { return mixed(first, second) * 0x9E3779B97F4A7C15ULL; }
+
+uint64_t text_hash(std::string_view text) { return TextPrint(text).hash(); }
 
 Interner::Interner(uint32_t generation, TextSpace space)
     : generation_(generation), space_(space), memory_(kFirstBytes, &OwnPages::instance()) {

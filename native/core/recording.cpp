@@ -1,5 +1,7 @@
 #include "core/recording.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,6 +19,14 @@ namespace {
 constexpr size_t kFirstChunkRecords = 256;
 constexpr size_t kLargestChunkRecords = 4096;
 
+// Of a large chunk the kernel is asked for the pages of so many records at a time. A page fault in
+// the middle of an operator costs it ten times what a page costs that comes with others; those of a
+// whole chunk at once would be a pause that shows in the recording.
+constexpr size_t kReadyRecords = 1024;
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // since Linux 5.14; before, it is refused and does no harm
+#endif
+
 constexpr uint64_t kReserveShare = 8;
 
 // A limited recording takes chunks that are small beside its limit: the last one that fits leaves
@@ -25,47 +35,64 @@ constexpr uint64_t kLimitShare = 16;
 constexpr size_t kSmallestChunkRecords = 16;
 
 // Records of chunks that are gone, for the next recording: memory that the kernel has handed out
-// before needs no page fault, which costs more than the record that causes it. Without a lock, so
+// before needs no page fault. The first word tells how many of them are ready. Without a lock, so
 // that a fork cannot leave it taken.
 constinit std::array<std::atomic<Record*>, 32> spare_records{};
 
-Record* take_records(size_t capacity) {
+struct Room {
+  Record* records;
+  size_t ready;
+};
+
+Room take_room(size_t capacity) {
   if (capacity != kLargestChunkRecords) {
-    return std::make_unique_for_overwrite<Record[]>(capacity).release();
+    return {std::make_unique_for_overwrite<Record[]>(capacity).release(), capacity};
   }
   for (auto& spare : spare_records) {
     if (!spare.load(std::memory_order_relaxed)) continue;
-    if (Record* const records = spare.exchange(nullptr)) return records;
+    Room room{spare.exchange(nullptr), 0};
+    if (!room.records) continue;
+    std::memcpy(&room.ready, room.records, sizeof(room.ready));
+    return room;
   }
-  return static_cast<Record*>(OwnPages::instance().allocate(capacity * sizeof(Record)));
+  return {static_cast<Record*>(OwnPages::instance().allocate(capacity * sizeof(Record))), 0};
 }
 
-void give_back(Record* records, size_t capacity) {
+void give_back(const Room& room, size_t capacity) {
   if (capacity != kLargestChunkRecords) {
-    delete[] records;
+    delete[] room.records;
     return;
   }
+  std::memcpy(static_cast<void*>(room.records), &room.ready, sizeof(room.ready));
   for (auto& spare : spare_records) {
     Record* none = nullptr;
-    if (spare.compare_exchange_strong(none, records)) return;
+    if (spare.compare_exchange_strong(none, room.records)) return;
   }
-  OwnPages::instance().deallocate(records, capacity * sizeof(Record));
+  OwnPages::instance().deallocate(room.records, capacity * sizeof(Record));
 }
 
 std::atomic<uint64_t> last_serial{0};
 std::atomic<uint64_t> bytes_in_chunks{0};
 
-void count_bytes_of(const Chunk& chunk) {
-  bytes_in_chunks.fetch_add(chunk.capacity * sizeof(Record), std::memory_order_relaxed);
-}
-
 size_t next_capacity(const Chunk* full, uint64_t limit_bytes, bool use_reserve) {
   if (use_reserve) return kSmallestChunkRecords;
-  const size_t wanted =
-      full ? std::min(full->capacity * 2, kLargestChunkRecords) : kFirstChunkRecords;
+  size_t wanted = kFirstChunkRecords;
+  if (full) wanted = full->capacity < kReadyRecords ? full->capacity * 2 : kLargestChunkRecords;
   if (limit_bytes == 0) return wanted;
   const auto share = static_cast<size_t>(limit_bytes / kLimitShare / sizeof(Record));
   return std::clamp(share, kSmallestChunkRecords, wanted);
+}
+
+// Let a cursor that has filled all that was ready go on in its chunk; false when that is full.
+bool make_ready(Chunk& chunk, Cursor& cursor) {
+  const auto filled = static_cast<size_t>(cursor.next.load() - chunk.records);
+  if (filled == chunk.capacity) return false;
+  if (filled == chunk.ready) {
+    madvise(chunk.records + filled, kReadyRecords * sizeof(Record), MADV_POPULATE_WRITE);
+    chunk.ready += kReadyRecords;
+  }
+  cursor.end = chunk.records + chunk.ready;
+  return true;
 }
 
 void retire_chunk(Chunk& chunk) {
@@ -90,24 +117,29 @@ Limit Limit::joined(const Limit& other) const {
 Chunk::Chunk(uint32_t generation, size_t records_wanted)
     : serial(last_serial.fetch_add(1, std::memory_order_relaxed) + 1), capacity(records_wanted) {
   if (Stream::is_on()) lasting = Stream::instance().take_chunk(generation, serial, capacity);
-  records = lasting ? lasting->payload<Record>() : take_records(capacity);
-  count_bytes_of(*this);
+  take_records();
 }
 
 Chunk::Chunk(const Chunk& retired, size_t records_in_it)
     : serial(retired.serial),
-      records(take_records(retired.capacity)),
       capacity(retired.capacity),
       size(records_in_it),
       retired_ticks(retired.retired_ticks) {
+  take_records();
   std::memcpy(static_cast<void*>(records), retired.records, size * sizeof(Record));
-  count_bytes_of(*this);
 }
 
 Chunk::Chunk(std::span<const Record> found)
-    : serial(0), records(take_records(found.size())), capacity(found.size()), size(found.size()) {
+    : serial(0), capacity(found.size()), size(found.size()) {
+  take_records();
   if (size) std::memcpy(static_cast<void*>(records), found.data(), size * sizeof(Record));
-  count_bytes_of(*this);
+}
+
+void Chunk::take_records() {
+  const Room room = lasting ? Room{lasting->payload<Record>(), capacity} : take_room(capacity);
+  records = room.records;
+  ready = room.ready;
+  bytes_in_chunks.fetch_add(capacity * sizeof(Record), std::memory_order_relaxed);
 }
 
 uint64_t bytes_of_all_chunks() { return bytes_in_chunks.load(std::memory_order_relaxed); }
@@ -117,7 +149,7 @@ Chunk::~Chunk() {
   if (lasting) {
     Stream::instance().give_back_chunk(lasting);
   } else {
-    give_back(records, capacity);
+    give_back({records, ready}, capacity);
   }
 }
 
@@ -148,7 +180,9 @@ void Recording::set_logical_id(uint32_t thread, uint32_t logical_id) {
 bool Recording::next_chunk(Cursor& cursor, bool use_reserve) {
   const std::lock_guard lock(mutex_);
   tick_map_.add_if_due();
-  const size_t capacity = next_capacity(retire_locked(cursor), limit_.bytes, use_reserve);
+  const auto filled = chunk_of(cursor);
+  if (filled != chunks_.rend() && make_ready(**filled, cursor)) return true;
+  const size_t capacity = next_capacity(retire_locked(filled), limit_.bytes, use_reserve);
   const uint64_t bytes = capacity * sizeof(Record);
   if (limit_.is_ring()) evict_aged();
   if (limit_.bytes) {
@@ -169,8 +203,7 @@ bool Recording::next_chunk(Cursor& cursor, bool use_reserve) {
     std::atomic_signal_fence(std::memory_order_release);
   }
   cursor.next = chunk.records;
-  cursor.end = chunk.records + capacity;
-  return true;
+  return make_ready(chunk, cursor);
 }
 
 // Chunks that threads still fill stay: when there are only those, the limit is too small for them.
@@ -207,7 +240,7 @@ void Recording::evict_aged() {
 
 void Recording::retire(Cursor& cursor) {
   const std::lock_guard lock(mutex_);
-  retire_locked(cursor);
+  retire_locked(chunk_of(cursor));
 }
 
 void Recording::retire_all() {
@@ -218,9 +251,12 @@ void Recording::retire_all() {
 }
 
 // Searched from the newest: it is usually that.
-Chunk* Recording::retire_locked(Cursor& cursor) {
-  const auto found = std::find_if(chunks_.rbegin(), chunks_.rend(),
-                                  [&](const auto& chunk) { return chunk->cursor == &cursor; });
+Recording::NewestFirst Recording::chunk_of(const Cursor& cursor) {
+  return std::find_if(chunks_.rbegin(), chunks_.rend(),
+                      [&](const auto& chunk) { return chunk->cursor == &cursor; });
+}
+
+Chunk* Recording::retire_locked(NewestFirst found) {
   if (found == chunks_.rend()) return nullptr;
   // One that was filled slowly holds newer records than those that were begun after it.
   const std::shared_ptr<Chunk> chunk = std::move(*found);

@@ -53,9 +53,13 @@ struct Chunk {
   Record* records = nullptr;
   const size_t capacity;
   // Guarded by the recording's mutex.
+  size_t ready = 0;            // how many records there is memory for
   size_t size = 0;             // once nobody fills it any more
   uint64_t retired_ticks = 0;  // since then nobody fills it: its records ended before
   Cursor* cursor = nullptr;    // of the thread that fills it
+
+ private:
+  void take_records();
 };
 
 // What the chunks of all recordings take of the process's memory.
@@ -131,7 +135,9 @@ class Recording {
   bool evict_oldest();
   static ChunkView view_of(const std::shared_ptr<Chunk>& chunk);
   void evict_aged();
-  Chunk* retire_locked(Cursor& cursor);
+  using NewestFirst = std::deque<std::shared_ptr<Chunk>>::reverse_iterator;
+  NewestFirst chunk_of(const Cursor& cursor);
+  Chunk* retire_locked(NewestFirst found);
 
   mutable std::mutex mutex_;
   Limit limit_;

@@ -108,6 +108,7 @@ const stepscope_core_api& Recorder::core_api() {
       .block_sampled = &api_block_sampled,
       .sampled_block_released = &api_sampled_block_released,
       .name_type = &api_name_type,
+      .order_with_others = &Inside::order_with_others,
   };
   return api;
 }

@@ -222,6 +222,30 @@ def test_a_backward_of_another_threads_forward_names_that_thread() -> None:
     assert trace.slices.sequence[forward] == trace.slices.sequence[backward]
 
 
+def test_tensors_are_noted_while_others_ask_for_them() -> None:
+    torch = pytest.importorskip("torch")
+    additions = 2_000
+
+    def work(_: int) -> None:
+        mine = torch.ones(2)
+        for _ in range(additions):
+            mine.add_(1)
+
+    with profile(record_shapes=True, profile_memory=True) as outer:
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            with profile(record_shapes=True, profile_memory=True):
+                pass
+    noted = Counter(
+        event.extra_fields.inputs[0].id
+        for event in outer.profiler.kineto_results.experimental_event_tree()
+        if event.name == "aten::add_"
+    )
+    assert sorted(noted.values()) == [additions] * 4
+
+
 # ---- forks
 
 
@@ -343,6 +367,31 @@ def test_a_fork_while_torch_is_recorded() -> None:
         in_a_fork(check)
         one.exp()
     assert [e.name for e in profiler.events()] == ["aten::neg", "aten::exp"]
+
+
+def test_forks_while_other_threads_note_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    finished = threading.Event()
+
+    def work() -> None:
+        mine = torch.ones(2)
+        while not finished.is_set():
+            mine.add_(1)
+
+    def check() -> None:
+        with profile(record_shapes=True, profile_memory=True) as own:
+            torch.ones(2).neg()
+        assert "aten::neg" in {event.name for event in own.events()}
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    with profile(record_shapes=True, profile_memory=True):
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            in_a_fork(check)
+        finished.set()
+        for thread in threads:
+            thread.join()
 
 
 def _child_of_multiprocessing(queue: Any) -> None:

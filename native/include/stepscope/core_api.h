@@ -8,7 +8,7 @@
 
 #include "stepscope/record.h"
 
-#define STEPSCOPE_CORE_API_VERSION 7
+#define STEPSCOPE_CORE_API_VERSION 8
 
 /* Whether the text at a name's address is always the same. */
 enum stepscope_name_kind {
@@ -90,4 +90,6 @@ struct stepscope_core_api {
   void (*sampled_block_released)(const void* address);
   /* What the type of a tensor is called; tells the encoded number's meaning. */
   void (*name_type)(uint8_t type, const char* name);
+  /* Make every other thread pass a full barrier, or see the fence that its lane says it needs. */
+  void (*order_with_others)(void);
 };

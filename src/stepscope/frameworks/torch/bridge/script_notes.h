@@ -116,9 +116,8 @@ std::string script_modules() {
   note.start_ticks = slice.record.start_ticks;
   note.thread = static_cast<uint32_t>(fn.threadId());
   note.position = kScript;
-  ThreadNotes& to = my_notes();
-  const std::lock_guard<std::mutex> lock(to.mutex);
-  to.notes.add(note);
+  const MyNotes to;
+  if (to) to->add(note);
 }
 
 const char* text_of_number(uint64_t number) {

@@ -9,11 +9,14 @@
 #include <c10/core/UndefinedTensorImpl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "bridge_state.h"
@@ -50,18 +53,34 @@ std::atomic<int> notes_wanted{0};
 
 using HeldTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
-// Notes in pages of our own, which come in by the block: a page fault costs more than a note, and
-// in the program's heap they would take the room that its next tensors need.
-class NoteBlocks {
+// What a thread noted: in pages of our own, which come in by the block. A page fault costs more
+// than a note, and in the program's heap they would take the room that its next tensors need.
+class Notes {
  public:
-  NoteBlocks() = default;
-  NoteBlocks(const NoteBlocks&) = delete;
-  NoteBlocks& operator=(const NoteBlocks&) = delete;
-  ~NoteBlocks() { clear(); }
+  Notes() = default;
+  Notes(const Notes&) = delete;
+  Notes& operator=(const Notes&) = delete;
+  ~Notes() {
+    for (TensorNote* const block : blocks_) munmap(block, kBytes);
+  }
+
+  bool empty() const { return blocks_.empty(); }
 
   void add(const TensorNote& note) {
     if (next_ == end_) add_block();
     *next_++ = note;
+  }
+
+  // Most operators get tensors that an earlier one had: to hold those again would count references.
+  void hold(const at::Tensor& tensor) {
+    const auto* const impl = tensor.unsafeGetTensorImpl();
+    constexpr unsigned kBits = 9;
+    static_assert(std::tuple_size<decltype(held_lately_)>::value == size_t{1} << kBits);
+    const uint64_t mixed = reinterpret_cast<uintptr_t>(impl) * 0x9E3779B97F4A7C15ULL;
+    const c10::TensorImpl*& lately = held_lately_[mixed >> (64 - kBits)];
+    if (lately == impl) return;
+    held_.emplace_back(tensor.getIntrusivePtr());
+    lately = impl;
   }
 
   void append_to(std::vector<TensorNote>& found) const {
@@ -69,12 +88,6 @@ class NoteBlocks {
       const bool is_last = block == blocks_.back();
       found.insert(found.end(), block, is_last ? next_ : block + kNotes);
     }
-  }
-
-  void clear() {
-    for (TensorNote* const block : blocks_) munmap(block, kBytes);
-    blocks_.clear();
-    next_ = end_ = nullptr;
   }
 
  private:
@@ -94,53 +107,78 @@ class NoteBlocks {
   std::vector<TensorNote*> blocks_;
   TensorNote* next_ = nullptr;
   TensorNote* end_ = nullptr;
-};
-
-// One a thread; whoever reads it locks it.
-struct ThreadNotes {
-  std::mutex mutex;
-  NoteBlocks notes;
-
-  // Most operators get tensors that an earlier one had: to hold those again would count references.
-  void hold(const at::Tensor& tensor) {
-    const auto* const impl = tensor.unsafeGetTensorImpl();
-    constexpr unsigned kBits = 9;
-    static_assert(std::tuple_size<decltype(held_lately_)>::value == size_t{1} << kBits);
-    const uint64_t mixed = reinterpret_cast<uintptr_t>(impl) * 0x9E3779B97F4A7C15ULL;
-    const c10::TensorImpl*& lately = held_lately_[mixed >> (64 - kBits)];
-    if (lately == impl) return;
-    held_.emplace_back(tensor.getIntrusivePtr());
-    lately = impl;
-  }
-
-  void forget() {
-    notes.clear();
-    held_lately_.fill(nullptr);
-    std::vector<HeldTensor>().swap(held_);
-  }
-
- private:
   std::vector<HeldTensor> held_;
   std::array<const c10::TensorImpl*, 512> held_lately_{};
 };
 
-std::mutex notes_mutex;
-std::vector<std::shared_ptr<ThreadNotes>>& all_notes() {
-  static auto* const all = new std::vector<std::shared_ptr<ThreadNotes>>;
-  return *all;
+// Only the thread itself adds to its notes, and takes no lock for it, which would cost more than
+// the notes. Whoever wants to read them takes them away, and pays for the ordering.
+struct ThreadNotes {
+  std::atomic<bool> in_use{false};
+  std::atomic<Notes*> notes{new Notes};
+
+  ThreadNotes() = default;
+  ThreadNotes(const ThreadNotes&) = delete;
+  ThreadNotes& operator=(const ThreadNotes&) = delete;
+  ~ThreadNotes() { delete notes.load(); }
+};
+
+struct AllNotes {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<ThreadNotes>> threads;
+  std::vector<std::unique_ptr<Notes>> taken;  // kept until somebody has them forgotten
+};
+AllNotes* all_notes = new AllNotes;  // for good: threads may outlive what is destroyed at the end
+
+// A thread's own; null before its first note, and when it is shutting down.
+thread_local ThreadNotes* my_notes __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local bool my_notes_ended __attribute__((tls_model("initial-exec"))) = false;
+
+struct NotesOwner {
+  std::shared_ptr<ThreadNotes> notes;
+  ~NotesOwner() {
+    my_notes = nullptr;
+    my_notes_ended = true;
+  }
+};
+
+[[gnu::noinline, gnu::cold]] void make_notes() {
+  if (my_notes_ended) return;
+  thread_local NotesOwner owner;
+  owner.notes = std::make_shared<ThreadNotes>();
+  const std::lock_guard<std::mutex> lock(all_notes->mutex);
+  all_notes->threads.push_back(owner.notes);
+  my_notes = owner.notes.get();
 }
 
-ThreadNotes& my_notes() {
-  thread_local const std::shared_ptr<ThreadNotes> mine = [] {
-    auto made = std::make_shared<ThreadNotes>();
-    const std::lock_guard<std::mutex> lock(notes_mutex);
-    all_notes().push_back(made);
-    return made;
-  }();
-  return *mine;
-}
+// The calling thread's notes, which nobody reads while this lives. See Inside, in the core, for
+// why it is enough that whoever takes them away makes every thread pass a barrier.
+class MyNotes {
+ public:
+  MyNotes() {
+    if (!my_notes) make_notes();
+    if (!my_notes) return;
+    my_notes->in_use.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!my_lane || my_lane->shared.needs_fence.load(std::memory_order_relaxed)) [[unlikely]]
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    notes_ = my_notes->notes.load(std::memory_order_acquire);
+  }
+  ~MyNotes() {
+    if (notes_) my_notes->in_use.store(false, std::memory_order_release);
+  }
+  MyNotes(const MyNotes&) = delete;
+  MyNotes& operator=(const MyNotes&) = delete;
 
-void note_tensor(ThreadNotes& to, TensorNote note, const at::Tensor& tensor) {
+  explicit operator bool() const { return notes_; }
+  Notes* operator->() const { return notes_; }
+  Notes& operator*() const { return *notes_; }
+
+ private:
+  Notes* notes_ = nullptr;
+};
+
+void note_tensor(Notes& to, TensorNote note, const at::Tensor& tensor) {
   if (!tensor.defined()) return;
   const auto* const impl = tensor.unsafeGetTensorImpl();
   note.impl = reinterpret_cast<uintptr_t>(impl);
@@ -153,24 +191,24 @@ void note_tensor(ThreadNotes& to, TensorNote note, const at::Tensor& tensor) {
   note.device_index = device.index();
   note.type = static_cast<uint8_t>(tensor.scalar_type());
   note.layout = static_cast<uint8_t>(tensor.layout());
-  to.notes.add(note);
+  to.add(note);
   to.hold(tensor);
 }
 
 [[gnu::noinline]] void note_tensors(const at::RecordFunction& fn, const OpenSlice& slice) {
-  ThreadNotes& to = my_notes();
-  const std::lock_guard<std::mutex> lock(to.mutex);
+  const MyNotes to;
+  if (!to) return;
   TensorNote note{};
   note.start_ticks = slice.record.start_ticks;
   note.thread = static_cast<uint32_t>(fn.threadId());
   for (const c10::IValue& value : fn.inputs()) {
     note.place = kNoList;
     if (value.isTensor()) {
-      note_tensor(to, note, value.toTensor());
-    } else if (value.isTensorList()) {
+      note_tensor(*to, note, value.toTensor());
+    } else if (value.isList() && value.isTensorList()) {
       note.place = 0;
       for (const c10::IValue& each : value.toListRef()) {
-        note_tensor(to, note, each.toTensor());
+        note_tensor(*to, note, each.toTensor());
         ++note.place;
       }
     }
@@ -181,36 +219,56 @@ void note_tensor(ThreadNotes& to, TensorNote note, const at::Tensor& tensor) {
 // The number by which torch's observers know this call of a function.
 [[gnu::noinline, gnu::cold]] void note_function(const at::RecordFunction& fn,
                                                 const OpenSlice& slice) {
-  ThreadNotes& to = my_notes();
-  const std::lock_guard<std::mutex> lock(to.mutex);
+  const MyNotes to;
+  if (!to) return;
   TensorNote note{};
   note.start_ticks = slice.record.start_ticks;
   note.impl = fn.handle();
   note.thread = static_cast<uint32_t>(fn.threadId());
   note.position = kFunctionId;
-  to.notes.add(note);
+  to->add(note);
+}
+
+// Take away what each thread has noted so far. The mutex is held.
+void take_notes() {
+  auto& threads = all_notes->threads;
+  if (threads.empty()) return;
+  const auto is_alive = [](const auto& each) { return each.use_count() > 1; };
+  const auto ended = std::stable_partition(threads.begin(), threads.end(), is_alive);
+  std::vector<std::unique_ptr<Notes>> taken;
+  taken.reserve(threads.size());
+  for (const auto& each : threads) taken.emplace_back(each->notes.exchange(new Notes));
+  core.order_with_others();  // a thread that begins to add from here on sees the new ones
+  for (const auto& each : threads) {
+    while (each->in_use.load(std::memory_order_acquire)) std::this_thread::yield();
+  }
+  for (auto& each : taken) {
+    if (!each->empty()) all_notes->taken.push_back(std::move(each));
+  }
+  threads.erase(ended, threads.end());
 }
 
 // All that is kept, as it is now.
 std::vector<TensorNote> tensor_notes() {
-  const std::lock_guard<std::mutex> lock(notes_mutex);
+  const std::lock_guard<std::mutex> lock(all_notes->mutex);
+  take_notes();
   std::vector<TensorNote> found;
-  for (const auto& each : all_notes()) {
-    const std::lock_guard<std::mutex> its_lock(each->mutex);
-    each->notes.append_to(found);
-  }
+  for (const auto& each : all_notes->taken) each->append_to(found);
   return found;
 }
 
 void forget_tensors() {
-  const std::lock_guard<std::mutex> lock(notes_mutex);
-  std::vector<std::shared_ptr<ThreadNotes>> alive;
-  for (const auto& each : all_notes()) {
-    const std::lock_guard<std::mutex> its_lock(each->mutex);
-    each->forget();
-    if (each.use_count() > 1) alive.push_back(each);
-  }
-  all_notes().swap(alive);
+  std::vector<std::unique_ptr<Notes>> forgotten;  // goes when the lock is released
+  const std::lock_guard<std::mutex> lock(all_notes->mutex);
+  take_notes();
+  forgotten.swap(all_notes->taken);
+}
+
+// In the child of a fork. What other threads had may have been caught in the middle of a change: it
+// is left where it is.
+void leave_notes_of_parent() {
+  all_notes = new AllNotes;
+  my_notes = nullptr;
 }
 
 }  // namespace

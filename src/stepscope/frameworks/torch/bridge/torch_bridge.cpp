@@ -357,8 +357,8 @@ EXPORT const char* stepscope_bridge_operator() {
 // does nothing while nothing records, and is used again or removed when the child itself records.
 EXPORT void stepscope_bridge_reset() {
   new (&mutex) std::mutex;  // it may have been held by such a thread, too
-  new (&stepscope::notes_mutex) std::mutex;
   new (&stepscope::texts_mutex) std::mutex;
+  stepscope::leave_notes_of_parent();
   users = {};
   stepscope::samples_inputs = false;
   stepscope::notes_wanted = 0;

@@ -339,8 +339,10 @@ DeviceColumns DeviceCollector::stop(uint64_t since_ticks) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (s.users == 0) return {};
-  const uint64_t until_ticks = Clock::ticks();  // what follows is our own waiting
+  const uint64_t until_ticks = Clock::ticks();
+  s.records.begin_own_calls();
   Driver().wait_for_devices();
+  s.records.end_own_calls();
   s.library->flush_all(0);
   if (--s.users == 0) {
     turn_off(s);

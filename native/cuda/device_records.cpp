@@ -1,7 +1,9 @@
 #include "cuda/device_records.h"
 
 #include <cxxabi.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <memory>
@@ -60,6 +62,8 @@ void DeviceRecords::reset(uint64_t limit_bytes, bool keep_newest, uint64_t age_t
   keep_newest_ = keep_newest;
   age_ticks_ = age_ticks;
   lost_ = 0;
+  own_calls_.clear();
+  own_correlations_.clear();
 }
 
 void DeviceRecords::add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library,
@@ -114,6 +118,27 @@ void DeviceRecords::add_lost(uint64_t count) {
   lost_ += count;
 }
 
+void DeviceRecords::begin_own_calls() {
+  const std::lock_guard lock(mutex_);
+  own_calls_.push_back({static_cast<uint32_t>(gettid()), Clock::ticks(), UINT64_MAX});
+}
+
+void DeviceRecords::end_own_calls() {
+  const std::lock_guard lock(mutex_);
+  own_calls_.back().until_ticks = Clock::ticks();
+}
+
+// Of a wait only the call knows its thread; they have a correlation in common.
+bool DeviceRecords::is_own(const DeviceRecord& record) {
+  const auto has_it = [&](const OwnCalls& own) {
+    return record.stream == own.thread && record.start_ticks >= own.since_ticks &&
+           record.start_ticks < own.until_ticks;
+  };
+  if (!is_call(record) || std::none_of(own_calls_.begin(), own_calls_.end(), has_it)) return false;
+  own_correlations_.insert(record.correlation);
+  return true;
+}
+
 DeviceColumns DeviceRecords::copy(uint64_t since_ticks, uint64_t until_ticks) const {
   const std::lock_guard lock(mutex_);
   DeviceColumns columns{{}, names_, shapes_, lost_};
@@ -122,6 +147,7 @@ DeviceColumns DeviceRecords::copy(uint64_t since_ticks, uint64_t until_ticks) co
     if (record.start_ticks < since_ticks) continue;
     const bool is_host = is_call(record) || record.kind == DeviceRecordKind::kSynchronization;
     if (is_host && record.start_ticks >= until_ticks) continue;
+    if (is_host && own_correlations_.contains(record.correlation)) continue;
     columns.records.push_back(record);
   }
   return columns;
@@ -264,6 +290,7 @@ bool DeviceRecords::add_extra(const cupti::Activity* activity, const cupti::Libr
 }
 
 void DeviceRecords::append(const DeviceRecord& record) {
+  if (is_own(record)) return;
   while (age_ticks_ && !records_.empty() &&
          records_.front().end_ticks + age_ticks_ < record.end_ticks) {
     records_.pop_front();

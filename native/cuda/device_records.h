@@ -75,6 +75,9 @@ class DeviceRecords {
   void add_buffer(uint8_t* buffer, size_t valid_size, const cupti::Library& library,
                   cupti::Subscriber subscriber = nullptr);
   void add_lost(uint64_t count);
+  // What the calling thread calls from here until the end is our own, and nobody's to see.
+  void begin_own_calls();
+  void end_own_calls();
   // Everything that started at or after `since_ticks`, but no call, and no wait of
   // the host, from `until_ticks` on.
   DeviceColumns copy(uint64_t since_ticks, uint64_t until_ticks) const;
@@ -84,6 +87,7 @@ class DeviceRecords {
   bool add_extra(const cupti::Activity* activity, const cupti::Library& library,
                  DeviceRecord* record);
   void append(const DeviceRecord& record);
+  bool is_own(const DeviceRecord& record);
   void stream(const cupti::Library& library);
   uint32_t name_id(const char* name);
   uint32_t shape_id(const cupti::KernelActivity& kernel);
@@ -99,6 +103,13 @@ class DeviceRecords {
   std::deque<std::string> mangled_;                          // what those point to
   std::vector<LaunchShape> shapes_;
   std::map<LaunchShape, uint32_t> shape_ids_;
+  struct OwnCalls {
+    uint32_t thread;
+    uint64_t since_ticks;
+    uint64_t until_ticks;
+  };
+  std::vector<OwnCalls> own_calls_;
+  std::set<uint32_t> own_correlations_;
   // What the stream has of it.
   std::vector<DeviceRecord> unstreamed_;
   size_t streamed_names_ = 0;

@@ -15,6 +15,7 @@ import pytest
 import stepscope
 from stepscope import ProfilerActivity, profile, record_function
 from stepscope.analysis.device.launches import launched_work
+from stepscope.record.running import RUNNING
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -275,6 +276,23 @@ def test_two_of_ours_at_once_both_see_the_device(step: Callable[[], None]) -> No
     outer = recorded(work).trace
     assert device_names(inner[0]) == device_names(recorded(step).trace)
     assert device_names(outer).total() == 2 * device_names(inner[0]).total()
+
+
+def test_another_that_stops_leaves_none_of_its_own_calls(step: Callable[[], None]) -> None:
+    def calls_of(work: Callable[[], object]) -> Counter[str]:
+        trace = recorded(work).trace
+        rows = np.flatnonzero(trace.slices.kind == SliceKind.RUNTIME)
+        return Counter(trace.name_of(row) for row in rows)
+
+    def looked_at() -> None:
+        step()
+        recorder = RUNNING.best()
+        assert recorder is not None
+        assert recorder.snapshot() is not None
+        recorded(step)
+
+    alone = calls_of(step)
+    assert calls_of(looked_at) == Counter({name: 2 * count for name, count in alone.items()})
 
 
 def test_the_device_alone(step: Callable[[], None]) -> None:

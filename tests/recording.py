@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from stepscope.record.recorder import Recorder
 from stepscope.record.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from stepscope.record import MemoryLimit
     from stepscope.trace.model import Trace
@@ -43,6 +44,16 @@ def ranges_recorded(limit: MemoryLimit | None = None, **options: Any) -> Iterato
         yield session
     finally:
         session.stop()
+
+
+def run_in_threads(count: int, work: Callable[[int], None]) -> list[threading.Thread]:
+    """Let so many threads do it at once, each with its number, and wait for them."""
+    threads = [threading.Thread(target=work, args=(i,), name=f"t{i}") for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return threads
 
 
 @contextlib.contextmanager

@@ -21,6 +21,9 @@ std::string demangled(const char* name) {
   return status == 0 && text ? text.get() : name;
 }
 
+// Each call is held against them, and arrives soon after it was made.
+constexpr size_t kOwnCallsKept = 8;
+
 // Named in the order of CUPTI's numbers.
 constexpr const char* kMemoryKinds[] = {"Unknown", "Pageable", "Pinned",        "Device",
                                         "Array",   "Managed",  "Device Static", "Managed Static"};
@@ -120,6 +123,7 @@ void DeviceRecords::add_lost(uint64_t count) {
 
 void DeviceRecords::begin_own_calls() {
   const std::lock_guard lock(mutex_);
+  if (own_calls_.size() == kOwnCallsKept) own_calls_.erase(own_calls_.begin());
   own_calls_.push_back({static_cast<uint32_t>(gettid()), Clock::ticks(), UINT64_MAX});
 }
 

@@ -63,9 +63,9 @@ ROWS: dict[str, dict[str, str]] = {
     "nested profilers": {
         "test_profile": "nested_profilers_both_record a_profiler_in_a_thread_while_another_runs"
     },
-    "threads": {"test_threads_and_forks": "user_threads_and_autograd_threads_are_all_there"},
+    "threads": {"test_threads": "user_threads_and_autograd_threads_are_all_there"},
     "DataLoader workers, fork": {
-        "test_threads_and_forks": "a_forked_child_is_clean_and_can_itself_record "
+        "test_forks": "a_forked_child_is_clean_and_can_itself_record "
         "data_loader_workers_do_not_disturb",
         "test_workers": "workers_of_a_data_loader_are_processes_of_the_trace",
     },

@@ -1,8 +1,7 @@
-"""Threads that come and go, and processes that fork."""
+"""Threads that come and go."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import threading
 import weakref
@@ -17,17 +16,17 @@ from recording import (
     nothing_left_on,
     ranges_recorded,
     row_of,
+    run_in_threads,
     run_python,
     thread_of,
     trace_of,
     turns_taken_often,
 )
-from stepscope import Session, profile, record_function
-from stepscope._native import recording
+from stepscope import profile, record_function
 from stepscope.record.threads import thread_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.slow
 
@@ -36,18 +35,6 @@ pytestmark = pytest.mark.slow
 def _nothing_left_on() -> Iterator[None]:
     with nothing_left_on():
         yield
-
-
-def run_in_threads(count: int, work: Callable[[int], None]) -> list[threading.Thread]:
-    threads = [threading.Thread(target=work, args=(i,), name=f"t{i}") for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return threads
-
-
-# ---- threads
 
 
 def test_sixty_four_threads_at_once_lose_nothing() -> None:
@@ -244,187 +231,6 @@ def test_tensors_are_noted_while_others_ask_for_them() -> None:
         if event.name == "aten::add_"
     )
     assert sorted(noted.values()) == [additions] * 4
-
-
-# ---- forks
-
-
-def in_a_fork(check: Callable[[], None]) -> None:
-    """Fork, check in the child, and fail here when the child does."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            check()
-            status = 0
-        except BaseException:
-            import traceback
-
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_a_forked_child_is_clean_and_can_itself_record() -> None:
-    def check() -> None:
-        assert not recording()
-        assert not session.recording
-        with ranges_recorded() as own, record_function("child's"):
-            pass
-        trace = trace_of(own)
-        assert list(trace.names()) == ["child's"]
-        assert trace.info.pid == os.getpid()
-        assert trace.tracks[0].pid == str(os.getpid())
-        assert trace.tracks[0].tid == str(os.getpid())
-
-    with ranges_recorded() as session:
-        with record_function("before"):
-            pass
-        in_a_fork(check)
-        with record_function("after"):
-            pass
-    assert list(trace_of(session).names()) == ["before", "after"]
-
-
-def test_a_fork_inside_a_range_leaves_it_to_the_parent() -> None:
-    scope = record_function("around")
-
-    def check() -> None:
-        scope.__exit__()
-        with ranges_recorded() as own, scope:
-            pass
-        assert list(trace_of(own).names()) == ["around"]
-
-    with ranges_recorded() as session, scope:
-        in_a_fork(check)
-    assert list(trace_of(session).names()) == ["around"]
-    assert trace_of(session).slices.flags.tolist() == [0]
-
-
-def test_the_parents_session_does_nothing_in_the_child() -> None:
-    delivered: list[int] = []
-
-    def check() -> None:
-        session.step()
-        session.stop()
-        assert delivered == []
-        assert session.trace is None
-        session.start()  # the child may use it for itself
-        with record_function("child's"):
-            pass
-        session.stop()
-        assert list(trace_of(session).names()) == ["child's"]
-
-    session = Session([], on_trace=lambda: delivered.append(1))
-    session.start()
-    in_a_fork(check)
-    session.stop()
-    assert delivered == [1]
-
-
-@pytest.mark.slow
-def test_forks_while_other_threads_record() -> None:
-    finished = threading.Event()
-
-    def work() -> None:
-        while not finished.is_set():
-            with record_function("busy"):
-                pass
-
-    def check() -> None:
-        with ranges_recorded() as own:
-            run_in_threads(2, lambda i: record_function(f"{i}").__enter__().__exit__())
-        assert sorted(trace_of(own).names()) == ["0", "1"]
-
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    with ranges_recorded() as session:
-        for thread in threads:
-            thread.start()
-        for _ in range(10):
-            in_a_fork(check)
-        finished.set()
-        for thread in threads:
-            thread.join()
-    assert set(trace_of(session).names()) == {"busy"}
-
-
-def test_a_fork_while_torch_is_recorded() -> None:
-    torch = pytest.importorskip("torch")
-    one = torch.ones(1)
-
-    def check() -> None:
-        one.neg()
-        assert not recording()
-        with profile() as own:
-            one.sign()
-        assert [e.name for e in own.events()] == ["aten::sign"]
-        with pytest.raises(AssertionError):
-            profiler.events()
-
-    with profile() as profiler:
-        one.neg()
-        in_a_fork(check)
-        one.exp()
-    assert [e.name for e in profiler.events()] == ["aten::neg", "aten::exp"]
-
-
-def test_forks_while_other_threads_note_tensors() -> None:
-    torch = pytest.importorskip("torch")
-    finished = threading.Event()
-
-    def work() -> None:
-        mine = torch.ones(2)
-        while not finished.is_set():
-            mine.add_(1)
-
-    def check() -> None:
-        with profile(record_shapes=True, profile_memory=True) as own:
-            torch.ones(2).neg()
-        assert "aten::neg" in {event.name for event in own.events()}
-
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    with profile(record_shapes=True, profile_memory=True):
-        for thread in threads:
-            thread.start()
-        for _ in range(20):
-            in_a_fork(check)
-        finished.set()
-        for thread in threads:
-            thread.join()
-
-
-def _child_of_multiprocessing(queue: Any) -> None:
-    with ranges_recorded() as session, record_function("in the worker"):
-        pass
-    queue.put((recording(), list(trace_of(session).names())))
-
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_multiprocessing(method: str) -> None:
-    context = multiprocessing.get_context(method)
-    with ranges_recorded() as session:
-        with record_function("before"):
-            pass
-        queue = context.SimpleQueue()
-        worker = context.Process(target=_child_of_multiprocessing, args=(queue,))
-        worker.start()
-        assert queue.get() == (False, ["in the worker"])
-        worker.join()
-        assert worker.exitcode == 0
-    assert list(trace_of(session).names()) == ["before"]
-
-
-def test_data_loader_workers_do_not_disturb() -> None:
-    torch = pytest.importorskip("torch")
-    from torch.utils.data import DataLoader
-
-    with profile() as profiler:
-        batches = DataLoader(torch.arange(8.0), batch_size=4, num_workers=1)  # type: ignore[arg-type]
-        assert [batch.sum().item() for batch in batches] == [6, 22]
-    names = [e.name for e in profiler.events()]
-    loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
-    assert names.count(loader) == 3
 
 
 # ---- the end of the program

@@ -335,12 +335,20 @@ test-tsan: $(DONE)/test $(DOCTEST)
 	$(TOOLS) ctest --test-dir build/tsan --output-on-failure -j $(JOBS)
 
 SANITIZED_TESTS := $(addprefix tests/record/test_, endings.py ranges.py record_memory.py \
-	record_shapes.py record_stacks.py recorder.py robustness.py threads_and_forks.py) \
+	record_shapes.py record_stacks.py recorder.py robustness.py threads.py forks.py) \
 	$(addprefix tests/formats/test_, export_chrome.py hostile_names.py read_chrome.py \
 	read_damaged.py) $(addprefix tests/frameworks/python/test_, python_calls.py \
 	python_calls_beside.py sampler.py sampler_endings.py sampler_hostile.py sampler_states.py) \
 	tests/trace/test_slices.py \
 	tests/frameworks/torch/test_stacks_of_operators.py
+
+# A test that was renamed is missed at once, by every target: pytest says so only after the build.
+MISSING_TESTS := $(strip $(foreach test,$(PLAIN_TESTS) $(SANITIZED_TESTS),$(if \
+	$(wildcard $(test)),,$(test))))
+ifneq ($(MISSING_TESTS),)
+$(error $(MISSING_TESTS) is named here, and does not exist: name what has taken its place)
+endif
+
 # Both before Python itself: the sanitizer must see every allocation, and every C++ exception. It
 # keeps freed memory for a while: what a process grows by says nothing then. Real traces are read in
 # test_export_chrome.py: what Python then compares arg by arg needs no sanitizer, nor do the

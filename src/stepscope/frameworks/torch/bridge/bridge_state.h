@@ -47,7 +47,7 @@ struct InputsOwner {
 const Inputs* encoded_inputs(const at::RecordFunction& fn, bool may_have_keywords = true) {
   if (!my_inputs) make_inputs();
   if (my_inputs) {
-    my_inputs->encode(fn.inputs());
+    my_inputs->encode(&fn, fn.inputs());
     if (may_have_keywords) encode_keywords_of(fn);
   }
   return my_inputs;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -14,17 +15,35 @@
 namespace stepscope {
 namespace {  // for the compiler to inline: one file includes this
 
+constexpr uint16_t kNoList = UINT16_MAX;
+
+// A tensor among the inputs, and where it stood. It is there while its operator begins.
+struct InputTensor {
+  const at::Tensor* tensor;
+  uint16_t position;
+  uint16_t place;  // in a list of tensors; kNoList: it is in none
+};
+
 // In memory that is used again. Lists are looked at where they are: a copy of one counts its
 // references, which makes the processor wait.
 class Inputs {
  public:
-  void encode(c10::ArrayRef<const c10::IValue> values) {
+  // Of an operator that begins; it is known afterwards by its address.
+  void encode(const void* its_operator, c10::ArrayRef<const c10::IValue> values) {
+    operator_ = its_operator;
     at_ = 0;
-    for (const c10::IValue& value : values) put_value(value);
+    tensor_count_ = 0;
+    position_ = 0;
+    place_ = kNoList;
+    for (const c10::IValue& value : values) {
+      put_value(value);
+      ++position_;
+    }
   }
   // Behind the others: values that have names, in the order of those.
   template <typename Keywords>
   void encode_keywords(const Keywords& keywords) {
+    const size_t tensors = tensor_count_;
     std::vector<const typename Keywords::value_type*> pairs;
     for (const auto& pair : keywords) pairs.push_back(&pair);
     std::sort(pairs.begin(), pairs.end(),
@@ -33,9 +52,12 @@ class Inputs {
       put_text(STEPSCOPE_INPUT_KEYWORD, pair->first);
       put_keyword(pair->second);
     }
+    tensor_count_ = tensors;  // these have no position
   }
   const char* data() const { return bytes_.data(); }
   size_t size() const { return at_; }
+  bool are_of(const void* an_operator) const { return operator_ == an_operator; }
+  c10::ArrayRef<InputTensor> tensors() const { return {tensors_.data(), tensor_count_}; }
 
  private:
   // Where to write so many bytes.
@@ -70,10 +92,12 @@ class Inputs {
   }
 
   void put_tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) return put_mark(STEPSCOPE_INPUT_OTHER);
+    if (tensor_count_ == tensors_.size()) tensors_.resize(2 * tensor_count_);
+    tensors_[tensor_count_++] = {&tensor, position_, place_};
     const auto* const impl = tensor.unsafeGetTensorImpl();
     // A nested tensor has no sizes, and one with symbolic sizes no numbers.
-    if (!tensor.defined() || tensor.is_nested() || impl->has_symbolic_sizes_strides() ||
-        impl->dim() > 255) {
+    if (tensor.is_nested() || impl->has_symbolic_sizes_strides() || impl->dim() > 255) {
       return put_mark(STEPSCOPE_INPUT_OTHER);
     }
     const bool has_strides = tensor.layout() == c10::kStrided;
@@ -112,6 +136,7 @@ class Inputs {
     const auto as_int = [](const c10::IValue& each) { return each.toInt(); };
     const auto as_double = [](const c10::IValue& each) { return each.toDouble(); };
     const auto as_bool = [](const c10::IValue& each) { return each.toBool(); };
+    static_assert(std::is_lvalue_reference_v<decltype(value.toTensor())>, "it would not stay");
     if (value.isTensor()) return put_tensor(value.toTensor());
     if (value.isInt()) return put(STEPSCOPE_INPUT_INT, value.toInt());
     if (value.isDouble()) return put(STEPSCOPE_INPUT_DOUBLE, value.toDouble());
@@ -123,11 +148,21 @@ class Inputs {
     if (!value.isTensorList()) return put_mark(STEPSCOPE_INPUT_OTHER);
     const c10::ArrayRef<c10::IValue> tensors = value.toListRef();
     put(STEPSCOPE_INPUT_TENSOR_LIST, static_cast<uint32_t>(tensors.size()));
-    for (const c10::IValue& tensor : tensors) put_tensor(tensor.toTensor());
+    place_ = 0;
+    for (const c10::IValue& tensor : tensors) {
+      put_tensor(tensor.toTensor());
+      ++place_;
+    }
+    place_ = kNoList;
   }
 
+  const void* operator_ = nullptr;
   std::vector<char> bytes_ = std::vector<char>(512);
   size_t at_ = 0;
+  std::vector<InputTensor> tensors_ = std::vector<InputTensor>(32);
+  size_t tensor_count_ = 0;
+  uint16_t position_ = 0;
+  uint16_t place_ = kNoList;
 };
 
 }  // namespace

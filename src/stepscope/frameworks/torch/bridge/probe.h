@@ -30,7 +30,7 @@ std::unique_ptr<at::ObserverContext> on_start_probed(const at::RecordFunction& f
   if (!probed.seen && probed.name == fn.name()) {
     probed.seen = true;
     probed.sequence = fn.seqNr();
-    probed.inputs.encode(fn.inputs());
+    probed.inputs.encode(&fn, fn.inputs());
   }
   return nullptr;
 }

@@ -39,7 +39,6 @@ struct TensorNote {
 };
 static_assert(sizeof(TensorNote) == 40, "Python knows its layout");
 
-constexpr uint16_t kNoList = UINT16_MAX;
 constexpr uint16_t kFunctionId = UINT16_MAX;  // as a position: a note of note_function()
 
 // What is wanted of an operator beyond its slice: mostly nothing, and one word tells.
@@ -172,47 +171,34 @@ class MyNotes {
 
   explicit operator bool() const { return notes_; }
   Notes* operator->() const { return notes_; }
-  Notes& operator*() const { return *notes_; }
 
  private:
   Notes* notes_ = nullptr;
 };
 
-void note_tensor(Notes& to, TensorNote note, const at::Tensor& tensor) {
-  if (!tensor.defined()) return;
-  const auto* const impl = tensor.unsafeGetTensorImpl();
-  note.impl = reinterpret_cast<uintptr_t>(impl);
-  const c10::Storage& storage = impl->unsafe_storage();  // of none that has one: null
-  if (storage.unsafeGetStorageImpl()) {
-    note.storage = reinterpret_cast<uintptr_t>(storage.data());
-  }
-  const c10::Device device = impl->device();
-  note.device_type = static_cast<uint8_t>(device.type());
-  note.device_index = device.index();
-  note.type = static_cast<uint8_t>(tensor.scalar_type());
-  note.layout = static_cast<uint8_t>(tensor.layout());
-  to.add(note);
-  to.hold(tensor);
-}
-
+// Of an operator whose inputs were just encoded: they are not looked through once more.
 [[gnu::noinline]] void note_tensors(const at::RecordFunction& fn, const OpenSlice& slice) {
+  // Whoever was asked for the stack may have run an operator in between.
+  if (!my_inputs || !my_inputs->are_of(&fn)) return;
   const MyNotes to;
   if (!to) return;
   TensorNote note{};
   note.start_ticks = slice.record.start_ticks;
   note.thread = static_cast<uint32_t>(fn.threadId());
-  for (const c10::IValue& value : fn.inputs()) {
-    note.place = kNoList;
-    if (value.isTensor()) {
-      note_tensor(*to, note, value.toTensor());
-    } else if (value.isList() && value.isTensorList()) {
-      note.place = 0;
-      for (const c10::IValue& each : value.toListRef()) {
-        note_tensor(*to, note, each.toTensor());
-        ++note.place;
-      }
-    }
-    ++note.position;
+  for (const auto& [tensor, position, place] : my_inputs->tensors()) {
+    const auto* const impl = tensor->unsafeGetTensorImpl();
+    note.impl = reinterpret_cast<uintptr_t>(impl);
+    const c10::Storage& storage = impl->unsafe_storage();  // of none that has one: null
+    note.storage = storage.unsafeGetStorageImpl() ? reinterpret_cast<uintptr_t>(storage.data()) : 0;
+    note.position = position;
+    note.place = place;
+    const c10::Device device = impl->device();
+    note.device_type = static_cast<uint8_t>(device.type());
+    note.device_index = device.index();
+    note.type = static_cast<uint8_t>(tensor->scalar_type());
+    note.layout = static_cast<uint8_t>(tensor->layout());
+    to->add(note);
+    to->hold(*tensor);
   }
 }
 

@@ -130,8 +130,11 @@ template <bool kWithInputs>
   return OpenSlice::of(core.begin(&what));
 }
 
+template <bool kWithInputs>
 [[gnu::noinline]] void note_more(const at::RecordFunction& fn, const OpenSlice& slice, int wanted) {
-  if (wanted & stepscope::kTensorsOf) note_tensors(fn, slice);
+  if constexpr (kWithInputs) {
+    if (wanted & stepscope::kTensorsOf) note_tensors(fn, slice);
+  }
   if (wanted & (stepscope::kScriptFrames | stepscope::kScriptModules)) {
     stepscope::note_script(fn, slice, wanted);
   }
@@ -167,7 +170,7 @@ template <bool kWithInputs>
   if (!slice) return nullptr;
   const int wanted = stepscope::notes_wanted.load(std::memory_order_relaxed);
   if (wanted || fn.handle()) [[unlikely]]
-    note_more(fn, *slice, wanted);
+    note_more<kWithInputs>(fn, *slice, wanted);
   return std::unique_ptr<at::ObserverContext>(new (slice->handle()) Context);
 }
 

@@ -10,6 +10,9 @@
 #else
 #include <internal/pycore_interpframe.h>
 #endif
+#if PY_VERSION_HEX >= 0x030D0000
+#include <internal/pycore_signal.h>
+#endif
 #else
 #define STEPSCOPE_INTERNAL_FRAMES 0
 #endif
@@ -159,6 +162,14 @@ bool internal_frames_work() {
 void use_public_frames(bool wanted) { only_public = wanted || !internal_frames_work(); }
 
 bool uses_public_frames() { return only_public; }
+
+bool is_main_thread() {
+#if STEPSCOPE_INTERNAL_FRAMES
+  return _PyOS_IsMainThread();
+#else
+  return false;
+#endif
+}
 
 void walk(PyThreadState* thread, Sites& sites) {
   if (only_public.load(std::memory_order_relaxed)) return walk_public(thread, sites);

@@ -9,6 +9,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,7 +24,16 @@ namespace stepscope {
 // site run the same code at the same place, as long as the code object lives.
 using Site = uintptr_t;
 
-// The sites of a stack, innermost first, and a hash of them all.
+// What a stack is told by without a look at its sites. Two that differ in one site have two prints
+// for certain, any others in all likelihood: 128 bits are made of them in two ways.
+struct StackPrint {
+  uint64_t first = 0;
+  uint64_t second = 0;
+
+  bool operator==(const StackPrint&) const = default;
+};
+
+// The sites of a stack, innermost first, and their print.
 class Sites {
  public:
   // Take what `next` returns until that is 0.
@@ -31,22 +41,24 @@ class Sites {
   void fill(Next next) {
     // Locals: the compiler cannot know that writing a site changes no member.
     size_t size = 0;
-    uint64_t hash = 0;
+    StackPrint print;
     uint64_t factor = 1;
     Site* place = sites_.get();
     while (const Site site = next()) {
       if (size == capacity_) [[unlikely]]
         place = grow(size);
       place[size++] = site;
-      // A sum of products, so that no step waits for the one before.
+      // A sum of products, so that no step waits for the one before; and what costs next to nothing
+      // beside it.
       factor *= 0x9E3779B97F4A7C15ULL;
-      hash += site * factor;
+      print.first += site * factor;
+      print.second = std::rotl(print.second, 23) + site;
     }
     size_ = size;
-    hash_ = hash ^ hash >> 32;
+    print_ = print;
   }
   std::span<const Site> span() const { return {sites_.get(), size_}; }
-  uint64_t hash() const { return hash_; }
+  const StackPrint& print() const { return print_; }
 
  private:
   Site* grow(size_t used);
@@ -54,7 +66,7 @@ class Sites {
   std::unique_ptr<Site[]> sites_;
   size_t size_ = 0;
   size_t capacity_ = 0;
-  uint64_t hash_ = 0;
+  StackPrint print_;
 };
 
 struct Frame {
@@ -72,6 +84,10 @@ bool internal_frames_work();
 // needs the GIL).
 void use_public_frames(bool only_public);
 bool uses_public_frames();
+
+// Whether the calling thread is the one that Python was started in, where that can be told: its
+// state is there until Python ends, that of another may come and go.
+bool is_main_thread();
 
 // The sites of this thread's frames. Without the GIL, or with it.
 void walk(PyThreadState* thread, Sites& sites);

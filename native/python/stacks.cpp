@@ -134,12 +134,19 @@ class StackTree {
 
 // ---- what a thread knows of them
 //
-// Whole stacks by the hash of their sites, with copies of the sites to tell for certain. Nobody
-// else looks at it, so a known stack takes no lock.
+// Whole stacks by the print of their sites. Nobody else looks at it, so a known stack takes no
+// lock.
 class StackCache {
  public:
   // Null when the thread is already shutting down.
   static StackCache* mine();
+
+  // Null: it has none.
+  PyThreadState* thread() const {
+    return lasting_thread_ ? lasting_thread_ : PyGILState_GetThisThreadState();
+  }
+  // To ask Python for it costs more than the walk. Null: it is to be asked again.
+  void set_lasting_thread(PyThreadState* thread) { lasting_thread_ = thread; }
 
   uint32_t number_of(PyThreadState* thread) {
     const uint32_t generation = StackTree::generation();
@@ -148,50 +155,44 @@ class StackCache {
     walk(thread, sites_);
     const std::span<const Site> sites = sites_.span();
     if (sites.empty()) return 0;
-    const uint64_t hash = sites_.hash();
-    for (size_t at = hash;; ++at) {
+    for (size_t at = first_place(sites_.print());; ++at) {
       const Slot& slot = slots_[at & mask_];
       if (!slot.number) break;
-      if (slot.hash == hash && slot.depth == sites.size() &&
-          std::equal(sites.begin(), sites.end(), known_.begin() + slot.begin)) {
-        return slot.number;
-      }
+      if (slot.print == sites_.print() && slot.depth == sites.size()) return slot.number;
     }
     return learn(thread);
   }
 
  private:
   struct alignas(32) Slot {
-    uint64_t hash = 0;
-    uint32_t number = 0;  // 0: a free slot
-    uint32_t begin = 0;   // of its sites in known_
+    StackPrint print;
     size_t depth = 0;
+    uint32_t number = 0;  // 0: a free slot
   };
   static constexpr size_t kFirstSlots = 256;
   static constexpr size_t kMostSlots = size_t{1} << 16;
-  static constexpr size_t kMostSites = size_t{1} << 20;
 
   void reset(uint32_t generation) {
     generation_ = generation;
     used_ = 0;
     mask_ = kFirstSlots - 1;
     slots_ = std::vector<Slot>(kFirstSlots);
-    known_ = {};
   }
 
   [[gnu::noinline]] uint32_t learn(PyThreadState* thread);
 
-  void remember(Slot slot) {
-    if (used_ >= kMostSlots / 2 || known_.size() + slot.depth > kMostSites) reset(generation_);
+  // Sites are even and near each other: the upper half has what tells them apart.
+  static size_t first_place(const StackPrint& print) { return print.first ^ print.first >> 32; }
+
+  void remember(const Slot& slot) {
+    if (used_ >= kMostSlots / 2) reset(generation_);
     if (2 * used_ >= slots_.size()) grow();
-    slot.begin = static_cast<uint32_t>(known_.size());
-    known_.insert(known_.end(), sites_.span().begin(), sites_.span().end());
     place(slot);
     ++used_;
   }
 
   void place(const Slot& slot) {
-    size_t at = slot.hash;
+    size_t at = first_place(slot.print);
     while (slots_[at & mask_].number) ++at;
     slots_[at & mask_] = slot;
   }
@@ -204,12 +205,12 @@ class StackCache {
     }
   }
 
+  PyThreadState* lasting_thread_ = nullptr;
   Sites sites_;
   uint32_t generation_ = 0;
   size_t used_ = 0;
   size_t mask_ = 0;
   std::vector<Slot> slots_;
-  std::vector<Site> known_;
 };
 
 bool is_finalizing() {
@@ -228,7 +229,7 @@ uint32_t StackCache::learn(PyThreadState* thread) {
     number = tree.add(frames_of(thread));
     PyGILState_Release(state);
   }
-  remember({sites_.hash(), number, 0, sites_.span().size()});
+  remember({sites_.print(), sites_.span().size(), number});
   return number;
 }
 
@@ -257,14 +258,28 @@ StackCache* StackCache::mine() {
 
 int users = 0;  // guarded by the GIL
 
+void forget_thread() {
+  if (my_cache) my_cache->set_lasting_thread(nullptr);
+}
+
+bool is_fork = false;  // its main thread is whichever forked
+
 void forget_users_after_fork() {
   users = 0;
+  is_fork = true;
+  forget_thread();
   Recorder::set_stack_source(nullptr);
 }
 
 void start_stacks() {
-  [[maybe_unused]] static const int registered =
-      pthread_atfork(nullptr, nullptr, &forget_users_after_fork);
+  static const bool ends_are_heard = [] {
+    pthread_atfork(nullptr, nullptr, &forget_users_after_fork);
+    return Py_AtExit(&forget_thread) == 0;
+  }();
+  StackCache* const cache = StackCache::mine();
+  if (cache && ends_are_heard && !is_fork && is_main_thread()) {
+    cache->set_lasting_thread(PyGILState_GetThisThreadState());
+  }
   if (users++ == 0) Recorder::set_stack_source(&current_stack);
 }
 
@@ -329,10 +344,10 @@ double stack_overhead_ns(uint32_t rounds) {
 
 uint32_t current_stack() {
   if (is_finalizing()) return 0;  // thread states are going
-  PyThreadState* const thread = PyGILState_GetThisThreadState();
-  if (!thread) return 0;
   StackCache* const cache = StackCache::mine();
-  return cache ? cache->number_of(thread) : 0;
+  if (!cache) return 0;
+  PyThreadState* const thread = cache->thread();
+  return thread ? cache->number_of(thread) : 0;
 }
 
 void bind_stacks(nb::module_& m) {

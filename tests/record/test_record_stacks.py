@@ -8,6 +8,7 @@ import gc
 import os
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -346,21 +347,28 @@ def test_each_thread_has_its_own_stacks() -> None:
         assert all(frames[-1].endswith("Thread._bootstrap") for frames in stacks)
 
 
+def fork_and_mark() -> None:
+    """Fork; fail when what the child records has not its own stack."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            mark("not recorded")
+            with stacks_recorded() as own:
+                mark("child's")
+            trace = trace_of(own)
+            status = 0 if frames_of(trace, row_of(trace, "child's"))[0] == MARK else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
 def test_a_forked_child_records_stacks_of_its_own() -> None:
     with stacks_recorded() as session:
         mark("before")
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                mark("not recorded")
-                with stacks_recorded() as own:
-                    mark("child's")
-                trace = trace_of(own)
-                status = 0 if frames_of(trace, row_of(trace, "child's"))[0] == MARK else 2
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        fork_and_mark()
+        with ThreadPoolExecutor(1) as other:  # the child's main thread is another than here
+            other.submit(fork_and_mark).result()
         mark("after")
     trace = trace_of(session)
     assert [frames_of(trace, row_of(trace, name))[0] for name in ("before", "after")] == [MARK] * 2

@@ -1,7 +1,5 @@
 #include "core/interner.h"
 
-#include <cstring>
-
 #include "core/own_pages.h"
 #include "stream/stream.h"
 
@@ -10,39 +8,7 @@ namespace {
 
 constexpr size_t kFirstBytes = size_t{1} << 16;
 
-uint64_t word_at(const char* bytes) {
-  uint64_t word = 0;
-  std::memcpy(&word, bytes, sizeof(word));
-  return word;
-}
-
-uint64_t mixed(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL;
-  return hash ^ hash >> 32;
-}
-
 }  // namespace
-
-// Two chains of multiplications, neither of which waits for the other.
-TextPrint::TextPrint(std::string_view text) : first(text.size()), second(~first) {
-  constexpr size_t kWord = sizeof(uint64_t);
-  const char* at = text.data();
-  size_t left = text.size();
-  for (; left > 2 * kWord; left -= 2 * kWord, at += 2 * kWord) {
-    first = mixed(first, word_at(at));
-    second = mixed(second, word_at(at + kWord));
-  }
-  if (left >= kWord) {  // the last two words may overlap
-    first = mixed(first, word_at(at));
-    second = mixed(second, word_at(at + left - kWord));
-  } else {
-    uint64_t word = 0;
-    std::memcpy(&word, at, left);
-    first = mixed(first, word);
-  }
-}
-
-uint64_t TextPrint::hash() const { return mixed(first, second) * 0x9E3779B97F4A7C15ULL; }
 
 uint64_t text_hash(std::string_view text) { return TextPrint(text).hash(); }
 

@@ -1,9 +1,7 @@
 // Text to small numbers, once for the whole recording; threads keep a cache of their own.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <memory_resource>
 #include <mutex>
@@ -13,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "stepscope/text_cache.h"
 #include "stream/lasting_format.h"
 
 namespace stepscope {
@@ -44,50 +43,12 @@ class Interner {
 
 uint64_t text_hash(std::string_view text);
 
-// Of two texts of a program the same by a chance of one in 10^19 only, and never where one word
-// differs: it stands for the text.
-struct TextPrint {
-  uint64_t first = 0;
-  uint64_t second = 0;
-
-  explicit TextPrint(std::string_view text);
-  TextPrint() = default;
-
-  uint64_t hash() const;
-  bool operator==(const TextPrint&) const = default;
-};
-
-// A thread's cache of the ids of texts it has seen, so that no lock is taken for them, and no text
-// is read but the one that is looked for. Each has two places: of the texts that share them, the
-// latest two are cached.
+// The id of a text, from a thread's cache where that has it.
 template <unsigned kBits>
-class TextCache {
- public:
-  uint32_t find(Interner& interner, std::string_view text) {
-    const TextPrint print(text);
-    Slots& slots = slots_[print.hash() >> (64 - kBits)];
-    for (const Slot& slot : slots.both) {
-      if (slot.print == print && slot.id != kNone) [[likely]]
-        return slot.id;
-    }
-    slots.both[1] = slots.both[0];
-    const uint32_t id = interner.intern(text).first;
-    slots.both[0] = {print, id};
-    return id;
-  }
-  void clear() { slots_.fill({}); }
-
- private:
-  static constexpr uint32_t kNone = UINT32_MAX;
-  struct Slot {
-    TextPrint print;
-    uint32_t id = kNone;
-  };
-  struct alignas(64) Slots {
-    std::array<Slot, 2> both;
-  };
-
-  std::array<Slots, size_t{1} << kBits> slots_{};
-};
+uint32_t id_of(std::string_view text, TextCache<kBits>& cache, Interner& interner) {
+  const TextPrint print(text);
+  const uint32_t known = cache.find(print);
+  return known != cache.kUnknown ? known : cache.put(print, interner.intern(text).first);
+}
 
 }  // namespace stepscope

@@ -136,10 +136,9 @@ OpenSlice* Recorder::begin(Kind kind, std::string_view name, std::string_view de
   if (!recording()) return nullptr;
   const SliceFacts known{.context = context, .stack = shared_state.stack(), .kind = kind};
   const auto name_it = [&](ThreadState& state, SliceFacts& facts) {
-    Interner& interner = state.recording->interner;
     facts = known;
-    facts.label = state.texts.find(interner, name);
-    if (!detail.empty()) facts.detail = state.texts.find(interner, detail);
+    facts.label = state.text_of(name);
+    if (!detail.empty()) facts.detail = state.text_of(detail);
     return true;
   };
   if (!context) [[likely]] {
@@ -197,7 +196,7 @@ void Recorder::rename(OpenSlice* slice, std::string_view name) {
   const Inside inside(*state);
   Recording* const active = joined(*state);
   if (!active || slice->record.slice.generation != state->generation) return;
-  racing_store(slice->record.slice.label, state->texts.find(active->interner, name));
+  racing_store(slice->record.slice.label, state->text_of(name));
 }
 
 void Recorder::cut_off(OpenSlice* slice) { end_slice(slice, kUnfinished); }

@@ -178,11 +178,11 @@ uint32_t ThreadState::label_of(const stepscope_begin& what) {
     names.fill({});
     names_changed = changed;
   }
-  if (!what.name_kind) return texts.find(recording->interner, what.name);
+  if (!what.name_kind) return text_of(what.name);
   LastingName& lasting = name_at(what.name);
   if (lasting.address == what.name) return lasting.label;
   const uint8_t kind = what.name_kind(what.function);
-  if (kind == STEPSCOPE_NAME_PASSES) return texts.find(recording->interner, what.name);
+  if (kind == STEPSCOPE_NAME_PASSES) return text_of(what.name);
   const char* const overload = what.overload(what.function);
   const uint32_t label = overload
                              ? recording->interner.intern(with_overload(what.name, overload)).first

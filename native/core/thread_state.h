@@ -55,7 +55,8 @@ struct ThreadState : Lane {
   // The label of a name, and the number of an operator's encoded inputs. The thread is part of the
   // recording, and inside.
   uint32_t label_of(const stepscope_begin& what);
-  uint32_t inputs_of(std::string_view encoded) { return inputs.find(recording->inputs, encoded); }
+  uint32_t inputs_of(std::string_view encoded) { return id_of(encoded, inputs, recording->inputs); }
+  uint32_t text_of(std::string_view text) { return id_of(text, texts, recording->interner); }
 
   Recording* recording = nullptr;  // that it is part of; may be gone unless the lane is inside
   uint32_t looked = 0;             // the epoch in which it last did
@@ -63,10 +64,8 @@ struct ThreadState : Lane {
   uint32_t names_changed = 0;      // what the names know of
   bool full = false;               // the limit was met: only ranges are still kept
   bool in_tasks = false;           // a range began inside an asyncio task
-  TextCache<7> texts;
-  TextCache<9> inputs;       // a small model has hundreds of them
-  bool is_lasting = false;   // it lies in the stream's memory
-  uint32_t limits_seen = 0;  // how often the limit had been widened when it was met
+  bool is_lasting = false;         // it lies in the stream's memory
+  uint32_t limits_seen = 0;        // how often the limit had been widened when it was met
 
  private:
   static ThreadState* attach();

@@ -16,7 +16,7 @@ TEST_CASE("the empty text is number 0") {
   Interner interner;
   TextCache<7> cache;
   CHECK_EQ(interner.intern("").first, 0U);
-  CHECK_EQ(cache.find(interner, ""), 0U);
+  CHECK_EQ(id_of("", cache, interner), 0U);
   CHECK_EQ(interner.texts().size(), 1U);
 }
 
@@ -24,11 +24,11 @@ TEST_CASE("equal texts have equal numbers") {
   Interner interner;
   TextCache<7> cache;
   TextCache<7> other;
-  const uint32_t first = cache.find(interner, "aten::add");
+  const uint32_t first = id_of("aten::add", cache, interner);
   const std::string elsewhere = "aten::"s + "add";
-  CHECK_EQ(cache.find(interner, elsewhere), first);
-  CHECK_EQ(other.find(interner, "aten::add"), first);
-  CHECK(cache.find(interner, "aten::sub") != first);
+  CHECK_EQ(id_of(elsewhere, cache, interner), first);
+  CHECK_EQ(id_of("aten::add", other, interner), first);
+  CHECK(id_of("aten::sub", cache, interner) != first);
   CHECK_EQ(interner.texts()[first], "aten::add");
 }
 
@@ -44,7 +44,8 @@ TEST_CASE("more names than slots and names that look alike") {
   names.push_back(std::string(100'000, 'x'));
   for (int round = 0; round < 2; ++round) {
     for (size_t i = 0; i < names.size(); ++i) {
-      if (cache.find(interner, names[i]) != i + 1) CHECK_EQ(cache.find(interner, names[i]), i + 1);
+      if (id_of(names[i], cache, interner) != i + 1)
+        CHECK_EQ(id_of(names[i], cache, interner), i + 1);
     }
   }
   CHECK_EQ(interner.texts().size(), names.size() + 1);
@@ -54,11 +55,11 @@ TEST_CASE("a cleared cache forgets the other recordings numbers") {
   TextCache<7> cache;
   const std::string name = "aten::add";
   const auto old = std::make_unique<Interner>();
-  cache.find(*old, "shifts the numbers");
-  CHECK_EQ(cache.find(*old, name), 2U);
+  id_of("shifts the numbers", cache, *old);
+  CHECK_EQ(id_of(name, cache, *old), 2U);
   cache.clear();
   Interner fresh;
-  CHECK_EQ(cache.find(fresh, name), 1U);
+  CHECK_EQ(id_of(name, cache, fresh), 1U);
 }
 
 TEST_CASE("threads agree") {
@@ -68,7 +69,8 @@ TEST_CASE("threads agree") {
   for (auto& ids : seen) {
     threads.emplace_back([&interner, &ids] {
       TextCache<7> cache;
-      for (int i = 0; i < 2'000; ++i) ids.push_back(cache.find(interner, std::to_string(i % 500)));
+      for (int i = 0; i < 2'000; ++i)
+        ids.push_back(id_of(std::to_string(i % 500), cache, interner));
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -8,7 +8,7 @@
 
 #include "stepscope/record.h"
 
-#define STEPSCOPE_CORE_API_VERSION 8
+#define STEPSCOPE_CORE_API_VERSION 9
 
 /* Whether the text at a name's address is always the same. */
 enum stepscope_name_kind {

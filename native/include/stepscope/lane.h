@@ -17,6 +17,7 @@
 #include "stepscope/core_api.h"
 #include "stepscope/ordering.h"
 #include "stepscope/record.h"
+#include "stepscope/text_cache.h"
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -143,6 +144,8 @@ struct alignas(64) Lane {
   const SharedState& shared;
   uint32_t logical_id = 0;
   alignas(64) std::array<LastingName, 512> names;  // few: one more page to touch costs time, too
+  TextCache<7> texts;                              // names that do not last
+  TextCache<9> inputs;                             // a small model has hundreds of them
 
   // Whether the thread is part of the recording, and nothing out of the ordinary is asked for.
   bool is_open() const { return epoch == shared.epoch.load(kHandshake); }

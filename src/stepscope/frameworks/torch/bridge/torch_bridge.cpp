@@ -40,6 +40,7 @@ using stepscope::note_function;
 using stepscope::note_tensors;
 using stepscope::OpenSlice;
 using stepscope::SliceFacts;
+using stepscope::TextPrint;
 
 // torch keeps one of these with each running function. It lives in the word that the core's slice
 // reserves for it, so that starting an operator allocates nothing. It has no state: torch may
@@ -93,10 +94,24 @@ void describe_name(const at::RecordFunction& fn, stepscope_begin& what) {
   what.function = &fn;
 }
 
-[[gnu::noinline]] uint32_t ask_for_label(Lane& lane, const at::RecordFunction& fn) {
+[[gnu::noinline, gnu::cold]] uint32_t ask_for_label(Lane& lane, const at::RecordFunction& fn) {
   stepscope_begin what{};
   describe_name(fn, what);
   return core.label(&lane, &what);
+}
+
+// Of a name that is not known to last at its address. A quarter of the functions of a training step
+// have one that was made for the call, and the core is far away: it is asked for new ones only.
+[[gnu::noinline]] uint32_t label_of(Lane& lane, const at::RecordFunction& fn, const char* name) {
+  const bool passes =
+      fn.scope() != at::RecordScope::FUNCTION || kind_of_name(&fn) == STEPSCOPE_NAME_PASSES;
+  const uint32_t known = passes ? lane.texts.find(TextPrint(name)) : lane.texts.kUnknown;
+  return known != lane.texts.kUnknown ? known : ask_for_label(lane, fn);
+}
+
+uint32_t detail_of(Lane& lane, const Inputs& inputs) {
+  const uint32_t known = lane.inputs.find(TextPrint({inputs.data(), inputs.size()}));
+  return known != lane.inputs.kUnknown ? known : core.inputs(&lane, inputs.data(), inputs.size());
 }
 
 Kind kind_of(const at::RecordFunction& fn) {
@@ -157,10 +172,9 @@ template <bool kWithInputs>
     if constexpr (kWithInputs) inputs = encoded_inputs(fn, lasting.address != name);
     const uint32_t stack = lane->shared.stack();
     slice = lane->begin([&](SliceFacts& facts) {
-      facts.label = lasting.address == name ? lasting.label : ask_for_label(*lane, fn);
+      facts.label = lasting.address == name ? lasting.label : label_of(*lane, fn, name);
       facts.stack = stack;
-      if (inputs && inputs->size())
-        facts.detail = core.inputs(lane, inputs->data(), inputs->size());
+      if (inputs && inputs->size()) facts.detail = detail_of(*lane, *inputs);
       describe(fn, facts);  // after the calls: the compiler need not keep it across them
       if (facts.detail && facts.kind != Kind::kOperator) facts.flags |= stepscope::kHasInputs;
       return facts.label != stepscope::kIgnoredLabel;

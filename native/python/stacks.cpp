@@ -271,15 +271,19 @@ void forget_users_after_fork() {
   Recorder::set_stack_source(nullptr);
 }
 
+// The calling thread's state, where that is there until Python ends; else null.
+PyThreadState* lasting_thread() {
+  static const bool end_is_heard = Py_AtExit(&forget_thread) == 0;
+  PyThreadState* const thread = PyGILState_GetThisThreadState();
+  const bool lasts = end_is_heard && !is_fork && is_main_thread() && thread &&
+                     PyThreadState_GetInterpreter(thread) == PyInterpreterState_Main();
+  return lasts ? thread : nullptr;
+}
+
 void start_stacks() {
-  static const bool ends_are_heard = [] {
-    pthread_atfork(nullptr, nullptr, &forget_users_after_fork);
-    return Py_AtExit(&forget_thread) == 0;
-  }();
-  StackCache* const cache = StackCache::mine();
-  if (cache && ends_are_heard && !is_fork && is_main_thread()) {
-    cache->set_lasting_thread(PyGILState_GetThisThreadState());
-  }
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, &forget_users_after_fork);
+  if (StackCache* const cache = StackCache::mine()) cache->set_lasting_thread(lasting_thread());
   if (users++ == 0) Recorder::set_stack_source(&current_stack);
 }
 

@@ -24,13 +24,13 @@ struct Probed {
   int64_t sequence = -1;
   bool seen = false;
 };
-thread_local Probed probed;
+thread_local std::unique_ptr<Probed> probed;  // static TLS is scarce
 
 std::unique_ptr<at::ObserverContext> on_start_probed(const at::RecordFunction& fn) {
-  if (!probed.seen && probed.name == fn.name()) {
-    probed.seen = true;
-    probed.sequence = fn.seqNr();
-    probed.inputs.encode(&fn, fn.inputs());
+  if (probed && !probed->seen && probed->name == fn.name()) {
+    probed->seen = true;
+    probed->sequence = fn.seqNr();
+    probed->inputs.encode(&fn, fn.inputs());
   }
   return nullptr;
 }
@@ -39,19 +39,21 @@ std::unique_ptr<at::ObserverContext> on_start_probed(const at::RecordFunction& f
 
 // Look at the next operator of that name on the calling thread.
 EXPORT void stepscope_bridge_probe_start(const char* name) {
-  probed.name = name;
-  probed.seen = false;
+  probed = std::make_unique<Probed>();
+  probed->name = name;
   auto callback = at::RecordFunctionCallback(&on_start_probed).needsInputs(true);
-  probed.handle = at::addThreadLocalCallback(callback);
+  probed->handle = at::addThreadLocalCallback(callback);
 }
 
 // What was seen of it: its sequence number and its inputs, encoded. Their size is returned, -1 when
 // it was not seen.
 EXPORT int64_t stepscope_bridge_probe_stop(int64_t* sequence, char* inputs, int64_t room) {
-  at::removeCallback(std::exchange(probed.handle, 0));
-  if (!probed.seen) return -1;
-  *sequence = probed.sequence;
-  const auto size = static_cast<int64_t>(probed.inputs.size());
-  std::memcpy(inputs, probed.inputs.data(), static_cast<size_t>(std::min(size, room)));
+  const std::unique_ptr<Probed> found = std::move(probed);
+  if (!found) return -1;
+  at::removeCallback(found->handle);
+  if (!found->seen) return -1;
+  *sequence = found->sequence;
+  const auto size = static_cast<int64_t>(found->inputs.size());
+  std::memcpy(inputs, found->inputs.data(), static_cast<size_t>(std::min(size, room)));
   return size;
 }

@@ -179,13 +179,14 @@ class MyNotes {
 // Of an operator whose inputs were just encoded: they are not looked through once more.
 [[gnu::noinline]] void note_tensors(const at::RecordFunction& fn, const OpenSlice& slice) {
   // Whoever was asked for the stack may have run an operator in between.
-  if (!my_inputs || !my_inputs->are_of(&fn)) return;
+  const Inputs* const inputs = MyInputs::existing();
+  if (!inputs || !inputs->are_of(&fn)) return;
   const MyNotes to;
   if (!to) return;
   TensorNote note{};
   note.start_ticks = slice.record.start_ticks;
   note.thread = static_cast<uint32_t>(fn.threadId());
-  for (const auto& [tensor, position, place] : my_inputs->tensors()) {
+  for (const auto& [tensor, position, place] : inputs->tensors()) {
     const auto* const impl = tensor->unsafeGetTensorImpl();
     note.impl = reinterpret_cast<uintptr_t>(impl);
     const c10::Storage& storage = impl->unsafe_storage();  // of none that has one: null

@@ -203,16 +203,19 @@ struct Running {
   const char* names[kMost];
   int depth = 0;
 };
-thread_local Running running __attribute__((tls_model("initial-exec")));
+using MyRunning = stepscope::ThreadsOwn<Running>;
 
 std::unique_ptr<at::ObserverContext> on_name(const at::RecordFunction& fn) {
-  const int depth = running.depth++;
-  if (depth >= 0 && depth < Running::kMost) running.names[depth] = fn.name();
+  if (Running* const running = MyRunning::get()) {
+    const int depth = running->depth++;
+    if (depth >= 0 && depth < Running::kMost) running->names[depth] = fn.name();
+  }
   return nullptr;
 }
 
 void on_named_end(const at::RecordFunction&, at::ObserverContext*) {
-  if (running.depth > 0) --running.depth;
+  Running* const running = MyRunning::existing();
+  if (running && running->depth > 0) --running->depth;
 }
 
 std::unique_ptr<at::ObserverContext> on_start_empty(const at::RecordFunction&) { return nullptr; }
@@ -365,8 +368,9 @@ EXPORT void stepscope_bridge_name_operators(bool on) {
 
 // The innermost operator that the calling thread runs and that began since; null for none.
 EXPORT const char* stepscope_bridge_operator() {
-  const int innermost = std::min(running.depth, Running::kMost) - 1;
-  return innermost < 0 ? nullptr : running.names[innermost];
+  const Running* const running = MyRunning::existing();
+  const int innermost = running ? std::min(running->depth, Running::kMost) - 1 : -1;
+  return innermost < 0 ? nullptr : running->names[innermost];
 }
 
 // After a fork the child records nothing until it asks to. torch's callback stays where it is: to

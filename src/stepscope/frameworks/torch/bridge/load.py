@@ -23,9 +23,14 @@ from stepscope.frameworks.torch.bridge.probe import misfit, misfit_in_child
 from stepscope.private_folders import cache_places
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from stepscope.frameworks.torch.bridge.prebuilt import Prebuilt
+
+
+class _NoRoomError(BridgeUnavailableError):
+    """No bridge loads into this process: its libraries have taken all static TLS."""
 
 
 def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
@@ -38,6 +43,8 @@ def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
         if not refused:
             try:
                 return _fitting(_by_path(prebuilt.path), prebuilt.path, torch, bridge)
+            except _NoRoomError:
+                raise  # one that is compiled would need as much
             except BridgeUnavailableError as error:
                 refused = str(error)
     try:
@@ -103,22 +110,30 @@ def _verdict(path: Path, build: TorchBuild) -> str:
 def _compiled_and_loaded(build: TorchBuild, bridge: Bridge, torch: Any) -> ctypes.CDLL:
     library = compiled(build, bridge)
     try:
-        loaded = library.load()
-    except OSError:  # whoever kept it kept something else
+        loaded = _loaded(library.load, library.where)
+    except _NoRoomError:
+        raise
+    except BridgeUnavailableError:  # whoever kept it kept something else
         library = compiled_anew(build, bridge)
-        try:
-            loaded = library.load()
-        except OSError as error:
-            raise BridgeUnavailableError(f"{library.where} does not load: {error}") from error
+        loaded = _loaded(library.load, library.where)
     library.close()
     return _fitting(loaded, library.where, torch, bridge)
 
 
 def _by_path(path: Path) -> ctypes.CDLL:
+    return _loaded(lambda: ctypes.CDLL(str(path), mode=os.RTLD_NOW), path)
+
+
+def _loaded(load: Callable[[], ctypes.CDLL], where: Path) -> ctypes.CDLL:
     try:
-        return ctypes.CDLL(str(path), mode=os.RTLD_NOW)
+        return load()
     except OSError as error:
-        raise BridgeUnavailableError(f"{path} does not load: {error}") from error
+        if "static TLS" not in str(error):
+            raise BridgeUnavailableError(f"{where} does not load: {error}") from error
+        raise _NoRoomError(
+            "the libraries that this program loads leave no static TLS for the bridge to torch. "
+            "Start it with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192 in its environment"
+        ) from error
 
 
 def _fitting(library: ctypes.CDLL, path: Path, torch: Any, bridge: Bridge) -> ctypes.CDLL:

@@ -33,7 +33,7 @@ class RankRow:
     host: str
     step_ns: float
     own_ns: float  # less exposed communication
-    delay_ns: float  # after the middle rank
+    delay_ns: float  # after the median rank
     late_steps: int  # in which it was the last, by more than the residual
     wait_ns: float  # for other ranks
     transfer_ns: float  # of exposed communication, with all ranks there
@@ -115,7 +115,7 @@ def _problems_of(job: Job, rank: int) -> list[Finding]:
     with warnings.catch_warnings(), shared_analyses():
         warnings.simplefilter("ignore", TraceReadWarning)
         found = find_problems(read_trace(path))
-    seen = f"Seen on rank {rank}; no rank stands out, so that the others are likely to do the same."
+    seen = f"Seen on rank {rank}; no rank stands out, so the others probably do the same."
     return [
         replace(each, text=f"{each.text} {seen}")
         for each in found
@@ -195,17 +195,17 @@ def _verdict(job: Job, findings: tuple[Finding, ...], rows: tuple[RankRow, ...])
         then = duration_text(max(worst.of_ns - worst.saves_ns, 0))
         return f"{worst.title}. Without that {step} would take {then} instead of {now}."
     if len(job) == 1:
-        return f"There is one rank only: {step} takes {now}. Record the others to compare them."
+        return f"There is only one rank: {step} takes {now}. Record the others to compare them."
     if not len(job.meetings):
         return (
             f"{step.capitalize()} takes {now} on {len(job)} ranks. No collectives were recorded, "
             "so what the ranks wait for is not known."
         )
     spread = duration_text(rows[0].delay_ns)
-    latest = f"the latest, rank {rows[0].rank}, arrives {spread} after the middle rank"
+    latest = f"the latest, rank {rows[0].rank}, arrives {spread} after the median rank"
     if int(job.steady.sum()) < 3 and rows[0].delay_ns:
         return (
-            f"{step.capitalize()} takes {now} on {len(job)} ranks; {latest}. So few steps do not "
-            "tell a slow rank from chance."
+            f"{step.capitalize()} takes {now} on {len(job)} ranks; {latest}. With so few "
+            "steps, a slow rank cannot be told from chance."
         )
     return f"No rank stands out: {step} takes {now} on {len(job)} ranks; {latest}."

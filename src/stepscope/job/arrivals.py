@@ -56,7 +56,7 @@ class BlameTable(Table):
 class Lateness:
     """For each row of the meetings, how late its rank is."""
 
-    late_ns: Int64  # after the middle rank of its meeting; negative: before
+    late_ns: Int64  # after the median rank of its meeting; negative: before
     gained_ns: Int64  # of that, what it did not bring along from a collective still under way
     wait_ns: Int64  # until the last one came
 
@@ -109,7 +109,7 @@ def blame_table(job: Job) -> BlameTable:
 
 
 def lateness(found: Meetings) -> Lateness:
-    """Return how late each rank is at each meeting, compared with the middle rank."""
+    """Return how late each rank is at each meeting, compared with the median rank."""
     if not len(found):
         nothing = np.zeros(0, np.int64)
         return Lateness(nothing, nothing, nothing)

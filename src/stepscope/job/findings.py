@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.job.why import Reason
 
 LEAST_COMMUNICATION = 0.15
-"""Of a step, spent on transfers beside which nothing runs."""
+"""Of a step, spent on transfers during which nothing runs."""
 
 MOST_STRAGGLERS = 4
 
@@ -38,14 +38,14 @@ _FIXES = {
     "extra-operators": "move this work off the rank, or spread it over all ranks: "
     "all others wait while it runs",
     "extra-kernels": "move this work off the rank, or spread it over all ranks",
-    "contention": "find what else runs on the cores of this rank (top, pinning, "
-    "OMP_NUM_THREADS times ranks against the cores)",
+    "contention": "find out what else runs on this rank's cores (top, CPU pinning, whether "
+    "OMP_NUM_THREADS times ranks exceeds the number of cores)",
     "slow-operators": "compare its inputs (a larger batch, longer sequences: --shapes shows them) "
     "and its machine: cores shared with other work, threads, clocks, temperature",
     "slow-kernels": "compare its device: clocks and temperature (nvidia-smi -q -d PERFORMANCE), "
     "ECC errors, other processes on it",
-    "memory": "keep its allocations as large as the other ranks' and alike from step to step: even "
-    "batches and sequence lengths, buffers that are made once, for CUDA "
+    "memory": "keep its allocations as large as the other ranks' and the same size from step to "
+    "step: even batches and sequence lengths, buffers that are allocated once, and on CUDA "
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
     "sleeping": "remove the sleep, or let it run on another thread",
     "python-code": "do this ahead of the step (in the workers of the data loader, or once and "
@@ -99,7 +99,7 @@ def _straggler(job: Job, late: Straggler, why: list[Reason]) -> Finding:
     often = "" if job.unit == WHOLE_RUN else f" {late.words}"
     takes = f"{'the' if job.unit == WHOLE_RUN else 'a'} {job.unit} takes {duration_text(step_ns)}"
     text = (
-        f"It arrives {duration_text(late.delay_ns)} after the middle rank{often and ','}{often}; "
+        f"It arrives {duration_text(late.delay_ns)} after the median rank{often and ','}{often}; "
         f"{takes}.{reason}{also}"
     )
     return Finding(
@@ -135,7 +135,7 @@ def _late_host(job: Job, late: list[Straggler]) -> Finding | None:
             return Finding(
                 id="slow-host",
                 title=f"All {len(mine)} ranks of host {host} are late",
-                text=f"Its ranks arrive {duration_text(delay)} after the middle rank; those of the "
+                text=f"Its ranks arrive {duration_text(delay)} after the median rank; those of the "
                 "other hosts do not.",
                 share=share,
                 evidence={"page": "ranks", "host": host},
@@ -149,7 +149,7 @@ def _late_host(job: Job, late: list[Straggler]) -> Finding | None:
 
 
 def _communication(job: Job) -> list[Finding]:
-    """Return the collective that takes most of a step while nothing else runs, all ranks there."""
+    """Return the collective that takes most of a step, all ranks there, while nothing else runs."""
     found = of_several(job.meetings)
     step_ns = job.typical_step_ns
     steady = job.steps[job.steady]
@@ -172,9 +172,9 @@ def _communication(job: Job) -> list[Finding]:
             id="communication",
             title=f"Communication takes {percent_text(share)} of a {job.unit}, most of it "
             f"{worst.name}{size}",
-            text=f"With all ranks there, {duration_text(float(by_kind.sum()))} of a {job.unit} "
-            f"pass in transfers beside which nothing is computed; {worst.name}{size} of group "
-            f"{group} has {duration_text(most)} of it in {calls:.1f} calls.",
+            text=f"Once all ranks have arrived, {duration_text(float(by_kind.sum()))} of a "
+            f"{job.unit} is spent in transfers while nothing is computed; {worst.name}{size} of "
+            f"group {group} accounts for {duration_text(most)} of it in {calls:.1f} calls.",
             share=share,
             evidence={"page": "ranks", "collective": worst.name, "bytes": worst.bytes},
             fix="send less or less often (gradient accumulation, 16-bit gradients, larger "

@@ -1,6 +1,6 @@
 """Which ranks make the others wait: in most steps, or now and then.
 
-The delay of a rank in a step is how much later than the middle rank it arrives at the step's
+The delay of a rank in a step is how much later than the median rank it arrives at the step's
 collectives, each lateness counted once, where it arises. A rank is a straggler if its delay is far
 beyond what ranks differ by anyway, and beyond the residual of the clocks.
 """
@@ -44,12 +44,12 @@ class Straggler:
     rank: int
     host: str
     is_persistent: bool
-    delay_ns: float  # beyond the middle rank: in an average step, or in the steps concerned
+    delay_ns: float  # beyond the median rank: in an average step, or in the steps concerned
     share: float  # of a step
     steps: tuple[int, ...]  # of the job: those in which it is late
     of_steps: int  # how many were looked at
     every: int  # it is late in every n-th step; 0 without such an order
-    saves_ns: float  # of an average step, if it were like the middle rank
+    saves_ns: float  # of an average step, if it were like the median rank
     host_ranks: tuple[int, ...] = ()  # of a host all of whose ranks are late
 
     @property
@@ -118,11 +118,11 @@ def stragglers(job: Job) -> list[Straggler]:
 
 
 def _worth_a_look(job: Job) -> int:
-    return max(len(job) // 2, 1)  # the middle rank is the measure: at most half can be late
+    return max(len(job) // 2, 1)  # the median rank is the measure: at most half can be late
 
 
 def _middle(delays: Float64) -> Float64:
-    """Return the delay of the middle rank in each step; of two, the smaller."""
+    """Return the delay of the median rank in each step; of two, the smaller."""
     middle: Float64 = np.sort(delays, axis=0)[(len(delays) - 1) // 2]
     return middle
 

@@ -66,7 +66,7 @@ def test_workers_that_start_anew_in_each_epoch(function: str) -> None:
     starts = (*LOADER[:-1], f"torch/utils/data/dataloader.py(1): {function}")
     program = training(spend(starts, PYTHON, 50 * MS))
     finding = assert_found(program, "data-loading", "train.py:20", 50 * MS)
-    assert ("persistent_workers=True), or load so" in finding.fix) == ("__init__" in function)
+    assert ("persistent_workers=True), or, with so" in finding.fix) == ("__init__" in function)
 
 
 def test_data_loading_by_the_programs_own_code() -> None:

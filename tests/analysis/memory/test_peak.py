@@ -78,8 +78,7 @@ def test_what_it_is_made_of() -> None:
     assert (largest.module, largest.line) == ("layers.1", "model.py(9): forward")
     assert (largest.operator, largest.bytes) == ("aten::cudnn_convolution", 32 * MIB)
     assert found.unknown == (
-        "100 MiB of the peak were there before the recording began: "
-        "who asked for them is not known.",
+        "100 MiB of the peak was allocated before the recording began: by whom is not known.",
     )
 
 
@@ -120,7 +119,7 @@ def test_terminal_and_json_have_the_same_bytes(
     assert main(["summary", path, "--memory", "--findings", "none"]) == 0
     out = capsys.readouterr().out
     assert f"cuda:0: 159 MiB ({159 * MIB:,} bytes) in use at the peak" in out
-    assert "32.0 MiB  Taken by convolutions" in out
+    assert "32.0 MiB  Workspace of convolutions" in out
     assert main(["summary", path, "--json"]) == 0
     (told,) = json.loads(capsys.readouterr().out)["memory"]
     assert told["peak_bytes"] == 159 * MIB

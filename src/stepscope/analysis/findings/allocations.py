@@ -1,4 +1,4 @@
-"""Memory of a device that is asked for from its driver in the loop."""
+"""Device memory that the loop requests from the driver."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def driver_allocations(facts: Facts) -> Finding | None:
         text=f"{count_text(len(calls), 'call')} that ask the driver for memory or give it back "
         f"take {duration_text(spent_ns)} of {'every step' if facts.steps else 'the run'} and make "
         "the device wait.",
-        fix="Let the framework keep its memory: no torch.cuda.empty_cache() in the loop, tensors "
-        f"of few different sizes, {allocator_setting(facts)} where memory is fragmented.",
+        fix="Let the framework keep its memory: no torch.cuda.empty_cache() in the loop, only a "
+        f"few distinct tensor sizes, {allocator_setting(facts)} where memory is fragmented.",
         saves_ns=max(spent_ns, slack_ns),
         evidence=facts.on_timeline(facts.longest(calls)),
         places=spot.places if spot else (),

@@ -1,4 +1,4 @@
-"""Communication between devices that nothing is computed beside."""
+"""Communication between devices during which nothing is computed."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def exposed_communication(facts: Facts) -> Finding | None:
         "exposed-communication",
         title=f"Exposed communication takes {share_words(share, unit)}: {_collectives(facts)}",
         text=(
-            f"Devices communicate for {duration_text(whole_ns)}, and for "
-            f"{duration_text(exposed_ns)} of that compute nothing meanwhile: {hidden:.0%} of the "
-            "communication is hidden behind computation."
+            f"Devices communicate for {duration_text(whole_ns)} and compute nothing for "
+            f"{duration_text(exposed_ns)} of that: {hidden:.0%} of the communication is hidden "
+            "behind computation."
         ),
         fix=_fix(facts),
         saves_ns=exposed_ns,
@@ -77,8 +77,8 @@ def _on_host(facts: Facts) -> Finding | None:
         id="exposed-communication",
         title=f"Exposed communication takes {share_words(share, facts.ledger.unit)}: "
         f"{facts.trace.name_of(longest)}",
-        text=f"Collectives run for {duration_text(whole_ns)}, and for {duration_text(exposed_ns)} "
-        f"of that the step does nothing else. "
+        text=f"Collectives run for {duration_text(whole_ns)}; for {duration_text(exposed_ns)} of "
+        f"that, the step does nothing else. "
         f"{saving(exposed_ns, facts.ledger.unit, unit_ns)}",
         share=share,
         evidence=facts.on_timeline(longest),
@@ -94,9 +94,9 @@ def _on_host(facts: Facts) -> Finding | None:
 def _fix(facts: Facts) -> str:
     buckets = "smaller gradient buckets (bucket_cap_mb), " if "torch" in facts.frameworks else ""
     return (
-        f"Start it earlier and compute meanwhile: {buckets}prefetching of shards, async_op=True; "
-        "or communicate less: gradient accumulation with no_sync(), a smaller type, larger "
-        "batches. If ranks wait for a slow one, the time is its."
+        f"Start communication earlier and compute in the meantime: {buckets}prefetching of shards, "
+        "async_op=True; or communicate less: gradient accumulation with no_sync(), a smaller type, "
+        "larger batches. If ranks are waiting for a slow one, that rank is the cause."
     )
 
 

@@ -90,12 +90,12 @@ def compiling_again(facts: Facts) -> Finding | None:
     return Finding(
         id="recompilations",
         title=f"Compiling takes {share_words(share, spent.unit)}: {spot.words}",
-        text=f"The loop compiles again and again{spot.called_from}: what is compiled is not used "
-        f"twice. {saving(saves_ns, spent.unit, spent.unit_ns)}",
+        text=f"The loop compiles again and again{spot.called_from}: nothing that was compiled is "
+        f"reused. {saving(saves_ns, spent.unit, spent.unit_ns)}",
         share=share,
         evidence=source_line(spot.place),
-        fix="Compile once before the loop and call the result: a function that is made anew in "
-        "each step, or called with other shapes, is compiled anew.",
+        fix="Compile once before the loop and call the result: a function that is created again "
+        "in each step, or called with other shapes, is compiled again.",
         severity=Severity.of_share(share),
         saves_ns=saves_ns,
         of_ns=spent.unit_ns,

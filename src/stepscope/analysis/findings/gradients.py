@@ -1,4 +1,4 @@
-"""Tensor work in training steps that no gradient comes back from: statistics, copies, metrics."""
+"""Tensor work in training steps that no gradient flows through: statistics, copies, metrics."""
 
 from __future__ import annotations
 
@@ -60,11 +60,12 @@ def work_without_gradient(facts: Facts) -> Finding | None:
         facts,
         spot,
         "work-without-gradient",
-        title=f"Tensor work beside the model takes {taken(ledger, spot)}",
-        text=f"No gradient comes back from what runs there, mostly {facts.trace.strings[most]}, "
-        f"for {duration_text(spot.each_ns)} of every {ledger.unit}{spot.called_from}.",
-        fix="Do it every few dozen steps or on a part of the data; where it is needed, in fewer "
-        "and larger operators: torch._foreach_lerp_ and its like for all weights at once.",
+        title=f"Tensor work outside the model takes {taken(ledger, spot)}",
+        text=f"Operators there, mostly {facts.trace.strings[most]}, take "
+        f"{duration_text(spot.each_ns)} of every {ledger.unit}{spot.called_from}, and no gradient "
+        "flows back through them.",
+        fix="Do it every few dozen steps or on part of the data; where every step needs it, use "
+        "fewer and larger operators: torch._foreach_lerp_ and the like handle all weights at once.",
     )
 
 

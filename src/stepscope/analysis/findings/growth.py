@@ -65,15 +65,16 @@ def memory_growth(facts: Facts) -> Finding | None:
     share = min(1.0, growth.grown / growth.late)
     by = f" by {size_text(growth.grown / facts.steps)} a step" if facts.steps else ""
     probably = "" if growth.is_known else "probably "
-    what = "the steps asked for" if growth.is_known else "came"
+    what = "the steps allocated" if growth.is_known else "was added"
+    called_from = f"{spot.called_from}," if spot.called_from else ""
     found = finding_at(
         facts,
         spot,
         "memory-growth",
         title=f"Memory grows{by}: {probably}{spot.words}",
         text=f"The process held {size_text(growth.early)} early in the loop and "
-        f"{size_text(growth.late)} late; {size_text(growth.grown)} that {what}{spot.called_from} "
-        "were never given back.",
+        f"{size_text(growth.late)} late; {size_text(growth.grown)} that {what}{called_from} "
+        "was never freed.",
         fix="Something is kept from every step: a list of tensors, a loss with its graph (use "
         ".detach() or .item()), a cache without a limit.",
         saves_ns=0.0,

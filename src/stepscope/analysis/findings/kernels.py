@@ -36,7 +36,7 @@ MIN_CHAIN, MIN_CHAINS_SHARE = 3, 0.20
 """Elementwise kernels in a row, and their share of a step, from which on fusing them pays."""
 
 MIN_ATTENTION_SHARE, FASTER_ATTENTION = 0.15, 0.6
-"""Share of a step in attention that is written out, and what a fused one saves of it."""
+"""Share of a step in unfused attention, and what a fused one saves of it."""
 
 _FLOAT32_PRODUCT = re.compile(
     r"(?<![a-z])sgemm|scudnn|simt_sgemm|_ffma_|convolve_sgemm|winograd\w*fp32|gemmSN", re.IGNORECASE
@@ -60,7 +60,7 @@ _LONGEST_BETWEEN = 6  # kernels between the two products of an attention: scale,
 
 
 class _Slow(NamedTuple):
-    """How products in a slow type are told."""
+    """How products in a slow type are reported."""
 
     identity: str
     is_slow: Callable[[str], bool]
@@ -82,9 +82,9 @@ def float32_products(facts: Facts) -> Finding | None:
             "float32-products",
             _is_float32_product,
             FASTER_FLOAT32,
-            "Float32 products take"
+            "Float32 matrix products and convolutions take"
             if facts.is_amd
-            else "Float32 products without tensor cores take",
+            else "Float32 matrix products and convolutions without tensor cores take",
             "multiplied in full float32 for {}."
             if facts.is_amd
             else "multiplied in full float32 for {}, without using tensor cores.",
@@ -102,8 +102,8 @@ def float64_products(facts: Facts) -> Finding | None:
             "float64",
             lambda name: _FLOAT64_PRODUCT.search(name) is not None,
             FASTER_FLOAT64,
-            "Float64 products take",
-            "multiplied doubles for {}.",
+            "Float64 matrix products take",
+            "multiplied float64 matrices for {}.",
             "Make the tensors float32, or bfloat16, where they are created: NumPy's arrays and "
             "Python's numbers are float64.",
         ),
@@ -133,8 +133,8 @@ def unfused_chains(facts: Facts) -> Finding | None:
         facts,
         "unfused-chains",
         title=f"Chains of elementwise kernels take {share_words(share, facts.ledger.unit)}",
-        text=f"{count_text(int(chain.sum()), 'kernel')} follow each other {MIN_CHAIN} or more at a "
-        "time, and each reads and writes all of its tensor: the memory is the limit.",
+        text=f"{count_text(int(chain.sum()), 'kernel')} run in chains of {MIN_CHAIN} or more, and "
+        "each reads and writes its whole tensor: memory bandwidth is the limit.",
         fix=f"Let one kernel do what several do: {compiled}; fused functions (GELU, "
         "dropout-add-norm, a fused optimizer) need no compiler.",
         saves_ns=saves_ns,
@@ -145,7 +145,7 @@ def unfused_chains(facts: Facts) -> Finding | None:
 
 @DETECTORS.register
 def unfused_attention(facts: Facts) -> Finding | None:
-    """Find attention that is written out: a product, a softmax over all pairs, a product."""
+    """Find unfused attention: a product, a softmax over all pairs, a product."""
     kind = _kinds(facts, {1: _SOFTMAX, 2: _PRODUCT})
     names = facts.trace.slices.name[facts.work.rows]
     fused = ids_where(names, facts.trace.strings, lambda n: _FUSED_ATTENTION.search(n) is not None)
@@ -169,7 +169,7 @@ def unfused_attention(facts: Facts) -> Finding | None:
     return device_finding(
         facts,
         "unfused-attention",
-        title=f"Attention that is written out takes {share}",
+        title=f"Unfused attention takes {share}",
         text=f"{count_text(int(which.sum()), 'kernel')} compute products with a softmax between "
         "them, and write the scores of all pairs to memory and read them again.",
         fix="Use torch.nn.functional.scaled_dot_product_attention: one kernel, and no matrix of "
@@ -239,8 +239,8 @@ def _is_float32_product(name: str) -> bool:
 def _precision_fix(generation: int, *, on_amd: bool) -> str:
     if on_amd:
         return (
-            'Use torch.autocast("cuda", dtype=torch.bfloat16), as ROCm calls its devices, if the '
-            "model's accuracy allows it."
+            'Use torch.autocast("cuda", dtype=torch.bfloat16) (ROCm devices are also called '
+            '"cuda"), if the model\'s accuracy allows it.'
         )
     if generation and generation < _FIRST_WITH_TF32:
         return (

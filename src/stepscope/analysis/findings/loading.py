@@ -36,8 +36,8 @@ _ABOUT_WORKERS = re.compile(
     r"MultiProc\w*\.__init__$|\._?(try_)?shutdown_\w+$|\._init_workers$"
 ).search
 _RESTARTS = (
-    "Keep the workers from epoch to epoch: DataLoader(..., persistent_workers=True), or load so "
-    "little data without workers (num_workers=0)."
+    "Keep the workers from epoch to epoch: DataLoader(..., persistent_workers=True), or, with so "
+    "little data, load it without workers (num_workers=0)."
 )
 _WITH_WORKERS = "MultiProcessing"  # in the name of the iterator of a loader that has workers
 _WORKERS = 4  # that are enough for most programs; a machine may have fewer cores

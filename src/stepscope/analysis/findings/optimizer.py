@@ -139,7 +139,7 @@ def _fix(kind: str) -> str:
     if kind in _FOREACH:
         return f"Use torch.optim.{kind}(..., foreach=True): it updates all parameters at once."
     return (
-        "Update all parameters in a few operators: torch._foreach_add_ and its like, or an "
+        "Update all parameters in a few operators: torch._foreach_add_ and the like, or an "
         "optimizer of torch.optim with fused=True or foreach=True."
     )
 

@@ -84,7 +84,7 @@ def _fix_of_collections(facts: Facts, spot: Spot | None) -> str:
         if any(facts.ledger.stacks[row].callee.endswith(_COLLECTS) for row in rows):
             return (
                 "Leave out gc.collect(), or call it every few hundred steps; gc.freeze() before "
-                "the loop keeps it from scanning what is there for good."
+                "the loop keeps it from scanning objects that stay alive for the whole run."
             )
     return (
         "Call gc.collect() and gc.freeze() before the loop, so that existing objects are not "
@@ -114,7 +114,7 @@ def slow_step(facts: Facts) -> Finding | None:
     cause, spot = _extra_work(facts, slow, lost_ns)
     if cause is not None and _is_reported(facts, cause):
         return None
-    why = f"What they do besides: {spot.words}." if spot else _no_cause(facts, worst)
+    why = f"What they do in addition: {spot.words}." if spot else _no_cause(facts, worst)
     return Finding(
         id="slow-step",
         title=f"Step {found.step[worst]} takes {time_ns[worst] / usual_ns:.1f} times as long as "
@@ -169,6 +169,6 @@ def _no_cause(facts: Facts, worst: int) -> str:
         grown = duration_text(float(grown_ns[part]))
         return f"The part that grew most is {part.words}, by {grown}."
     return (
-        "The program did nothing else in that time than in other steps: it looks like another "
-        "program on the machine."
+        "The program did nothing in that time that it does not do in other steps: another program "
+        "on the machine is the likely cause."
     )

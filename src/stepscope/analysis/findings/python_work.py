@@ -158,7 +158,7 @@ def python_work(facts: Facts) -> Finding | None:
             spot,
             "writing-in-loop",
             title=f"Writing results in the loop takes {taken(ledger, spot)}",
-            text=f"{spent} go into {callee}{spot.called_from}, and the model waits meanwhile.",
+            text=f"{spent} goes into {callee}{spot.called_from}, and the model waits meanwhile.",
             fix="Write every few dozen steps, only what is new, or in a background thread.",
         )
     if is_data and not alone:
@@ -168,7 +168,8 @@ def python_work(facts: Facts) -> Finding | None:
             spot,
             "data-in-loop",
             title=f"Preparing data in the loop takes {taken(ledger, spot)}",
-            text=f"{spent} prepare data{calls}{spot.called_from}, and the model waits meanwhile.",
+            text=f"{spent} is spent preparing data{calls}{spot.called_from}, and the model waits "
+            "meanwhile.",
             fix=(
                 "Do it once before the loop, or in the background: in the Dataset of a DataLoader "
                 "with num_workers."
@@ -184,7 +185,7 @@ def python_work(facts: Facts) -> Finding | None:
         title=f"{_commonest_callee(facts, spot) if is_bulk else 'Python code'} takes "
         f"{taken(ledger, spot)}",
         text=(
-            f"{spent} run Python code there{_mostly_in(facts, spot)}{spot.called_from}"
+            f"{spent} is spent running Python code there{_mostly_in(facts, spot)}{spot.called_from}"
             + ("." if alone else "; the model waits meanwhile.")
         ),
         fix=(

@@ -47,12 +47,12 @@ def waiting_streams(facts: Facts) -> Finding | None:
         facts,
         "waiting-streams",
         title=f"The device is idle {share} while work is queued",
-        text=f"In {count} ({duration_text(float(lost_ns.sum()))} in total) the work that comes "
-        "next had been launched and did not start: its stream waits for another stream, an event, "
+        text=f"In {count} ({duration_text(float(lost_ns.sum()))} in total) the next work had "
+        "already been launched but did not start: its stream waits for another stream, an event, "
         f"or work that is not in the trace.{_meanwhile(facts, lost_ns)}",
-        fix="Look at what is waited for: the event that the stream waits for "
+        fix="Find out what it waits for: the event that the stream waits for "
         "(a call like cudaStreamWaitEvent), another process on the device, a copy or a peer that "
-        "is late. Work that needs no other stream can go to a stream of its own.",
+        "is late. Work that does not depend on another stream can run on a stream of its own.",
         saves_ns=each_ns,
         evidence=moment(start_ns, end_ns),
     )

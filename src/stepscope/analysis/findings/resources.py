@@ -1,4 +1,4 @@
-"""Resources used to no end: more threads than cores, twice the digits that are needed."""
+"""Wasted resources: more threads than cores, twice the precision that is needed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def too_many_threads(facts: Facts) -> Finding | None:
         title=f"{threads:,.0f} threads compute on {cores:g} cores: {spot.words}",
         text=f"{why} Threads without a core keep the others waiting at the end of every operator.",
         fix=f"Use as many threads as there are cores: torch.set_num_threads({max(cores, 1):.0f}), "
-        "or leave OMP_NUM_THREADS unset; with several processes or threads, a share of them each.",
+        "or leave OMP_NUM_THREADS unset; with several processes or threads, divide the cores among "
+        "them.",
         saves_ns=WASTED * (1 - cores / threads) * computing_ns,
     )
 
@@ -129,7 +130,7 @@ def _doubles_of_operators(facts: Facts) -> tuple[float, Bool, str]:
     which = np.isin(slices.name.take(operator, mode="clip"), names) & (operator != NO_SLICE)
     told = (
         f"Of {len(rows):,} operators whose inputs are known, {int(is_double.sum()):,} compute "
-        "with doubles"
+        "in float64"
     )
     return float(time_ns[is_double].sum() / time_ns.sum()), which, told
 
@@ -141,4 +142,4 @@ def _doubles_of_models(facts: Facts) -> tuple[float, Bool, str]:
     duration_ns = facts.trace.slices.duration_ns
     total_ns = float(duration_ns[calls.rows].sum())
     share = float(duration_ns[doubles].sum()) / total_ns if total_ns else 0.0
-    return share, moments_inside(facts, doubles), "The inputs of the model are doubles"
+    return share, moments_inside(facts, doubles), "The inputs of the model are float64"

@@ -74,8 +74,8 @@ _PROGRAMS = _Start(
     "Running other programs",
     ("subprocess.py",),
     (),
-    "Run them once and keep the result, less often, or in the background; a library call does most "
-    "of what a command does without a process.",
+    "Run them once and keep the result, less often, or in the background; a library call can often "
+    "do the same without starting a process.",
 )
 
 
@@ -133,7 +133,7 @@ def _found(facts: Facts, start: _Start, which: Bool) -> Finding | None:
         spot,
         start.identity,
         title=f"{start.what} takes {taken(ledger, spot)}",
-        text=f"{duration_text(spot.each_ns)} of every {ledger.unit} go into it, waiting "
+        text=f"{duration_text(spot.each_ns)} of every {ledger.unit} goes into it, waiting "
         f"included{spot.called_from}.",
         fix=start.fix,
     )

@@ -92,14 +92,15 @@ _COPIES = frozenset(
 )
 _JOINS = frozenset({"aten::cat", "aten::stack", "aten::hstack", "aten::vstack", "concat", "stack"})
 _COPYING = (Cause.FORWARD, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
-_A_COPY = "a copy, or a change of type, device or layout"
+_A_COPY = "copies its input or changes the type, device or layout"
 _CONVERT_ONCE = (
     "Convert once and keep the result: choose type, device and layout where the data is made, and "
     "leave out conversions that are undone later."
 )
 _JOIN_ONCE = (
-    "What grows part by part is copied whole each time: make a tensor that has room for all once, "
-    "and write each part into its place, or keep the parts in a list and join them at the end."
+    "A tensor that grows piece by piece is copied whole each time: allocate one with room for all "
+    "pieces and write each into its place, or keep the pieces in a list and join them once at the "
+    "end."
 )
 
 
@@ -118,8 +119,8 @@ def scalar_reads(facts: Facts) -> Finding | None:
         "scalar-reads",
         title=f"Reading tensors in Python takes {taken(ledger, spot)}",
         text=(
-            f"{duration_text(spot.each_ns)} a {ledger.unit} go into .item(), .cpu(), .tolist() or "
-            f"printing{spot.called_from}.{often}"
+            f"{duration_text(spot.each_ns)} a {ledger.unit} goes into .item(), .cpu(), .tolist() "
+            f"or printing{spot.called_from}.{often}"
         ),
         fix=(
             "Compute on whole tensors and read one result at the end; print and log every few "
@@ -200,7 +201,7 @@ def redundant_copies(facts: Facts) -> Finding | None:
     there_ns = spot.each_ns
     spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
     calls = _calls(facts, (_JOINS if is_join else _COPIES).__contains__)
-    often = f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}, " if calls >= 1 else ""
+    often = f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}; " if calls >= 1 else ""
     what = "tensors" if facts.frameworks & {"torch", "paddle"} else "arrays"
     return finding_at(
         facts,
@@ -208,8 +209,8 @@ def redundant_copies(facts: Facts) -> Finding | None:
         "redundant-copies",
         title=f"{'Joining' if is_join else 'Copying and casting'} {what} takes "
         f"{taken(ledger, spot)}",
-        text=f"{often}{duration_text(there_ns)} of that there{spot.called_from}: "
-        f"{'each copies all parts' if is_join else _A_COPY}.",
+        text=f"{often}{duration_text(there_ns)} is spent there{spot.called_from}: each call "
+        f"{'copies all parts' if is_join else _A_COPY}.",
         fix=_JOIN_ONCE if is_join else _CONVERT_ONCE,
     )
 
@@ -240,7 +241,7 @@ def evaluation(facts: Facts) -> Finding | None:
         "evaluation-every-step",
         title=f"Evaluating the model takes {taken(ledger, spot)}",
         text=(
-            f"Most steps also run the model where nobody computes gradients, "
+            f"Most steps also run the model without computing gradients, for "
             f"{duration_text(spot.each_ns)} each{spot.called_from}."
         ),
         fix="Evaluate every few hundred steps, or once an epoch.",
@@ -289,16 +290,17 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
         facts,
         spot,
         "autograd-in-inference",
-        title=f"The model runs with autograd on, and nobody calls backward: {spot.words}",
+        title=f"The model runs with autograd enabled, but backward is never called: {spot.words}",
         text=(
-            f"{count_text(round(nodes / max(facts.steps, 1)), 'operator')} a {ledger.unit} record "
-            "themselves in a graph and keep their inputs in memory until the result is dropped."
+            "An autograd graph records "
+            f"{count_text(round(nodes / max(facts.steps, 1)), 'operator')} a {ledger.unit} and "
+            "keeps the inputs in memory until the result is dropped."
         ),
         fix=(
             "Put the call under `with torch.inference_mode():` (or torch.no_grad()), and call "
-            "model.eval() before."
+            "model.eval() first."
             if "paddle" not in facts.frameworks
-            else "Put the call under `with paddle.no_grad():`, and call model.eval() before."
+            else "Put the call under `with paddle.no_grad():`, and call model.eval() first."
         ),
         saves_ns=saves_ns,
     )

@@ -18,12 +18,14 @@ MIN_LOST = 0.05
 """Share of the clock that is lost: less is what the power limit costs any heavy training."""
 
 _FIX_POWER = (
-    "The device takes all the power that it may. Raise the limit if the machine allows it "
-    "(nvidia-smi -q -d POWER, nvidia-smi -pl), or take less: lower precision, fewer wasted flops."
+    "The device draws all the power that it is allowed to. Raise the limit if the machine allows "
+    "it (nvidia-smi -q -d POWER, nvidia-smi -pl), or draw less: lower precision, fewer wasted "
+    "flops."
 )
 _FIX_HEAT = (
-    "The device is too hot, or its supply brakes it: check fans, inlets and neighbours "
-    "(nvidia-smi -q -d TEMPERATURE,PERFORMANCE); the program cannot help that."
+    "The device is too hot, or its power supply is slowing it down: check fans, air inlets and "
+    "neighbouring devices (nvidia-smi -q -d TEMPERATURE,PERFORMANCE); nothing in the program can "
+    "fix this."
 )
 
 
@@ -47,7 +49,7 @@ def held_down_clocks(facts: Facts) -> Finding | None:
         title=f"Device {worst.device} runs at {1 - lost:.0%} of its clock: held down by {what}",
         text=f"Its SM clock is {worst.mean_sm_mhz:,.0f} MHz of {worst.most_sm_mhz:,.0f} MHz, and "
         f"held down by {what} for {share:.0%} of the time"
-        f"{_power_words(worst)}. What computes takes up to {1 / (1 - lost) - 1:.0%} longer.",
+        f"{_power_words(worst)}. Compute-bound work takes up to {1 / (1 - lost) - 1:.0%} longer.",
         share=lost * share,
         evidence=moment(info.start_ns, info.end_ns),
         fix=_FIX_HEAT if is_heat else _FIX_POWER,

@@ -90,7 +90,8 @@ def exposed_copies(facts: Facts) -> Finding | None:
         title=f"Copying takes {share_words(share, facts.ledger.unit)}, and devices compute "
         f"nothing meanwhile: mostly {name.removeprefix('Memcpy ')}",
         text=f"{count_text(int(table.count[worst]), 'copy', 'copies')} of that kind, "
-        f"{duration_text(int(table.exposed_ns[worst]))} in all without a kernel beside{speed}.",
+        f"{duration_text(int(table.exposed_ns[worst]))} in all with no kernel running at the same "
+        f"time{speed}.",
         fix=_copy_fix(name),
         saves_ns=exposed_ns,
         evidence=facts.on_timeline(facts.longest(facts.work.rows[which])),
@@ -102,9 +103,9 @@ def _waiting_fix(operator: str) -> str:
     """Return how to do without the waits, most of which an operator makes."""
     if operator in _SIZED_BY_VALUES:
         return (
-            "The size of such a result depends on values, and the host must know it: use "
-            "torch.where, a mask that is multiplied, topk or a fixed number of results instead of "
-            "boolean indexing, nonzero or unique; or do it once on the whole batch."
+            "The size of such a result depends on the data, and the host must wait to learn it: "
+            "use torch.where, multiplication by a mask, topk or a fixed number of results instead "
+            "of boolean indexing, nonzero or unique; or do it once on the whole batch."
         )
     return (
         "Keep results on the device: no .item(), .cpu(), print(loss) or `if tensor` in every step; "

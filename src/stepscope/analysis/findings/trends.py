@@ -1,4 +1,4 @@
-"""Steps that take longer and longer, and graphs that are gone through again."""
+"""Steps that take longer and longer, and graphs that are traversed again."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ def slowing_steps(facts: Facts) -> Finding | None:
         ),
         text=f"What grows most is {cause.words}{spot.called_from}.",
         fix=(
-            "Something grows with every step and is gone through again: a list, a graph that is "
-            "kept alive (loss without .detach() or .item(), retain_graph=True), a cache "
+            "Something grows with every step and is traversed again each time: a list, a graph "
+            "that is kept alive (loss without .detach() or .item(), retain_graph=True), a cache "
             "without a limit."
             if kept
-            else "Something grows with every step and is gone through again: a list, a string, a "
-            "cache without a limit. Keep a running value instead."
+            else "Something grows with every step and is traversed again each time: a list, a "
+            "string, a cache without a limit. Keep a running value instead."
         ),
         saves_ns=saves_ns,
     )
@@ -140,7 +140,7 @@ def graph_walked_again(facts: Facts) -> Finding | None:
         "graph-kept",
         title=f"Backward passes go through the same graph {times:.1f} times: {spot.words}",
         text=f"{again.mean():.0%} of the backward functions ran for a forward operator that had "
-        f"been gone through already{spot.called_from}: the graph is kept alive.",
+        f"already been backpropagated through{spot.called_from}: the graph is kept alive.",
         fix="Call backward once for each graph: on the loss of this batch, not on a sum that holds "
         "earlier ones, and without retain_graph=True.",
         saves_ns=float(again.mean()) * spot.each_ns,

@@ -34,7 +34,7 @@ MIN_EVERY_STEP = 0.5
 
 
 class _Wait(NamedTuple):
-    """How one kind of waiting is told."""
+    """How one kind of waiting is reported."""
 
     causes: tuple[Cause, ...]
     identity: str
@@ -47,9 +47,9 @@ _FOR_PROCESSES = _Wait(
     (Cause.LOCK, Cause.QUEUE),
     "waiting-lock",
     "Waiting for other processes",
-    "wait there for what other processes do",
-    "What they are given and give back is pickled and copied: send less, in fewer and larger "
-    "pieces, or let them read it themselves. `stepscope run --workers` shows what they do.",
+    "is spent waiting there for other processes",
+    "Their arguments and results are pickled and copied: send less, in fewer and larger pieces, "
+    "or let them read the data themselves. `stepscope run --workers` shows what they do.",
 )
 _POOLS = ("multiprocessing/", "concurrent/futures/process.py", "joblib/")
 
@@ -63,7 +63,7 @@ def sleeping(facts: Facts) -> Finding | None:
             (Cause.SLEEP,),
             "waiting-sleep",
             "Sleeping",
-            "sleep there",
+            "is spent sleeping there",
             "Remove the sleep; where it waits for something, wait for that itself: an event, a "
             "queue.",
         ),
@@ -81,7 +81,7 @@ def locked(facts: Facts) -> Finding | None:
             (Cause.LOCK, Cause.QUEUE),
             "waiting-lock",
             "Waiting for another thread",
-            "wait there for a lock, a queue or a thread",
+            "is spent waiting there for a lock, a queue or a thread",
             "Hold the lock for less time, let the other thread run ahead (a queue with room for "
             "several items), or do its work where it is needed.",
         ),
@@ -109,7 +109,7 @@ def input_output(facts: Facts) -> Finding | None:
             (Cause.FILE, Cause.SOCKET, Cause.PROCESS),
             "waiting-io",
             "Waiting for input and output",
-            "wait there for a file, a socket or a child process",
+            "is spent waiting there for a file, a socket or a child process",
             "Do it in the background (a thread, a DataLoader's worker), less often, or keep what "
             "was read.",
         ),
@@ -125,7 +125,7 @@ def checkpoints(facts: Facts) -> Finding | None:
             (Cause.CHECKPOINT,),
             "checkpoint-every-step",
             "Saving checkpoints",
-            "save the model's state there",
+            "is spent saving the model's state there",
             "Save every few hundred steps or minutes, or in the background from a copy of the "
             "state.",
         ),
@@ -141,7 +141,7 @@ def logs(facts: Facts) -> Finding | None:
             (Cause.LOGGING,),
             "logging",
             "Logging and printing",
-            "log or print there",
+            "is spent logging or printing there",
             "Log every few dozen steps, and less each time.",
         ),
     )

@@ -63,8 +63,8 @@ _TORCH = {
     "gradients": "call zero_grad(set_to_none=True), the default since PyTorch 2.0, before the "
     "forward pass.",
     "workspace": "torch.backends.cudnn.benchmark = False picks algorithms that need less.",
-    "fragmentation": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True lets it fit; so do sizes "
-    "that do not change from step to step.",
+    "fragmentation": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True makes it usable; so do "
+    "sizes that do not change from step to step.",
 }
 _PADDLE = {
     "checkpointing": "paddle.distributed.fleet.utils.recompute computes them again instead.",
@@ -222,7 +222,7 @@ def _savings(
     stale = int(size[_of_the_step_before(timeline, live, found.time_ns)].sum())
     yield Saving("gradients", stale, f"Gradients of the step before: {fixes['gradients']}")
     scratch = int(size[_is_workspace(timeline, live)].sum())
-    text = "Taken by convolutions or recurrent layers for the time of a call"
+    text = "Workspace of convolutions or recurrent layers, held only during a call"
     yield Saving("workspace", scratch, f"{text}: {fixes['workspace']}")
     if not timeline.device.startswith(CPU):
         text = "Held by the allocator at the peak, and used by no tensor"
@@ -251,7 +251,7 @@ def _checkpointing(timeline: MemoryTimeline, live: Int64, sites: Sites) -> tuple
     if len(layers) < _FEWEST_LAYERS:
         return int(size.sum()), "Activations kept for the backward pass, at most"
     inside = [sum(blocks[:-1]) for blocks in layers.values()]  # the last is the next one's input
-    return sum(inside) - max(inside), f"Activations inside of {len(layers)} layers, but of one"
+    return sum(inside) - max(inside), f"Activations inside {len(layers)} layers, all but one"
 
 
 def _of_the_step_before(timeline: MemoryTimeline, live: Int64, time_ns: int) -> Bool:
@@ -292,16 +292,19 @@ def _unknown(timeline: MemoryTimeline, live: Int64) -> Iterator[str]:
     before = int(size[(blocks.created[live] == NO_ROW) & (blocks.start_ns[live] == ALWAYS)].sum())
     if before:
         yield (
-            f"{size_text(before)} of the peak were there before the recording began: "
-            "who asked for them is not known."
+            f"{size_text(before)} of the peak was allocated before the recording began: "
+            "by whom is not known."
         )
     later = int(size[(blocks.created[live] == NO_ROW) & (blocks.start_ns[live] != ALWAYS)].sum())
     if later:
-        yield f"{size_text(later)} are in the allocator's total, but no event tells of them."
+        yield f"{size_text(later)} is in the allocator's total, but in no recorded event."
     if timeline.by_size:
         yield (
-            "The trace has no addresses: which block a release ends is a guess, the last one of "
-            "its size. Totals are not concerned."
+            "The trace has no addresses: which block a release frees is a guess (the last one of "
+            "its size). Totals are not affected."
         )
     if not timeline.totals.by_allocator and (blocks.created == NO_ROW).any():
-        yield "The allocator does not tell its total: memory that no event tells of is not counted."
+        yield (
+            "The allocator does not report its total: memory that appears in no event is not "
+            "counted."
+        )

@@ -133,8 +133,7 @@ def test_a_port_that_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert refused(capsys, str(tmp_path), "--port", str(port)) == (
-            f"port {port} cannot be used: Address already in use; choose another, or leave --port "
-            "out"
+            f"port {port} cannot be used: Address already in use; choose another, or omit --port"
         )
 
 

@@ -1,4 +1,4 @@
-"""What `stepscope run` adds for programs that are watched for long: a ring, triggers, a socket."""
+"""What `stepscope run` adds for programs watched for a long time: a ring, triggers, a socket."""
 
 from __future__ import annotations
 
@@ -41,14 +41,16 @@ def last(text: str) -> Last:
             return Last(bytes=size)
     except argparse.ArgumentTypeError:
         pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no length or size of a ring; use 60s or 200MB")
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is not a length or size of a ring; use 60s or 200MB"
+    )
 
 
 def times(text: str) -> float:
     """Return the factor that ``2x`` means."""
     match = _TIMES.fullmatch(text.strip())
     if match is None or float(match[1]) <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no factor above 1; use 2x")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a factor above 1; use 2x")
     return float(match[1])
 
 
@@ -57,7 +59,9 @@ def signal_number(text: str) -> int:
     name = text.upper() if text.upper().startswith("SIG") else f"SIG{text.upper()}"
     found = getattr(signal, name, None)
     if not isinstance(found, signal.Signals) or name in {"SIGKILL", "SIGSTOP"}:
-        raise argparse.ArgumentTypeError(f"{text!r} is no signal to listen to; use USR1 or USR2")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a signal that a program can listen for; use USR1 or USR2"
+        )
     return int(found)
 
 
@@ -65,7 +69,7 @@ def share(text: str) -> float:
     """Return the share that ``1%`` means."""
     match = _PERCENT.fullmatch(text.strip())
     if match is None or not 0 < float(match[1]) <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share of the time; use 1%%")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share of the time; use 1%")
     return float(match[1]) / 100
 
 
@@ -76,50 +80,53 @@ def add_always_on_options(parser: Parser) -> list[argparse.Action]:
             "--last",
             metavar="60s|200MB",
             type=last,
-            help="keep only the last of it, for programs that run for days; what falls off is "
-            "counted (default: keep all, up to --memory-limit)",
+            help="keep only the most recent part, for programs that run for days; what is dropped "
+            "is counted (default: keep all, up to --memory-limit)",
         ),
         parser.add_argument(
             "--on-slow-step",
             metavar="2x",
             type=times,
-            help="write what is held whenever a step takes so much longer than the median",
+            help="write out what is held whenever a step takes more than this many times the "
+            "median",
         ),
         parser.add_argument(
             "--on-memory",
             metavar="SIZE",
             type=memory_size,
-            help="the same when resident memory rises over SIZE",
+            help="the same when resident memory exceeds SIZE",
         ),
         parser.add_argument(
             "--on-exception",
             action="store_true",
-            help="the same at an exception that nobody catches, on any thread",
+            help="the same on an uncaught exception, on any thread",
         ),
         parser.add_argument(
             "--on-signal",
             metavar="USR2",
             type=signal_number,
-            help="the same when this signal comes",
+            help="the same when this signal arrives",
         ),
         parser.add_argument(
             "--captures",
             metavar="N",
             type=int,
             default=_CAPTURES,
-            help=f"the most of these that are written, 10 s apart at least (default: {_CAPTURES})",
+            help=f"write at most this many of these, at least 10 s apart (default: {_CAPTURES})",
         ),
         parser.add_argument(
             "--overhead-budget",
-            metavar="1%%",
+            metavar="1%",
             type=share,
-            help="turn off the dearest of what is recorded, in turn, while it costs more of the "
-            "time: Python calls, modules, samples, operators (default: no budget)",
+            help="while recording costs more than this share of the time, turn off the most "
+            "expensive parts one after another: Python calls, modules, samples, operators "
+            "(default: no budget)",
         ),
         parser.add_argument(
             "--no-control",
             action="store_true",
-            help="open no control socket: `stepscope ps`, `top` and `capture` do not see it",
+            help="open no control socket: `stepscope ps`, `top` and `capture` cannot see "
+            "the program",
         ),
     ]
 

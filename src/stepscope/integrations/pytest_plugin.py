@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         _UPDATE,
         action="store_true",
-        help="keep what marked tests do now as their baselines, in place of those that are kept",
+        help="store what marked tests do now as their new baselines, replacing the old ones",
     )
     parser.addini(
         _FOLDER,
@@ -268,8 +268,10 @@ class _Told:
 
 def _tell(terminal: Any, kept: Sequence[str]) -> None:
     terminal.section("stepscope", sep="-", blue=True)
-    word = "baseline is" if len(kept) == 1 else "baselines are"
-    terminal.line(f"{len(kept)} {word} new; commit what the next runs are to be compared with:")
+    word, them = ("baseline is", "it") if len(kept) == 1 else ("baselines are", "them")
+    terminal.line(
+        f"{len(kept)} {word} new; commit {them}, so that later runs are compared with {them}:"
+    )
     for path in kept[:10]:
         terminal.line(f"  {path}")
     if len(kept) > 10:

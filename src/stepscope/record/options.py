@@ -55,7 +55,9 @@ COUNTERS = Option(
     "--counters",
     "also sample hardware counters of the GPUs: SM active, DRAM, tensor pipe; may need root",
 )
-WORKERS = Option("workers", False, "--workers", "also record DataLoader workers and other children")
+WORKERS = Option(
+    "workers", False, "--workers", "also record DataLoader workers and other child processes"
+)
 MODULES = Option("modules", False, "--modules", "record calls of modules, too")
 SAMPLED_INPUTS = Option("sampled_inputs", False, run_default=True)  # of one operator in 128
 HELD_MEMORY = Option("held_memory", False, run_default=True)  # a sample of it, with stacks

@@ -30,10 +30,10 @@ finally:
 
 
 class Attach:
-    """Load Stepscope into a Python program that already runs.
+    """Load Stepscope into a Python program that is already running.
 
-    From then on `stepscope top`, `capture` and `ps` know it. Needs Python 3.14 or newer on both
-    sides, the same release, and the right to debug the process.
+    From then on, `stepscope top`, `capture` and `ps` can reach it. Needs Python 3.14 or newer on
+    both sides, the same release, and the right to debug the process.
     """
 
     name = "attach"
@@ -44,7 +44,10 @@ class Attach:
         from stepscope.cli.always_on import last
 
         parser.add_argument(
-            "--last", metavar="60s|200MB", type=last, help="also keep the last of what it does"
+            "--last",
+            metavar="60s|200MB",
+            type=last,
+            help="also keep a recording of the most recent time or bytes",
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
@@ -66,8 +69,8 @@ class Attach:
         _load(remote_exec, pid, args.last)
         if not _answers(pid):
             raise StepscopeError(
-                f"process {pid} did not load Stepscope in {_PATIENCE_S:.0f} s: it runs no Python "
-                "code now, or its own messages say why"
+                f"process {pid} did not load Stepscope within {_PATIENCE_S:.0f} s: it is not "
+                "running Python code at the moment, or its own output says why"
             )
         print(f"attached: `stepscope top {pid}`, `stepscope capture {pid}`")
         return 0

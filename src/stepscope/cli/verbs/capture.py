@@ -17,10 +17,10 @@ _WRITING_S = 600.0  # a large trace on a slow disk
 class Capture:
     """Write what a running program records, or record it from now on.
 
-    Without --seconds, a program that records writes what it holds: with `stepscope run --last 60s`
-    the last minute. With --seconds, or where nothing is recorded, it is recorded from now on. The
-    program goes on as before. Programs are listed by `stepscope ps`; a job is all its processes on
-    this machine.
+    Without --seconds, a program that is being recorded writes what it holds: with `stepscope run
+    --last 60s`, the last minute. With --seconds, or if nothing is being recorded, recording starts
+    now. The program keeps running. Programs are listed by `stepscope ps`; a job means all its
+    processes on this machine.
     """
 
     name = "capture"
@@ -29,9 +29,9 @@ class Capture:
         """Declare the options."""
         parser.add_argument("program", metavar="PID|JOB", help="as `stepscope ps` lists it")
         parser.add_argument(
-            "--seconds", type=seconds, metavar="N", help="record for so long from now on"
+            "--seconds", type=seconds, metavar="N", help="record for N seconds, starting now"
         )
-        parser.add_argument("--reason", default="", help="is kept in the trace")
+        parser.add_argument("--reason", default="", help="stored in the trace")
         parser.add_argument(
             "-o", "--output", type=Path, metavar="PATH", help="where the trace of one process goes"
         )
@@ -80,7 +80,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time to record; use 10, up to 3600")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds; use 10, up to 3600")
     return value
 
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class DevicePeaks:
-    """Measure what the GPUs of this machine do at most.
+    """Measure the peak throughput of this machine's GPUs.
 
-    Products of matrices by type of number and a large copy, with PyTorch, some seconds for each
-    model of a device. The roofline (`stepscope summary TRACE --device roofline`, the report's page)
+    Runs matrix products in each number type and a large copy with PyTorch; takes a few seconds for
+    each device model. The roofline (`stepscope summary TRACE --device roofline`, the report's page)
     compares traces of such a device with the result, instead of with the data sheet.
     """
 
@@ -27,7 +27,9 @@ class DevicePeaks:
         """Declare the options."""
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.add_argument(
-            "--dry-run", action="store_true", help="measure, and keep nothing for the roofline"
+            "--dry-run",
+            action="store_true",
+            help="measure, but do not save the result for the roofline",
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:

@@ -25,8 +25,9 @@ _WIDTH = 140  # where the output is no terminal
 class DiffTraces:
     """Compare two runs: is a step slower, and why.
 
-    BEFORE and AFTER are traces of any format. Several runs a side tell a change of the program
-    from one of the machine: give them with --before and --after, or let --run make them, in turns.
+    BEFORE and AFTER are traces of any format. Several runs per side distinguish a change in the
+    program from a change in the machine: give them with --before and --after, or let --run record
+    them alternately.
     """
 
     name = "diff"
@@ -47,7 +48,8 @@ class DiffTraces:
             metavar="COMMAND",
             action="append",
             default=[],
-            help="record this, as `stepscope run COMMAND` does; given twice, both in turns",
+            help="record this, as `stepscope run COMMAND` does; give it twice to record both "
+            "alternately",
         )
         parser.add_argument(
             "--repeat",
@@ -116,7 +118,7 @@ def _compared(args: argparse.Namespace) -> Diff:
         from stepscope.cli.in_turns import recorded_in_turns
 
         if args.traces or args.before or args.after:
-            raise StepscopeError("--run records both sides: give no traces beside it")
+            raise StepscopeError("--run records both sides: give no traces with it")
         before, after = recorded_in_turns(args.commands, args.repeat, args.keep)
         labels: tuple[list[str], list[str]] = (
             [f"{args.commands[0]} #{i + 1}" for i in range(len(before))],

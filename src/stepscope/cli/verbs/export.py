@@ -20,8 +20,8 @@ class Export:
     Chrome or Perfetto. The suffix of FILE picks the format: .pftrace for Perfetto, .json for
     Chrome, TensorBoard and HTA, .speedscope.json for speedscope, .firefox.json for the Firefox
     Profiler, .pprof for pprof, .folded for flame graphs, .otlp.json for OpenTelemetry spans,
-    .parquet and .csv for tables, .stepscope for our own folder of Arrow files. With .gz behind
-    it, a file is compressed.
+    .parquet and .csv for tables, .stepscope for our own folder of Arrow files. Add .gz to compress
+    the file.
     """
 
     name = "export"

@@ -31,8 +31,8 @@ class Gate:
 
     TRACE is a trace of any format, or a folder with several runs. The baseline is a trace or a
     folder, or the one that `--store` has kept for a branch. Rules are in [tool.stepscope.gate] of
-    pyproject.toml or in [gate] of stepscope.toml; without any, steps may not become slower, and not
-    do more operators, kernels, synchronisations or recompilations, nor need more memory.
+    pyproject.toml or in [gate] of stepscope.toml; without any, steps must not become slower, run
+    more operators, kernels, synchronisations or recompilations, or need more memory.
 
     Counts, bytes and flops are compared exactly, times by a test. Exits with 1 when a rule is
     broken, with 2 when something is wrong with the request. docs/ci.md has a workflow to copy.
@@ -65,8 +65,8 @@ class Gate:
             metavar="NAME=VALUE",
             action="append",
             default=[],
-            help="a rule in place of those in files: step_time=5%%, kernels=0, max.peak_memory=4GB "
-            "(may be repeated)",
+            help="a rule that replaces all rules in files: step_time=5%%, kernels=0, "
+            "max.peak_memory=4GB (may be repeated)",
         )
         parser.add_argument("--config", metavar="FILE", type=Path, help="the file with the rules")
         parser.add_argument(

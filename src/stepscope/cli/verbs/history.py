@@ -22,9 +22,9 @@ _PAGE = "stepscope-history.html"
 class ShowHistory:
     """Show step time and memory over many runs.
 
-    FOLDER holds traces of any format; those of `stepscope run` know the git commit that they are
-    of. Runs are in the order of commits where git knows them here, else in that of time. A change
-    is one that stays: three runs before it and three after it differ by more than they vary.
+    FOLDER holds traces of any format; traces from `stepscope run` contain their git commit. Runs
+    are ordered by commit where git knows the commits here, otherwise by time. A change has to last:
+    three runs before it and three after it differ by more than the runs vary.
     """
 
     name = "history"

@@ -25,8 +25,9 @@ class Ps:
     These are the programs under `stepscope run`, with STEPSCOPE=run in their environment, or with
     a call of stepscope.serve(); and what dead ones have left. Only your own are shown.
 
-    With --dead, what a program left whose watcher was killed, too, is sealed where the program was
-    to write its trace, and its memory is freed. What belongs to a living program is not touched.
+    With --dead, recordings left by programs whose watcher was also killed are sealed where the
+    program would have written its trace, and their memory is freed. Nothing that belongs to a
+    running program is touched.
     """
 
     name = "ps"
@@ -37,7 +38,7 @@ class Ps:
         parser.add_argument(
             "--dead",
             action="store_true",
-            help="seal and remove what programs left that ended by force",
+            help="seal and remove what killed programs left behind",
         )
 
     def run(self, args: argparse.Namespace) -> ExitCode:
@@ -52,12 +53,12 @@ class Ps:
 
 
 def show_dead() -> None:
-    """Print what programs left that ended by force, if any did."""
+    """Print what killed programs left behind, if any did."""
     from stepscope.record.stream.leftovers import leftovers
 
     found = leftovers()
     for each in found:
-        print(f"{_left_by(each)}: ended by force, not sealed: {each.folders.disk}")
+        print(f"{_left_by(each)}: ended abnormally, not sealed: {each.folders.disk}")
     if found:
         print("`stepscope ps --dead` seals them and frees the memory")
 

@@ -23,8 +23,8 @@ class MakeReport:
 
     The page shows the steps, the timeline, operators, modules, stacks, memory, and findings with
     their fixes. It needs no network and no other file. TRACE is a folder that `stepscope run`
-    wrote, or a trace file of torch.profiler, Kineto, HTA or Paddle. Of a folder that holds the
-    traces of many ranks it writes a page about all of them, and reports of single ranks beside it.
+    wrote, or a trace file of torch.profiler, Kineto, HTA or Paddle. For a folder with the traces
+    of many ranks, it writes a page about all of them, and reports of single ranks beside it.
     """
 
     name = "report"
@@ -47,16 +47,16 @@ class MakeReport:
             type=Path,
             action="append",
             default=[],
-            help="where the page may also take the text of source files from; without it, from the "
-            "folder that TRACE is in and the current one",
+            help="another folder whose source text the page may show; TRACE's folder and the "
+            "current one are always allowed (may be repeated)",
         )
         parser.add_argument(
             "--ranks",
             metavar="N",
             type=rank_limit,
             default=_RANKS,
-            help="of a folder of ranks: how many get a report of their own, the latest first: a "
-            f"number, all or none (default: {_RANKS})",
+            help="for a folder of ranks: how many ranks get a report of their own, those that "
+            f"arrive latest first: a number, all or none (default: {_RANKS})",
         )
         parser.add_argument("--open", action="store_true", help="open it in the browser")
 

@@ -72,8 +72,9 @@ class Run:
                 "--output",
                 metavar="PATH",
                 type=Path,
-                help="where the trace goes; the suffix picks the format as for `stepscope export`, "
-                "none is .stepscope (default: SCRIPT-DATE-TIME.stepscope in this folder)",
+                help="where the trace goes; the suffix picks the format, as for `stepscope "
+                "export`; without a suffix it is .stepscope (default: "
+                "SCRIPT-DATE-TIME.stepscope in this folder)",
             ),
             parser.add_argument("--force", action="store_true", help="replace PATH if it exists"),
             parser.add_argument(
@@ -95,7 +96,7 @@ class Run:
             parser.add_argument(
                 "--patch-torch",
                 action="store_true",
-                help="also record the program's own use of torch.profiler through Stepscope",
+                help="make the program's own torch.profiler code record through Stepscope as well",
             ),
             *add_table_options(parser, _ROWS),
             parser.add_argument(
@@ -120,8 +121,8 @@ class Run:
                 "--stream",
                 action=argparse.BooleanOptionalAction,
                 default=True,
-                help="have what is recorded outlive the program, also when it is killed, or not "
-                "(default: it does, but not with --last)",
+                help="keep what was recorded even if the program is killed, or not (default: yes, "
+                "except with --last)",
             ),
             parser.add_argument(
                 "-q",

@@ -25,9 +25,9 @@ _FORMATS = ("table", "csv", "json", "parquet", "arrow")
 class Sql:
     """Ask traces a question in SQL.
 
-    The last argument is the query, - reads it from standard input. Before it stand traces of any
-    format, or folders of traces; several are one table each, told apart by the column `trace`.
-    `stepscope sql --tables` lists the tables and their columns.
+    The last argument is the query; - reads it from standard input. Before it come traces of any
+    format, or folders of traces. With several, each table has the rows of all of them, and the
+    column `trace` tells them apart. `stepscope sql --tables` lists the tables and their columns.
 
     Example: stepscope sql run.stepscope "select name, sum(self_ns) from ops group by 1 order by 2
     desc limit 10"

@@ -25,8 +25,8 @@ class Summary:
     """Show where the time of a trace went.
 
     TRACE is a folder that `stepscope run` wrote, or a trace file of torch.profiler, Kineto or
-    Chrome, compressed or not. A folder that holds the traces of many ranks is a job: it shows
-    which rank is late, by how much, and why.
+    Chrome, compressed or not. A folder that holds the traces of many ranks is a job: the summary
+    shows which rank is late, by how much, and why.
     """
 
     name = "summary"
@@ -72,7 +72,8 @@ class Summary:
         parser.add_argument(
             "--memory",
             action="store_true",
-            help="show what holds the peak of memory instead, who asked, and what would lower it",
+            help="show instead what makes up the peak memory, who allocated it, and what would "
+            "lower it",
         )
         parser.add_argument(
             "--findings",

@@ -22,8 +22,8 @@ class Top:
     """Show live where the time of a running program goes.
 
     Step time and where it goes, how busy the devices are, memory, and the hottest lines. The
-    program is recorded for two seconds at a time, and what that shows is worked out here, beside
-    it. Ctrl-C ends the screen, and the program goes on.
+    program is recorded for two seconds at a time; the analysis runs in this process, not in the
+    program. Ctrl-C closes the screen; the program keeps running.
     """
 
     name = "top"

@@ -107,7 +107,7 @@ def _server(library: Library, port: int) -> ViewServer:
         return ViewServer(library, port)
     except OSError as error:
         raise StepscopeError(
-            f"port {port} cannot be used: {error.strerror}; choose another, or leave --port out"
+            f"port {port} cannot be used: {error.strerror}; choose another, or omit --port"
         ) from None
 
 

@@ -40,7 +40,7 @@ DEVICE_RECORDS: Option[Any] = Option(
     (),
     "--device-records",
     "also record sync (who waited for what), events (CUDA events), memory (the driver's "
-    "allocations and pools): a list of these, or all",
+    "allocations and pools): a comma-separated list of these, or all",
     parse=wanted_records,
 )
 

@@ -339,7 +339,8 @@ def _losses(losses: Losses) -> list[str]:
     if not losses.events:
         return []
     if losses.policy == "ring":
-        return [f"{losses.events:,} events came before: only the last of the recording is kept."]
+        earlier = units.count_text(losses.events, "earlier event")
+        return [f"{earlier} dropped: only the most recent part of the recording is kept."]
     limit = units.size_text(losses.limit_bytes) if losses.limit_bytes else "given"
     which = f"the {losses.policy} ones" if losses.policy else "some"
     return [

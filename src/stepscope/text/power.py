@@ -50,7 +50,7 @@ def counter_lines(counters: Sequence[CounterMean]) -> Iterator[str]:
         told = [
             f"{each.name} {percent_text(each.mean)}" for each in counters if each.device == device
         ]
-        yield f"device {device}: {', '.join(told)} of what it can, on average"
+        yield f"device {device}: {', '.join(told)} of its maximum, on average"
 
 
 def held_down_words(found: DevicePower) -> str:
@@ -86,7 +86,7 @@ def power_text(devices: Sequence[DevicePower]) -> str:
         Column("a step", [_energy(each.joules_per_step) for each in devices]),
         _numbers("SM clock", [each.mean_sm_mhz for each in devices], "{:,.0f} MHz"),
         _numbers("least", [each.least_sm_mhz for each in devices], "{:,.0f} MHz"),
-        _numbers("it can", [each.most_sm_mhz for each in devices], "{:,.0f} MHz"),
+        _numbers("Max SM clock", [each.most_sm_mhz for each in devices], "{:,.0f} MHz"),
         _numbers("Memory clock", [each.mean_memory_mhz for each in devices], "{:,.0f} MHz"),
         _numbers("Temp.", [each.most_celsius for each in devices], "{:.0f} °C"),
         _numbers("Busy", [each.busy_share for each in devices], "{:.0%}"),

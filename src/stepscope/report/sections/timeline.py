@@ -103,7 +103,7 @@ def _groups(trace: Trace, lane: Int32) -> list[dict[str, Any]]:
 
 
 def _device_tracks(trace: Trace) -> set[int]:
-    """Return the tracks with device work, and those that bear the same device's name."""
+    """Return the tracks with device work, and those that have the same device's name."""
     on_device = np.isin(trace.slices.kind, DEVICE_KINDS)
     found = set(np.unique(trace.slices.track[on_device]).tolist())
     named = {trace.tracks[row].process_label for row in found} - {"", "CPU"}

@@ -21,6 +21,6 @@ export function missing(title, told) {
     h("p", null, h("strong", null, why), ` This page shows ${shows}.`),
     option && h("p", null, "To see it, record with ", h("code", null, option), ":"),
     option && h("pre", null, `stepscope run ${option} script.py`),
-    argument && h("p", null, "or give the profiler in the program ", h("code", null, argument), "."),
+    argument && h("p", null, "or pass ", h("code", null, argument), " to the profiler in your program."),
   );
 }

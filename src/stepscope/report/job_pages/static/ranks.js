@@ -17,12 +17,12 @@ import { Pair } from "job/pair.js";
 const RANK_COLUMNS = [
   { key: "rank", title: "Rank", unit: "number" },
   { key: "host", title: "Host", unit: "text" },
-  { key: "delay_ns", title: "Arrives late by", unit: "time", bar: true, hint: "After the middle rank, in an average step" },
-  { key: "last", title: "Last in steps", unit: "number", hint: "In so many steady steps this rank was to blame for most of the waiting" },
-  { key: "own_ns", title: "Own work", unit: "time", hint: "A step less the communication beside which nothing is computed" },
+  { key: "delay_ns", title: "Arrives late by", unit: "time", bar: true, hint: "After the median rank, in an average step" },
+  { key: "last", title: "Last in steps", unit: "number", hint: "The number of steady steps in which this rank was to blame for most of the waiting" },
+  { key: "own_ns", title: "Own work", unit: "time", hint: "A step less the communication during which nothing is computed" },
   { key: "wait_ns", title: "Waits for ranks", unit: "time", hint: "Until the last rank had arrived" },
-  { key: "transfer_ns", title: "Transfers", unit: "time", hint: "Exposed communication with all ranks there" },
-  { key: "overlap", title: "Overlapped", unit: "percent", hint: "Share of its communication beside which something is computed" },
+  { key: "transfer_ns", title: "Transfers", unit: "time", hint: "Exposed communication after all ranks have arrived" },
+  { key: "overlap", title: "Overlapped", unit: "percent", hint: "Share of its communication that overlaps with compute" },
   { key: "step_ns", title: "Step", unit: "time" },
   { key: "offset_ns", title: "Clock", unit: "time", hint: "What was added to its clock" },
 ];
@@ -33,7 +33,7 @@ const BLAME_COLUMNS = [
   { key: "group", title: "Group", unit: "text" },
   { key: "step", title: "Step", unit: "number" },
   { key: "number", title: "Number", unit: "number" },
-  { key: "last_rank", title: "Last rank", unit: "number", hint: "None where the clocks do not allow to say" },
+  { key: "last_rank", title: "Last rank", unit: "number", hint: "None where the clocks are not exact enough to tell" },
   { key: "blame_ns", title: "Blame", unit: "time", bar: true, hint: "The last arrival less the second last" },
   { key: "spread_ns", title: "First to last", unit: "time" },
   { key: "wait_ns", title: "All waits", unit: "time", hint: "Of all ranks together" },
@@ -110,7 +110,7 @@ class RanksView {
     const hosts = job.hosts.length ? ` on ${count(job.hosts.length, "host")}` : "";
     const world = job.ranks.length < job.world_size ? ` of ${number(job.world_size)}` : "";
     const line = `${number(job.ranks.length)}${world} ranks${hosts} · ${count(job.events, "event")} · ${count(job.collectives, "collective")} · ${count(steps.count, steps.unit)}, median ${time(steps.median_ns)}`;
-    const clocks = clock.aligned ? `Clocks are aligned by the ends of collectives; the residual is ${time(clock.residual_ns)}, and what is less is not blamed on anybody.` : "Clocks are as recorded: no collective tells how far apart they are.";
+    const clocks = clock.aligned ? `Clocks are aligned by the ends of collectives; the residual is ${time(clock.residual_ns)}; smaller differences are not blamed on any rank.` : "Clocks are as recorded: no collective shows how far apart they are.";
     return [
       h("header", { class: "what" }, h("h1", { class: "verdict" }, verdict), h("p", { class: "quiet" }, line, h("br"), clocks)),
       this.losses(missing, leftOut),
@@ -247,14 +247,14 @@ class RanksView {
   /** What is under the pointer. @param {number} rank index, -1: nothing @param {number} step index */
   tell(rank, step) {
     if (rank < 0) {
-      this.detail.textContent = "A row is a rank, a column a step; the darker, the later. A click shows the step of that rank beside another one.";
+      this.detail.textContent = "Rows are ranks, columns are steps; darker means later. Click a cell to show that rank's step beside another rank.";
       return;
     }
     const steps = this.data.column("job.steps");
     const at = rank * steps.length + step;
     /** @param {string} name */
     const value = (name) => time(this.data.column(`heat.${name}`)[at]);
-    this.detail.textContent = `Rank ${this.numbers[rank]}, ${this.about.steps.unit} ${steps[step]}: arrives ${value("delay")} after the middle rank; own work ${value("own")} of ${value("step")}`;
+    this.detail.textContent = `Rank ${this.numbers[rank]}, ${this.about.steps.unit} ${steps[step]}: arrives ${value("delay")} after the median rank; own work ${value("own")} of ${value("step")}`;
   }
 
   /** @param {number} rank index @param {number} step index */

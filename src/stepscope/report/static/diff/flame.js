@@ -25,7 +25,7 @@ export const page = {
       app.note({ at: at ? String(at) : "" });
     };
     root.append(
-      h("p", null, "A box is a call path, as wide as the longer of before and after. ", h("span", { class: "diff-key diff-more" }, "longer"), " ", h("span", { class: "diff-key diff-less" }, "shorter"), " A click on a box makes it the whole; one on the lowest row leads back."),
+      h("p", null, "A box is a call path, as wide as the longer of before and after. ", h("span", { class: "diff-key diff-more" }, "longer"), " ", h("span", { class: "diff-key diff-less" }, "shorter"), " Click a box to zoom into it; click the lowest row to go back."),
       told,
       chart,
     );

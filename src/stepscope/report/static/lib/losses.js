@@ -9,7 +9,7 @@ export function lostEvents(data) {
   const lost = data.value("overview.losses");
   if (!lost) return "";
   if (lost.policy === "ring") {
-    return `${count(lost.events, "event")} came before: only the last of the recording is kept.`;
+    return `${count(lost.events, "earlier event")} dropped: only the most recent part of the recording is kept.`;
   }
   const which = lost.policy ? `the ${lost.policy} ` : "";
   const limit = lost.limit_bytes ? ` of ${bytes(lost.limit_bytes)}` : "";

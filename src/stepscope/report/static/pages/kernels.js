@@ -84,7 +84,7 @@ const SMALL = [
   {
     table: "hardware",
     title: "Hardware counters",
-    note: "Of what the device can do, in the steady steps, or in the run where there are none. The timeline has the curves.",
+    note: "Share of what the device can do, in the steady steps, or in the whole run where there are none. The timeline has the curves.",
     sort: "device",
     columns: [DEVICE, { key: "name", title: "Counter", unit: "text" }, shared("mean", "On average"), shared("most", "At most", "Of any sample")],
   },

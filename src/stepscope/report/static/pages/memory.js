@@ -37,7 +37,7 @@ export const page = {
   keys: [
     ["w / s", "zoom in, out"],
     ["a / d", "move"],
-    ["← / →", "the change before, after the cursor"],
+    ["← / →", "previous / next change from the cursor"],
     ["Shift ← / →", "a twentieth of the chart back, forward"],
     ["p", "go to the peak"],
     ["f", "show all"],

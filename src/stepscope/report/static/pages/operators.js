@@ -34,7 +34,7 @@ function columns(scope) {
     { key: "count", title: "Calls", unit: "number" },
     { key: "self_cpu_ns", title: "Self time", unit: "time", bar: scope.self_cpu_ns, hint: "Time on the host, without the calls inside and without waiting" },
     { key: "share", title: "Share", unit: "percent", hint: `Of the self time of all calls ${when}` },
-    { key: "waiting_ns", title: "Waiting", unit: "time", hint: "Time in which the thread waited here for another one, a file, a process or the clock" },
+    { key: "waiting_ns", title: "Waiting", unit: "time", hint: "Time in which the thread waited here for another thread, a file, a process or a timer" },
     { key: "cpu_ns", title: "Total time", unit: "time", hint: "Time on the host, with the calls inside; a call inside another of the same name counts once" },
     { key: "mean_ns", title: "Mean", unit: "time", hint: "Time of a call, with the calls inside" },
     { key: "self_device_ns", title: "Self device", unit: "time", bar: scope.self_device_ns, hint: "Time of the device work that it launched itself" },

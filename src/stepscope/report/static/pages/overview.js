@@ -160,7 +160,7 @@ function whereTimeGoes(data, app) {
     "",
     h("div", { class: "stack", "aria-hidden": "true" }, ...bar),
     h("table", { class: "plain" }, h("tbody", null, ...rows)),
-    h("p", { class: "quiet" }, `${whole}. A line beside a row is the one that has most of it.`),
+    h("p", { class: "quiet" }, `${whole}. The line beside a row is where most of its time is spent.`),
   );
 }
 
@@ -168,7 +168,7 @@ function whereTimeGoes(data, app) {
 function costliest(data, app) {
   const { lines, unit } = answerOf(data);
   const of = unit === "run" ? "the run" : `a ${unit}`;
-  return linesCard("Lines that cost most", lines, `Of ${of}: the line itself, with what libraries do for it.`, app);
+  return linesCard("Lines that cost most", lines, `Share of ${of}: the line itself, including the library code that it calls.`, app);
 }
 
 /** The lines whose kernels and copies keep devices busy. @param {Data} data @param {App} app */
@@ -223,13 +223,13 @@ function deviceStep(data, app) {
         "p",
         { class: "device-step" },
         `A ${unit === "run" ? "step" : unit} takes ${time(device.step_ns)} on device ${device.device} and ${time(device.host_step_ns)} on the host: `,
-        h("strong", null, `the ${device.limit} limits`),
+        h("strong", null, `the ${device.limit} is the bottleneck`),
         `. The device is busy for ${time(device.busy_ns ?? 0)}${waits}.`,
       ),
     );
   }
   if (device?.flops_utilisation) {
-    const link = app.has("roofline") ? h("a", { href: app.link("roofline") }, "Operators against their roofs") : null;
+    const link = app.has("roofline") ? h("a", { href: app.link("roofline") }, "Roofline of the operators") : null;
     lines.push(h("p", null, h("strong", null, percent(device.flops_utilisation, 1)), " of the device's 16-bit peak (model FLOP utilisation of the steps). ", link));
   }
   return lines;

@@ -127,7 +127,7 @@ function columnsFor({ source }) {
   const roof = [
     { key: "limit", title: "Limit", unit: "text", hint: "Which of the two peaks makes the roof" },
     { key: "share", title: "Of roof", unit: "percent", hint: "The shortest time in which the device could do it, over the time that it took" },
-    { key: "reachable_ns", title: "At 80 % of roof", unit: "time", hint: "The time at what good kernels reach; none takes less than 2 µs" },
+    { key: "reachable_ns", title: "At 80 % of roof", unit: "time", hint: "The time at 80 % of the roof, which good kernels reach; no kernel takes less than 2 µs" },
     { key: "saved_ns", title: "Would save", unit: "time" },
   ];
   return [

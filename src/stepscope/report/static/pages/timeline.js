@@ -14,13 +14,13 @@ export const page = {
     ["W / S", "zoom in / out"],
     ["A / D, ← / →", "move in time"],
     ["↑ / ↓", "scroll the rows"],
-    ["Shift + ← / →", "slice before / after on the row"],
+    ["Shift + ← / →", "previous / next slice on the row"],
     ["Shift + ↑ / ↓", "parent / first child"],
     ["F / 0", "fit the selection / everything"],
-    ["[ / ]", "step before / after"],
+    ["[ / ]", "previous / next step"],
     ["M", "sum the selected slice or the view"],
     ["N / Shift + N", "next / previous hit"],
-    ["Esc", "end the search, select nothing"],
+    ["Esc", "end the search, clear the selection"],
   ],
   show(root, data, state, app) {
     if (!data.column("slices.start").length) {

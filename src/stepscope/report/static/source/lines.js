@@ -7,12 +7,12 @@
 
 /** What each measure is called, and what it means. @type {[Measure, string, string][]} */
 export const MEASURES = [
-  ["self", "Self", "Time of the line itself, with what libraries do for it"],
+  ["self", "Self", "Time of the line itself, including the library code that it calls"],
   ["total", "Total", "With your own functions that it calls"],
   ["python", "Python", "Self time in Python code"],
   ["native", "Native", "Self time in functions written in C that are no operators"],
   ["operator", "Operators", "Self time in operators"],
-  ["waiting", "Waiting", "Self time in which the thread waited: for a lock, a file, the clock"],
+  ["waiting", "Waiting", "Self time in which the thread waited: for a lock, a file, a timer"],
   ["device", "Device", "Time of the device work that it launched"],
   ["device_total", "Total device", "With your own functions that it calls"],
   ["bytes", "Allocated", "Bytes that it allocated"],

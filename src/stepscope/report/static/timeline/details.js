@@ -25,10 +25,10 @@ export function hints(legend) {
     ["Shift + arrows", "next slice, parent, child"],
     ["Shift + drag", "select an interval; also on the axis"],
     ["F / 0", "fit the selection / everything"],
-    ["[ / ]", "step before / after"],
+    ["[ / ]", "previous / next step"],
     ["M", "sum the selected slice or the view"],
     ["N / Shift + N", "next / previous hit"],
-    ["Esc", "end the search, select nothing"],
+    ["Esc", "end the search, clear the selection"],
   ];
   const colours = legend.map(([word, colour]) => {
     const swatch = h("span", { class: "timeline-swatch", style: `background: ${colour}` });

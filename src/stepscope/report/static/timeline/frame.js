@@ -62,7 +62,7 @@ export function tools(timeline) {
     button("+", "Zoom in (W)", () => timeline.move(() => view.zoom(1.5))),
     button("Fit", "Fit the selection (F)", () => timeline.fit()),
     button("All", "Show everything (0)", () => timeline.all()),
-    button("◂ Step", "Step before ([)", () => timeline.step(-1)),
-    button("Step ▸", "Step after (])", () => timeline.step(1)),
+    button("◂ Step", "Previous step ([)", () => timeline.step(-1)),
+    button("Step ▸", "Next step (])", () => timeline.step(1)),
   ];
 }

@@ -1,9 +1,9 @@
-// Search: the names that hold the text, and the slices that bear them.
+// Search: the names that contain the text, and the slices that have those names.
 
 /** @typedef {import("./lanes.js").Lanes} Lanes */
 /** @typedef {import("../decode.js").Data} Data */
 
-/** The ids of the names that slices bear. @param {Data} data */
+/** The ids of the names that slices have. @param {Data} data */
 export function distinctNames(data) {
   const name = data.column("slices.name");
   const seen = new Uint8Array(Math.max(data.column("strings.offsets").length, 1));

@@ -55,7 +55,7 @@ void Library::check(Result result, const char* what) const {
   std::string says = std::string(what) + ": " + (text ? text : std::to_string(result));
   if (result == kInsufficientPrivileges || result == kVirtualizedWithoutPrivileges) {
     says +=
-        " (the driver lets only root, or who has CAP_SYS_ADMIN, read counters; its option "
+        " (the driver lets only root, or processes with CAP_SYS_ADMIN, read counters; its option "
         "NVreg_RestrictProfilingToAdminUsers=0 lets everybody)";
   }
   throw std::runtime_error(says);

@@ -123,7 +123,7 @@ def test_the_first_step_holds_all_that_came_before_and_is_left_out(
     told = capsys.readouterr().out
     by = "steps     3, each ended by the optimizer: mean 200 µs, median 200 µs, without the first"
     assert by in told
-    assert "start-up  1.00 ms; in no share below" in told
+    assert "start-up  1.00 ms; not counted in any share below" in told
 
 
 def test_info_tells_where_a_trace_comes_from(

@@ -36,7 +36,7 @@ def test_all_forms(pair: list[str], capsys: pytest.CaptureFixture[str], reports:
     assert main(["diff", "--before", pair[0], "--after", pair[1], "-o", str(page)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("A step has become slower: from 1.00 ms to 1.30 ms, +30.0%")
-    assert "one run a side" in out
+    assert "one run per side" in out
     assert main(["diff", *pair, "--markdown"]) == 0
     assert capsys.readouterr().out.startswith("**A step has become slower")
     shown = reports.open(page)

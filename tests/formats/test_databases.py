@@ -226,7 +226,7 @@ def test_hostile_schemas_do_no_harm(tmp_path: Path) -> None:
 
 def test_other_databases_are_refused_by_name(tmp_path: Path) -> None:
     path = written(tmp_path / "mine.sqlite", "CREATE TABLE customers (name)")
-    with pytest.raises(TraceReadError, match=r"of no profiler.*'customers'.*nsys export"):
+    with pytest.raises(TraceReadError, match=r"from a known profiler.*'customers'.*nsys export"):
         read_trace(path)
     (tmp_path / "cut.sqlite").write_bytes(write_nsight(tmp_path / "a.sqlite").read_bytes()[:3000])
     with pytest.raises(TraceReadError, match="damaged SQLite file"):

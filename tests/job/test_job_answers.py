@@ -105,7 +105,7 @@ class TestLeftOut:
         assert job.missing == (0, 3)
         reasons = {Path(each.path).name: each.reason for each in job.left_out}
         assert "another run" in reasons["rank-3-2.stepscope"]
-        assert "is rank 1 again" in {**reasons, "": ""}.get(
+        assert "is another trace of rank 1" in {**reasons, "": ""}.get(
             "rank-1.stepscope", reasons.get("copy-of-1.stepscope", "")
         )
         assert "truncated or damaged" in reasons["rank-3.stepscope"]

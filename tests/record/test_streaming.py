@@ -261,7 +261,7 @@ def test_a_rank_that_the_program_started_is_there_after_it_was_killed(
     words = ("-m", "stepscope", "run", "--no-report", "--no-summary", "-o", "job.stepscope")
     done = python(*words, "ranks.py", *["die"] * starter_dies, cwd=tmp_path)
     assert done.stdout == f"{-signal.SIGKILL}\n"
-    assert "rank 1 ended by force: nothing is missing; saved rank-1.stepscope" in done.stderr
+    assert "rank 1 ended abnormally: nothing is missing; saved rank-1.stepscope" in done.stderr
     assert "rank 0 ended" not in done.stderr
     names = sorted(path.name for path in (tmp_path / "job.stepscope").iterdir())
     assert names == ["rank-0.stepscope", "rank-1.stepscope"]

@@ -70,7 +70,7 @@ def test_a_length_that_no_machine_has_ends_nothing(saved: Path, length: int) -> 
         [sys.executable, "-m", "stepscope", "summary", saved],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    told = "is not whole: slices.arrow is truncated or damaged\n"
+    told = "is incomplete: slices.arrow is truncated or damaged\n"
     if done.returncode:  # later releases of Polars do not need that length, and read the rest
         assert done.returncode == 2, done.stderr
         assert done.stderr.endswith(told)

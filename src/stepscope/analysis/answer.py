@@ -206,7 +206,7 @@ def _step_facts(trace: Trace) -> StepFacts | None:
     time_ns = without_compilation(trace, steps.start_ns, steps.duration_ns)[steady]
     how = steps.by.value
     if steps.by is StepsBy.MODULE:
-        how = f"each a call of {steps.name.rpartition(': ')[2]}"
+        how = f"one per call of {steps.name.rpartition(': ')[2]}"
     return StepFacts(
         count=len(steps),
         steady=int(steady.sum()),
@@ -293,14 +293,14 @@ def _verdict(
         today = duration_text(worst.of_ns)
         return f"{worst.title}. Without that {what} would take {then} instead of {today}."
     if not where:
-        return "Nothing was recorded that takes time."
+        return "Nothing that takes time was recorded."
     most = ", ".join(f"{row.share:.0%} {row.what}" for row in where[:3])
     line = ""
     if lines:
         share = share_words(lines[0].share, spent.unit)
         line = f" The line that costs most is {lines[0].what}, {share}."
     if where[0].what == Cause.CHILDREN.words:
-        line = " `stepscope run --workers` records what they do."
+        line = " `stepscope run --workers` records what the child processes do."
     if steps is None:
         return (
             f"The run takes {now} after start-up ({most}); no steps were recognised, and no "

@@ -330,7 +330,7 @@ _WORDS = {
     "flops": "floating-point operations",
     "peak_memory": "peak memory",
     "allocated_bytes": "bytes allocated",
-    "device_busy": "time in which devices work",
+    "device_busy": "device busy time",
     "step_time": "step time",
 }
 _MAKERS: dict[str, Callable[[Trace, str], Quantity]] = {

@@ -282,7 +282,7 @@ class Report:
             notify(f"the answer was not written: {error}")
             return
         if path != self._json:
-            notify(f"{self._json} was made meanwhile; the answer is {path}")
+            notify(f"{self._json} was created in the meantime; the answer was written to {path}")
 
     def _wants_report(self, trace: Trace) -> bool:
         if self._is_job:

@@ -34,14 +34,14 @@ def start_of_environment(text: str) -> None:
         what = (
             str(error) if isinstance(error, StepscopeError) else f"{type(error).__name__}: {error}"
         )
-        notify(f"{NAME}={text!r} starts nothing: {what}")
+        notify(f"{NAME}={text!r} does not start a recording: {what}")
 
 
 def words_of(text: str) -> list[str]:
     """Return the words of the command line that the variable stands for, without the verb."""
     verb, _, rest = text.partition(":")
     if verb != "run":
-        raise StepscopeError("it is run, or run:last=60s,on-slow-step=2x and so on")
+        raise StepscopeError("use run, or run:last=60s,on-slow-step=2x and so on")
     words = []
     for option in filter(None, rest.split(",")):
         name, has_value, value = option.strip().partition("=")

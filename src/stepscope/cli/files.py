@@ -72,7 +72,7 @@ def check_writable(path: Path) -> None:
             (folder / path.name).touch()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        notify(f"{path} cannot be written ({reason}): the trace will go elsewhere")
+        notify(f"{path} cannot be written ({reason}): the trace will be saved somewhere else")
 
 
 def write(trace: Trace, path: Path, *, force: bool) -> None:

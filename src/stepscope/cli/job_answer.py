@@ -107,10 +107,13 @@ def job_facts(found: JobAnswer) -> Iterator[Fact]:
     lost = sum(rank.lost for rank in job.ranks)
     if lost:
         of_rings = all(rank.is_ring for rank in job.ranks if rank.lost)
-        why = "before it: only the last of it is kept" if of_rings else "at memory limits"
-        yield "lost", f"{count_text(lost, 'event')} {why}"
+        told = f"{count_text(lost, 'event')} at memory limits"
+        if of_rings:
+            earlier = count_text(lost, "earlier event")
+            told = f"{earlier} dropped: only the most recent part is kept"
+        yield "lost", told
     steady = int(job.steady.sum())
-    of_steady = "" if steady == len(job.steps) else f", of the {steady:,} steady ones"
+    of_steady = "" if steady == len(job.steps) else f", over the {steady:,} steady ones"
     median = duration_text(job.typical_step_ns)
     yield f"{job.unit}s", f"{len(job.steps):,}: median {median}{of_steady}"
     yield "clocks", _clocks(job)
@@ -119,7 +122,7 @@ def job_facts(found: JobAnswer) -> Iterator[Fact]:
 def _clocks(job: Job) -> str:
     clocks = job.clocks
     if not clocks.is_aligned:
-        return "as recorded: no collective tells how far those of the ranks are apart"
+        return "as recorded: no collective shows how far apart the ranks' clocks are"
     moved = float(abs(clocks.offset_ns).max())
     drift = float(abs(clocks.drift).max()) * 1e6
     by = count_text(len(job.meetings), "collective")
@@ -127,8 +130,8 @@ def _clocks(job: Job) -> str:
     if moved:
         told += f" (offsets up to {duration_text(moved)}, drift up to {drift:.1f} ppm)"
     if len(set(clocks.part.tolist())) > 1:
-        told += "; some ranks never meet and cannot be compared"
-    return f"{told}; what is less is not blamed on anybody"
+        told += "; some ranks share no collective and cannot be compared"
+    return f"{told}; smaller differences are not blamed on any rank"
 
 
 def report_job(args: argparse.Namespace, output: Path) -> None:

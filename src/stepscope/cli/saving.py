@@ -79,7 +79,7 @@ def place(
                     return wanted if number == 1 else wanted.with_name(path.name)
     except OSError as error:
         raise NotPlacedError(f"{wanted}: {error.strerror or error}") from error
-    raise NotPlacedError(f"{wanted}: all names like it are taken")
+    raise NotPlacedError(f"{wanted}: this name and its numbered variants are all taken")
 
 
 def _replace(written: Path, target: Path) -> None:

@@ -71,12 +71,13 @@ def answer_facts(found: Answer) -> Iterator[Fact]:
         if steps.unit == "request":
             spread = f"p50 {duration_text(steps.median_ns)}, p99 {duration_text(steps.p99_ns)}"
         left = steps.count - steps.steady
-        steady = ", without the first" if left == 1 else f", of the {steps.steady:,} steady ones"
+        steady = ", without the first" if left == 1 else f", over the {steps.steady:,} steady ones"
         label = f"{steps.unit}s"
         yield label, f"{steps.count:,}, {steps.how}: {spread}{steady if left else ''}"
     if found.lost_ns:
         lost = duration_text(found.lost_ns)
-        yield "machine", f"other programs use its cores, which adds {lost} to a step: left out here"
+        others = f"other programs use this machine's cores, which adds {lost} to a step"
+        yield "machine", f"{others}; not counted here"
     if found.device is not None:
         yield from _device_facts(found.device)
     for device in found.power:
@@ -86,7 +87,8 @@ def answer_facts(found: Answer) -> Iterator[Fact]:
     if found.start_up is not None:
         told = [f"{what} {duration_text(ns)}" for what, ns in found.start_up.parts]
         parts = f": {', '.join(told)}" if told else ""
-        yield "start-up", f"{duration_text(found.start_up.total_ns)}{parts}; in no share below"
+        took = duration_text(found.start_up.total_ns)
+        yield "start-up", f"{took}{parts}; not counted in any share below"
 
 
 def _device_facts(found: DeviceFacts) -> Iterator[Fact]:
@@ -97,7 +99,7 @@ def _device_facts(found: DeviceFacts) -> Iterator[Fact]:
         yield (
             "on device",
             f"a step takes {duration_text(step.device_ns)} on device {step.device} and "
-            f"{duration_text(step.host_ns)} on the host: the {step.limit} limits "
+            f"{duration_text(step.host_ns)} on the host: the {step.limit} is the bottleneck "
             f"(busy {duration_text(step.busy_ns)}{waits})",
         )
     if found.flops_utilisation is not None:
@@ -139,7 +141,8 @@ def _peaks(trace: Trace) -> Iterator[Fact]:
 def _losses(trace: Trace) -> str:
     losses = trace.info.losses
     if losses.policy == "ring":
-        return f"{count_text(losses.events, 'event')} before it: only the last of it is kept"
+        earlier = count_text(losses.events, "earlier event")
+        return f"{earlier} dropped: only the most recent part is kept"
     limit = f" of {size_text(losses.limit_bytes)}" if losses.limit_bytes else ""
     which = f"the {losses.policy} " if losses.policy else ""
     return f"{which}{count_text(losses.events, 'event')}: the memory limit{limit} was reached"

@@ -1,4 +1,4 @@
-"""What the process runs that outlives a program under ``stepscope run``: it seals its trace."""
+"""The process that outlives a program under ``stepscope run`` and seals its trace."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def main(words: list[str]) -> None:
     except Exception as error:
         where = next(filter(None, words), "")
         notify(
-            f"the program ended by force, and its trace could not be sealed: {error}; "
+            f"the program ended abnormally, and its trace could not be sealed: {error}; "
             f"`stepscope summary {where}` tries again"
         )
 
@@ -84,7 +84,7 @@ def how_it_ended_outside(told: str, folders: StreamFolders) -> str:
     if kind == "exec":
         return f"by exec of {number.strip() or 'another program'}"
     if kind != "status" or not number.isdecimal():
-        return "by force"
+        return "abnormally"
     status = int(number)
     if os.WIFSIGNALED(status):
         ended_by = os.WTERMSIG(status)
@@ -93,9 +93,9 @@ def how_it_ended_outside(told: str, folders: StreamFolders) -> str:
         was = folders.about.get("killed_for_memory")
         now = killed_for_memory(os.getpid())
         if ended_by == signal.SIGKILL and was is not None and now is not None and now > was:
-            return "by SIGKILL: the kernel had no memory left for it"
+            return "by SIGKILL: the machine or container ran out of memory"
         return f"by {name}"
-    return f"with exit code {os.WEXITSTATUS(status)}, at once (os._exit)"
+    return f"with exit code {os.WEXITSTATUS(status)}, immediately (os._exit)"
 
 
 if __name__ == "__main__":

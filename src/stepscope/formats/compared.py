@@ -22,7 +22,7 @@ def diff(before: Traces, after: Traces, *, least_effect: float = LEAST_EFFECT) -
     """Compare two sides: is a step slower, and why.
 
     A side is a trace or the path of one, in any format, or several: runs of the same program. Five
-    runs a side, recorded in turns, tell a change of the program from one of the machine.
+    runs a side, recorded alternately, tell a change of the program from one of the machine.
     ``least_effect`` is the smallest change that matters, 0.01 for 1 %.
     """
     sides = [_traces(word, given) for word, given in (("before", before), ("after", after))]
@@ -35,7 +35,7 @@ def _traces(word: str, given: Traces) -> list[tuple[str, Trace]]:
     if isinstance(given, Trace | str | os.PathLike):
         given = [given]
     if not isinstance(given, Iterable):
-        raise TypeError(f"{word} is a trace, a path or several of them, not {given!r}")
+        raise TypeError(f"{word} must be a trace, a path or several of them, not {given!r}")
     found = []
     for number, each in enumerate(given):
         if isinstance(each, Trace):
@@ -43,7 +43,7 @@ def _traces(word: str, given: Traces) -> list[tuple[str, Trace]]:
         elif isinstance(each, str | os.PathLike):
             found.append((os.fspath(each), read_trace(each)))
         else:
-            raise TypeError(f"{word} is a trace, a path or several of them, not {each!r}")
+            raise TypeError(f"{word} must be a trace, a path or several of them, not {each!r}")
     if not found:
         raise ValueError(f"{word} has no trace: give at least one")
     return found

@@ -28,6 +28,6 @@ def read_database(path: Path, progress: Progress | None = None) -> Trace:
         found = ", ".join(repr(name[:40]) for name in file.tables[:_SHOWN]) or "none"
         raise TraceReadError(
             path,
-            f"is an SQLite file, but of no profiler that is known here; its tables: {found}",
+            f"is an SQLite file, but not from a known profiler; its tables: {found}",
             "give what `nsys export --type sqlite` or rocprofv3 wrote",
         )

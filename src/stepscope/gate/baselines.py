@@ -48,8 +48,8 @@ def stored(store: Path, branch: str = "", root: Path | None = None) -> Path:
         if folder.is_dir() and any(folder.glob(f"*{SUFFIX}")):
             return folder
     raise StepscopeError(
-        f"there is no baseline of {' or '.join(dict.fromkeys(asked))} in {store}: "
-        "`stepscope gate --store TRACE` keeps one, or give --baseline PATH"
+        f"there is no baseline for {' or '.join(dict.fromkeys(asked))} in {store}: "
+        "store one with `stepscope gate --store TRACE`, or give --baseline PATH"
     )
 
 

@@ -72,7 +72,7 @@ def _config(told: dict[str, Any], file: Path, root: Path) -> Config:
     for key in ("baseline", "branch", "store"):
         value = told.get(key, "")
         if not isinstance(value, str):
-            raise StepscopeError(f"{file}: {key}={shown(value)}: give a text")
+            raise StepscopeError(f"{file}: {key}={shown(value)}: give a string")
         words[key] = value
     return Config(
         rules_of(told, str(file)),

@@ -1,4 +1,4 @@
-"""Runs judged by rules, beside a baseline.
+"""Judges runs by rules, against a baseline.
 
 What is counted is compared exactly: it has grown when every run has more than any run of the
 baseline had, and the allowance. Times are compared by the test of ``analysis/compare``: they have
@@ -98,7 +98,7 @@ def _counted(
     lacking = next((each for each in (*before, *after) if each.total is None), None)
     if lacking is not None:
         side = "this run" if any(each is lacking for each in after) else "the baseline"
-        return Check(name, words, Outcome.UNKNOWN, why=f"not known of {side}: {lacking.why_not}")
+        return Check(name, words, Outcome.UNKNOWN, why=f"unknown for {side}: {lacking.why_not}")
     value, unit_word = _way_to_count(before, after)
     old, new = [value(each) for each in before], [value(each) for each in after]
     most = allowance.above(max(old))
@@ -187,7 +187,7 @@ def _busy(
     fall = min(old) - max(new)
     failed = fall > allowance.amount + min(old) * allowance.share
     told = Unit.SHARE.text
-    why = f"devices work {_range(new, told)} of the time, in the baseline {_range(old, told)}"
+    why = f"devices are busy {_range(new, told)} of the time, in the baseline {_range(old, told)}"
     return Check(
         name,
         words,
@@ -361,4 +361,4 @@ def _notes(before: Sequence[Trace], after: Sequence[Trace]) -> Iterator[str]:
         if old.versions[name] != new.versions[name]:
             yield f"{name} is {new.versions[name]}, in the baseline {old.versions[name]}"
     if old.host and new.host and old.host != new.host:
-        yield f"the baseline is of another machine ({old.host}, now {new.host}): times may differ"
+        yield f"the baseline is from another machine ({old.host}, now {new.host}): times may differ"

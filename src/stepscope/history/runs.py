@@ -45,7 +45,7 @@ METRICS = (
     Metric("peak_memory", "peak memory", Unit.BYTES),
     Metric("all_ops", "operators a step", Unit.COUNT),
     Metric("kernels", "kernels a step", Unit.COUNT),
-    Metric("device_busy", "time in which devices work", Unit.SHARE, more_is_better=True),
+    Metric("device_busy", "device busy time", Unit.SHARE, more_is_better=True),
 )
 
 

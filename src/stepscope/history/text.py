@@ -57,7 +57,8 @@ def history_text(history: History) -> str:
     lines.append(f"\nRuns are {history.order}.")
     hosts = {run.host for run in history.runs if run.host}
     if len(hosts) > 1:
-        lines.append(printable(f"They are of {len(hosts)} machines: times may differ by machine."))
+        told = f"They come from {len(hosts)} machines: times may differ by machine."
+        lines.append(printable(told))
     return "\n".join(lines)
 
 

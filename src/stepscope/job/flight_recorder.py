@@ -78,12 +78,12 @@ def read_dump(path: str | PathLike[str], rank: int | None = None) -> Dump:
     told = _loaded(place, data)
     entries = told.get("entries") if isinstance(told, dict) else told
     if not isinstance(entries, list):
-        raise TraceReadError(place, "is no dump of a flight recorder: it has no list of entries")
+        raise TraceReadError(place, "is not a flight-recorder dump: it has no list of entries")
     if rank is None:
         number = told.get("rank") if isinstance(told, dict) else None
         found = _RANK.search(place.stem) or _RANK.search(place.name)
         if not isinstance(number, int) and found is None:
-            raise StepscopeError(f"{place}: its name tells no rank; pass rank=N")
+            raise StepscopeError(f"{place}: its name does not contain a rank; pass rank=N")
         rank = number if isinstance(number, int) else int(found[1]) if found else 0
     calls = [_call(each) for each in entries if isinstance(each, dict)]
     return Dump(str(place), rank, tuple(each for each in calls if each), _groups(told))
@@ -133,7 +133,7 @@ def _loaded(path: Path, data: bytes) -> Any:
     try:
         return _Plain(io.BytesIO(data)).load()
     except Exception as error:  # a damaged pickle raises anything
-        raise TraceReadError(path, f"is no dump of a flight recorder: {error}") from None
+        raise TraceReadError(path, f"is not a flight-recorder dump: {error}") from None
 
 
 def _call(entry: dict[str, Any]) -> Call | None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _APART_NS = 60_000_000_000
 """Recordings of one run overlap, or nearly: clocks of hosts are not a minute off."""
 
-_NOT_A_RANK = "says no rank, and its name tells none"
+_NOT_A_RANK = "does not state a rank, nor does its name"
 
 
 class LeftOut(NamedTuple):
@@ -130,7 +130,7 @@ class Job:
 
     @property
     def residual_ns(self) -> float:
-        """Return below which difference of time between ranks nothing can be said."""
+        """Return the time difference below which nothing can be said about who was later."""
         return self.clocks.residual_ns
 
 
@@ -211,7 +211,7 @@ def _usable(found: list[RankSummary]) -> tuple[list[RankSummary], list[LeftOut]]
     for number in sorted(by_rank):
         first, *again = sorted(by_rank[number], key=lambda each: (each.rank_by_name, -each.events))
         used.append(first)
-        same = f"is rank {number} again: {Path(first.path).name} is used"
+        same = f"is another trace of rank {number}: {Path(first.path).name} is used"
         left_out += [LeftOut(each.path, number, same) for each in again]
     return used, left_out
 
@@ -224,7 +224,7 @@ def _most(values: Iterable[Any]) -> Any:
 def _of_other_run(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
     usual = _most(each.run for each in found if each.run)
     return [
-        (each, f"is of another run: {each.run!r}, most are of {usual!r}")
+        (each, f"is from another run: {each.run!r}; most are from {usual!r}")
         for each in found
         if each.run and each.run != usual
     ]
@@ -233,7 +233,7 @@ def _of_other_run(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
 def _of_other_world(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
     usual = _most(each.world_size for each in found if each.world_size)
     return [
-        (each, f"is of another run: its world has {each.world_size} ranks, the others' {usual}")
+        (each, f"is from another run: its world has {each.world_size} ranks, the others' {usual}")
         for each in found
         if each.world_size and each.world_size != usual
     ]
@@ -248,7 +248,7 @@ def _of_other_time(found: list[RankSummary]) -> list[tuple[RankSummary, str]]:
     usual_start, usual_end = int(np.median(start)), int(np.median(end))
     apart = np.maximum(start - usual_end, usual_start - end)
     return [
-        (each, f"is of another run: it was recorded {apart_s:.0f} s away from the others")
+        (each, f"is from another run: it was recorded {apart_s:.0f} s apart from the others")
         for each, apart_s in zip(found, (apart / 1e9).tolist(), strict=True)
         if apart_s * 1e9 > _APART_NS
     ]

@@ -69,7 +69,7 @@ class StepWork:
     start_ns: Int64
     end_ns: Int64
     is_steady: Bool
-    exposed_ns: Int64  # communication beside which nothing is computed
+    exposed_ns: Int64  # communication during which nothing is computed
     causes: StepRows  # of the own time; calls are 0
     lines: StepRows  # of the program; names are ``cause|place``
     operators: StepRows

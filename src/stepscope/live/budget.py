@@ -1,4 +1,4 @@
-"""Keeps what a recording costs below a share of the time, by turning the dearest of it off."""
+"""Keeps what a recording costs below a share of the time: turns off its most expensive parts."""
 
 from __future__ import annotations
 
@@ -68,5 +68,5 @@ class Budget:
             try:
                 self.look(self._recorder.emitted(), time.monotonic())
             except Exception as error:  # of ours: the program has nothing to do with it
-                notify(f"the overhead's budget is not kept: {type(error).__name__}: {error}")
+                notify(f"the overhead budget cannot be enforced: {type(error).__name__}: {error}")
                 return

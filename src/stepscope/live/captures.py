@@ -44,7 +44,9 @@ _taken: set[Path] = set()  # names that are being written
 def capture(
     reason: str, path: str | os.PathLike[str] | None = None, *, wait: bool = False
 ) -> Path | None:
-    """Write what the running recording holds as a trace; return where, None where none runs.
+    """Write what the running recording holds as a trace.
+
+    Return its path, or None if nothing is being recorded.
 
     Of a ring (``profile(keep=Last(...))``, ``stepscope run --last``) these are its last seconds.
     The recording goes on, and the file is written in the background unless ``wait``.
@@ -113,7 +115,7 @@ def new_path() -> Path:
             if path not in _taken and not path.exists():
                 _taken.add(path)
                 return path
-    raise FileExistsError(f"{folder}: all names for a capture are taken")
+    raise FileExistsError(f"{folder}: all numbered names for a capture are taken")
 
 
 def _program() -> str:

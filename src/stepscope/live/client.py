@@ -34,7 +34,7 @@ def ask(pid: int, request: dict[str, Any], timeout_s: float = _PATIENCE_S) -> An
         why = "it is not under `stepscope run` and does not call stepscope.serve()"
         if not _lives(pid):
             why = "there is no such process"
-        raise StepscopeError(f"process {pid} cannot be asked: {why}; see `stepscope ps`")
+        raise StepscopeError(f"process {pid} cannot be reached: {why}; see `stepscope ps`")
     try:
         return _ask(names[-1], request, timeout_s)
     except TimeoutError:

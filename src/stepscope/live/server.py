@@ -1,4 +1,4 @@
-"""The control socket of a program: who owns it may ask from outside how it does, and capture.
+"""The control socket of a program: its owner may ask from outside how it is doing, and capture.
 
 One thread serves all: a request is a line of JSON, and so is its answer. It reads little, waits for
 nobody, and drops who sends too much or nothing: the program does not notice them.
@@ -283,7 +283,7 @@ def serve(
 
     Nothing is recorded until somebody asks, unless ``keep`` says what a ring is to hold: then it is
     written when ``capture()`` is called, or a trigger comes: a step slower than ``on_slow_step``
-    times the median, resident memory over ``on_memory`` bytes, an exception that nobody catches, a
+    times the median, resident memory over ``on_memory`` bytes, an uncaught exception, a
     signal. ``source_options`` are what is recorded, as for ``profile``.
     """
     triggers = Triggers(on_slow_step, on_memory, on_exception, on_signal, captures)

@@ -1,4 +1,4 @@
-"""What makes a recording write itself out: a slow step, much memory, a signal, an exception.
+"""What makes a recording write itself out: a slow step, high memory use, a signal, an exception.
 
 Captures are limited in number and rate. What happens while the last one is young waits for the
 next, which still holds it: a ring is longer than the pause between two captures.
@@ -46,7 +46,9 @@ class Triggers:
         if self.slow_step is not None and not self.slow_step > 1:
             raise ValueError(f"a slow step takes {self.slow_step} x the median: give more than 1")
         if self.memory_bytes is not None and self.memory_bytes <= 0:
-            raise ValueError(f"{shown(self.memory_bytes)} bytes are no mark for memory")
+            raise ValueError(
+                f"{shown(self.memory_bytes)} bytes is not a memory threshold: give more than 0"
+            )
 
     def __bool__(self) -> bool:
         """Tell whether there is any."""
@@ -155,8 +157,8 @@ class TriggerWatch:
             waiting, self._waiting = self._waiting, []
         if self._captured >= self._triggers.most:
             notify(
-                f"{self._captured} captures were written, which are the most: no more are "
-                "(--captures N allows others)"
+                f"{self._captured} captures were written, which is the maximum: no more will be "
+                "written (--captures N raises it)"
             )
             return
         self._captured += 1
@@ -200,7 +202,7 @@ class TriggerWatch:
     def _watch_signal(self, number: int) -> None:
         name = signal.Signals(number).name
         if signal.getsignal(number) not in (signal.SIG_DFL, None):
-            notify(f"{name} is in use in this program: it captures nothing")
+            notify(f"{name} is already used by this program: it will not trigger captures")
             return
 
         def handle(_number: int, _frame: object) -> None:
@@ -209,7 +211,7 @@ class TriggerWatch:
         try:
             signal.signal(number, handle)
         except ValueError:  # not on the main thread
-            notify(f"{name} captures nothing: only the main thread can watch for signals")
+            notify(f"{name} will not trigger captures: only the main thread can watch for signals")
             return
 
         def undo() -> None:

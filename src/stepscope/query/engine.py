@@ -98,7 +98,7 @@ def _in_duckdb(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
         import duckdb
     except ImportError:
         raise StepscopeError(
-            "DuckDB is not installed: pip install duckdb, or leave --engine duckdb away"
+            "DuckDB is not installed: pip install duckdb, or omit --engine duckdb"
         ) from None
     with duckdb.connect() as connection:
         for name, frame in frames.items():

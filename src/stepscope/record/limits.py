@@ -43,7 +43,7 @@ class MemoryLimit:
 class Last:
     """What a recording that never ends keeps: the last seconds, the last bytes, or the fewer.
 
-    What falls off is counted: ``trace.info.losses``. With seconds only, 2 GiB are the most.
+    What is dropped is counted: ``trace.info.losses``. With seconds only, the limit is 2 GiB.
     """
 
     seconds: float | None = None

@@ -71,8 +71,8 @@ def schedule(
 ) -> Schedule:
     """Return cycles of ``wait`` idle, ``warmup`` discarded and ``active`` recorded steps.
 
-    ``repeat`` limits the number of cycles (0: none), ``skip_first`` steps pass before the first,
-    and a ``skip_first_wait`` other than 0 leaves out the first cycle's wait.
+    ``repeat`` limits the number of cycles (0: no limit), ``skip_first`` steps pass before the
+    first, and a ``skip_first_wait`` other than 0 leaves out the first cycle's wait.
     """
     wait, warmup, active = steps("wait", wait), steps("warmup", warmup), steps("active", active)
     repeat, skip_first = steps("repeat", repeat), steps("skip_first", skip_first)

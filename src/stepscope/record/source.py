@@ -85,7 +85,7 @@ class Source(ABC):
 
     @classmethod
     def recover(cls, _left: LeftBehind) -> Captured | None:
-        """Return what such a source left in the stream of a process that ended by force."""
+        """Return what such a source left in the stream of a process that ended abnormally."""
         return None
 
     def close(self) -> None:  # noqa: B027

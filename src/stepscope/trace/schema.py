@@ -56,7 +56,7 @@ class Slices(Table):
         page="kind",
     )  # fmt: skip
     category: UInt32 = column(
-        "the word of the tool that recorded it: `cpu_op` for operators", np.uint32, Role.TEXT
+        "what the recording tool calls it: `cpu_op` for operators", np.uint32, Role.TEXT
     )
     overload: UInt32 = column(
         "the operator's overload, empty for everything else", np.uint32, Role.TEXT
@@ -330,7 +330,7 @@ add_column(
     Memory,
     "stack",
     Column(
-        "the frames that asked, where the allocator itself told them; else see its slice",
+        "the frames that asked for it, where the allocator itself reports them; else see its slice",
         np.uint32,
         Role.STACK,
         absent=NO_STACK,
@@ -356,7 +356,7 @@ def _described(name: str, table: type[Table]) -> str:
         if known.words is not None:
             notes.append(", ".join(f"`{each.name.lower()}`" for each in known.words))
         if known.may_be_absent:
-            notes.append(f"{known.absent} without")
+            notes.append(f"{known.absent} if none")
         if known.derived:
             notes.append("derived when the trace is built")
         rows.append(f"| `{column_name}` | {kind} | {known.unit} | {'; '.join(notes)} |")

@@ -224,7 +224,7 @@ def _read_table(folder: Path, name: str, rows: int | None, known: int | None) ->
         is_small = file.stat().st_size <= _SMALL_BYTES
         data = read_regular(file, _SMALL_BYTES if is_small else free_memory_bytes())
     except FileNotFoundError:
-        raise TraceReadError(folder, f"is not whole: {file.name} is missing") from None
+        raise TraceReadError(folder, f"is incomplete: {file.name} is missing") from None
     except OSError as error:
         raise TraceReadError(folder, f"{file.name} cannot be read: {error.strerror}") from None
     if checksum(data) != known:
@@ -254,7 +254,7 @@ def _read_elsewhere(folder: Path, name: str, data: bytes) -> bytes:
 
 
 def _damaged(folder: Path, name: str) -> TraceReadError:
-    return TraceReadError(folder, f"is not whole: {name}.arrow is truncated or damaged")
+    return TraceReadError(folder, f"is incomplete: {name}.arrow is truncated or damaged")
 
 
 def _row_bytes(name: str) -> int:

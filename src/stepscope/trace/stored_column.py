@@ -23,6 +23,7 @@ _AS_IN_NUMPY = frozenset(
         *(pl.Float32, pl.Float64),
     )
 )
+_NOT_A_WORD = "is not one of the column's allowed words"
 
 
 class StoredColumn:
@@ -79,10 +80,10 @@ class StoredColumn:
         if self._series.dtype.is_numeric():
             numbers = self.numbers(known.dtype)
             if issubclass(known.words, IntEnum):
-                self._check_known(pl.Series(numbers >= len(known.words)), "is none of its words")
+                self._check_known(pl.Series(numbers >= len(known.words)), _NOT_A_WORD)
             return numbers
         found = self.text().cast(words_series(known).dtype, strict=False)
-        self._check_known(found.is_null(), "is none of its words")
+        self._check_known(found.is_null(), _NOT_A_WORD)
         return found.to_physical().cast(pl.UInt8).to_numpy()
 
     def letters(self) -> UInt8:
@@ -94,7 +95,7 @@ class StoredColumn:
         code = {each: ord(each) if each else 0 for each in distinct if len(each) <= 1}
         known = {each: number for each, number in code.items() if number < 256}
         spelled = text.cast(pl.String)
-        self._check_known(~spelled.is_in(list(known)), "is no letter")
+        self._check_known(~spelled.is_in(list(known)), "is not a letter")
         return spelled.replace_strict(known, return_dtype=pl.UInt8).to_numpy()
 
     def _check_nulls(self) -> None:

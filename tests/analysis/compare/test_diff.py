@@ -158,14 +158,14 @@ def test_it_tells_itself_in_every_form(tmp_path) -> None:
     told = json.loads(json.dumps(found.to_json()))
     assert told["difference_ns"] == sum(row["difference_ns"] for row in told["tables"][0]["rows"])
     text, markdown = diff_text(found), diff_markdown(found)
-    assert "one run a side cannot tell" in text
+    assert "with one run per side, a change" in text
     assert "| **all** |" in markdown
     assert "\\|'<script>" in markdown
     assert "<script>" not in found._repr_html_()
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(TypeError, match="before is a trace, a path or several"):
+    with pytest.raises(TypeError, match="before must be a trace, a path or several"):
         stepscope.diff(3, "b")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="after has no trace"):
         stepscope.diff(steps(BASE), [])

@@ -51,7 +51,7 @@ def test_one_run_a_side_says_what_it_cannot_know() -> None:
     small = compare_samples(runs(10, 1, 1), runs(10.5, 1, 2))
     assert small.verdict is Verdict.UNKNOWN
     assert small.test is Test.BLOCKS
-    assert "one run a side" in small.remarks[0]
+    assert "one run per side" in small.remarks[0]
     assert compare_samples(runs(10, 1, 1), runs(13, 1, 2)).verdict is Verdict.SLOWER
 
 

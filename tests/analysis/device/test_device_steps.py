@@ -93,7 +93,8 @@ def test_terminal_and_json_say_it(tmp_path: Path, capsys: pytest.CaptureFixture[
     save_trace(stepped(16_000, 19_000), path)
     assert main(["summary", path, "--device", "steps"]) == 0
     out = capsys.readouterr().out
-    assert "a step takes 19.0 ms on device 10 and 16.0 ms on the host: the device limits" in out
+    told = "a step takes 19.0 ms on device 10 and 16.0 ms on the host: the device is the bottleneck"
+    assert told in out
     assert "On the device" in device_text(stepped(16_000, 19_000), "steps", 10)
     assert main(["summary", path, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["device"]
@@ -105,4 +106,4 @@ def test_the_overview_says_it(reports: Reports) -> None:
     page = reports.open(stepped(16_000, 19_000))
     text = page.locator(".device-step").inner_text()
     assert text.startswith("A step takes 19.0 ms on device 10 and 16.0 ms on the host: ")
-    assert "the device limits" in text
+    assert "the device is the bottleneck" in text

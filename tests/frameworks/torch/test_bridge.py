@@ -146,7 +146,7 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(compiler: str, tmp_path: P
     )
     assert "bridge" in seen["source"]
     assert len(lines) == 2
-    assert "it cannot be kept" in lines[1]  # a temporary folder is shared with others
+    assert "it cannot be cached" in lines[1]  # a temporary folder is shared with others
     assert list(elsewhere.glob("stepscope-*")) == []
 
 

@@ -126,7 +126,7 @@ def _remarks(sides: tuple[Side, Side]) -> list[str]:
             f"after, {sides[1].how}"
         )
     elif sides[0].how != sides[1].how:
-        told.append(f"steps are not recognised alike: before, {sides[0].how}; after, "
+        told.append(f"steps were recognised differently: before, {sides[0].how}; after, "
                     f"{sides[1].how}")  # fmt: skip
     elif sides[0].unit == "run":
         told.append("no steps were recognised: whole traces are compared, as one step each")

@@ -89,7 +89,7 @@ def windows(trace: Trace) -> Windows:
         end_ns[mine] = np.maximum(end_ns[mine], start_ns[mine])
     how = steps.by.value
     if steps.by is StepsBy.MODULE:
-        how = f"each a call of {steps.name.rpartition(': ')[2]}"
+        how = f"one per call of {steps.name.rpartition(': ')[2]}"
     return Windows(steps.unit, how, start_ns, end_ns, track, duration_ns)
 
 

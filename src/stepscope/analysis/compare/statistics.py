@@ -398,13 +398,14 @@ def _remarks(found: Comparison, sides: tuple[_Side, _Side]) -> tuple[str, ...]:
     told = []
     if min(found.before_runs, found.after_runs) == 1:
         told.append(
-            "one run a side cannot tell a change of the program from the difference between two "
-            "runs of it: repeat both, in turns, five times"
+            "with one run per side, a change in the program cannot be told from the variation "
+            "between runs: record each side five times, alternating between them"
         )
     elif found.test is Test.FEW_RUNS:
         told.append(
-            f"{found.before_runs} and {found.after_runs} runs tell little about how much runs "
-            f"differ: {RUN_SPREAD:.0%} is assumed as well; five a side need no assumption"
+            f"{found.before_runs} and {found.after_runs} runs say little about how much runs "
+            f"differ: {RUN_SPREAD:.0%} is assumed in addition; with five per side, no assumption "
+            "is needed"
         )
     for word, side in zip(("before", "after"), sides, strict=True):
         told.extend(f"{word}: {note}" for note in side.notes)

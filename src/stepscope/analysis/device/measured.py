@@ -49,7 +49,10 @@ def keep_measured(
             failed = error
             continue
         return path
-    raise StepscopeError(f"the peaks cannot be kept: {failed}; name a folder: STEPSCOPE_CACHE_DIR")
+    raise StepscopeError(
+        f"the peaks cannot be saved: {failed}; set STEPSCOPE_CACHE_DIR to a folder that can be "
+        "written"
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

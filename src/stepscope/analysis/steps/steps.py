@@ -72,11 +72,11 @@ class StepsBy(Enum):
     """What the steps were recognised by."""
 
     MARKS = "as marked"
-    ENGINE = "each as the server marks it"
+    ENGINE = "as marked by the server"
     OPTIMIZER = "each ended by the optimizer"
-    MODULE = "each a call of the model"
-    LOADER = "each a batch of the data loader"
-    REQUEST = "each a request"
+    MODULE = "one per call of the model"
+    LOADER = "one per data-loader batch"
+    REQUEST = "one per request"
     NOTHING = "none recognised"
 
 

@@ -1,4 +1,4 @@
-"""What ranks left that were killed: their streams, which become traces of the job like any other.
+"""What killed ranks left behind: their streams, which become traces of the job like any other.
 
 Whoever started the ranks saves them, or its watcher after its death, or who reads the folder.
 """
@@ -105,4 +105,4 @@ def _seal(path: Path, left: StreamFolders) -> None:
     left.forget_memory()
     remove_unsealed(path)
     who = f"process {left.owner.pid}" if trace.info.rank is None else f"rank {trace.info.rank}"
-    notify(f"{who} ended by force: {trace.info.sources['stream']}; saved {saved.name}")
+    notify(f"{who} ended abnormally: {trace.info.sources['stream']}; saved {saved.name}")

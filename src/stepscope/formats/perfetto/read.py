@@ -122,7 +122,7 @@ def _damage(columns: Columns) -> str:
     if columns["ends_early"]:
         return "it ends early, in the middle of a packet"
     if columns["broken_at"] is not None:
-        return f"it is no protobuf from byte {columns['broken_at']} on"
+        return f"it is not valid protobuf from byte {columns['broken_at']} on"
     return ""
 
 

@@ -153,7 +153,8 @@ class HardwareCounters(Source):
         full = "; some were lost: the buffer was full" if devices[0]["overflowed"] else ""
         every = duration_text(self._interval_ns)
         return (
-            f"{', '.join(names)} of {devices[0]['chip']} every {every}, with {cost} of a core{full}"
+            f"{', '.join(names)} of {devices[0]['chip']} every {every}, "
+            f"using {cost} of a core{full}"
         )
 
     def describe(self) -> str:

@@ -55,7 +55,7 @@ class Power(Source):
         try:
             load_nvml()
         except NvmlUnavailableError as error:
-            self._fail(f"NVML, which the NVIDIA driver brings, cannot be used: {error}")
+            self._fail(f"NVML, which comes with the NVIDIA driver, cannot be used: {error}")
 
     def start(self) -> None:
         """Begin to read."""
@@ -126,8 +126,8 @@ def _described(columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]])
         return "nothing was read"
     every_ns = columns["wall_ns"] / max(columns["passes"] - 1, 1)
     cost = percent_text(columns["cpu_ns"], columns["wall_ns"])
-    untold = "" if (columns["power_mw"] >= 0).any() else "; the device does not tell its power"
+    untold = "" if (columns["power_mw"] >= 0).any() else "; the device does not report its power"
     return (
         f"NVML, {count_text(len(devices), 'device')} every {duration_text(every_ns)}, "
-        f"with {cost} of a core{untold}"
+        f"using {cost} of a core{untold}"
     )

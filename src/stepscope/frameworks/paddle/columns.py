@@ -133,7 +133,7 @@ def _damage(columns: Columns) -> str:
     if columns["ends_early"]:
         return "the file ends early"
     if columns["broken_at"] is not None:
-        return f"no protobuf from byte {columns['broken_at']} on"
+        return f"not valid protobuf from byte {columns['broken_at']} on"
     skipped = columns["anomalies"].get("malformed events skipped", 0)
     return f"{skipped} malformed events" if skipped else ""
 

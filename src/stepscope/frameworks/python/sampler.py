@@ -67,8 +67,8 @@ SAMPLE = Option(
     "sample",
     0,
     "--sample",
-    "look at what all threads do at this interval, from 0.1ms to 1s, or off (default: 1ms); "
-    f"takes at most {100 * CPU_BUDGET:.0f} %% of a core: with many threads, it is done less often",
+    "sample what all threads are doing at this interval, from 0.1ms to 1s, or off (default: 1ms); "
+    f"uses at most {100 * CPU_BUDGET:.0f} %% of a core: with many threads, it samples less often",
     run_default=True,
     parse=sample_interval_ns,
 )
@@ -206,7 +206,7 @@ def _described(counts: Mapping[str, Any]) -> str:
         return "nothing was sampled"
     every_ns = counts["wall_ns"] / counts["passes"]
     cost = percent_text(counts["cpu_ns"], counts["wall_ns"])
-    words = [f"every {duration_text(every_ns)}, with {cost} of a core"]
+    words = [f"every {duration_text(every_ns)}, using {cost} of a core"]
     if counts["torn"]:
         words.append(f"{count_text(counts['torn'], 'sample')} of {counts['looks']:,} not readable")
     if counts["lost"]:

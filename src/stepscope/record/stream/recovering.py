@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 # Where memory does not outlive the process, it is written some times a second.
-_MOST_UNSAVED = "up to the last second before its end is missing"
+_MOST_UNSAVED = "up to one second before its end may be missing"
 
 
 def recover(path: str | os.PathLike[str], progress: Progress | None = None) -> Trace:
@@ -119,11 +119,12 @@ def _of_process(captured: Captured, pid: int) -> Captured:
 def _said(left: LeftBehind, trace: Trace) -> str:
     """Say what the folder is, and what is missing in it."""
     if left.folders.owner.is_alive():
-        return f"is still being recorded by process {left.pid}: this is what there is so far"
+        so_far = "this is what has been recorded so far"
+        return f"is still being recorded by process {left.pid}: {so_far}"
     missing = _missing(left)
     lost = trace.info.losses.events
     what = missing or (f"{count_text(lost, 'event')} were lost" if lost else "nothing is missing")
-    return f"was never sealed, as its program ended by force: {what}"
+    return f"was never sealed, because its program ended abnormally: {what}"
 
 
 def _missing(left: LeftBehind) -> str:

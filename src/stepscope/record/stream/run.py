@@ -136,7 +136,7 @@ def _claimed(output: Path, *, replaces: bool) -> tuple[Path, Path]:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
             return folder, folder if is_output else output
-    raise OSError(f"all names like {output} are taken")
+    raise OSError(f"{output}: this name and its numbered variants are all taken")
 
 
 def _flags() -> list[str]:

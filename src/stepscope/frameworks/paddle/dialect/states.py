@@ -32,7 +32,8 @@ def make_scheduler(
 ) -> Scheduler:
     """Return cycles of ``closed`` idle, ``ready`` discarded and ``record`` recorded steps.
 
-    ``repeat`` limits the number of cycles (0: none); ``skip_first`` steps pass before the first.
+    ``repeat`` limits the number of cycles (0: no limit); ``skip_first`` steps pass before the
+    first.
     """
     closed, ready, record = (
         steps_of("closed", closed),

@@ -147,7 +147,7 @@ def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
             return kept
     library = library or _compile(build, bridge)
     took = f"{time.monotonic() - began:.1f} s"
-    notify(f"the bridge was built in {took}, and is for this process only: it cannot be kept")
+    notify(f"the bridge was built in {took}, for this process only: it cannot be cached")
     _unkept[key] = library = replace(library, stays_open=True)
     return library
 

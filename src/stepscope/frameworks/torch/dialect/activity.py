@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class ProfilerActivity(Enum):
     """A group of things to record; equal to torch.profiler's member of that name.
 
-    ``ours == theirs`` and ``theirs in {ours}`` hold. torch's enum is of C++ and answers
+    ``ours == theirs`` and ``theirs in {ours}`` hold. torch's enum is implemented in C++ and answers
     ``theirs == ours`` itself, with False.
     """
 

@@ -278,13 +278,13 @@ class EventList(_Results[FunctionEvent]):
             return
         if shapes and not set(shape_labels(self._columns.tree).texts) - {"", "[]"}:
             warn_user(
-                "key_averages(group_by_input_shape=True): no event has shapes, so that none is "
-                "told apart by them; record with record_shapes=True"
+                "key_averages(group_by_input_shape=True): no event has shapes, so events "
+                "cannot be grouped by them; record with record_shapes=True"
             )
         if frames > 0 and self._columns.stacks is None:
             warn_user(
-                f"key_averages(group_by_stack_n={frames}): no event has a stack, so that none is "
-                "told apart by it; record with with_stack=True"
+                f"key_averages(group_by_stack_n={frames}): no event has a stack, so events "
+                "cannot be grouped by it; record with with_stack=True"
             )
 
     @property

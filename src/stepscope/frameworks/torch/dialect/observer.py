@@ -37,7 +37,7 @@ class _ObserverType(type):
 
 
 class ExecutionTraceObserver(metaclass=_ObserverType):
-    """torch's own observer, which needs nothing of torch's profiler; made by its name here."""
+    """torch's own observer, which does not need torch's profiler; available under its own name."""
 
     @staticmethod
     def build_execution_trace_obs_from_env() -> TraceObserver | None:

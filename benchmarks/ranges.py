@@ -24,7 +24,7 @@ RANGES = 5_000  # a block's
 BARS_NS = {"off": 150, "on": 300}
 
 
-def made_once(make: Callable[[str], contextlib.AbstractContextManager[object]]) -> None:
+def created_once(make: Callable[[str], contextlib.AbstractContextManager[object]]) -> None:
     """Enter the same object again and again."""
     scope = make("x")
     for _ in range(RANGES):
@@ -32,14 +32,14 @@ def made_once(make: Callable[[str], contextlib.AbstractContextManager[object]]) 
             pass
 
 
-def made_anew(make: Callable[[str], contextlib.AbstractContextManager[object]]) -> None:
+def created_each_time(make: Callable[[str], contextlib.AbstractContextManager[object]]) -> None:
     """Enter a new object each time."""
     for _ in range(RANGES):
         with make("x"):
             pass
 
 
-WAYS = {"made once": made_once, "made anew": made_anew}
+WAYS = {"created once": created_once, "created each time": created_each_time}
 
 
 def measure(turns: int) -> dict[str, float]:
@@ -51,7 +51,9 @@ def measure(turns: int) -> dict[str, float]:
         for state, taken in block_ns(recorded, work, turns).items():
             found[f"{how}, {state}"] = taken / RANGES
     theirs = block_ns(
-        {"off": contextlib.nullcontext}, lambda: made_anew(torch.profiler.record_function), turns=1
+        {"off": contextlib.nullcontext},
+        lambda: created_each_time(torch.profiler.record_function),
+        turns=1,
     )
     return {**found, "torch": theirs["off"] / RANGES}
 

@@ -1,4 +1,4 @@
-// The ranges of some names that ended lately, read from a recording that goes on.
+// Recently ended ranges with given names, read from a recording in progress.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The part of NVML's binary interface that is used here, so that no CUDA header is needed to build.
 //
-// All of it has stood as it is since CUDA 9 (the temperature with a version: since CUDA 12.8); a
+// All of it has been unchanged since CUDA 9 (the temperature with a version: since CUDA 12.8); a
 // function that a driver does not have is not asked.
 #pragma once
 

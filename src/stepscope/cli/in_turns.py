@@ -1,4 +1,4 @@
-"""Two programs recorded in turns, so that both meet the same moods of the machine."""
+"""Two programs recorded alternately, so that both see the same conditions of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals around a program that is run: they end it as they would without us, and it is saved.
+"""Signals around a program: they end it as they would without us, and its trace is saved.
 
 SIGTERM and SIGHUP kill a Python program where it stands: none of its code runs any more. Here, the
 trace is saved in a handler, and then the signal kills the process. No exception is raised in the

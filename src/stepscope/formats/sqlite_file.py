@@ -1,4 +1,4 @@
-"""SQLite files of other tools, read with distrust: nothing in one can write, run or take for ever.
+"""SQLite files of other tools, read defensively: nothing in one can write, run code or hang.
 
 A file is opened read-only and immutable. Only its own tables are read, never a view, a virtual
 table or a generated column, and by statements of ours: an authorizer refuses all but selecting.

@@ -1,1 +1,1 @@
-"""Recordings of programs that go on: captures, triggers, and the way in from outside."""
+"""Recordings of programs that keep running: captures, triggers, and access from outside."""

@@ -1,4 +1,4 @@
-"""Collectives in the columns of a recording: found there, and told there."""
+"""Collectives in the columns of a recording: finds them, and adds what is known of them."""
 
 from __future__ import annotations
 

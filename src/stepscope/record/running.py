@@ -1,4 +1,4 @@
-"""The recordings that run in this process now, for who wants to look at one from elsewhere."""
+"""The recordings that run in this process now, for code elsewhere that wants to look at one."""
 
 from __future__ import annotations
 

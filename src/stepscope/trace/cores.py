@@ -1,4 +1,4 @@
-"""How many cores this process may use, and how many threads it was told to."""
+"""How many cores this process may use, and how many threads it was told to use."""
 
 from __future__ import annotations
 

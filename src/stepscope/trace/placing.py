@@ -1,4 +1,4 @@
-"""New files and folders that come into being whole, under a name that nobody else has."""
+"""New files and folders that appear complete, under a name that is not taken."""
 
 from __future__ import annotations
 

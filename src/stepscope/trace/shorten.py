@@ -1,4 +1,4 @@
-"""Texts that no reader would take: cut before a trace is stored, so that it can be opened again."""
+"""Texts longer than readers accept: cut before a trace is stored, so that it can be reopened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a step different, by the work in it? The test that a busy machine does not blind.
+"""Is a step different, judged by the work in it? A test that still works on a busy machine.
 
 Other processes interrupt a run at any moment: whole steps, and their medians, may double. What one
 call takes is interrupted seldom. So of each run the time of each kind of work is the sum, over the

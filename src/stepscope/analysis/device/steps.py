@@ -1,4 +1,4 @@
-"""Steps as devices see them, beside the host's, and which of the two limits.
+"""Steps as devices see them, beside the host's, and which of the two is the bottleneck.
 
 The host runs ahead: when it ends a step, its devices may not have begun it. A step of a device
 begins with the first work of that step and ends where the next one begins; the last one ends with

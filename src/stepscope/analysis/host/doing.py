@@ -1,4 +1,4 @@
-"""What a thread is at: Python code, native code, an operator, or nothing, because it waits."""
+"""What a thread is doing: Python code, native code, an operator, or nothing, because it waits."""
 
 from __future__ import annotations
 

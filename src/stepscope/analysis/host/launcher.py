@@ -1,4 +1,4 @@
-"""The frames that are nobody's: those of ``stepscope run`` and of whoever started it."""
+"""Frames that are not the program's: those of ``stepscope run`` and of whatever started it."""
 
 from __future__ import annotations
 

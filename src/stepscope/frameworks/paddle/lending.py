@@ -1,4 +1,4 @@
-"""A paddle.profiler of the program's own, while Paddle's collector is ours.
+"""Lends Paddle's collector, which we hold, to a paddle.profiler of the program's own.
 
 Paddle has one collector, and its profiler fails where that is taken. So the program gets a stand-in
 that lends it ours: both have all events of that time.

@@ -1,4 +1,4 @@
-"""torch.profiler's switches for the whole process, which it does not let anybody read."""
+"""torch.profiler's switches for the whole process, which torch offers no way to read."""
 
 from __future__ import annotations
 

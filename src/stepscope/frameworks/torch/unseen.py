@@ -1,4 +1,4 @@
-"""Looks at the program's tensors so that nothing else in the program takes notice."""
+"""Inspects the program's tensors without anything else in the program noticing."""
 
 from __future__ import annotations
 

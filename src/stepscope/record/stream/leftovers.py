@@ -1,4 +1,4 @@
-"""What programs left that ended by force and were never sealed: found, and cleaned away."""
+"""Finds and cleans up what killed programs left behind unsealed."""
 
 from __future__ import annotations
 

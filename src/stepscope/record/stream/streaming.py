@@ -1,4 +1,4 @@
-"""The stream of this process: on, what is told of it every second, and off.
+"""The stream of this process: turning it on and off, and what is noted in it every second.
 
 Nothing here imports NumPy: the profiled program may want to configure it first.
 """

@@ -1,4 +1,4 @@
-"""The tree that a file tells, where times alone would make another.
+"""The tree that a file states, where times alone would give a different one.
 
 Events of a thread may overlap, and events without a duration stand where one ends and the next
 begins: only the file knows whose children they are.

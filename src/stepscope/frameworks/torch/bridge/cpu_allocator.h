@@ -1,4 +1,4 @@
-// Stands before torch's CPU allocator while memory is recorded: all blocks, or a sample of them.
+// Sits in front of torch's CPU allocator while memory is recorded: all blocks, or a sample of them.
 #pragma once
 
 #include <c10/core/Allocator.h>

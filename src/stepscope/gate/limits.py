@@ -229,5 +229,5 @@ def load_baseline(path: Path) -> dict[str, Quantity] | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StepscopeError(
             f"{path}: not a baseline that can be read ({type(error).__name__}: {error}); "
-            "pytest --stepscope-update writes it anew"
+            "pytest --stepscope-update writes it again"
         ) from None

@@ -89,7 +89,7 @@ def _stragglers(job: Job) -> list[Finding]:
 
 def _straggler(job: Job, late: Straggler, why: list[Reason]) -> Finding:
     step_ns = job.typical_step_ns
-    what = why[0].what if why else "the traces do not tell why"
+    what = why[0].what if why else "the traces do not show why"
     at = f" at {why[0].place}" if why and why[0].place else ""
     others = [each.text for each in why[1:3] if each.what != what]
     reason = f" Why: {why[0].text}." if why else " Nothing in its trace explains the difference."

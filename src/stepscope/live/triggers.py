@@ -157,7 +157,7 @@ class TriggerWatch:
             waiting, self._waiting = self._waiting, []
         if self._captured >= self._triggers.most:
             notify(
-                f"{self._captured} captures were written, which is the maximum: no more will be "
+                f"captures written: {self._captured}, which is the maximum; no more will be "
                 "written (--captures N raises it)"
             )
             return

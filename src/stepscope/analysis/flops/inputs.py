@@ -63,7 +63,7 @@ class Inputs:
         """Return the sizes of every tensor of a list."""
         tensors = _item(self.dims, index)
         if not isinstance(tensors, list):
-            raise ValueError(f"input {index} is no list of tensors: {tensors!r}")
+            raise ValueError(f"input {index} is not a list of tensors: {tensors!r}")
         return [_shape(sizes) for sizes in tensors]
 
     def is_given(self, index: int) -> bool:
@@ -124,7 +124,7 @@ class Inputs:
     def _words(self, index: int) -> list[str]:
         text = _item(self.concrete, index)
         if not isinstance(text, str):
-            raise ValueError(f"input {index} is no text: {text!r}")
+            raise ValueError(f"input {index} is not a string: {text!r}")
         bare = text.removeprefix("[").removesuffix("]").strip()
         if not bare and text != "[]":
             raise ValueError(f"input {index} has no value")

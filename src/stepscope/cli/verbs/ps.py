@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.cli.command import ExitCode, Parser
     from stepscope.record.stream.leftovers import Leftover
 
-_RECORDING = {"": "nothing", "all": "everything", "ring": "the last of it"}
+_RECORDING = {"": "nothing", "all": "everything", "ring": "the most recent part"}
 
 
 class Ps:

@@ -31,7 +31,9 @@ def wanted_records(given: object) -> tuple[str, ...]:
     named = [str(word).strip() for word in words]
     for word in named:
         if word not in _BITS and word != "all":
-            raise ValueError(f"{word!r} is no record of devices: use {', '.join(_BITS)} or all")
+            raise ValueError(
+                f"{word!r} is not a kind of device record: use {', '.join(_BITS)} or all"
+            )
     return tuple(word for word in _BITS if word in named or "all" in named)
 
 

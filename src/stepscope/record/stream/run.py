@@ -48,7 +48,7 @@ class RunStream:
         try:
             str(output.absolute()).encode()
         except UnicodeEncodeError:
-            notify("the recording is not streamed: the name of its folder is no text")
+            notify("the recording is not streamed: the name of its folder is not valid text")
             return None
         try:
             folder, claimed = _claimed(output.absolute(), replaces=replaces)

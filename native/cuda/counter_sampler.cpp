@@ -74,12 +74,6 @@ CounterSampler::CounterSampler(const std::string& cupti_path, const CounterOptio
 
 CounterSampler::~CounterSampler() { stop(); }
 
-std::vector<std::string> CounterSampler::base_metrics(const std::string& cupti_path,
-                                                      size_t device) {
-  const pm::Library library = pm::Library::open(cupti_path);
-  return pm::Host(library, device).base_metrics();
-}
-
 bool CounterSampler::start() {
   // Signals are for the program's threads.
   sigset_t all;

@@ -70,9 +70,6 @@ class CounterSampler {
   int64_t cpu_ns() const { return cpu_ns_.load(std::memory_order_relaxed); }
   int64_t wall_ns() const { return wall_ns_.load(std::memory_order_relaxed); }
 
-  // What the device has, for whoever looks for a metric; throws std::runtime_error.
-  static std::vector<std::string> base_metrics(const std::string& cupti_path, size_t device);
-
  private:
   struct Sampled;  // one device
 

@@ -19,19 +19,6 @@ enum class Clock : uint32_t { kGraphics = 0, kSm = 1, kMemory = 2 };
 inline constexpr uint32_t kTemperatureOfDie = 0;
 inline constexpr uint32_t kPowerNow = 186;  // a field's number: power in mW, not averaged over 1 s
 
-// Why clocks are lower than they could be: bits of one number.
-enum Reason : uint64_t {
-  kIdle = 0x1,
-  kApplicationClocks = 0x2,
-  kPowerCap = 0x4,
-  kHardwareSlowdown = 0x8,
-  kSyncBoost = 0x10,
-  kThermalSlowdown = 0x20,
-  kHardwareThermalSlowdown = 0x40,
-  kPowerBrake = 0x80,
-  kDisplayClocks = 0x100,
-};
-
 struct Utilization {
   uint32_t device;  // %, of the last sixth of a second to a second
   uint32_t memory;

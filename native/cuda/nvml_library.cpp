@@ -26,7 +26,6 @@ Library Library::open(const std::string& path) {
   if (!handle) throw std::runtime_error(dlerror());
   Library library{};
   require(handle, "nvmlInit_v2", &library.init);
-  require(handle, "nvmlShutdown", &library.shutdown);
   require(handle, "nvmlErrorString", &library.error_text);
   require(handle, "nvmlDeviceGetCount_v2", &library.device_count);
   require(handle, "nvmlDeviceGetHandleByIndex_v2", &library.device_at);

@@ -11,7 +11,6 @@ namespace stepscope::nvml {
 // The functions that are used. Those marked optional may be null: not every driver has them.
 struct Library {
   Result (*init)();
-  Result (*shutdown)();
   const char* (*error_text)(Result result);
   Result (*device_count)(uint32_t* count);
   Result (*device_at)(uint32_t index, Device* device);

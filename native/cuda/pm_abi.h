@@ -113,16 +113,6 @@ struct EvaluateParams {
 };
 static_assert(sizeof(EvaluateParams) == 72);
 
-struct BaseMetricsParams {
-  size_t size;
-  void* reserved;
-  void* host;
-  uint32_t metric_type;
-  const char** names;  // out
-  size_t count;        // out
-};
-static_assert(sizeof(BaseMetricsParams) == 48);
-
 struct EnableParams {
   size_t size;
   void* reserved;

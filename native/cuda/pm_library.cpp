@@ -34,7 +34,6 @@ Library Library::open(const std::string& path) {
   require(handle, "cuptiProfilerHostGetConfigImage", &library.config_image);
   require(handle, "cuptiProfilerHostGetNumOfPasses", &library.passes);
   require(handle, "cuptiProfilerHostEvaluateToGpuValues", &library.evaluate);
-  require(handle, "cuptiProfilerHostGetBaseMetrics", &library.base_metrics);
   require(handle, "cuptiPmSamplingEnable", &library.enable);
   require(handle, "cuptiPmSamplingDisable", &library.disable);
   require(handle, "cuptiPmSamplingSetConfig", &library.set_config);
@@ -132,18 +131,6 @@ void Host::evaluate(const std::vector<uint8_t>& image, size_t sample,
   params.count = names.size();
   params.values = values;
   library_.check(library_.evaluate(&params), "cuptiProfilerHostEvaluateToGpuValues");
-}
-
-std::vector<std::string> Host::base_metrics() const {
-  std::vector<std::string> names;
-  for (uint32_t type = 0; type < 3; ++type) {  // counters, ratios, throughputs
-    auto params = sized<BaseMetricsParams>();
-    params.host = host_;
-    params.metric_type = type;
-    if (library_.base_metrics(&params) != kSuccess) continue;
-    for (size_t i = 0; i < params.count; ++i) names.emplace_back(params.names[i]);
-  }
-  return names;
 }
 
 }  // namespace stepscope::cupti::pm

@@ -20,7 +20,6 @@ struct Library {
   Result (*config_image)(ConfigImageParams* params);
   Result (*passes)(PassesParams* params);
   Result (*evaluate)(EvaluateParams* params);
-  Result (*base_metrics)(BaseMetricsParams* params);
   Result (*enable)(EnableParams* params);
   Result (*disable)(SamplingParams* params);
   Result (*set_config)(SetConfigParams* params);
@@ -51,8 +50,6 @@ class Host {
   // After config_for() of the same metrics.
   void evaluate(const std::vector<uint8_t>& image, size_t sample,
                 const std::vector<const char*>& metrics, double* values) const;
-  // The names of all metrics, without what is made of them (".avg", ...).
-  std::vector<std::string> base_metrics() const;
   const std::string& chip() const { return chip_; }
 
  private:

@@ -28,7 +28,7 @@ struct PowerReading {
   int32_t celsius;
   int32_t busy_percent;
   int32_t memory_busy_percent;
-  int64_t reasons;  // nvml::Reason
+  int64_t reasons;  // bits of NVML's: why clocks are lower than they could be
 };
 static_assert(sizeof(PowerReading) == 56);
 

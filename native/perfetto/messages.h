@@ -63,8 +63,6 @@ constexpr uint32_t kUnscopedId = 6;
 constexpr uint32_t kBindId = 8;
 constexpr uint32_t kLocalId = 10;
 constexpr uint32_t kGlobalId = 11;
-constexpr uint32_t kBindToEnclosing = 12;
-constexpr uint32_t kFlowDirection = 13;
 constexpr uint32_t kProcess = 18;
 constexpr uint32_t kThread = 19;
 constexpr uint32_t kFields = 20;
@@ -78,7 +76,6 @@ constexpr uint32_t kInteger = 4;
 constexpr uint32_t kDouble = 5;
 constexpr uint32_t kText = 6;
 constexpr uint32_t kPointer = 7;
-constexpr uint32_t kNested = 8;
 constexpr uint32_t kJson = 9;
 constexpr uint32_t kNameText = 10;
 constexpr uint32_t kEntry = 11;  // of a dictionary: an annotation with a name
@@ -134,7 +131,6 @@ constexpr uint32_t kProcessId = 1;
 constexpr uint32_t kCommand = 3;
 constexpr uint32_t kThreadId = 1;
 constexpr uint32_t kThreadName = 2;
-constexpr uint32_t kThreadGroup = 3;
 }  // namespace process_tree
 
 }  // namespace stepscope::perfetto

@@ -51,7 +51,6 @@ nb::dict columns_of(const CounterSampler& sampler) {
 }  // namespace
 
 void bind_counters(nb::module_& m) {
-  m.def("counter_metrics", &CounterSampler::base_metrics, nb::arg("cupti_path"), nb::arg("device"));
   nb::class_<CounterSampler>(m, "CounterSampler")
       .def(
           "__init__",

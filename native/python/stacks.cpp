@@ -11,7 +11,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/clock.h"
 #include "core/recorder.h"
 #include "python/code_names.h"
 #include "python/columns.h"
@@ -335,15 +334,6 @@ nb::tuple stack_table(const ColumnView<uint32_t>& numbers) {
                         to_column(std::move(rows.frame)), texts);
 }
 
-// What asking for the calling thread's stack costs.
-double stack_overhead_ns(uint32_t rounds) {
-  const int64_t before_ns = Clock::now_ns();
-  uint32_t found = 0;
-  for (uint32_t i = 0; i < rounds; ++i) found |= current_stack();
-  const double spent_ns = static_cast<double>(Clock::now_ns() - before_ns);
-  return found ? spent_ns / rounds : 0.0;
-}
-
 }  // namespace
 
 uint32_t current_stack() {
@@ -362,8 +352,6 @@ void bind_stacks(nb::module_& m) {
   m.def("stop_stacks", &stop_stacks);
   m.def("clear_stacks", &clear_stacks);
   m.def("stack_table", &stack_table, nb::arg("numbers"));
-  m.def("current_stack", &current_stack);
-  m.def("stack_overhead_ns", &stack_overhead_ns, nb::arg("rounds"));
   m.def(
       "use_public_frames",
       [](bool only_public) {

@@ -10,9 +10,16 @@
 #include "json/json_escape.h"
 #include "json/utf8.h"
 #include "paddle/supplement.h"
+#include "protobuf/wire.h"
 
 namespace stepscope::paddle {
 namespace {
+
+using protobuf::Field;
+using protobuf::FlatMessage;
+using protobuf::Got;
+using protobuf::Wire;
+using protobuf::WireReader;
 
 constexpr uint32_t kEvent = 1;  // of every node but the host's
 constexpr int64_t kNoCorrelation = -1;

@@ -13,7 +13,6 @@
 
 #include "json/string_table.h"
 #include "paddle/node_trees.h"
-#include "paddle/wire.h"
 
 namespace stepscope::paddle {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "paddle/node_trees.h"
-#include "paddle/wire_writer.h"
+#include "protobuf/wire_writer.h"
 
 namespace stepscope::paddle {
 namespace {
@@ -231,7 +231,7 @@ class Encoder {
   size_t call_ = 0;
   size_t memory_ = 0;
   size_t work_ = 0;
-  WireWriter file_, tree_, node_, call_node_, inner_, event_, info_;
+  protobuf::WireWriter file_, tree_, node_, call_node_, inner_, event_, info_;
 };
 
 }  // namespace

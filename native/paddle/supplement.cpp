@@ -5,10 +5,16 @@
 
 #include "json/json_escape.h"
 #include "paddle/node_trees.h"
-#include "paddle/wire.h"
+#include "protobuf/wire.h"
 
 namespace stepscope::paddle {
 namespace {
+
+using protobuf::Field;
+using protobuf::FlatMessage;
+using protobuf::Got;
+using protobuf::Wire;
+using protobuf::WireReader;
 
 constexpr uint32_t kItem = 1;  // the only field of all lists
 

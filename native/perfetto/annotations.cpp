@@ -14,11 +14,11 @@
 namespace stepscope::perfetto {
 namespace {
 
-using paddle::Field;
-using paddle::FlatMessage;
-using paddle::Got;
-using paddle::Wire;
-using paddle::WireReader;
+using protobuf::Field;
+using protobuf::FlatMessage;
+using protobuf::Got;
+using protobuf::Wire;
+using protobuf::WireReader;
 
 constexpr uint32_t kMaxKeys = 4096;  // a column a key costs more than it gives where there are more
 constexpr uint64_t kMaxInteger = std::numeric_limits<int64_t>::max();

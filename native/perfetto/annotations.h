@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "json/event_tables.h"
-#include "paddle/wire.h"
+#include "protobuf/wire.h"
 
 namespace stepscope::perfetto {
 

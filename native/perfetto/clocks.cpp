@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
-#include "paddle/wire.h"
+#include "protobuf/wire.h"
 #include "perfetto/messages.h"
 
 namespace stepscope::perfetto {
 
-using paddle::Field;
-using paddle::FlatMessage;
-using paddle::Got;
-using paddle::Wire;
-using paddle::WireReader;
+using protobuf::Field;
+using protobuf::FlatMessage;
+using protobuf::Got;
+using protobuf::Wire;
+using protobuf::WireReader;
 
 uint64_t Clocks::key_of(uint64_t clock, uint32_t sequence) {
   const bool is_own = clock >= clock::kFirstOfSequence && clock <= clock::kLastOfSequence;

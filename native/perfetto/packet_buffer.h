@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "paddle/wire.h"
+#include "protobuf/wire.h"
 
 namespace stepscope::perfetto {
 
@@ -27,12 +27,12 @@ class PacketBuffer {
     varint(value);
   }
   void fixed64(uint32_t field, uint64_t value) {
-    varint(field << 3 | static_cast<uint32_t>(paddle::Wire::kFixed64));
+    varint(field << 3 | static_cast<uint32_t>(protobuf::Wire::kFixed64));
     std::memcpy(data_.get() + size_, &value, sizeof value);
     size_ += sizeof value;
   }
   void bytes(uint32_t field, std::string_view value) {
-    varint(field << 3 | static_cast<uint32_t>(paddle::Wire::kBytes));
+    varint(field << 3 | static_cast<uint32_t>(protobuf::Wire::kBytes));
     varint(value.size());
     put(value);
   }

@@ -5,18 +5,18 @@
 #include <unordered_set>
 
 #include "json/json_escape.h"
-#include "paddle/wire.h"
+#include "protobuf/wire.h"
 #include "perfetto/messages.h"
 #include "perfetto/texts.h"
 
 namespace stepscope::perfetto {
 namespace {
 
-using paddle::Field;
-using paddle::FlatMessage;
-using paddle::Got;
-using paddle::Wire;
-using paddle::WireReader;
+using protobuf::Field;
+using protobuf::FlatMessage;
+using protobuf::Got;
+using protobuf::Wire;
+using protobuf::WireReader;
 
 constexpr uint64_t kLatest = uint64_t{1} << 62;  // as trace/validate.py has it
 constexpr uint64_t kFragmentRoom = uint64_t{256} << 20;

@@ -1,16 +1,16 @@
 // What packets tell of tracks: the descriptors of processes and threads, old and new.
-#include "paddle/wire.h"
+#include "protobuf/wire.h"
 #include "perfetto/messages.h"
 #include "perfetto/reader.h"
 #include "perfetto/texts.h"
 
 namespace stepscope::perfetto {
 
-using paddle::Field;
-using paddle::FlatMessage;
-using paddle::Got;
-using paddle::Wire;
-using paddle::WireReader;
+using protobuf::Field;
+using protobuf::FlatMessage;
+using protobuf::Got;
+using protobuf::Wire;
+using protobuf::WireReader;
 
 void Reader::read_thread(TrackTold& track, std::string_view bytes) {
   FlatMessage<9> told;

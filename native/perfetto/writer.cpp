@@ -246,7 +246,7 @@ void Writer::put_packet(Sequence& sequence, int64_t time_ns) {
     return bytes.empty() ? 0 : 1 + length_bytes(bytes.size()) + bytes.size();
   };
   out_.reserve(kPacketBytes + inner_.size() + event_.size() + interned_.size());
-  out_.varint(kPacket << 3 | static_cast<uint32_t>(paddle::Wire::kBytes));
+  out_.varint(kPacket << 3 | static_cast<uint32_t>(protobuf::Wire::kBytes));
   out_.varint(inner_.size() + nested(event_.view()) + nested(interned_.view()));
   out_.put(inner_.view());
   if (interned_.size() > 0) out_.bytes(packet::kInternedData, interned_.view());

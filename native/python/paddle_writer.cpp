@@ -6,7 +6,7 @@
 #include <string>
 
 #include "paddle/proto_writer.h"
-#include "paddle/wire_writer.h"
+#include "protobuf/wire_writer.h"
 #include "python/columns.h"
 #include "python/module.h"
 
@@ -106,8 +106,8 @@ nb::bytes encode_paddle_trees(const nb::bytes& blob, const ColumnView<int64_t>& 
 
 // A message as pairs of a field's number and its value: an int, a float of 32 bits, a text, bytes,
 // or the pairs of a message within.
-paddle::WireWriter encoded(const nb::list& fields) {
-  paddle::WireWriter out;
+protobuf::WireWriter encoded(const nb::list& fields) {
+  protobuf::WireWriter out;
   for (nb::handle pair : fields) {
     const auto [field, value] = nb::cast<std::pair<uint32_t, nb::object>>(pair);
     if (PyLong_Check(value.ptr())) {
@@ -130,7 +130,7 @@ paddle::WireWriter encoded(const nb::list& fields) {
 }
 
 nb::bytes encode_proto_fields(const nb::list& fields) {
-  const paddle::WireWriter out = encoded(fields);
+  const protobuf::WireWriter out = encoded(fields);
   return nb::bytes(out.view().data(), out.view().size());
 }
 

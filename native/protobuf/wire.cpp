@@ -1,6 +1,6 @@
-#include "paddle/wire.h"
+#include "protobuf/wire.h"
 
-namespace stepscope::paddle {
+namespace stepscope::protobuf {
 
 Got WireReader::long_varint(uint64_t& value) {
   constexpr unsigned kLastShift = 63;  // of the tenth byte
@@ -31,4 +31,4 @@ Got WireReader::skip_group() {
   return Got::kField;
 }
 
-}  // namespace stepscope::paddle
+}  // namespace stepscope::protobuf

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace stepscope::paddle {
+namespace stepscope::protobuf {
 
 enum class Wire : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kGroup = 3, kFixed32 = 5 };
 
@@ -29,7 +29,7 @@ class WireReader {
   explicit WireReader(std::string_view message)
       : begin_(message.data()), p_(begin_), end_(begin_ + message.size()) {}
 
-  // Groups, which Paddle does not use, are passed over whatever they hold.
+  // Groups, which are no longer in use, are passed over whatever they hold.
   Got next(Field& field);
   // A number without a field around it, as packed lists hold them.
   Got varint(uint64_t& value) {
@@ -137,4 +137,4 @@ struct FlatMessage {
   }
 };
 
-}  // namespace stepscope::paddle
+}  // namespace stepscope::protobuf

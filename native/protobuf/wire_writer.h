@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "json/utf8.h"
-#include "paddle/wire.h"
+#include "protobuf/wire.h"
 
-namespace stepscope::paddle {
+namespace stepscope::protobuf {
 
 class WireWriter {
  public:
@@ -54,4 +54,4 @@ class WireWriter {
   std::string out_;
 };
 
-}  // namespace stepscope::paddle
+}  // namespace stepscope::protobuf

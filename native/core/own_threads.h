@@ -1,11 +1,13 @@
 // The threads that are ours: whoever tells what the program's threads do leaves them out.
 #pragma once
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 
 namespace stepscope {
 
@@ -38,6 +40,30 @@ class OwnThread {
  private:
   static inline std::array<std::atomic<pid_t>, 16> places_{};
   std::atomic<pid_t>* place_ = nullptr;  // null: there are more of us than anybody expects
+};
+
+// A thread for work of ours. It gets no signals: they are for the program's threads.
+class Worker {
+ public:
+  // Has it run `(self->*loop)()`; false when there is no thread to be had. 0: a stack as all have.
+  template <auto loop, typename Self>
+  bool start(Self* self, size_t stack_bytes = 0) {
+    const auto run = [](void* object) -> void* {
+      pthread_setname_np(pthread_self(), "stepscope");
+      (static_cast<Self*>(object)->*loop)();
+      return nullptr;
+    };
+    return begin(run, self, stack_bytes);
+  }
+
+  // Wait for its end. A forked child has no such thread.
+  void join();
+
+ private:
+  bool begin(void* (*run)(void*), void* self, size_t stack_bytes);
+
+  pthread_t thread_{};
+  pid_t started_in_ = 0;  // the process; 0: not started
 };
 
 }  // namespace stepscope

@@ -1,15 +1,13 @@
 #include "cuda/counter_sampler.h"
 
 #include <dlfcn.h>
-#include <signal.h>
-#include <time.h>
 
 #include <cmath>
+#include <ctime>
 #include <stdexcept>
 #include <utility>
 
 #include "core/clock.h"
-#include "core/own_threads.h"
 
 namespace stepscope {
 namespace {
@@ -75,34 +73,18 @@ CounterSampler::CounterSampler(const std::string& cupti_path, const CounterOptio
 CounterSampler::~CounterSampler() { stop(); }
 
 bool CounterSampler::start() {
-  // Signals are for the program's threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);  // our own faults
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool started = pthread_create(&thread_, nullptr, &CounterSampler::run, this) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started) return false;
-  started_in_ = getpid();
+  if (!worker_.start<&CounterSampler::loop>(this)) return false;
   begun_.wait_until(read_clock(CLOCK_MONOTONIC) + kMostStartNs);
   return true;
 }
 
 void CounterSampler::stop() {
-  if (std::exchange(started_in_, 0) != getpid()) return;  // a forked child has no such thread
   stop_.set();
-  pthread_join(thread_, nullptr);
-}
-
-void* CounterSampler::run(void* self) {
-  pthread_setname_np(pthread_self(), "stepscope");
-  const OwnThread ours;
-  static_cast<CounterSampler*>(self)->loop();
-  return nullptr;
+  worker_.join();
 }
 
 void CounterSampler::loop() {
+  const OwnThread ours;
   const int64_t begin_ns = read_clock(CLOCK_MONOTONIC);
   while (!stop_.is_set()) {
     begin_new_devices();

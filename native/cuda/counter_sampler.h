@@ -2,9 +2,6 @@
 // buffer, which a thread of ours decodes.
 #pragma once
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -13,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/own_threads.h"
 #include "cuda/pm_library.h"
 #include "sampler/stop_signal.h"
 
@@ -73,7 +71,6 @@ class CounterSampler {
  private:
   struct Sampled;  // one device
 
-  static void* run(void* self);
   void loop();
   void begin_new_devices();
   std::unique_ptr<Sampled> begun(uint32_t number);
@@ -91,8 +88,7 @@ class CounterSampler {
   uint64_t lost_ = 0;
   std::atomic<int64_t> cpu_ns_{0};
   std::atomic<int64_t> wall_ns_{0};
-  pthread_t thread_{};
-  pid_t started_in_ = 0;  // the process; 0: not started
+  Worker worker_;
   StopSignal stop_;
   StopSignal begun_;  // set by the thread: no need to wait for it any more
 };

@@ -1,14 +1,11 @@
 #include "cuda/power_sampler.h"
 
-#include <signal.h>
-#include <time.h>
-
 #include <algorithm>
+#include <ctime>
 #include <stdexcept>
 #include <utility>
 
 #include "core/clock.h"
-#include "core/own_threads.h"
 
 namespace stepscope {
 namespace {
@@ -85,33 +82,15 @@ PowerSampler::PowerSampler(const PowerOptions& options, const std::vector<uint32
   if (devices_.empty()) throw std::runtime_error("NVML knows no device that may be read");
 }
 
-bool PowerSampler::start() {
-  // Signals are for the program's threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);  // our own faults
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const bool started = pthread_create(&thread_, nullptr, &PowerSampler::run, this) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) started_in_ = getpid();
-  return started;
-}
+bool PowerSampler::start() { return worker_.start<&PowerSampler::loop>(this); }
 
 void PowerSampler::stop() {
-  if (std::exchange(started_in_, 0) != getpid()) return;  // a forked child has no such thread
   stop_.set();
-  pthread_join(thread_, nullptr);
-}
-
-void* PowerSampler::run(void* self) {
-  pthread_setname_np(pthread_self(), "stepscope");
-  const OwnThread ours;
-  static_cast<PowerSampler*>(self)->loop();
-  return nullptr;
+  worker_.join();
 }
 
 void PowerSampler::loop() {
+  const OwnThread ours;
   const int64_t begin_ns = read_clock(CLOCK_MONOTONIC);
   int64_t energy_at_ns = begin_ns;
   bool is_last = false;

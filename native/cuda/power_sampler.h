@@ -1,15 +1,13 @@
 // How devices are doing, read every 20 ms or so by a thread of its own: power, clocks, heat.
 #pragma once
 
-#include <pthread.h>
-#include <unistd.h>
-
 #include <cstdint>
 #include <deque>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "core/own_threads.h"
 #include "cuda/nvml_library.h"
 #include "sampler/stop_signal.h"
 
@@ -71,7 +69,6 @@ class PowerSampler {
   int64_t passes() const { return passes_.load(std::memory_order_relaxed); }
 
  private:
-  static void* run(void* self);
   void loop();
   PowerReading read(const PoweredDevice& device, bool with_energy) const;
   int64_t power_of(const PoweredDevice& device) const;
@@ -86,8 +83,7 @@ class PowerSampler {
   std::atomic<int64_t> cpu_ns_{0};
   std::atomic<int64_t> wall_ns_{0};
   std::atomic<int64_t> passes_{0};
-  pthread_t thread_{};
-  pid_t started_in_ = 0;  // the process; 0: not started
+  Worker worker_;
   StopSignal stop_;
 };
 

@@ -6,10 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
-#include "core/own_threads.h"
 #include "core/recording.h"
 #include "python/frames.h"
 #include "stream/stream.h"
@@ -87,31 +85,12 @@ bool Sampler::reads_truly() {
 
 bool Sampler::start() {
   memory_.close();
-  // Signals are for the program's threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);  // our own faults
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t about;
-  pthread_attr_init(&about);
-  pthread_attr_setstacksize(&about, kStackBytes);
-  is_started_ = pthread_create(&thread_, &about, &Sampler::run, this) == 0;
-  pthread_attr_destroy(&about);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return is_started_;
+  return worker_.start<&Sampler::loop>(this, kStackBytes);
 }
 
 void Sampler::stop() {
-  if (!std::exchange(is_started_, false)) return;
   stop_.set();
-  pthread_join(thread_, nullptr);
-}
-
-void* Sampler::run(void* self) {
-  pthread_setname_np(pthread_self(), "stepscope");
-  static_cast<Sampler*>(self)->loop();
-  return nullptr;
+  worker_.join();
 }
 
 void Sampler::loop() {

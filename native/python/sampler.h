@@ -2,8 +2,6 @@
 // wait for. It takes no GIL, sends no signals and calls nothing of Python's.
 #pragma once
 
-#include <pthread.h>
-
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -11,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/own_threads.h"
 #include "python/code_copies.h"
 #include "python/sample_journal.h"
 #include "python/stack_reader.h"
@@ -109,7 +108,6 @@ class Sampler {
     WaitReason wait = WaitReason::kUnknown;
   };
 
-  static void* run(void* self);
   void loop();
   void look_at_all(int64_t now_ns);
   bool look_at(pid_t thread, Watched& watched, int64_t now_ns);
@@ -167,8 +165,7 @@ class Sampler {
   bool holds_gil_ = false;
   bool moves_ = false;
 
-  pthread_t thread_{};
-  bool is_started_ = false;
+  Worker worker_;
   StopSignal stop_;
 };
 

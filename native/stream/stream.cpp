@@ -1,11 +1,9 @@
 #include "stream/stream.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -71,7 +69,7 @@ bool Stream::start(const StreamPlaces& places) {
     if (types[i].empty()) continue;
     note(Entry::kText, TextEntry{0, static_cast<uint32_t>(TextSpace::kTypes), i, 0}, types[i]);
   }
-  has_thread_ = start_thread();
+  worker_.start<&Stream::loop>(this, kStackBytes);
   return lanes_.is_open();
 }
 
@@ -162,38 +160,17 @@ void Stream::append(Entry kind, std::string_view first, std::string_view second,
 
 // ---- the thread
 
-bool Stream::start_thread() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&all, own);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t about;
-  pthread_attr_init(&about);
-  pthread_attr_setstacksize(&about, kStackBytes);
-  const bool is_started = pthread_create(&thread_, &about, &Stream::run, this) == 0;
-  pthread_attr_destroy(&about);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return is_started;
-}
-
 void Stream::stop_thread() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
   wake_.notify_one();
-  if (std::exchange(has_thread_, false)) pthread_join(thread_, nullptr);
-}
-
-void* Stream::run(void* self) {
-  pthread_setname_np(pthread_self(), "stepscope");
-  thread_id_ = gettid();
-  static_cast<Stream*>(self)->loop();
-  return nullptr;
+  worker_.join();
 }
 
 void Stream::loop() {
+  thread_id_ = gettid();
   int64_t due_ns = 0;
   int64_t devices_due_ns = 0;
   std::unique_lock lock(mutex_);
@@ -327,7 +304,7 @@ void Stream::leave_after_fork() {
   every_second_ = nullptr;
   thread_id_ = 0;
   before_flush_ = nullptr;
-  has_thread_ = false;
+  worker_ = {};
   stopping_ = false;
   journal_ = nullptr;
   pulse_ = nullptr;

@@ -6,8 +6,6 @@
 // Nobody who records waits for it.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -17,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/own_threads.h"
 #include "stepscope/record.h"
 #include "stream/lasting_file.h"
 #include "stream/lasting_format.h"
@@ -83,9 +82,7 @@ class Stream {
 
  private:
   Stream() = default;
-  static void* run(void* self);
   void loop();
-  bool start_thread();
   void stop_thread();
   bool flush_journal();
   bool flush_records(Recording& recording, const std::vector<ChunkView>& views,
@@ -102,8 +99,7 @@ class Stream {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
-  bool has_thread_ = false;
-  pthread_t thread_{};
+  Worker worker_;
   LastingFile lanes_;
   LastingFile chunks_;
   BlockHeader* journal_ = nullptr;  // the block that is filled

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <ctime>
 #include <fstream>
 #include <string>
 #include <utility>
+
+#include "core/read_clock.h"
 
 namespace stepscope {
 namespace {
@@ -16,12 +17,6 @@ constexpr uint64_t kTicksMeasured = 1'000'000'000;
 
 std::atomic<int64_t> manual_now_ns{0};
 std::atomic<int64_t> manual_tick_ns{0};
-
-int64_t read_ns(clockid_t id) {
-  timespec now;
-  clock_gettime(id, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 // The counter is used where the kernel itself trusts it as its clock.
 ClockSource best_source() {
@@ -50,7 +45,7 @@ int64_t Clock::now_ns() {
   if (shared_state.clock.load(std::memory_order_relaxed) == ClockSource::kManual) {
     return manual_now_ns.fetch_add(manual_tick_ns.load());
   }
-  return read_ns(CLOCK_MONOTONIC);
+  return monotonic_ns();
 }
 
 void Clock::use_manual(int64_t start_ns, int64_t tick_ns) {
@@ -73,9 +68,9 @@ int64_t Clock::wall_offset_ns() {
   int64_t best_gap = INT64_MAX;
   int64_t offset = 0;
   for (int i = 0; i < 16; ++i) {
-    const int64_t before = read_ns(CLOCK_MONOTONIC);
-    const int64_t wall = read_ns(CLOCK_REALTIME);
-    const int64_t gap = read_ns(CLOCK_MONOTONIC) - before;
+    const int64_t before = monotonic_ns();
+    const int64_t wall = read_clock(CLOCK_REALTIME);
+    const int64_t gap = monotonic_ns() - before;
     if (gap < best_gap) {
       best_gap = gap;
       offset = wall - before - gap / 2;
@@ -95,9 +90,9 @@ SyncPoint SyncPoint::now() {
   SyncPoint best;
   int64_t best_gap = INT64_MAX;
   for (int i = 0; i < 8; ++i) {
-    const int64_t before = read_ns(CLOCK_MONOTONIC);
+    const int64_t before = monotonic_ns();
     const uint64_t ticks = Clock::ticks();
-    const int64_t gap = read_ns(CLOCK_MONOTONIC) - before;
+    const int64_t gap = monotonic_ns() - before;
     if (gap < best_gap) {
       best_gap = gap;
       best = {ticks, before + gap / 2};

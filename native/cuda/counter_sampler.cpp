@@ -3,11 +3,11 @@
 #include <dlfcn.h>
 
 #include <cmath>
-#include <ctime>
 #include <stdexcept>
 #include <utility>
 
 #include "core/clock.h"
+#include "core/read_clock.h"
 
 namespace stepscope {
 namespace {
@@ -19,12 +19,6 @@ constexpr uint32_t kMostSamples = 128;  // that are decoded at once: each takes 
 constexpr int64_t kDecodeEveryNs = 50'000'000;
 constexpr int64_t kMostStartNs = 5'000'000'000;
 constexpr uint64_t kClocksInANs = 2;  // about, of the system clock, where time is no trigger
-
-int64_t read_clock(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
 
 // The devices that the program computes on; none before it has used CUDA.
 std::vector<uint32_t> devices_in_use() {
@@ -74,7 +68,7 @@ CounterSampler::~CounterSampler() { stop(); }
 
 bool CounterSampler::start() {
   if (!worker_.start<&CounterSampler::loop>(this)) return false;
-  begun_.wait_until(read_clock(CLOCK_MONOTONIC) + kMostStartNs);
+  begun_.wait_until(monotonic_ns() + kMostStartNs);
   return true;
 }
 
@@ -85,13 +79,13 @@ void CounterSampler::stop() {
 
 void CounterSampler::loop() {
   const OwnThread ours;
-  const int64_t begin_ns = read_clock(CLOCK_MONOTONIC);
+  const int64_t begin_ns = monotonic_ns();
   while (!stop_.is_set()) {
     begin_new_devices();
     begun_.set();
     for (const auto& each : sampled_) decode(*each);
-    cpu_ns_.store(read_clock(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
-    const int64_t now_ns = read_clock(CLOCK_MONOTONIC);
+    cpu_ns_.store(own_cpu_ns(), std::memory_order_relaxed);
+    const int64_t now_ns = monotonic_ns();
     wall_ns_.store(now_ns - begin_ns, std::memory_order_relaxed);
     stop_.wait_until(now_ns + kDecodeEveryNs);
   }

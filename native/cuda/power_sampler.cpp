@@ -1,11 +1,11 @@
 #include "cuda/power_sampler.h"
 
 #include <algorithm>
-#include <ctime>
 #include <stdexcept>
 #include <utility>
 
 #include "core/clock.h"
+#include "core/read_clock.h"
 
 namespace stepscope {
 namespace {
@@ -24,12 +24,6 @@ struct Loaded {
 Loaded& loaded() {
   static Loaded& one = *new Loaded;  // never destroyed: a thread may still read at exit
   return one;
-}
-
-int64_t read_clock(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 // What a function says of a device; kNotTold where there is none, or it refuses.
@@ -91,17 +85,17 @@ void PowerSampler::stop() {
 
 void PowerSampler::loop() {
   const OwnThread ours;
-  const int64_t begin_ns = read_clock(CLOCK_MONOTONIC);
+  const int64_t begin_ns = monotonic_ns();
   int64_t energy_at_ns = begin_ns;
   bool is_last = false;
   while (true) {
-    const int64_t now_ns = read_clock(CLOCK_MONOTONIC);
+    const int64_t now_ns = monotonic_ns();
     const bool with_energy = now_ns >= energy_at_ns || is_last;
     if (with_energy) energy_at_ns = now_ns + kEnergyEveryNs;
     for (const PoweredDevice& device : devices_) keep(read(device, with_energy));
     passes_.fetch_add(1, std::memory_order_relaxed);
-    cpu_ns_.store(read_clock(CLOCK_THREAD_CPUTIME_ID), std::memory_order_relaxed);
-    wall_ns_.store(read_clock(CLOCK_MONOTONIC) - begin_ns, std::memory_order_relaxed);
+    cpu_ns_.store(own_cpu_ns(), std::memory_order_relaxed);
+    wall_ns_.store(monotonic_ns() - begin_ns, std::memory_order_relaxed);
     if (is_last) return;
     stop_.wait_until(now_ns + options_.interval_ns);
     is_last = stop_.is_set();  // one more, so that the end of the recording is known

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/read_clock.h"
 #include "core/recording.h"
 #include "python/frames.h"
 #include "stream/stream.h"

@@ -11,16 +11,10 @@
 #include <cstdio>
 #include <ctime>
 
+#include "core/read_clock.h"
+
 namespace stepscope {
 namespace {
-
-int64_t in_ns(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
-
-int64_t now_ns(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return in_ns(now);
-}
 
 // As pthread_getcpuclockid() makes it, for any thread of this process.
 clockid_t cpu_clock_of(pid_t thread) {
@@ -71,10 +65,6 @@ WaitReason reason_by_poll(const WaitingCall& call, const MemoryReader& memory) {
 }
 
 }  // namespace
-
-int64_t monotonic_ns() { return now_ns(CLOCK_MONOTONIC); }
-
-int64_t own_cpu_ns() { return now_ns(CLOCK_THREAD_CPUTIME_ID); }
 
 std::optional<int64_t> cpu_ns_of(pid_t thread) {
   timespec used;

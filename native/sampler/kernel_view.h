@@ -13,12 +13,8 @@
 
 namespace stepscope {
 
-// CLOCK_MONOTONIC, whatever clock is recorded with.
-int64_t monotonic_ns();
-
 // The CPU time that a thread of this process has used; nothing when it has ended.
 std::optional<int64_t> cpu_ns_of(pid_t thread);
-int64_t own_cpu_ns();
 
 // Whether CPU time is counted as it passes, and not in ticks of milliseconds: then a thread whose
 // clock stands has not run.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/read_clock.h"
 #include "core/recorder.h"
 
 namespace stepscope {
@@ -24,12 +25,6 @@ constexpr uint64_t kMostLanes = uint64_t{256} << 20;
 constexpr size_t kJournalBytes = size_t{64} << 10;
 // From here on, chunks that are full move to disk, so that the next ones find room.
 constexpr size_t kRoomForChunks = size_t{2} << 20;
-
-int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/read_clock.h"
 #include "sampler/cpu_account.h"
 #include "sampler/kernel_view.h"
 #include "sampler/memory_reader.h"

@@ -1,48 +1,32 @@
 #include "cuda/nvml_library.h"
 
-#include <dlfcn.h>
-
 #include <stdexcept>
 
+#include "cuda/loaded_library.h"
+
 namespace stepscope::nvml {
-namespace {
-
-template <typename Function>
-void find(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-}
-
-template <typename Function>
-void require(void* library, const char* name, Function* function) {
-  find(library, name, function);
-  if (!*function) throw std::runtime_error(std::string("it has no ") + name);
-}
-
-}  // namespace
 
 Library Library::open(const std::string& path) {
-  // Never closed: the driver's library may have state of its own.
-  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) throw std::runtime_error(dlerror());
+  const LoadedLibrary found(path);
   Library library{};
-  require(handle, "nvmlInit_v2", &library.init);
-  require(handle, "nvmlErrorString", &library.error_text);
-  require(handle, "nvmlDeviceGetCount_v2", &library.device_count);
-  require(handle, "nvmlDeviceGetHandleByIndex_v2", &library.device_at);
-  require(handle, "nvmlDeviceGetPciInfo_v3", &library.pci_info);
-  find(handle, "nvmlDeviceGetName", &library.name);
-  find(handle, "nvmlDeviceGetFieldValues", &library.field_values);
-  find(handle, "nvmlDeviceGetPowerUsage", &library.power_mw);
-  find(handle, "nvmlDeviceGetTotalEnergyConsumption", &library.energy_mj);
-  find(handle, "nvmlDeviceGetClockInfo", &library.clock_mhz);
-  find(handle, "nvmlDeviceGetMaxClockInfo", &library.most_clock_mhz);
-  find(handle, "nvmlDeviceGetEnforcedPowerLimit", &library.power_limit_mw);
-  find(handle, "nvmlDeviceGetTemperatureV", &library.temperature);
-  find(handle, "nvmlDeviceGetTemperature", &library.plain_temperature);
-  find(handle, "nvmlDeviceGetUtilizationRates", &library.utilization);
-  find(handle, "nvmlDeviceGetCurrentClocksEventReasons", &library.reasons);
+  found.require("nvmlInit_v2", &library.init);
+  found.require("nvmlErrorString", &library.error_text);
+  found.require("nvmlDeviceGetCount_v2", &library.device_count);
+  found.require("nvmlDeviceGetHandleByIndex_v2", &library.device_at);
+  found.require("nvmlDeviceGetPciInfo_v3", &library.pci_info);
+  found.find("nvmlDeviceGetName", &library.name);
+  found.find("nvmlDeviceGetFieldValues", &library.field_values);
+  found.find("nvmlDeviceGetPowerUsage", &library.power_mw);
+  found.find("nvmlDeviceGetTotalEnergyConsumption", &library.energy_mj);
+  found.find("nvmlDeviceGetClockInfo", &library.clock_mhz);
+  found.find("nvmlDeviceGetMaxClockInfo", &library.most_clock_mhz);
+  found.find("nvmlDeviceGetEnforcedPowerLimit", &library.power_limit_mw);
+  found.find("nvmlDeviceGetTemperatureV", &library.temperature);
+  found.find("nvmlDeviceGetTemperature", &library.plain_temperature);
+  found.find("nvmlDeviceGetUtilizationRates", &library.utilization);
+  found.find("nvmlDeviceGetCurrentClocksEventReasons", &library.reasons);
   if (!library.reasons) {  // its name before driver 535
-    find(handle, "nvmlDeviceGetCurrentClocksThrottleReasons", &library.reasons);
+    found.find("nvmlDeviceGetCurrentClocksThrottleReasons", &library.reasons);
   }
   if (const Result result = library.init(); result != kSuccess) {
     const char* const text = library.error_text(result);

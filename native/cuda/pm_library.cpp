@@ -1,49 +1,36 @@
 #include "cuda/pm_library.h"
 
-#include <dlfcn.h>
-
 #include <stdexcept>
 #include <utility>
 
+#include "cuda/loaded_library.h"
+
 namespace stepscope::cupti::pm {
-namespace {
-
-template <typename Function>
-void require(void* library, const char* name, Function* function) {
-  *function = reinterpret_cast<Function>(dlsym(library, name));
-  if (!*function) {
-    throw std::runtime_error(std::string("this CUPTI has no ") + name +
-                             ": PM sampling needs that of CUDA 12.6 or later");
-  }
-}
-
-}  // namespace
 
 Library Library::open(const std::string& path) {
-  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) throw std::runtime_error(dlerror());
+  const LoadedLibrary found(path, "this CUPTI", ": PM sampling needs that of CUDA 12.6 or later");
   Library library{};
-  require(handle, "cuptiGetResultString", &library.get_result_string);
-  require(handle, "cuptiProfilerInitialize", &library.initialize);
-  require(handle, "cuptiDeviceGetChipName", &library.chip_name);
-  require(handle, "cuptiPmSamplingGetCounterAvailability", &library.availability);
-  require(handle, "cuptiProfilerHostInitialize", &library.host_initialize);
-  require(handle, "cuptiProfilerHostDeinitialize", &library.host_deinitialize);
-  require(handle, "cuptiProfilerHostConfigAddMetrics", &library.add_metrics);
-  require(handle, "cuptiProfilerHostGetConfigImageSize", &library.config_size);
-  require(handle, "cuptiProfilerHostGetConfigImage", &library.config_image);
-  require(handle, "cuptiProfilerHostGetNumOfPasses", &library.passes);
-  require(handle, "cuptiProfilerHostEvaluateToGpuValues", &library.evaluate);
-  require(handle, "cuptiPmSamplingEnable", &library.enable);
-  require(handle, "cuptiPmSamplingDisable", &library.disable);
-  require(handle, "cuptiPmSamplingSetConfig", &library.set_config);
-  require(handle, "cuptiPmSamplingStart", &library.start);
-  require(handle, "cuptiPmSamplingStop", &library.stop);
-  require(handle, "cuptiPmSamplingGetCounterDataSize", &library.counter_data_size);
-  require(handle, "cuptiPmSamplingCounterDataImageInitialize", &library.counter_data_initialize);
-  require(handle, "cuptiPmSamplingDecodeData", &library.decode);
-  require(handle, "cuptiPmSamplingGetCounterDataInfo", &library.counter_data_info);
-  require(handle, "cuptiPmSamplingCounterDataGetSampleInfo", &library.sample_info);
+  found.require("cuptiGetResultString", &library.get_result_string);
+  found.require("cuptiProfilerInitialize", &library.initialize);
+  found.require("cuptiDeviceGetChipName", &library.chip_name);
+  found.require("cuptiPmSamplingGetCounterAvailability", &library.availability);
+  found.require("cuptiProfilerHostInitialize", &library.host_initialize);
+  found.require("cuptiProfilerHostDeinitialize", &library.host_deinitialize);
+  found.require("cuptiProfilerHostConfigAddMetrics", &library.add_metrics);
+  found.require("cuptiProfilerHostGetConfigImageSize", &library.config_size);
+  found.require("cuptiProfilerHostGetConfigImage", &library.config_image);
+  found.require("cuptiProfilerHostGetNumOfPasses", &library.passes);
+  found.require("cuptiProfilerHostEvaluateToGpuValues", &library.evaluate);
+  found.require("cuptiPmSamplingEnable", &library.enable);
+  found.require("cuptiPmSamplingDisable", &library.disable);
+  found.require("cuptiPmSamplingSetConfig", &library.set_config);
+  found.require("cuptiPmSamplingStart", &library.start);
+  found.require("cuptiPmSamplingStop", &library.stop);
+  found.require("cuptiPmSamplingGetCounterDataSize", &library.counter_data_size);
+  found.require("cuptiPmSamplingCounterDataImageInitialize", &library.counter_data_initialize);
+  found.require("cuptiPmSamplingDecodeData", &library.decode);
+  found.require("cuptiPmSamplingGetCounterDataInfo", &library.counter_data_info);
+  found.require("cuptiPmSamplingCounterDataGetSampleInfo", &library.sample_info);
   return library;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 
@@ -28,7 +27,7 @@ void check_length(size_t length, size_t rows, const char* what) {
 
 // `[44.956 us]`, from a millisecond on `[7.136 ms]`; then the name's closing quote, which it takes
 // the place of.
-void put_duration_label(ByteBuffer& out, int64_t ns) {
+void put_duration_label(JsonBuffer& out, int64_t ns) {
   const bool is_long = ns >= kMillisecond;
   out.drop_last();
   out.put("[");
@@ -50,26 +49,18 @@ bool is_plain(uint8_t phase) {
 
 }  // namespace
 
-void ByteBuffer::grow(size_t more) {
-  const size_t capacity = std::max(size_ + more, capacity_ + capacity_ / 2);
-  auto data = std::make_unique_for_overwrite<char[]>(capacity);
-  if (size_ > 0) std::memcpy(data.get(), data_.get(), size_);
-  data_ = std::move(data);
-  capacity_ = capacity;
-}
-
-void ByteBuffer::put_unsigned(uint64_t value) {
+void JsonBuffer::put_unsigned(uint64_t value) {
   char* begin = data_.get() + size_;
   size_ += static_cast<size_t>(std::to_chars(begin, begin + kIntegerBytes, value).ptr - begin);
 }
 
-void ByteBuffer::put_integer(int64_t value) {
+void JsonBuffer::put_integer(int64_t value) {
   if (value < 0) put("-");
   const auto bits = static_cast<uint64_t>(value);
   put_unsigned(value < 0 ? 0 - bits : bits);
 }
 
-void ByteBuffer::put_microseconds(int64_t ns) {
+void JsonBuffer::put_microseconds(int64_t ns) {
   if (ns < 0) put("-");
   const auto bits = static_cast<uint64_t>(ns);
   const uint64_t magnitude = ns < 0 ? 0 - bits : bits;
@@ -133,8 +124,8 @@ void ChromeWriter::check(const Pairs& pairs, size_t rows) const {
   }
 }
 
-ByteBuffer ChromeWriter::next(size_t chunk_bytes) {
-  ByteBuffer out;
+JsonBuffer ChromeWriter::next(size_t chunk_bytes) {
+  JsonBuffer out;
   while (table_ < tables_.size() && out.size() < chunk_bytes) {
     OpenTable& table = tables_[table_];
     if (out.size() == 0) out.reserve(chunk_bytes + chunk_bytes / 16 + kFixedBytes);
@@ -153,7 +144,7 @@ std::string_view ChromeWriter::rest_of(const OpenPairs& open, size_t row) {
   return id == 0 ? std::string_view{} : texts_.fragment(id);
 }
 
-void ChromeWriter::put_event(ByteBuffer& out, OpenTable& table) {
+void ChromeWriter::put_event(JsonBuffer& out, OpenTable& table) {
   const EventTable& columns = table.columns;
   const size_t row = table.row;
   const std::string_view name = texts_.literal(columns.name[row]);
@@ -189,7 +180,7 @@ void ChromeWriter::put_event(ByteBuffer& out, OpenTable& table) {
   put_args(out, table, rest);
 }
 
-void ChromeWriter::put_args(ByteBuffer& out, OpenTable& table, std::string_view rest) {
+void ChromeWriter::put_args(JsonBuffer& out, OpenTable& table, std::string_view rest) {
   const EventTable& columns = table.columns;
   const size_t row = table.row;
   if (!columns.origin_ns) {
@@ -206,7 +197,7 @@ void ChromeWriter::put_args(ByteBuffer& out, OpenTable& table, std::string_view 
   out.put("}}");
 }
 
-size_t ChromeWriter::put_pairs(ByteBuffer& out, OpenPairs& open, size_t row, std::string_view rest,
+size_t ChromeWriter::put_pairs(JsonBuffer& out, OpenPairs& open, size_t row, std::string_view rest,
                                std::string_view before_first) {
   size_t count = 0;
   for (size_t i = 0; i < open.at.size(); ++i) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/byte_buffer.h"
 #include "json/json_escape.h"
 
 namespace stepscope {
@@ -40,34 +40,14 @@ struct EventTable {
   std::optional<int64_t> origin_ns;
 };
 
-// Bytes that grow without being cleared first, and are given away without a copy.
-class ByteBuffer {
+class JsonBuffer : public ByteBuffer {
  public:
-  void reserve(size_t more) {
-    if (capacity_ - size_ < more) grow(more);
-  }
-  // Needs the room that reserve() made.
-  void put(std::string_view text) {
-    text.copy(data_.get() + size_, text.size());
-    size_ += text.size();
-  }
   void put_integer(int64_t value);
   void put_microseconds(int64_t ns);  // with exactly three decimals
   void drop_last() { --size_; }
 
-  size_t size() const { return size_; }
-  std::unique_ptr<char[]> release() {
-    size_ = capacity_ = 0;
-    return std::move(data_);
-  }
-
  private:
-  void grow(size_t more);
   void put_unsigned(uint64_t value);
-
-  std::unique_ptr<char[]> data_;
-  size_t size_ = 0;
-  size_t capacity_ = 0;
 };
 
 class ChromeWriter {
@@ -82,7 +62,7 @@ class ChromeWriter {
 
   // Formats the next events, of all tables in turn, until there are `chunk_bytes` or no more.
   // An empty buffer means the end.
-  ByteBuffer next(size_t chunk_bytes);
+  JsonBuffer next(size_t chunk_bytes);
 
   size_t written() const { return written_; }
 
@@ -102,10 +82,10 @@ class ChromeWriter {
   static OpenPairs opened(Pairs pairs);
   void check(const EventTable& table) const;
   void check(const Pairs& pairs, size_t rows) const;
-  void put_event(ByteBuffer& out, OpenTable& table);
-  static void put_args(ByteBuffer& out, OpenTable& table, std::string_view rest);
+  void put_event(JsonBuffer& out, OpenTable& table);
+  static void put_args(JsonBuffer& out, OpenTable& table, std::string_view rest);
   std::string_view rest_of(const OpenPairs& open, size_t row);
-  static size_t put_pairs(ByteBuffer& out, OpenPairs& open, size_t row, std::string_view rest,
+  static size_t put_pairs(JsonBuffer& out, OpenPairs& open, size_t row, std::string_view rest,
                           std::string_view before_first);
 
   json::JsonTexts texts_;

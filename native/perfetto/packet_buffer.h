@@ -3,21 +3,15 @@
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string_view>
 
+#include "core/byte_buffer.h"
 #include "protobuf/wire.h"
 
 namespace stepscope::perfetto {
 
-class PacketBuffer {
+class PacketBuffer : public ByteBuffer {
  public:
-  static constexpr size_t kVarintBytes = 10;
-
-  // Room for so many bytes more: everything below needs it.
-  void reserve(size_t more) {
-    if (capacity_ - size_ < more) grow(more);
-  }
   void varint(uint64_t value) {
     for (; value >= 0x80; value >>= 7) data_[size_++] = static_cast<char>(value | 0x80);
     data_[size_++] = static_cast<char>(value);
@@ -36,31 +30,6 @@ class PacketBuffer {
     varint(value.size());
     put(value);
   }
-  void put(std::string_view value) {
-    std::memcpy(data_.get() + size_, value.data(), value.size());
-    size_ += value.size();
-  }
-
-  void clear() { size_ = 0; }
-  size_t size() const { return size_; }
-  std::string_view view() const { return {data_.get(), size_}; }
-  std::unique_ptr<char[]> release() {
-    size_ = capacity_ = 0;
-    return std::move(data_);
-  }
-
- private:
-  void grow(size_t more) {
-    const size_t capacity = size_ + more > 2 * capacity_ ? size_ + more : 2 * capacity_;
-    auto data = std::make_unique_for_overwrite<char[]>(capacity);
-    if (size_ > 0) std::memcpy(data.get(), data_.get(), size_);
-    data_ = std::move(data);
-    capacity_ = capacity;
-  }
-
-  std::unique_ptr<char[]> data_;
-  size_t size_ = 0;
-  size_t capacity_ = 0;
 };
 
 }  // namespace stepscope::perfetto

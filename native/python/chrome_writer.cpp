@@ -6,9 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <optional>
-#include <stdexcept>
 #include <tuple>
 
 #include "python/columns.h"
@@ -28,11 +26,6 @@ std::string_view as_text(const nb::bytes& bytes) {
   return {static_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-template <typename T>
-std::span<const T> as_span_or_empty(const std::optional<ColumnView<T>>& view) {
-  return view ? as_span(*view) : std::span<const T>{};
-}
-
 Pairs as_pairs(const PairColumns& columns) {
   Pairs pairs;
   for (const auto& [key, rows, values] : columns.first) {
@@ -48,15 +41,6 @@ std::vector<std::string> as_strings(const std::vector<nb::bytes>& texts) {
   return strings;
 }
 
-std::span<const int64_t> checked_offsets(const nb::bytes& blob, const Numbers& offsets) {
-  const auto span = as_span(offsets);
-  if (span.empty() || span.front() < 0 || span.back() > static_cast<int64_t>(blob.size()) ||
-      !std::is_sorted(span.begin(), span.end())) {
-    throw std::invalid_argument("the offsets do not fit the string table");
-  }
-  return span;
-}
-
 // Keeps the Python objects alive that the core writer only looks at.
 class PyChromeWriter {
  public:
@@ -64,7 +48,7 @@ class PyChromeWriter {
                  bool continues)
       : blob_(std::move(blob)),
         offsets_(std::move(offsets)),
-        writer_(as_text(blob_), checked_offsets(blob_, offsets_), as_strings(tracks), continues) {}
+        writer_(as_text(blob_), text_offsets(blob_, offsets_), as_strings(tracks), continues) {}
 
   void add(std::optional<ColumnView<uint8_t>> phase, Ids category, Ids name, Numbers time_ns,
            std::optional<Numbers> duration_ns, Ids track, PairColumns args, PairColumns fields,
@@ -78,15 +62,12 @@ class PyChromeWriter {
   }
 
   Column<uint8_t> next(size_t chunk_bytes) {
-    ByteBuffer buffer;
+    JsonBuffer buffer;
     {
       nb::gil_scoped_release release;
       buffer = writer_.next(chunk_bytes);
     }
-    const size_t size = buffer.size();
-    char* data = buffer.release().release();
-    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<char*>(p); });
-    return Column<uint8_t>(reinterpret_cast<uint8_t*>(data), {size}, owner);
+    return to_column(std::move(buffer));
   }
 
   size_t written() const { return writer_.written(); }

@@ -40,7 +40,7 @@ auto nest_py(const ColumnView<int64_t>& start, const ColumnView<int64_t>& durati
   {
     nb::gil_scoped_release release;
     nesting = nest({as_span(start), as_span(duration), as_span(track), as_span(flags),
-                    context ? as_span(*context) : std::span<const uint32_t>{}});
+                    as_span_or_empty(context)});
   }
   return std::make_tuple(to_column(std::move(nesting.parent)), to_column(std::move(nesting.depth)),
                          to_column(std::move(nesting.self_ns)), nesting.overlaps,

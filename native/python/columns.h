@@ -4,13 +4,17 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "core/byte_buffer.h"
 
 namespace stepscope {
 
@@ -29,6 +33,13 @@ Column<T> to_column(std::vector<T>&& values) {
   nanobind::capsule owner(owned.release(),
                           [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return Column<T>(data, {size}, owner);
+}
+
+inline Column<uint8_t> to_column(ByteBuffer&& bytes) {
+  const size_t size = bytes.size();
+  char* data = bytes.release().release();
+  nanobind::capsule owner(data, [](void* p) noexcept { delete[] static_cast<char*>(p); });
+  return Column<uint8_t>(reinterpret_cast<uint8_t*>(data), {size}, owner);
 }
 
 template <typename T>
@@ -93,6 +104,22 @@ class Table {
 template <typename T>
 std::span<const T> as_span(const ColumnView<T>& view) {
   return {view.data(), view.shape(0)};
+}
+
+template <typename T>
+std::span<const T> as_span_or_empty(const std::optional<ColumnView<T>>& view) {
+  return view ? as_span(*view) : std::span<const T>{};
+}
+
+// The offsets of a table of texts. Throws std::invalid_argument when they are not all in it.
+inline std::span<const int64_t> text_offsets(const nanobind::bytes& blob,
+                                             const ColumnView<int64_t>& offsets) {
+  const auto span = as_span(offsets);
+  if (span.empty() || span.front() < 0 || span.back() > static_cast<int64_t>(blob.size()) ||
+      !std::is_sorted(span.begin(), span.end())) {
+    throw std::invalid_argument("the offsets do not fit the string table");
+  }
+  return span;
 }
 
 }  // namespace stepscope

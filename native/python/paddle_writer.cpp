@@ -86,8 +86,7 @@ nb::bytes encode_paddle_trees(const nb::bytes& blob, const ColumnView<int64_t>& 
                               const std::vector<ColumnView<int64_t>>& details) {
   paddle::Result result;
   result.texts.blob = {blob.c_str(), blob.size()};
-  result.texts.offsets = as_span(offsets);
-  if (offsets.shape(0) < 1) throw std::invalid_argument("there are no offsets");
+  result.texts.offsets = text_offsets(blob, offsets);
   for (const nb::bytes& part : encoded) {
     result.texts.encoded.emplace_back(part.c_str(), part.size());
   }

@@ -4,9 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 
@@ -22,20 +20,6 @@ namespace {
 using Ids = ColumnView<uint32_t>;
 using Numbers = ColumnView<int64_t>;
 using IntegerColumns = std::vector<std::tuple<std::string, Ids, Numbers>>;
-
-template <typename T>
-std::span<const T> span_or_empty(const std::optional<ColumnView<T>>& view) {
-  return view ? as_span(*view) : std::span<const T>{};
-}
-
-perfetto::Texts texts_of(const nb::bytes& blob, const Numbers& offsets) {
-  const auto span = as_span(offsets);
-  if (span.empty() || span.front() < 0 || span.back() > static_cast<int64_t>(blob.size()) ||
-      !std::is_sorted(span.begin(), span.end())) {
-    throw std::invalid_argument("the offsets do not fit the string table");
-  }
-  return {{blob.c_str(), blob.size()}, span};
-}
 
 // The columns of a table that Python gives as a dict.
 class Columns {
@@ -64,7 +48,8 @@ class PerfettoWriter {
       : blob_(std::move(blob)),
         offsets_(std::move(offsets)),
         uuids_(std::move(uuids)),
-        writer_(texts_of(blob_, offsets_), as_span(uuids_), first_ns, free_uuid) {}
+        writer_({{blob_.c_str(), blob_.size()}, text_offsets(blob_, offsets_)}, as_span(uuids_),
+                first_ns, free_uuid) {}
 
   void add_events(const nb::dict& table, IntegerColumns integers) {
     const Columns columns(table);
@@ -90,8 +75,8 @@ class PerfettoWriter {
 
   void add_counter(uint64_t uuid, Numbers time_ns, std::optional<Numbers> values,
                    std::optional<ColumnView<double>> doubles) {
-    writer_.add(
-        perfetto::Counter{uuid, as_span(time_ns), span_or_empty(values), span_or_empty(doubles)});
+    writer_.add(perfetto::Counter{uuid, as_span(time_ns), as_span_or_empty(values),
+                                  as_span_or_empty(doubles)});
     kept_counters_.emplace_back(std::move(time_ns), std::move(values), std::move(doubles));
   }
 
@@ -101,10 +86,7 @@ class PerfettoWriter {
       nb::gil_scoped_release release;
       buffer = writer_.next(chunk_bytes);
     }
-    const size_t size = buffer.size();
-    char* data = buffer.release().release();
-    nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<char*>(p); });
-    return Column<uint8_t>(reinterpret_cast<uint8_t*>(data), {size}, owner);
+    return to_column(std::move(buffer));
   }
 
   size_t written() const { return writer_.written(); }

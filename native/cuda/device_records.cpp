@@ -1,25 +1,16 @@
 #include "cuda/device_records.h"
 
-#include <cxxabi.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <memory>
 
 #include "core/clock.h"
+#include "core/demangled.h"
 #include "stream/stream.h"
 
 namespace stepscope {
 namespace {
-
-std::string demangled(const char* name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
-  return status == 0 && text ? text.get() : name;
-}
 
 // Each call is held against them, and arrives soon after it was made.
 constexpr size_t kOwnCallsKept = 8;

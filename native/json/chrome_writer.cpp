@@ -5,18 +5,14 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/column_checks.h"
+
 namespace stepscope {
 namespace {
 
 constexpr size_t kIntegerBytes = 20;  // of the longest int64
 constexpr size_t kFixedBytes = 384;   // keys, punctuation, phase and times of one event
 constexpr int64_t kMillisecond = 1'000'000;
-
-void check_ids(std::span<const uint32_t> ids, size_t known, const char* what) {
-  if (!ids.empty() && *std::max_element(ids.begin(), ids.end()) >= known) {
-    throw std::invalid_argument(std::string(what) + " refers to something that is not there");
-  }
-}
 
 void check_length(size_t length, size_t rows, const char* what) {
   if (length != rows) {

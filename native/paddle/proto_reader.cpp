@@ -37,10 +37,6 @@ std::string_view inner(std::string_view bytes) {
   return found;
 }
 
-std::string text_of(std::string_view bytes) {
-  return json::is_utf8(bytes) ? std::string(bytes) : json::replace_invalid_utf8(bytes);
-}
-
 float as_float(uint64_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits)); }
 
 // The shortest decimal that is this number; JSON has no others than finite ones.
@@ -80,7 +76,7 @@ NodeTrees ProtoReader::read(std::string_view bytes) {
     }
     if (!is_bytes) continue;
     if (field.number == file::kVersion) {
-      out_.version = text_of(field.bytes);
+      out_.version = json::valid_utf8(field.bytes);
       out_.has_version = true;
     } else if (field.number == file::kExtraInfo) {
       read_extra_info(field.bytes);
@@ -325,15 +321,15 @@ void ProtoReader::read_supplement(uint32_t row, std::string_view bytes) {
 void ProtoReader::read_extra_info(std::string_view bytes) {
   FlatMessage<extra_info::kFields> pair;
   if (!pair.read(bytes)) return count(Oddity::kMalformed);
-  out_.extra_info.emplace_back(text_of(pair.text[extra_info::kKey]),
-                               text_of(pair.text[extra_info::kValue]));
+  out_.extra_info.emplace_back(json::valid_utf8(pair.text[extra_info::kKey]),
+                               json::valid_utf8(pair.text[extra_info::kValue]));
 }
 
 void ProtoReader::read_device_property(std::string_view bytes) {
   FlatMessage<device_property::kFields> property;
   if (!property.read(bytes)) return count(Oddity::kMalformed);
   out_.device_properties.push_back(
-      {text_of(property.text[device_property::kName]), property.number});
+      {json::valid_utf8(property.text[device_property::kName]), property.number});
 }
 
 std::optional<uint32_t> ProtoReader::add_slice(uint64_t type, std::string_view name, Times times,

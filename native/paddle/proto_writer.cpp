@@ -1,8 +1,8 @@
 #include "paddle/proto_writer.h"
 
 #include <algorithm>
-#include <stdexcept>
 
+#include "core/column_checks.h"
 #include "paddle/node_trees.h"
 #include "protobuf/wire_writer.h"
 
@@ -13,59 +13,52 @@ constexpr uint32_t kEvent = 1;  // of every node but the host's
 
 uint64_t unsigned_of(int64_t value) { return value < 0 ? 0 : static_cast<uint64_t>(value); }
 
-void fits(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(std::string(what) + " does not fit the other columns");
-}
-
-void check_ids(Ids ids, size_t size, const char* what) {
-  fits(ids.empty() || *std::max_element(ids.begin(), ids.end()) < size, what);
-}
-
 void check(const Result& result) {
   const size_t texts = result.texts.offsets.size() - 1;
   const size_t encoded = result.texts.encoded.size();
   const HostNodes& host = result.host;
   const size_t nodes = host.name.size();
-  fits(host.type.size() == nodes && host.start_ns.size() == nodes &&
-           host.duration_ns.size() == nodes && host.parent.size() == nodes &&
-           host.supplement.size() == nodes && host.op_id.size() == nodes &&
-           host.thread.size() == nodes && std::is_sorted(host.thread.begin(), host.thread.end()),
-       "host");
+  check_fits(host.type.size() == nodes && host.start_ns.size() == nodes &&
+                 host.duration_ns.size() == nodes && host.parent.size() == nodes &&
+                 host.supplement.size() == nodes && host.op_id.size() == nodes &&
+                 host.thread.size() == nodes &&
+                 std::is_sorted(host.thread.begin(), host.thread.end()),
+             "host");
   check_ids(host.name, texts, "host name");
   check_ids(host.supplement, encoded, "supplement");
   check_ids(host.thread, result.threads.size(), "thread");
   const RuntimeNodes& runtime = result.runtime;
   const size_t calls = runtime.owner.size();
-  fits(runtime.name.size() == calls && runtime.start_ns.size() == calls &&
-           runtime.duration_ns.size() == calls && runtime.correlation.size() == calls &&
-           runtime.callback.size() == calls &&
-           std::is_sorted(runtime.owner.begin(), runtime.owner.end()),
-       "runtime");
+  check_fits(runtime.name.size() == calls && runtime.start_ns.size() == calls &&
+                 runtime.duration_ns.size() == calls && runtime.correlation.size() == calls &&
+                 runtime.callback.size() == calls &&
+                 std::is_sorted(runtime.owner.begin(), runtime.owner.end()),
+             "runtime");
   check_ids(runtime.owner, nodes, "runtime owner");
   check_ids(runtime.name, texts, "runtime name");
   const MemoryNodes& memory = result.memory;
   const size_t events = memory.owner.size();
-  fits(memory.type.size() == events && memory.place.size() == events &&
-           memory.thread.size() == events && memory.time_ns.size() == events &&
-           memory.address.size() == events && memory.increase.size() == events &&
-           memory.allocated.size() == events && memory.reserved.size() == events &&
-           memory.peak_allocated.size() == events && memory.peak_reserved.size() == events &&
-           std::is_sorted(memory.owner.begin(), memory.owner.end()),
-       "memory");
+  check_fits(memory.type.size() == events && memory.place.size() == events &&
+                 memory.thread.size() == events && memory.time_ns.size() == events &&
+                 memory.address.size() == events && memory.increase.size() == events &&
+                 memory.allocated.size() == events && memory.reserved.size() == events &&
+                 memory.peak_allocated.size() == events && memory.peak_reserved.size() == events &&
+                 std::is_sorted(memory.owner.begin(), memory.owner.end()),
+             "memory");
   check_ids(memory.owner, nodes, "memory owner");
   check_ids(memory.place, texts, "place");
   check_ids(memory.thread, result.threads.size(), "memory thread");
   const DeviceNodes& device = result.device;
   const size_t work = device.owner.size();
-  fits(device.name.size() == work && device.type.size() == work && device.info.size() == work &&
-           device.start_ns.size() == work && device.duration_ns.size() == work &&
-           device.device.size() == work && device.context.size() == work &&
-           device.stream.size() == work && device.correlation.size() == work &&
-           device.details.size() == kDeviceDetails &&
-           std::all_of(device.details.begin(), device.details.end(),
-                       [&](Numbers column) { return column.size() == work; }) &&
-           std::is_sorted(device.owner.begin(), device.owner.end()),
-       "device");
+  check_fits(device.name.size() == work && device.type.size() == work &&
+                 device.info.size() == work && device.start_ns.size() == work &&
+                 device.duration_ns.size() == work && device.device.size() == work &&
+                 device.context.size() == work && device.stream.size() == work &&
+                 device.correlation.size() == work && device.details.size() == kDeviceDetails &&
+                 std::all_of(device.details.begin(), device.details.end(),
+                             [&](Numbers column) { return column.size() == work; }) &&
+                 std::is_sorted(device.owner.begin(), device.owner.end()),
+             "device");
   check_ids(device.owner, calls, "device owner");
   check_ids(device.name, texts, "device name");
   check_ids(device.info, encoded, "device info");

@@ -5,9 +5,9 @@
 #include <unordered_set>
 
 #include "json/json_escape.h"
-#include "protobuf/wire.h"
 #include "perfetto/messages.h"
 #include "perfetto/texts.h"
+#include "protobuf/wire.h"
 
 namespace stepscope::perfetto {
 namespace {
@@ -169,7 +169,7 @@ void Reader::read_packet(std::string_view bytes, bool is_inflated) {
     sequence.track.reset();
   }
   if (!packet.own.empty()) {
-    out_.own = text_of(packet.own);
+    out_.own = json::valid_utf8(packet.own);
     annotations_->texts_may_be_json = true;
   }
   if (!packet.defaults.empty()) read_defaults(sequence, packet.defaults);
@@ -185,7 +185,7 @@ void Reader::read_packet(std::string_view bytes, bool is_inflated) {
     FlatMessage<9> told;
     if (told.read(packet.process)) {
       out_.process_names[as_id(told.number[track::kProcessId])] =
-          text_of(told.text[track::kProcessName]);
+          json::valid_utf8(told.text[track::kProcessName]);
     }
   }
   if (!packet.processes.empty()) read_process_tree(packet.processes);

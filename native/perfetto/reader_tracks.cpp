@@ -1,8 +1,8 @@
 // What packets tell of tracks: the descriptors of processes and threads, old and new.
-#include "protobuf/wire.h"
 #include "perfetto/messages.h"
 #include "perfetto/reader.h"
 #include "perfetto/texts.h"
+#include "protobuf/wire.h"
 
 namespace stepscope::perfetto {
 
@@ -17,7 +17,7 @@ void Reader::read_thread(TrackTold& track, std::string_view bytes) {
   if (!told.read(bytes)) return count(Oddity::kMalformed);
   track.pid = as_id(told.number[track::kThreadProcess]);
   track.tid = static_cast<int64_t>(told.number[track::kThreadId]);
-  if (told.has(track::kThreadName)) track.name = text_of(told.text[track::kThreadName]);
+  if (told.has(track::kThreadName)) track.name = json::valid_utf8(told.text[track::kThreadName]);
 }
 
 void Reader::read_track(std::string_view bytes) {
@@ -31,12 +31,12 @@ void Reader::read_track(std::string_view bytes) {
     if (field.wire != Wire::kBytes) continue;
     if (field.number == track::kThread) read_thread(told, field.bytes);
     if ((field.number == track::kName || field.number == track::kStaticName) && told.name.empty()) {
-      told.name = text_of(field.bytes);
+      told.name = json::valid_utf8(field.bytes);
     }
     FlatMessage<9> inner;
     if (field.number == track::kProcess && inner.read(field.bytes)) {
       told.pid = as_id(inner.number[track::kProcessId]);
-      told.process_name = text_of(inner.text[track::kProcessName]);
+      told.process_name = json::valid_utf8(inner.text[track::kProcessName]);
       if (!told.process_name.empty()) out_.process_names[*told.pid] = told.process_name;
     }
     if (field.number == track::kCounter && inner.read(field.bytes)) {
@@ -74,11 +74,11 @@ void Reader::read_process_tree(std::string_view bytes) {
     if (field.number == process_tree::kProcess) {
       const int64_t pid = as_id(told.number[process_tree::kProcessId]);
       const std::string_view command = told.text[process_tree::kCommand];
-      if (!command.empty()) out_.process_names.try_emplace(pid, text_of(command));
+      if (!command.empty()) out_.process_names.try_emplace(pid, json::valid_utf8(command));
     } else if (field.number == process_tree::kThread) {
       const int64_t tid = as_id(told.number[process_tree::kThreadId]);
       const std::string_view name = told.text[process_tree::kThreadName];
-      if (!name.empty()) out_.thread_names.try_emplace(tid, text_of(name));
+      if (!name.empty()) out_.thread_names.try_emplace(tid, json::valid_utf8(name));
     }
   }
 }

@@ -9,10 +9,6 @@
 
 namespace stepscope::perfetto {
 
-inline std::string text_of(std::string_view bytes) {
-  return json::is_utf8(bytes) ? std::string(bytes) : json::replace_invalid_utf8(bytes);
-}
-
 inline int64_t as_id(uint64_t value) { return static_cast<int32_t>(value); }
 
 }  // namespace stepscope::perfetto

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <stdexcept>
 
+#include "core/column_checks.h"
 #include "json/utf8.h"
 #include "perfetto/messages.h"
 
@@ -15,14 +15,6 @@ constexpr size_t kPacketBytes = 64;  // of a packet without what happened
 constexpr char kStackKey[] = "Call stack";
 constexpr char kOverlapping[] = "overlapping";
 
-void fits(bool holds, const char* what) {
-  if (!holds) throw std::invalid_argument(std::string(what) + " does not fit the other columns");
-}
-
-void check_ids(std::span<const uint32_t> ids, size_t known, const char* what) {
-  fits(ids.empty() || *std::max_element(ids.begin(), ids.end()) < known, what);
-}
-
 }  // namespace
 
 Writer::Writer(Texts texts, std::span<const int64_t> uuids, int64_t first_ns, uint64_t free_uuid)
@@ -33,29 +25,30 @@ Writer::Writer(Texts texts, std::span<const int64_t> uuids, int64_t first_ns, ui
       stack_key_(fragments_.key(kStackKey)) {}
 
 void Writer::check(const SparseColumn& column, size_t rows) const {
-  fits(column.rows.size() == column.values.size(), "a sparse column");
+  check_fits(column.rows.size() == column.values.size(), "a sparse column");
   check_ids(column.rows, rows, "a sparse column");
-  fits(std::is_sorted(column.rows.begin(), column.rows.end()), "a sparse column");
+  check_fits(std::is_sorted(column.rows.begin(), column.rows.end()), "a sparse column");
 }
 
 void Writer::check(const Events& events) const {
   const size_t rows = events.start_ns.size();
   const bool are_slices = !events.duration_ns.empty();
-  fits(events.name.size() == rows && events.category.size() == rows && events.track.size() == rows,
-       "name, category or track");
+  check_fits(
+      events.name.size() == rows && events.category.size() == rows && events.track.size() == rows,
+      "name, category or track");
   if (are_slices) {
-    fits(events.duration_ns.size() == rows && events.parent.size() == rows &&
-             events.is_async.size() == rows &&
-             std::is_sorted(events.start_ns.begin(), events.start_ns.end()),
-         "duration, parent or is_async");
+    check_fits(events.duration_ns.size() == rows && events.parent.size() == rows &&
+                   events.is_async.size() == rows &&
+                   std::is_sorted(events.start_ns.begin(), events.start_ns.end()),
+               "duration, parent or is_async");
   }
   check_ids(events.name, texts_.size(), "name");
   check_ids(events.category, texts_.size(), "category");
   check_ids(events.track, uuids_.size(), "track");
   check_ids(events.args.rest, texts_.size(), "rest");
   check_ids(events.args.stack, texts_.size(), "stack");
-  fits(events.args.rest.empty() || events.args.rest.size() == rows, "rest");
-  fits(events.args.stack.empty() || events.args.stack.size() == rows, "stack");
+  check_fits(events.args.rest.empty() || events.args.rest.size() == rows, "rest");
+  check_fits(events.args.stack.empty() || events.args.stack.size() == rows, "stack");
   for (const SparseColumn& column : events.args.integers) check(column, rows);
   check(events.flows, rows);
   check(events.last_flows, rows);
@@ -69,8 +62,8 @@ void Writer::add(Events events) {
 
 void Writer::add(Counter counter) {
   const size_t rows = counter.time_ns.size();
-  fits(counter.values.size() == rows || counter.doubles.size() == rows, "a counter");
-  fits(std::is_sorted(counter.time_ns.begin(), counter.time_ns.end()), "a counter's times");
+  check_fits(counter.values.size() == rows || counter.doubles.size() == rows, "a counter");
+  check_fits(std::is_sorted(counter.time_ns.begin(), counter.time_ns.end()), "a counter's times");
   if (rows > 0) counters_.push_back(counter);
 }
 
@@ -94,16 +87,20 @@ PacketBuffer Writer::next(size_t chunk_bytes) {
   return std::move(out_);
 }
 
+void Writer::begin(const Events& events) {
+  is_begun_ = true;
+  cursors_ = {std::vector<size_t>(events.args.integers.size()), 0, 0};
+  integer_keys_.clear();
+  for (const auto& column : events.args.integers) {
+    integer_keys_.push_back(fragments_.key(column.key));
+  }
+}
+
 // Each returns whether it came to the end of its table.
 bool Writer::write_slices(const Events& events, size_t limit) {
   const size_t rows = events.start_ns.size();
   if (!is_begun_) {
-    is_begun_ = true;
-    cursors_ = {std::vector<size_t>(events.args.integers.size()), 0, 0};
-    integer_keys_.clear();
-    for (const auto& column : events.args.integers) {
-      integer_keys_.push_back(fragments_.key(column.key));
-    }
+    begin(events);
     lane_sequences_.clear();
     is_extra_ = crossing_slices(events.start_ns, events.duration_ns, events.track, events.parent,
                                 events.is_async);
@@ -135,12 +132,7 @@ bool Writer::write_slices(const Events& events, size_t limit) {
 bool Writer::write_instants(const Events& events, size_t limit) {
   const size_t rows = events.start_ns.size();
   if (!is_begun_) {
-    is_begun_ = true;
-    cursors_ = {std::vector<size_t>(events.args.integers.size()), 0, 0};
-    integer_keys_.clear();
-    for (const auto& column : events.args.integers) {
-      integer_keys_.push_back(fragments_.key(column.key));
-    }
+    begin(events);
     own_sequence_ = new_sequence(0);
   }
   for (; row_ < rows; ++row_) {

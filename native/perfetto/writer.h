@@ -90,6 +90,7 @@ class Writer {
 
   void check(const Events& events) const;
   void check(const SparseColumn& column, size_t rows) const;
+  void begin(const Events& events);
   bool write_slices(const Events& events, size_t limit);
   bool write_instants(const Events& events, size_t limit);
   bool write_counter(const Counter& counter, size_t limit);

@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "python/module.h"
+#include "python/text.h"
 #include "stream/stream.h"
 
 namespace nb = nanobind;
@@ -33,7 +34,7 @@ class GcWatch {
 
   // Called by the collector, before and after each collection.
   void collected(PyObject* phase, PyObject* about) {
-    static PyObject* const key = PyUnicode_InternFromString("generation");
+    static PyObject* const key = interned("generation");
     PyObject* const number = PyDict_Check(about) ? PyDict_GetItemWithError(about, key) : nullptr;
     const long generation = number ? PyLong_AsLong(number) : kYoungest;
     if (PyErr_Occurred()) return PyErr_Clear();

@@ -147,16 +147,10 @@ class GraphNodes {
     table.column<int64_t>("thread", [&](uint32_t i) { return nodes_[i].thread; });
     table.column<uint32_t>("stack", [&](uint32_t i) { return row_of[nodes_[i].stack]; });
     table.column<uint32_t>("operator", [&](uint32_t i) { return nodes_[i].operator_name; });
-    nb::list operators;
-    for (const std::string_view text : operators_.texts()) operators.append(to_str(text));
-    nb::list texts;
-    for (const std::string& text : stack_rows.texts) texts.append(to_str(text));
     nb::dict out = table.columns;
     out["row"] = to_column(std::move(rows));
-    out["parent"] = to_column(std::move(stack_rows.parent));
-    out["frame"] = to_column(std::move(stack_rows.frame));
-    out["texts"] = texts;
-    out["operators"] = operators;
+    add_stacks(out, std::move(stack_rows));
+    out["operators"] = to_list(operators_.texts());
     return out;
   }
 

@@ -131,14 +131,10 @@ class HeapSamples {
     table.column<uint32_t>("stack", [&](const Block& block) { return row_of[block.stack]; });
     table.column<uint8_t>("is_held", [](const Block& block) { return block.is_held; });
     nb::dict out;
-    nb::list texts;
-    for (const std::string& text : rows.texts) texts.append(to_str(text));
     nb::list threads;
     for (const pid_t thread : thread_ids) threads.append(thread);
     out["held"] = table.columns;
-    out["parent"] = to_column(std::move(rows.parent));
-    out["frame"] = to_column(std::move(rows.frame));
-    out["texts"] = texts;
+    add_stacks(out, std::move(rows));
     out["threads"] = threads;
     return out;
   }

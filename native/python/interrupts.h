@@ -2,11 +2,18 @@
 #pragma once
 
 #include <Python.h>
+#include <nanobind/nanobind.h>
 
 namespace stepscope {
 
 // Drops the current exception, if there is one. What a signal handler raises to end the program
 // (KeyboardInterrupt, SystemExit) is raised again at the next instruction of the main thread.
 void drop_error();
+
+// What a call returned; nothing, and no exception, where it failed.
+inline nanobind::object quietly(PyObject* result) {
+  if (!result) drop_error();
+  return nanobind::steal(result);
+}
 
 }  // namespace stepscope

@@ -61,14 +61,6 @@ struct Here {
 };
 thread_local Here here __attribute__((tls_model("initial-exec")));
 
-// Without an exception, whatever the object does.
-nb::object quietly(PyObject* result) {
-  if (!result) drop_error();
-  return nb::steal(result);
-}
-
-PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
-
 // ---- what is told of a call
 
 const char* said(const nb::object& answer, const char* yes, const char* no) {

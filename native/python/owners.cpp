@@ -12,6 +12,7 @@
 #include "core/recorder.h"
 #include "python/interrupts.h"
 #include "python/module.h"
+#include "python/text.h"
 
 namespace nb = nanobind;
 
@@ -25,16 +26,16 @@ constexpr uint8_t kInput = 4;
 constexpr int kDeepest = 4;  // how far tensors are looked for in lists of lists
 
 struct Names {
-  PyObject* data_ptr = PyUnicode_InternFromString("data_ptr");
-  PyObject* grad = PyUnicode_InternFromString("grad");
-  PyObject* grad_fn = PyUnicode_InternFromString("grad_fn");
-  PyObject* is_cpu = PyUnicode_InternFromString("is_cpu");
-  PyObject* nbytes = PyUnicode_InternFromString("nbytes");
-  PyObject* param_groups = PyUnicode_InternFromString("param_groups");
-  PyObject* params = PyUnicode_InternFromString("params");
-  PyObject* storage_offset = PyUnicode_InternFromString("storage_offset");
-  PyObject* enter = PyUnicode_InternFromString("__enter__");
-  PyObject* exit = PyUnicode_InternFromString("__exit__");
+  PyObject* data_ptr = interned("data_ptr");
+  PyObject* grad = interned("grad");
+  PyObject* grad_fn = interned("grad_fn");
+  PyObject* is_cpu = interned("is_cpu");
+  PyObject* nbytes = interned("nbytes");
+  PyObject* param_groups = interned("param_groups");
+  PyObject* params = interned("params");
+  PyObject* storage_offset = interned("storage_offset");
+  PyObject* enter = interned("__enter__");
+  PyObject* exit = interned("__exit__");
 };
 
 const Names& names() {

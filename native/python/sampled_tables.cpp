@@ -86,16 +86,6 @@ class NamedStacks {
   std::map<std::pair<uint32_t, int32_t>, std::string> native_;  // by code and instruction
 };
 
-nb::dict stack_columns(StackRows&& rows) {
-  nb::dict columns;
-  nb::list texts;
-  for (const std::string& text : rows.texts) texts.append(to_str(text));
-  columns["parent"] = to_column(std::move(rows.parent));
-  columns["frame"] = to_column(std::move(rows.frame));
-  columns["texts"] = texts;
-  return columns;
-}
-
 // The samples and their stacks.
 void add_samples(nb::dict& all, const std::vector<Sample>& samples, NamedStacks&& stacks) {
   Table<Sample> table(samples);
@@ -106,7 +96,9 @@ void add_samples(nb::dict& all, const std::vector<Sample>& samples, NamedStacks&
   table.column<uint8_t>("state", [](const Sample& each) { return each.state; });
   table.column<uint8_t>("wait", [](const Sample& each) { return each.wait; });
   all["samples"] = table.columns;
-  all["stacks"] = stack_columns(std::move(stacks.rows));
+  nb::dict columns;
+  add_stacks(columns, std::move(stacks.rows));
+  all["stacks"] = columns;
 }
 
 // ---- the object

@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "python/columns.h"
+#include "python/text.h"
+
 namespace stepscope {
 
 class StackRows {
@@ -38,5 +41,18 @@ class StackRows {
   std::unordered_map<uint64_t, uint32_t> rows_;
   std::unordered_map<std::string, uint32_t> ids_;
 };
+
+// The table as columns.
+inline void add_stacks(nanobind::dict& columns, StackRows&& rows) {
+  columns["parent"] = to_column(std::move(rows.parent));
+  columns["frame"] = to_column(std::move(rows.frame));
+  columns["texts"] = to_list(rows.texts);
+}
+
+// The same, and in front of it which row each of some stacks has.
+inline nanobind::tuple stack_tuple(std::vector<uint32_t>&& row_of, StackRows&& rows) {
+  return nanobind::make_tuple(to_column(std::move(row_of)), to_column(std::move(rows.parent)),
+                              to_column(std::move(rows.frame)), to_list(rows.texts));
+}
 
 }  // namespace stepscope

@@ -328,10 +328,7 @@ nb::tuple stack_table(const ColumnView<uint32_t>& numbers) {
   StackRows rows;
   const std::vector<uint32_t> row_of = add_rows(nodes, used, rows);
   for (uint32_t& node : node_of) node = row_of[node];
-  nb::list texts;
-  for (const std::string& text : rows.texts) texts.append(nb::str(text.data(), text.size()));
-  return nb::make_tuple(to_column(std::move(node_of)), to_column(std::move(rows.parent)),
-                        to_column(std::move(rows.frame)), texts);
+  return stack_tuple(std::move(node_of), std::move(rows));
 }
 
 }  // namespace

@@ -87,17 +87,10 @@ class PythonRecovered {
     std::vector<uint32_t> row_of;
     row_of.reserve(numbers.shape(0));
     for (const uint32_t number : as_span(numbers)) row_of.push_back(row(number, rows, placed).row);
-    nb::list texts;
-    for (const std::string& text : rows.texts) texts.append(to_str(text));
-    return nb::make_tuple(to_column(std::move(row_of)), to_column(std::move(rows.parent)),
-                          to_column(std::move(rows.frame)), texts);
+    return stack_tuple(std::move(row_of), std::move(rows));
   }
 
-  nb::list types() const {
-    nb::list all;
-    for (const std::string& type : found_.types) all.append(to_str(type));
-    return all;
-  }
+  nb::list types() const { return to_list(found_.types); }
 
   nb::dict sampled(const nb::callable& native_text) const {
     return sampled_tables(found_, native_text);

@@ -43,21 +43,16 @@ constexpr bool kHasEagerTasks = PY_VERSION_HEX >= 0x030C0000;
 thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
 
 struct Names {
-  PyObject* cr_code = PyUnicode_InternFromString("cr_code");
-  PyObject* cr_suspended = PyUnicode_InternFromString("cr_suspended");
-  PyObject* current_task = PyUnicode_InternFromString("current_task");
-  PyObject* get_coro = PyUnicode_InternFromString("get_coro");
-  PyObject* tasks = PyUnicode_InternFromString("asyncio.tasks");
+  PyObject* cr_code = interned("cr_code");
+  PyObject* cr_suspended = interned("cr_suspended");
+  PyObject* current_task = interned("current_task");
+  PyObject* get_coro = interned("get_coro");
+  PyObject* tasks = interned("asyncio.tasks");
 };
 
 const Names& names() {
   static const Names* const only = new Names;
   return *only;
-}
-
-nb::object quietly(PyObject* result) {
-  if (!result) drop_error();
-  return nb::steal(result);
 }
 
 // asyncio.current_task(), if asyncio is imported and there is one.

@@ -1,27 +1,14 @@
 #define PY_SSIZE_T_CLEAN
 #include "python/text.h"
 
-#include <cxxabi.h>
 #include <nanobind/stl/string.h>
 
-#include <cstdlib>
-#include <memory>
 #include <string>
 
+#include "core/demangled.h"
 #include "python/module.h"
 
 namespace stepscope {
-namespace {
-
-// The C++ name behind the symbol of a function; anything else as it is.
-nanobind::str demangled(const std::string& symbol) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
-  return to_str(status == 0 && name ? std::string_view(name.get()) : std::string_view(symbol));
-}
-
-}  // namespace
 
 bool utf8_of(PyObject** holder, std::string_view* text) {
   Py_ssize_t size = 0;
@@ -47,6 +34,10 @@ nanobind::str to_str(std::string_view text) {
   return nanobind::steal<nanobind::str>(str);
 }
 
-void bind_text(nanobind::module_& m) { m.def("demangled", &demangled, nanobind::arg("symbol")); }
+void bind_text(nanobind::module_& m) {
+  m.def(
+      "demangled", [](const std::string& symbol) { return to_str(demangled(symbol.c_str())); },
+      nanobind::arg("symbol"));
+}
 
 }  // namespace stepscope

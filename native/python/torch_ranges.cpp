@@ -6,6 +6,7 @@
 
 #include "core/recorder.h"
 #include "python/module.h"
+#include "python/text.h"
 
 namespace nb = nanobind;
 
@@ -15,8 +16,6 @@ namespace {
 // What the bridge to torch tells while we record: whether the calling thread's functions are told
 // to others, too.
 bool (*others_listen)() = nullptr;
-
-PyObject* interned(const char* text) { return PyUnicode_InternFromString(text); }
 
 // The variables of torch's module for profilers; null before it is imported.
 PyObject* torch_profiler() {

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import stepscope.paddle
 from stepscope.frameworks.paddle.dialect.handlers import export_chrome_tracing, export_protobuf
+from stepscope.frameworks.paddle.dialect.paddles_names import names_of
 from stepscope.frameworks.paddle.dialect.profiler import Profiler
 from stepscope.frameworks.paddle.dialect.record_event import RecordEvent
 from stepscope.frameworks.paddle.dialect.states import (
@@ -16,9 +20,11 @@ from stepscope.frameworks.paddle.dialect.states import (
 from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget, supported_targets
 from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView
 from stepscope.paddle import utils
-from stepscope.paddle._configured import get_profiler
-from stepscope.paddle._paddles import names_of
 from stepscope.paddle.utils import wrap_optimizers
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
 
 __all__ = [
     "Profiler",
@@ -39,8 +45,70 @@ _names_of_paddle = names_of("profiler")
 _default_state_scheduler = _always_record
 _get_supported_targets = supported_targets
 
+# What files name as functions of paddle.profiler is ours, and needs no Paddle.
+_PADDLES = ("paddle.profiler", "paddle.profiler.profiler")
+_OWN = {each.__name__: each for each in (export_chrome_tracing, export_protobuf, make_scheduler)}
+
 
 def __getattr__(name: str) -> Any:
     if name == "TracerEventType":
         return stepscope.paddle.TracerEventType
     return _names_of_paddle(name)
+
+
+def get_profiler(config_path: str | os.PathLike[str]) -> Profiler:
+    """Return a profiler with the arguments of a JSON file; what cannot be used is said, and left.
+
+    ``targets`` are names of devices, ``timer_only`` is true or false, ``scheduler`` a pair of steps
+    or a function, ``on_trace_ready`` a function. A function is
+    ``{NAME: {"module": ..., "use_direct": true}}``, or one that is returned by
+    ``{NAME: {"module": ..., "use_direct": false, "args": [...], "kwargs": {...}}}``.
+    """
+    try:
+        config = dict(json.loads(Path(config_path).read_text(encoding="utf-8")))
+    except (OSError, TypeError, ValueError) as error:
+        print(f"Load config file for profiler error: {error}")
+        print("Use default parameters instead.")
+        return Profiler()
+    arguments: dict[str, Any] = {}
+    for name, understood in _ARGUMENTS.items():
+        if name not in config:
+            continue
+        try:
+            arguments[name] = understood(config[name])
+        except Exception:  # the function of somebody's module may fail in any way
+            print(f"Set {name} parameter error, use default parameter instead.")
+    return Profiler(**arguments)
+
+
+def _targets(names: Any) -> list[ProfilerTarget]:
+    known = {target.name.lower(): target for target in (ProfilerTarget.CPU, ProfilerTarget.GPU)}
+    return [known[name.lower()] for name in names if name.lower() in known]
+
+
+def _scheduler(said: Any) -> Any:
+    return _function(said) if isinstance(said, dict) else [said[0], said[1]]
+
+
+def _function(said: Any) -> Any:
+    (name, where), *_ = said.items()
+    module = where["module"]
+    if module in _PADDLES and name in _OWN:
+        found: Callable[..., Any] = _OWN[name]
+    else:
+        found = getattr(importlib.import_module(module), name)
+    return found if where["use_direct"] else found(*where["args"], **where["kwargs"])
+
+
+def _true_or_false(said: Any) -> bool:
+    if not isinstance(said, bool):
+        raise TypeError(f"{said!r} is not true or false")
+    return said
+
+
+_ARGUMENTS: dict[str, Callable[[Any], Any]] = {
+    "targets": _targets,
+    "scheduler": _scheduler,
+    "on_trace_ready": _function,
+    "timer_only": _true_or_false,
+}

@@ -1,5 +1,5 @@
 """paddle.profiler.statistic_helper: Paddle's arithmetic of time ranges."""
 
-from stepscope.paddle._paddles import names_of
+from stepscope.frameworks.paddle.dialect.paddles_names import names_of
 
 __getattr__ = names_of("statistic_helper")

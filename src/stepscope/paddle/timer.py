@@ -1,5 +1,5 @@
 """paddle.profiler.timer: Paddle's timer for the whole process; ours belong to profilers."""
 
-from stepscope.paddle._paddles import names_of
+from stepscope.frameworks.paddle.dialect.paddles_names import names_of
 
 __getattr__ = names_of("timer")

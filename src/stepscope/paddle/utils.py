@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import stepscope.paddle
+from stepscope.frameworks.paddle.dialect.paddles_names import names_of
 from stepscope.frameworks.paddle.dialect.profiler import in_profiler_mode
 from stepscope.frameworks.paddle.dialect.record_event import ALLOWED, RecordEvent
 from stepscope.frameworks.paddle.dialect.result import load_profiler_result
-from stepscope.paddle._paddles import names_of
 
 __all__ = ["RecordEvent", "in_profiler_mode", "load_profiler_result", "wrap_optimizers"]
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-_HERE = Path(__file__).parent
-
 
 def names_of(module: str) -> Callable[[str], Any]:
     """Return a ``__getattr__`` that looks them up in a module of paddle.profiler."""
@@ -37,8 +35,7 @@ def _paddles(module: str) -> ModuleType:
     known = sys.modules.get(f"paddle.profiler.{module}")
     if known is None:
         known = import_module(f"paddle.profiler.{module}")
-    is_ours = getattr(known, "__file__", None) == str(_HERE / f"{module}.py")
-    return _beside_ours(module) if is_ours else known
+    return _beside_ours(module) if known.__name__.startswith("stepscope.") else known
 
 
 @functools.cache

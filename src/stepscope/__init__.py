@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
+from stepscope.lazy import lazy_names
 from stepscope.registry import before_first_use, before_recording
 
 if TYPE_CHECKING:
@@ -74,48 +74,6 @@ if os.path.exists("/dev/nvidiactl"):  # noqa: PTH110 - pathlib is not needed oth
     from stepscope.frameworks.cuda.idle import watch_captures_of_torch
 
     watch_captures_of_torch()
-
-# Everything but the range type is imported when it is first used: a program that only marks its
-# ranges pays nothing for the rest.
-_HOMES = {
-    "CuspyConfig": "stepscope.frameworks.torch.dialect.collectors",
-    "DeviceType": "stepscope.frameworks.torch.dialect.columns",
-    "ExecutionTraceObserver": "stepscope.frameworks.torch.dialect.observer",
-    "ExperimentalConfig": "stepscope.frameworks.torch.dialect.options",
-    "Job": "stepscope.job.model",
-    "Keep": "stepscope.record.limits",
-    "Last": "stepscope.record.limits",
-    "MemoryLimit": "stepscope.record.limits",
-    "PerformanceMetricsConfig": "stepscope.frameworks.torch.dialect.collectors",
-    "ProfilerAction": "stepscope.record.schedules",
-    "ProfilerActivity": "stepscope.frameworks.torch.dialect.activity",
-    "ProfilerActivityConfig": "stepscope.frameworks.torch.dialect.collectors",
-    "Session": "stepscope.record.session",
-    "StackMode": "stepscope.record.options",
-    "StepscopeError": "stepscope.errors",
-    "TorchCollector": "stepscope.frameworks.torch.source",
-    "Trace": "stepscope.trace.model",
-    "TraceReadError": "stepscope.errors",
-    "UnsupportedError": "stepscope.errors",
-    "capture": "stepscope.live.captures",
-    "diff": "stepscope.formats.compared",
-    "export_trace": "stepscope.formats",
-    "html_handler": "stepscope.report.handler",
-    "kineto_available": "stepscope.frameworks.torch.dialect.activity",
-    "load_ipython_extension": "stepscope.integrations.notebook",  # what %load_ext calls
-    "open_job": "stepscope.job.model",
-    "patch_torch": "stepscope.frameworks.torch.patch",
-    "profile": "stepscope.frameworks.torch.dialect.profile",
-    "read_trace": "stepscope.formats",
-    "schedule": "stepscope.record.schedules",
-    "serve": "stepscope.live.server",
-    "supported_activities": "stepscope.frameworks.torch.dialect.activity",
-    "tensorboard_trace_handler": "stepscope.frameworks.torch.dialect.handlers",
-    "unpatch_torch": "stepscope.frameworks.torch.patch",
-    "wait_for_exports": "stepscope.background",
-}
-# torch is not in __all__: a star import would hide the real one.
-_MODULES = {"integrations", "itt", "nvtx", "paddle", "torch"}
 
 __all__ = [
     "CuspyConfig",
@@ -188,30 +146,56 @@ else:
     sys.meta_path.insert(0, _AwaitsDynamo)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "DeviceType" and (torch := sys.modules.get("torch")) is not None:
+def _version() -> str:
+    from stepscope.trace.describe import own_version
+
+    return own_version()
+
+
+def _device_type() -> Any:
+    torch = sys.modules.get("torch")
+    if torch is not None:
         return torch.autograd.DeviceType  # torch's members equal none but their own
-    if name in _MODULES:
-        return import_module(f"stepscope.{name}")
-    if name == "__version__":
-        from stepscope.trace.describe import own_version
+    from stepscope.frameworks.torch.dialect.columns import DeviceType
 
-        return own_version()
-    home = _HOMES.get(name)
-    if home is None:
-        from difflib import get_close_matches
-
-        meant = get_close_matches(name, [*_HOMES, *_MODULES, "record_function"], 1)
-        hint = f"; did you mean {meant[0]!r}?" if meant and not name.startswith("_") else ""
-        raise AttributeError(f"module 'stepscope' has no attribute {name!r}{hint}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+    return DeviceType
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
+# Everything but the range type is imported when it is first used: a program that only marks its
+# ranges pays nothing for the rest. torch is not in __all__: a star import would hide the real one.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "stepscope.background": "wait_for_exports",
+        "stepscope.errors": "StepscopeError TraceReadError UnsupportedError",
+        "stepscope.formats": "export_trace read_trace",
+        "stepscope.formats.compared": "diff",
+        "stepscope.frameworks.torch.dialect.activity": (
+            "ProfilerActivity kineto_available supported_activities"
+        ),
+        "stepscope.frameworks.torch.dialect.collectors": (
+            "CuspyConfig PerformanceMetricsConfig ProfilerActivityConfig"
+        ),
+        "stepscope.frameworks.torch.dialect.handlers": "tensorboard_trace_handler",
+        "stepscope.frameworks.torch.dialect.observer": "ExecutionTraceObserver",
+        "stepscope.frameworks.torch.dialect.options": "ExperimentalConfig",
+        "stepscope.frameworks.torch.dialect.profile": "profile",
+        "stepscope.frameworks.torch.patch": "patch_torch unpatch_torch",
+        "stepscope.frameworks.torch.source": "TorchCollector",
+        "stepscope.job.model": "Job open_job",
+        "stepscope.live.captures": "capture",
+        "stepscope.live.server": "serve",
+        "stepscope.record.limits": "Keep Last MemoryLimit",
+        "stepscope.record.options": "StackMode",
+        "stepscope.record.schedules": "ProfilerAction schedule",
+        "stepscope.record.session": "Session",
+        "stepscope.report.handler": "html_handler",
+        "stepscope.trace.model": "Trace",
+        "stepscope.integrations.notebook": "load_ipython_extension",  # what %load_ext calls
+    },
+    modules=("integrations", "itt", "nvtx", "paddle", "torch"),
+    made={"DeviceType": _device_type, "__version__": _version},
+)
 
 if os.environ.get("STEPSCOPE"):
     from stepscope.cli.environment import start_of_environment

@@ -2,37 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-from importlib import import_module
-from pathlib import Path
-
-import pytest
-
 from made_trace import Call, trace_of_calls
 from recording import run_python
 from stepscope import analysis
-
-# What the type checker is told: the home of each name.
-TREE = ast.parse(Path(inspect.getfile(analysis)).read_text(encoding="utf-8"))
-HOMES = {
-    alias.name: str(node.module)
-    for block in TREE.body
-    if isinstance(block, ast.If)
-    for node in block.body
-    if isinstance(node, ast.ImportFrom)
-    for alias in node.names
-}
-
-
-def test_the_type_checker_knows_the_same_names() -> None:
-    assert set(HOMES) == set(analysis.__all__)
-
-
-@pytest.mark.parametrize("name", analysis.__all__)
-def test_every_name_is_what_the_type_checker_thinks(name: str) -> None:
-    assert getattr(analysis, name) is getattr(import_module(HOMES[name]), name)
-    assert name in dir(analysis)
 
 
 def test_importing_it_imports_no_analysis() -> None:

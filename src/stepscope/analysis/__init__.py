@@ -32,7 +32,9 @@ several tables  ``shared_analyses``: within it, work that several tables need is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from stepscope.lazy import lazy_names
 
 if TYPE_CHECKING:
     from stepscope.analysis.device.busy import (
@@ -197,66 +199,47 @@ __all__ = [
     "tensor_core_time",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals().update({each: value for each, value in _imported().items() if each in __all__})
-    return globals()[name]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def _imported() -> dict[str, Any]:
-    """Import all analyses, and return everything that their modules define."""
-    from stepscope.analysis import findings, shared, tree
-    from stepscope.analysis.device import (
-        busy,
-        communication,
-        copies,
-        idle,
-        kernels,
-        math,
-        peaks,
-        power,
-        queue,
-        roofline,
-        work,
-    )
-    from stepscope.analysis.device import steps as on_device
-    from stepscope.analysis.flops import count
-    from stepscope.analysis.host import (
-        averages,
-        flame,
-        modules,
-        sampled_flame,
-        sampled_lines,
-        source_lines,
-    )
-    from stepscope.analysis.memory import timeline, usage
-    from stepscope.analysis.steps import breakdown, parts, phases, steps
-
-    device = (
-        *(
-            busy,
-            communication,
-            copies,
-            idle,
-            kernels,
-            math,
-            peaks,
-            power,
-            queue,
-            roofline,
-            on_device,
-            work,
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "stepscope.analysis.device.busy": (
+            "DeviceBusy StepBusy StreamBusy device_busy step_busy stream_busy"
         ),
-    )
-    host = (averages, flame, modules, sampled_flame, sampled_lines, source_lines)
-    others = (findings, shared, tree, count, timeline, usage, breakdown, parts, phases, steps)
-    held: dict[str, Any] = {}
-    for module in (*device, on_device, *host, *others):
-        held |= vars(module)
-    return held
+        "stepscope.analysis.device.communication": (
+            "CollectiveTable CommunicationOverlap collective_table communication_overlap"
+        ),
+        "stepscope.analysis.device.copies": "CopyTable copy_table",
+        "stepscope.analysis.device.idle": "DeviceIdle IdleGaps IdleReason device_idle idle_gaps",
+        "stepscope.analysis.device.kernels": "KernelTable kernel_table",
+        "stepscope.analysis.device.math": (
+            "OperatorFlops TensorCoreTime device_model operator_flops tensor_core_time"
+        ),
+        "stepscope.analysis.device.peaks": "Peaks peak_flops_per_second peaks_of",
+        "stepscope.analysis.device.power": "DevicePower device_power",
+        "stepscope.analysis.device.queue": (
+            "LaunchDelays LaunchQueues QueueLength launch_delays launch_queues queue_length"
+        ),
+        "stepscope.analysis.device.roofline": "Roofline flops_utilisation roofline",
+        "stepscope.analysis.device.steps": "DeviceStep DeviceSteps device_step device_steps",
+        "stepscope.analysis.device.work": "DeviceWork WorkKind device_work",
+        "stepscope.analysis.findings": "DETECTORS Detector Facts Finding Severity find_problems",
+        "stepscope.analysis.flops.count": "flops_of flops_per_second",
+        "stepscope.analysis.host.averages": "Averages averages",
+        "stepscope.analysis.host.flame": "flame_graph",
+        "stepscope.analysis.host.flame_merge": "FlameGraph",
+        "stepscope.analysis.host.modules": "ModuleTable module_table",
+        "stepscope.analysis.host.sampled_flame": "sampled_flame_graph",
+        "stepscope.analysis.host.sampled_lines": "SampledLines sampled_lines",
+        "stepscope.analysis.host.source_lines": "SourceLines source_lines",
+        "stepscope.analysis.memory.timeline": (
+            "Category MemoryTimeline NoMemoryError memory_peak memory_timeline"
+        ),
+        "stepscope.analysis.memory.usage": "Peak",
+        "stepscope.analysis.shared": "shared_analyses",
+        "stepscope.analysis.steps.breakdown": "StepBreakdown step_breakdown",
+        "stepscope.analysis.steps.parts": "Part",
+        "stepscope.analysis.steps.phases": "Phase phase_table",
+        "stepscope.analysis.steps.steps": "Steps step_table",
+        "stepscope.analysis.tree": "CallTree call_tree",
+    },
+)

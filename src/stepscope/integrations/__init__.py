@@ -11,30 +11,33 @@ Importing this imports nothing else: neither a class here nor its library before
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from stepscope.lazy import lazy_names, loader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stepscope.integrations.accelerate import AccelerateProfile
+    from stepscope.integrations.late import Late
     from stepscope.integrations.lightning import LightningProfiler
     from stepscope.integrations.transformers import TransformersCallback
-
-_HOMES = {
-    "AccelerateProfile": "accelerate",
-    "LightningProfiler": "lightning",
-    "TransformersCallback": "transformers",
-}
 
 __all__ = ["AccelerateProfile", "LightningProfiler", "TransformersCallback"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        known = ", ".join(__all__)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {known}")
-    made: Any = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return made.ready()
+def _based(load: Callable[[], type[Late]]) -> Callable[[], type[Late]]:
+    """Return what gives a class with its library's base, once the program has imported that."""
+    return lambda: load().ready()
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    made={
+        "AccelerateProfile": _based(loader("stepscope.integrations.accelerate:AccelerateProfile")),
+        "LightningProfiler": _based(loader("stepscope.integrations.lightning:LightningProfiler")),
+        "TransformersCallback": _based(
+            loader("stepscope.integrations.transformers:TransformersCallback")
+        ),
+    },
+)

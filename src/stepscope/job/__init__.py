@@ -12,7 +12,9 @@ comes back is small, and all analyses are functions of the Job that is made of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from stepscope.lazy import lazy_names
 
 if TYPE_CHECKING:
     from stepscope.job.answer import JobAnswer, job_answer
@@ -63,40 +65,21 @@ __all__ = [
     "what_if",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals().update({each: value for each, value in _imported().items() if each in __all__})
-    return globals()[name]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def _imported() -> dict[str, Any]:
-    """Import all analyses, and return everything that their modules define."""
-    from stepscope.job import (
-        answer,
-        arrivals,
-        bandwidth,
-        exposed,
-        flight_recorder,
-        hangs,
-        imbalance,
-        late,
-        model,
-        path,
-        replay,
-        summary,
-        why,
-    )
-
-    held: dict[str, Any] = {}
-    for module in (
-        *(arrivals, bandwidth, exposed, flight_recorder, hangs, imbalance, model, path, replay),
-        *(late, summary, why, answer),
-    ):
-        held |= vars(module)
-    return held
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "stepscope.job.answer": "JobAnswer job_answer",
+        "stepscope.job.arrivals": "ArrivalTable BlameTable arrival_table blame_table",
+        "stepscope.job.bandwidth": "BandwidthTable bandwidth_table",
+        "stepscope.job.exposed": "ExposedTable exposed_table",
+        "stepscope.job.flight_recorder": "Dump read_dump stuck_in_dumps",
+        "stepscope.job.hangs": "HangTable hang_table",
+        "stepscope.job.imbalance": "ImbalanceTable imbalance_table",
+        "stepscope.job.late": "Straggler step_delays stragglers",
+        "stepscope.job.model": "Job LeftOut open_job",
+        "stepscope.job.path": "CriticalPath critical_path",
+        "stepscope.job.replay": "WhatIf what_if",
+        "stepscope.job.summary": "RankSummary summarize",
+        "stepscope.job.why": "Reason reasons",
+    },
+)

@@ -8,6 +8,7 @@ from stepscope.analysis.compare.model import NOTEBOOK as DIFF_NOTEBOOK
 from stepscope.analysis.host.modules import NOTEBOOK as MODULES_NOTEBOOK
 from stepscope.formats.memory_timeline import TIMELINE_FORMATS
 from stepscope.formats.registry import FORMATS, Format
+from stepscope.lazy import loader
 from stepscope.trace.model import NOTEBOOK
 
 if TYPE_CHECKING:
@@ -16,14 +17,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.compare.model import Diff
     from stepscope.analysis.host.modules import ModuleTable
     from stepscope.analysis.memory.timeline import MemoryTimeline
-    from stepscope.formats.registry import Writer
     from stepscope.trace.model import Trace
-
-
-def _html_writer() -> Writer:
-    from stepscope.report.build import export_html
-
-    return export_html
 
 
 @NOTEBOOK.register
@@ -54,5 +48,5 @@ def _write_memory(timeline: MemoryTimeline, path: str | os.PathLike[str]) -> Non
     export_memory_html(timeline, path)
 
 
-FORMATS.register(Format("report", (".html",), writer=_html_writer))
+FORMATS.register(Format("report", (".html",), writer=loader("stepscope.report.build:export_html")))
 TIMELINE_FORMATS.register(((".html",), _write_memory))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stepscope.analysis.flops.formulas import FORMULAS
 from stepscope.formats.chrome import DIALECTS, ChromeDialect
 from stepscope.formats.registry import FORMATS, Format
+from stepscope.lazy import loader
 from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.analysis.flops.inputs import Formula
-    from stepscope.formats.registry import Reader, Writer
     from stepscope.record.source import Source
 
 
@@ -49,29 +49,19 @@ def _is_pb(_path: Path, head: bytes) -> bool:
     return is_paddle_pb(head)
 
 
-def _pb_reader() -> Reader:
-    from stepscope.frameworks.paddle.files.read_pb import read_paddle_pb
-
-    return read_paddle_pb
-
-
-def _pb_writer() -> Writer:
-    from stepscope.frameworks.paddle.files.write_pb import export_paddle_pb
-
-    return export_paddle_pb
-
-
-def _json_writer() -> Writer:
-    from stepscope.frameworks.paddle.files.write_json import export_paddle_json
-
-    return export_paddle_json
-
-
 FORMATS.register(
     Format(
         "Paddle's Chrome trace",
         (".paddle_trace.json", ".paddle_trace.json.gz"),
-        writer=_json_writer,
+        writer=loader("stepscope.frameworks.paddle.files.write_json:export_paddle_json"),
     )
 )
-FORMATS.register(Format("Paddle's protobuf", (".pb", ".pb.gz"), _is_pb, _pb_reader, _pb_writer))
+FORMATS.register(
+    Format(
+        "Paddle's protobuf",
+        (".pb", ".pb.gz"),
+        _is_pb,
+        loader("stepscope.frameworks.paddle.files.read_pb:read_paddle_pb"),
+        loader("stepscope.frameworks.paddle.files.write_pb:export_paddle_pb"),
+    )
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.formats.registry import FORMATS, Format
+from stepscope.lazy import loader
 from stepscope.record.source import SOURCES
 from stepscope.record.stream.places import is_unsealed
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from stepscope.formats.registry import Reader
     from stepscope.record.source import Source
 
 
@@ -32,10 +32,11 @@ def _is_unsealed(path: Path, _head: bytes) -> bool:
     return is_unsealed(path)
 
 
-def _unsealed_reader() -> Reader:
-    from stepscope.record.stream.recovering import recover
-
-    return recover
-
-
-FORMATS.register(Format("a recording that was not sealed", (), _is_unsealed, _unsealed_reader))
+FORMATS.register(
+    Format(
+        "a recording that was not sealed",
+        (),
+        _is_unsealed,
+        loader("stepscope.record.stream.recovering:recover"),
+    )
+)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.formats.files import ExportError, output_file
-from stepscope.text.averages import time_text
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import duration_text, percent_text, scaled_text, size_text
 
@@ -28,7 +27,6 @@ def module_table_text(
     sort_by: str | None = None,
     row_limit: int = -1,
     max_name_width: int = 55,
-    time_unit: str | None = None,
 ) -> str:
     """Lay the table out as text: a tree in the order of calls, or flat and sorted by a column.
 
@@ -39,7 +37,7 @@ def module_table_text(
         return ""
     order = _order(rows, sort_by)
     shown = order if row_limit < 0 else order[:row_limit]
-    columns = _columns(rows, shown, time_unit, as_tree=sort_by is None)
+    columns = _columns(rows, shown, as_tree=sort_by is None)
     text = text_lines(columns, max_name_width)
     if len(shown) < len(order):
         text.append(f"({len(order) - len(shown)} more rows)")
@@ -48,7 +46,7 @@ def module_table_text(
 
 def module_cells(rows: ModuleTable) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the headings and cells of the tree, for those who lay it out themselves."""
-    columns = _columns(rows, list(range(len(rows))), None, as_tree=True)
+    columns = _columns(rows, list(range(len(rows))), as_tree=True)
     headings = tuple(column.header for column in columns)
     return headings, list(zip(*(column.cells for column in columns), strict=True))
 
@@ -92,17 +90,12 @@ def _order(rows: ModuleTable, sort_by: str | None) -> list[int]:
     return [int(i) for i in np.argsort(-column, kind="stable")]
 
 
-def _columns(
-    rows: ModuleTable, shown: list[int], time_unit: str | None, *, as_tree: bool
-) -> list[Column]:
+def _columns(rows: ModuleTable, shown: list[int], *, as_tree: bool) -> list[Column]:
     def texts(header: str, cell: Callable[[int], str]) -> Column:
         return Column(header, [printable(cell(row)) for row in shown], is_text=True)
 
     def numbers(header: str, values: Int64, show: Callable[[int], str]) -> list[Column]:
         return [Column(header, [show(int(values[row])) for row in shown])] if values.any() else []
-
-    def time(ns: int) -> str:
-        return time_text(ns / 1000, time_unit) if time_unit else duration_text(ns)
 
     indents = _indents(rows) if as_tree else None
     whole_ns = int(rows.self_ns.sum())
@@ -114,14 +107,14 @@ def _columns(
         texts("Module", lambda row: _label(rows, row, indents)),
         texts("Class", lambda row: rows.class_name[row]),
         *numbers("Calls", rows.calls, str),
-        *numbers("Total", rows.total_ns, time),
+        *numbers("Total", rows.total_ns, duration_text),
         *numbers("Total %", rows.total_ns, share),
-        *numbers("Self", rows.self_ns, time),
+        *numbers("Self", rows.self_ns, duration_text),
         *numbers("Self %", rows.self_ns, share),
-        *numbers("Forward", rows.forward_ns, time),
-        *numbers("Backward", rows.backward_ns, time),
-        *numbers("Device", rows.device_ns, time),
-        *numbers("Self device", rows.self_device_ns, time),
+        *numbers("Forward", rows.forward_ns, duration_text),
+        *numbers("Backward", rows.backward_ns, duration_text),
+        *numbers("Device", rows.device_ns, duration_text),
+        *numbers("Self device", rows.self_device_ns, duration_text),
         *numbers("Memory", rows.memory_bytes, size_text),
         *numbers("Self memory", rows.self_memory_bytes, size_text),
         *numbers("Device memory", rows.device_memory_bytes, size_text),

@@ -294,7 +294,7 @@ def test_the_text_is_a_tree_or_sorted() -> None:
     lines = module_table_text(rows).splitlines()
     assert [line.split("  ")[0] for line in lines[2:4]] == ["Net", ""]
     assert [len(line) - len(line.lstrip()) for line in lines[2:]] == [0, 2, 4, 2]
-    by_self = module_table_text(rows, sort_by="self_ns", row_limit=2, time_unit="us").splitlines()
+    by_self = module_table_text(rows, sort_by="self_ns", row_limit=2).splitlines()
     assert by_self[2].split()[:2] == ["Net:", "l.1"]
     assert by_self[-1] == "(2 more rows)"
     with pytest.raises(AttributeError, match="'speed' is not a numeric column"):

@@ -9,7 +9,6 @@ import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
 from stepscope.frameworks.torch.dialect.events import EventList
-from stepscope.text.averages import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,22 +103,6 @@ def test_device_memory_has_columns_only_where_some_was_allocated() -> None:
     with_device = events(calls, [Bytes(5, 1), Bytes(6, 512, device="cuda:0")]).table()
     assert "  Self CPU Mem      CUDA Mem  Self CUDA Mem    # of Calls  " in with_device
     assert "CUDA Mem" not in events(calls, [Bytes(5, 1)]).table()
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"),
-        (-1023, "-1023 B"),
-        (1024, "1.00 KB"),
-        (-1536, "-1.50 KB"),
-        (5 * 2**20, "5.00 MB"),
-        (3 * 2**30, "3.00 GB"),
-        (2**42, "4096.00 GB"),
-    ],
-)
-def test_sizes_have_torchs_units(size: int, text: str) -> None:
-    assert size_text(size) == text
 
 
 def test_deep_nests_are_summed_up() -> None:

@@ -17,8 +17,8 @@ from stepscope.arguments import flag, whole
 from stepscope.frameworks.torch.dialect.columns import EventColumns, Fields
 from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
 from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
+from stepscope.frameworks.torch.dialect.table import Layout, table
 from stepscope.notices import warn_user
-from stepscope.text.averages import Layout, table
 from stepscope.trace.build import empty_trace
 from stepscope.trace.model import SliceKind, Trace
 
@@ -317,8 +317,8 @@ class AverageList(_Results[FunctionEventAvg]):
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook, those that took longest first."""
+        from stepscope.frameworks.torch.dialect.table import table_cells
         from stepscope.report.notebook import table_html
-        from stepscope.text.averages import table_cells
 
         layout = Layout(sort_by="self_cpu_time_total", row_limit=_ROWS_IN_A_NOTEBOOK)
         headings, cells = table_cells(self._rows, layout, device=self._columns.use_device)

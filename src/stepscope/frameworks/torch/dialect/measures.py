@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.host.averages import ANNOTATION_KINDS
-from stepscope.text.averages import time_text
+from stepscope.frameworks.torch.dialect.table import time_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.host.averages import Averages

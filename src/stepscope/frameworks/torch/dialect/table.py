@@ -1,4 +1,4 @@
-"""The summary as text: torch.profiler's table, character for character."""
+"""torch.profiler's table of averages, character for character."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import pytest
 
 from made_trace import Call, trace_of_calls
 from stepscope.frameworks.torch.dialect.events import EventList
+from stepscope.frameworks.torch.dialect.table import size_text
 from stepscope.trace.model import Losses, SliceFlags
 
 CALLS = (
@@ -182,3 +183,19 @@ def test_losses_stand_under_the_totals() -> None:
     assert "1,234 events were dropped" in last
     assert "oldest" in last
     assert "64.0 MiB" in last
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (-1023, "-1023 B"),
+        (1024, "1.00 KB"),
+        (-1536, "-1.50 KB"),
+        (5 * 2**20, "5.00 MB"),
+        (3 * 2**30, "3.00 GB"),
+        (2**42, "4096.00 GB"),
+    ],
+)
+def test_sizes_have_torchs_units(size: int, text: str) -> None:
+    assert size_text(size) == text

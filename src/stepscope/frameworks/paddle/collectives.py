@@ -10,16 +10,16 @@ import functools
 import sys
 from contextlib import suppress
 from threading import get_native_id
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope._native import begin_slice, end_slice, now_ns
+from stepscope.record.collective_notes import CollectiveNotes, note_tensors
 from stepscope.record.collectives import Collective, Group, number_calls, take_notes
-from stepscope.record.patching import Patches, PatchesWhenImported
+from stepscope.record.patching import Patches
 from stepscope.record.phase_ranges import RANGE_KIND
-from stepscope.record.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.trace.schema import Captured
 
@@ -46,40 +46,24 @@ _METHODS: Mapping[str, tuple[str, int | None, int | None]] = {
     "barrier": ("barrier", None, None),
 }
 _ON_CALC_STREAM = "_on_calc_stream"
-_DTYPES = {
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
-    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
-    "bool": "Bool",
-}  # fmt: skip
-_MOST_NOTES = 1_000_000
-
-_watching: list[PaddleCollectives] = []
 
 
-class PaddleCollectives(Source):
+class PaddleCollectives(CollectiveNotes):
     """The source."""
 
     name = "paddle.distributed"
+    watching: ClassVar[list[CollectiveNotes]] = []
 
     def __init__(self) -> None:
         """Touch nothing yet."""
-        self._patches = PatchesWhenImported("paddle.distributed", _patches)
-        self._notes: list[Collective] = []
+        super().__init__({"paddle.distributed": _patches})
         self._groups: dict[str, Group] = {}
         self._info: dict[str, Any] = {}
 
-    def start(self) -> None:
-        """Record calls from now on, or from when paddle.distributed is imported."""
-        self._notes = []
-        self._patches.start()
-        _watching.append(self)
-
-    def stop(self) -> None:
-        """Record no more."""
-        if self in _watching:
-            _watching.remove(self)
-        self._patches.stop()
-        self.look()
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """Return the process groups that it has seen."""
+        return self._groups
 
     def look(self) -> None:
         """Remember the groups while they are there."""
@@ -88,13 +72,6 @@ class PaddleCollectives(Source):
             if found:
                 self._groups |= found
                 self._info = _place()
-
-    def note(self, call: Collective) -> None:
-        """Keep what one call of a collective was."""
-        if len(self._notes) < _MOST_NOTES:
-            self._notes.append(call)
-        if call.group not in self._groups:
-            self.look()
 
     def job(self) -> Mapping[str, Any]:
         """Return rank, world and groups under torch's names."""
@@ -168,12 +145,12 @@ def _patch(patches: Patches) -> None:
             if hasattr(core.ProcessGroup, method):
                 patches.wrap(core.ProcessGroup, method, functools.partial(_noting, name))
     for place in ("paddle.distributed", "paddle.distributed.communication.group"):
-        patches.wrap(sys.modules[place], "destroy_process_group", _looking_first)
+        patches.wrap(sys.modules[place], "destroy_process_group", PaddleCollectives.looking_first)
 
 
 def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     def call(group: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _watching:
+        if not PaddleCollectives.watching:
             return plain(group, *args, **kwargs)
         start_ns = now_ns()
         handle = begin_slice(RANGE_KIND, f"{str(group.name()).lower()}:{name}", "")
@@ -184,8 +161,7 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
             with suppress(Exception):  # a note less
                 note = Collective(_METHODS[name][0], start_ns, now_ns(), str(get_native_id()))
                 _fill(note, name, group, args)
-                for each in tuple(_watching):
-                    each.note(note)
+                PaddleCollectives.note_in_all(note)
 
     return functools.wraps(plain)(call)
 
@@ -193,38 +169,10 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
 def _fill(note: Collective, method: str, group: Any, args: Sequence[Any]) -> None:
     note.group = _group_name(group)
     _, out, taken = _METHODS[method]
-    tensors = [list(_tensors(each)) for each in args[:2]]
-    note.elements_in, note.elements_out = _elements(tensors, taken), _elements(tensors, out)
-    first = next((tensor for each in tensors for tensor in each), None)
-    if first is not None:
-        word = str(first.dtype).removeprefix("paddle.")
-        note.dtype = _DTYPES.get(word, word)
+    note_tensors(note, args, out, taken)
     if note.is_point_to_point and len(args) > 1 and isinstance(args[1], int):
         mine, peer = int(group.rank()), args[1]
         note.source, note.destination = (mine, peer) if note.name == "send" else (peer, mine)
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        yield value
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors(each)
-
-
-def _elements(tensors: Sequence[Sequence[Any]], which: int | None) -> int | None:
-    if which is None or which >= len(tensors):
-        return None
-    return sum(int(functools.reduce(lambda a, b: a * b, each.shape, 1)) for each in tensors[which])
-
-
-def _looking_first(plain: Callable[..., Any]) -> Callable[..., Any]:
-    def destroy(*args: Any, **kwargs: Any) -> Any:
-        for each in tuple(_watching):
-            each.look()
-        return plain(*args, **kwargs)
-
-    return functools.wraps(plain)(destroy)
 
 
 _patches = Patches(_patch)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stepscope.record.collective_notes import note_tensors
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from stepscope.record.collectives import Collective
 
@@ -28,11 +30,6 @@ METHODS: Mapping[str, tuple[int | None, int | None]] = {
     "barrier": (None, None),
 }  # fmt: skip
 _ROOT_IS_SOURCE = {"broadcast": True, "scatter": True, "reduce": False, "gather": False}
-_WORDS = {  # torch's name of a type, and Kineto's
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
-    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
-    "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-}  # fmt: skip
 
 
 def noted(note: Collective, group: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -41,31 +38,11 @@ def noted(note: Collective, group: Any, args: Sequence[Any], kwargs: Mapping[str
     if not note.is_point_to_point:
         note.number = int(group._get_sequence_number_for_group()) or None
     out, taken = METHODS[note.name]
-    tensors = [list(_tensors(each)) for each in args[:2]]
-    note.elements_in = _elements(tensors, taken)
-    note.elements_out = _elements(tensors, out)
-    first = next((tensor for each in tensors for tensor in each), None)
-    if first is not None:
-        word = str(first.dtype).removeprefix("torch.")
-        note.dtype = _WORDS.get(word, word)
+    note_tensors(note, args, out, taken)
     options = kwargs.get("opts", args[-1] if args else None)
     is_async = getattr(options, "asyncOp", None)
     note.is_async = is_async if isinstance(is_async, bool) else None
     _note_ends(note, group, args, options)
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    if hasattr(value, "numel"):
-        yield value
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _tensors(each)
-
-
-def _elements(tensors: Sequence[Sequence[Any]], which: int | None) -> int | None:
-    if which is None or which >= len(tensors):
-        return None
-    return sum(int(tensor.numel()) for tensor in tensors[which])
 
 
 def _note_ends(note: Collective, group: Any, args: Sequence[Any], options: Any) -> None:

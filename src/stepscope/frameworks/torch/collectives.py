@@ -11,59 +11,55 @@ from __future__ import annotations
 import functools
 import sys
 from threading import get_native_id
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope._native import now_ns
 from stepscope.frameworks.torch import shards
 from stepscope.frameworks.torch.collective_calls import METHODS, noted
 from stepscope.frameworks.torch.flight_recorder import flights, learn, plain_title
 from stepscope.frameworks.torch.process_groups import Membership
+from stepscope.record.collective_notes import CollectiveNotes
 from stepscope.record.collectives import Collective, number_calls, take_notes
-from stepscope.record.patching import Patches, PatchesWhenImported
-from stepscope.record.source import Source
+from stepscope.record.patching import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from stepscope.record.collectives import Group
     from stepscope.trace.schema import Captured
 
 _C10D = "torch._C._distributed_c10d"
 _CALL, _WORK = "c10d::", "gloo:"
 # Operators of the same library that no rank waits for.
 _NO_COLLECTIVES = ("functional", "c10d::work", "c10d::monitored")
-_MOST_NOTES = 1_000_000
-
-_watching: list[TorchCollectives] = []
 
 
-class TorchCollectives(Source):
+class TorchCollectives(CollectiveNotes):
     """The source: it writes nothing itself, but completes what others record."""
 
     name = "torch.distributed"
+    watching: ClassVar[list[CollectiveNotes]] = []
 
     def __init__(self) -> None:
         """Touch nothing yet."""
-        waiting = {"torch.distributed": _patches, **shards.PATCHES}
-        self._patches = [PatchesWhenImported(name, patches) for name, patches in waiting.items()]
+        super().__init__({"torch.distributed": _patches, **shards.PATCHES})
         self._membership = Membership()
-        self._notes: list[Collective] = []
         self._flights: list[Collective] = []
         self._buckets = shards.Buckets()
 
+    @property
+    def groups(self) -> Mapping[str, Group]:
+        """Return the process groups that it has seen."""
+        return self._membership.groups
+
     def start(self) -> None:
         """Note calls from now on, or from when torch.distributed is imported."""
-        self._notes, self._flights = [], []
-        for each in self._patches:
-            each.start()
-        _watching.append(self)
+        self._flights = []
+        super().start()
 
     def stop(self) -> None:
         """Note no more, and read what torch keeps itself."""
-        if self in _watching:
-            _watching.remove(self)
-        for each in self._patches:
-            each.stop()
-        self.look()
+        super().stop()
         if self._membership.info:
             self._flights = flights()
 
@@ -72,13 +68,6 @@ class TorchCollectives(Source):
         self._membership.look()
         if self._membership.info:
             self._buckets.look()
-
-    def note(self, call: Collective) -> None:
-        """Keep what one call of a collective was."""
-        if len(self._notes) < _MOST_NOTES:
-            self._notes.append(call)
-        if call.group not in self._membership.groups:
-            self._membership.look()
 
     def job(self) -> Mapping[str, Any]:
         """Return torch's description of its process groups."""
@@ -97,14 +86,14 @@ class TorchCollectives(Source):
         number_calls(calls)
         self._buckets.name_modules(calls)
         _add_works(captured, calls)
-        groups, rank = self._membership.groups, self._membership.rank
-        pairs = {row: call.pairs(groups, rank) for call in calls for row in call.rows}
+        rank = self._membership.rank
+        pairs = {row: call.pairs(self.groups, rank) for call in calls for row in call.rows}
         return annotated(captured, pairs)
 
     def _guess_groups(self, calls: Sequence[Collective]) -> None:
         """Take the calls of C++ that nobody knows for those of the group that it uses otherwise."""
-        known = [each.group for each in self._flights if each.group in self._membership.groups]
-        groups = known or list(self._membership.groups)
+        known = [each.group for each in self._flights if each.group in self.groups]
+        groups = known or list(self.groups)
         if not groups:
             return
         usual = max(dict.fromkeys(groups), key=groups.count)
@@ -115,7 +104,7 @@ class TorchCollectives(Source):
         """Say what is recorded."""
         if not self._membership.info:
             return ""
-        count = len(self._membership.groups)
+        count = len(self.groups)
         return f"collectives of {count} process group{'s' * (count != 1)}"
 
 
@@ -166,12 +155,12 @@ def _patch(patches: Patches) -> None:
         if hasattr(c10d.ProcessGroup, name):
             patches.wrap(c10d.ProcessGroup, name, functools.partial(_noting, name))
     for owner in (dist, dist.distributed_c10d):
-        patches.wrap(owner, "destroy_process_group", _looking_first)
+        patches.wrap(owner, "destroy_process_group", TorchCollectives.looking_first)
 
 
 def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
     def call(group: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _watching:
+        if not TorchCollectives.watching:
             return plain(group, *args, **kwargs)
         start_ns = now_ns()
         work = plain(group, *args, **kwargs)
@@ -180,22 +169,12 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
             note = Collective(name, start_ns, end_ns, str(get_native_id()))
             noted(note, group, args, kwargs)
             note.module = shards.current()
-            for each in tuple(_watching):
-                each.note(note)
+            TorchCollectives.note_in_all(note)
         except Exception:  # a note less; the program has its work
             pass
         return work
 
     return functools.wraps(plain)(call)
-
-
-def _looking_first(plain: Callable[..., Any]) -> Callable[..., Any]:
-    def destroy(*args: Any, **kwargs: Any) -> Any:
-        for each in tuple(_watching):
-            each.look()
-        return plain(*args, **kwargs)
-
-    return functools.wraps(plain)(destroy)
 
 
 _patches = Patches(_patch)

@@ -1,0 +1,110 @@
+"""What a framework's source of collectives does: it notes each call that Python makes of one."""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from stepscope.record.patching import PatchesWhenImported
+from stepscope.record.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from stepscope.record.collectives import Collective, Group
+    from stepscope.record.patching import Patches
+
+_MOST_NOTES = 1_000_000
+_WORDS = {  # a framework's name of a type, and Kineto's
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
+    "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+class CollectiveNotes(Source):
+    """A source that keeps what the calls of collectives were, and writes it into their slices."""
+
+    watching: ClassVar[list[CollectiveNotes]]  # those of a framework that record now
+
+    def __init__(self, patches: Mapping[str, Patches]) -> None:
+        """Touch nothing yet; ``patches`` are made once their modules are imported."""
+        self._patches = [PatchesWhenImported(name, each) for name, each in patches.items()]
+        self._notes: list[Collective] = []
+
+    @property
+    @abstractmethod
+    def groups(self) -> Mapping[str, Group]:
+        """Return the process groups that it has seen."""
+
+    @abstractmethod
+    def look(self) -> None:
+        """Remember the groups while they are there."""
+
+    def start(self) -> None:
+        """Note calls from now on, or from when the framework is imported."""
+        self._notes = []
+        for each in self._patches:
+            each.start()
+        self.watching.append(self)
+
+    def stop(self) -> None:
+        """Note no more."""
+        if self in self.watching:
+            self.watching.remove(self)
+        for each in self._patches:
+            each.stop()
+        self.look()
+
+    def note(self, call: Collective) -> None:
+        """Keep what one call of a collective was."""
+        if len(self._notes) < _MOST_NOTES:
+            self._notes.append(call)
+        if call.group not in self.groups:
+            self.look()
+
+    @classmethod
+    def note_in_all(cls, call: Collective) -> None:
+        """Have all that record keep what a call was."""
+        for each in tuple(cls.watching):
+            each.note(call)
+
+    @classmethod
+    def looking_first(cls, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what destroys groups, wrapped so that they are looked at before."""
+
+        def destroy(*args: Any, **kwargs: Any) -> Any:
+            for each in tuple(cls.watching):
+                each.look()
+            return plain(*args, **kwargs)
+
+        return functools.wraps(plain)(destroy)
+
+
+def note_tensors(note: Collective, args: Sequence[Any], out: int | None, taken: int | None) -> None:
+    """Note sizes and type of the tensors that a call was given.
+
+    ``out`` and ``taken`` say which of the first two arguments are the output and the input.
+    """
+    tensors = [list(_tensors(each)) for each in args[:2]]
+    note.elements_in, note.elements_out = _elements(tensors, taken), _elements(tensors, out)
+    first = next((tensor for each in tensors for tensor in each), None)
+    if first is not None:
+        word = str(first.dtype).rpartition(".")[2]
+        note.dtype = _WORDS.get(word, word)
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+
+
+def _elements(tensors: Sequence[Sequence[Any]], which: int | None) -> int | None:
+    if which is None or which >= len(tensors):
+        return None
+    return sum(int(math.prod(tensor.shape)) for tensor in tensors[which])

@@ -12,6 +12,7 @@ from stepscope import _native
 from stepscope.record.details import args_of
 from stepscope.record.inputs import spelled_inputs, with_inputs
 from stepscope.record.stacks import with_stacks
+from stepscope.trace.kinds import device_type_name
 from stepscope.trace.model import (
     NO_THREAD,
     Args,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _Table = TypeVar("_Table", bound=Table)
 
-_DEVICE_KINDS = {0: "cpu", 1: "cuda", 12: "xpu", 13: "mps", 20: "privateuse1"}
 _NO_INDEX = 0xFF
 
 
@@ -125,7 +125,7 @@ def _named_devices(strings: Strings, words: UInt32) -> tuple[Strings, UInt32]:
 def _device_name(word: int) -> str:
     """Spell the core's word for a device: the kind as torch numbers it, and the number."""
     kind, index = word >> 8, word & 0xFF
-    name = _DEVICE_KINDS.get(kind, f"device{kind}")
+    name = device_type_name(kind)
     return name if index == _NO_INDEX else f"{name}:{index}"
 
 

@@ -35,6 +35,35 @@ DEVICE_KINDS = (
 )
 
 
+DEVICE_TYPES = {
+    "cpu": 0,
+    "cuda": 1,
+    "hip": 6,
+    "xpu": 12,
+    "mps": 13,
+    "meta": 14,
+    "hpu": 15,
+    "mtia": 19,
+    "privateuseone": 20,
+}
+"""The kinds of devices, as torch calls and numbers them in its files."""
+
+_NAME_OF_DEVICE_TYPE = {number: name for name, number in DEVICE_TYPES.items()}
+_PRIVATE_USE = DEVICE_TYPES["privateuseone"]
+_UNNAMED_DEVICE = re.compile(r"device(\d{1,9})")
+
+
+def device_type_name(number: int) -> str:
+    """Return torch's name of a kind of device, ``device7`` for a number that is not known."""
+    return _NAME_OF_DEVICE_TYPE.get(number, f"device{number}")
+
+
+def device_type_number(name: str) -> int:
+    """Return torch's number of a kind of device: any other name is a backend's that chose it."""
+    unnamed = _UNNAMED_DEVICE.fullmatch(name)
+    return int(unnamed[1]) if unnamed else DEVICE_TYPES.get(name, _PRIVATE_USE)
+
+
 class SliceFlags(IntFlag):
     """What is special about one slice."""
 

@@ -11,7 +11,7 @@ import pytest
 
 from made_memory import Event, trace_with_memory
 from made_trace import Call, trace_of_calls
-from stepscope import read_trace
+from stepscope import export_trace, read_trace
 from stepscope.analysis.memory.blocks import ALWAYS, NEVER
 from stepscope.analysis.memory.timeline import memory_peak, memory_timeline
 from stepscope.analysis.memory.usage import (
@@ -21,7 +21,7 @@ from stepscope.analysis.memory.usage import (
     memory_of_slices,
     with_memory,
 )
-from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, PRODUCER, SliceKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -251,3 +251,19 @@ class TestTorchProfiler:
         assert with_memory(filled) is filled
         assert memory_events(filled) is filled.memory
         assert memory_events(replace(filled, marks=run[1].marks)) is filled.memory
+
+
+def written_and_read(names: list[str], path: Path) -> list[str]:
+    """Return the devices of a recording's memory, once it was a file in torch's format."""
+    trace = trace_with_memory([OUTER], [Event(20 + i, 64, device=n) for i, n in enumerate(names)])
+    export_trace(replace(trace, info=replace(trace.info, producer=PRODUCER)), path)
+    return devices(read_trace(path))
+
+
+def test_every_kind_of_device_is_written_and_read_back(tmp_path: Path) -> None:
+    names = ["cpu", "cuda:1", "device7:3", "hpu:0", "mps:0", "mtia:2", "privateuseone:0", "xpu"]
+    assert written_and_read(names, tmp_path / "t.json") == names
+
+
+def test_a_backends_own_name_is_not_the_cpus(tmp_path: Path) -> None:
+    assert written_and_read(["npu:1"], tmp_path / "t.json") == ["privateuseone:1"]

@@ -10,6 +10,7 @@ import numpy as np
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import summed
 from stepscope.trace.build import tied_to_slices
+from stepscope.trace.kinds import device_type_name
 from stepscope.trace.model import (
     NO_SLICE,
     Int32,
@@ -29,18 +30,6 @@ if TYPE_CHECKING:
 
 CPU = "cpu"
 _MICROSECOND = 1000  # ns
-
-# torch writes a device's type as a number; these are the ones with an allocator that reports.
-_DEVICE_TYPES = {
-    0: CPU,
-    1: "cuda",
-    6: "hip",
-    12: "xpu",
-    13: "mps",
-    15: "hpu",
-    19: "mtia",
-    20: "privateuseone",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +169,7 @@ def _device_names(device_type: Int64, index: Int64) -> tuple[list[str], NDArray[
     names = []
     for pair in pairs.tolist():
         number, place = int(types[pair // len(places)]), int(places[pair % len(places)])
-        word = _DEVICE_TYPES.get(number, f"device type {number}")
+        word = device_type_name(number)
         names.append(word if word == CPU or place < 0 else f"{word}:{place}")
     return names, which
 

@@ -12,6 +12,7 @@ import numpy as np
 from stepscope.analysis.host.python_ids import module_number, python_ids
 from stepscope.formats.chrome.device import external_ids
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES
+from stepscope.trace.kinds import device_type_number
 from stepscope.trace.model import (
     DEVICE_KINDS,
     NO_CORRELATION,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 _FUNCTIONS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
 _TOLD_ABOVE = ("trace_id", "distributedInfo")
 _DEVICE_DIGITS = 9  # of a device's number: more is not one
-_DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
 
 
 def is_recording(trace: Trace) -> bool:
@@ -192,7 +192,7 @@ def _device_numbers(name: str) -> tuple[int, int]:
     """Return torch's number of a kind of device, and the device's own, -1 without one."""
     kind, _, index = name.partition(":")
     is_number = index.isdecimal() and len(index) <= _DEVICE_DIGITS
-    return _DEVICE_TYPES.get(kind, 0), int(index) if is_number else -1
+    return device_type_number(kind), int(index) if is_number else -1
 
 
 def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stepscope._native import OwnerHooks, note_owner, tell_calls
 from stepscope.frameworks.torch.unseen import unseen
 from stepscope.record.patching import Patches
+from stepscope.trace.kinds import device_type_number
 from stepscope.trace.model import MemoryOwner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DEVICE_TYPES = {"cpu": 0, "cuda": 1, "xpu": 12, "mps": 13, "hpu": 15, "mtia": 19}
-PRIVATE_USE = 20  # a backend that gave itself a name
 _NO_INDEX = -1
 _DEEPEST = 4  # how far tensors are looked for in lists of lists
 
@@ -204,7 +203,7 @@ _MODELS = Patches(_see_models)
 @cache
 def _device_numbers(device: Any) -> tuple[int, int]:
     index = _NO_INDEX if device.index is None else device.index
-    return DEVICE_TYPES.get(device.type, PRIVATE_USE), index
+    return device_type_number(device.type), index
 
 
 def _alive(references: dict[int, weakref.ref[Any]]) -> list[Any]:

@@ -14,8 +14,8 @@ import numpy as np
 from stepscope.analysis.host.backward import backward_functions
 from stepscope.frameworks.torch.dialect.private.tensor_ids import Numbers, TensorIds
 from stepscope.frameworks.torch.live_objects import LiveObjects, optimizer_call
-from stepscope.frameworks.torch.owners import DEVICE_TYPES, PRIVATE_USE
 from stepscope.frameworks.torch.tensor_notes import tensors_of
+from stepscope.trace.kinds import device_type_number
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_THREAD, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
@@ -248,4 +248,4 @@ def _live_tensors(held: Any) -> Iterator[LiveTensor]:
 def _device_word(name: str) -> str:
     """Return ``cuda:0`` in the words of the notes about tensors: its kind and its own number."""
     kind, _, index = name.partition(":")
-    return f"{DEVICE_TYPES.get(kind, PRIVATE_USE)}:{index or -1}"
+    return f"{device_type_number(kind)}:{index or -1}"

@@ -10,6 +10,7 @@ from stepscope.analysis.host.averages import ANNOTATION_KINDS
 from stepscope.frameworks.torch.dialect.private.tensor_ids import Numbers
 from stepscope.frameworks.torch.dialect.values import scalar_value
 from stepscope.frameworks.torch.tensor_notes import tensors_of
+from stepscope.trace.kinds import DEVICE_TYPES
 
 if TYPE_CHECKING:
     from stepscope.frameworks.torch.dialect.private.event_tree import EventTree
@@ -353,16 +354,7 @@ _LAYOUTS = (
     "sparse_bsr",
     "sparse_bsc",
 )
-_DEVICES = {
-    0: "cpu",
-    1: "cuda",
-    12: "xpu",
-    13: "mps",
-    14: "meta",
-    15: "hpu",
-    19: "mtia",
-    20: "privateuseone",
-}
+_DEVICES = {number: name for name, number in DEVICE_TYPES.items()}
 
 
 class _Known(dict[int, Any]):

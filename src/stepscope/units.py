@@ -28,6 +28,11 @@ def size_text(size_bytes: float) -> str:
     return _with_unit(size_bytes, _SIZES, whole=True)
 
 
+def rate_text(bytes_per_second: float) -> str:
+    """Return how fast bytes are moved: ``24.3 GiB/s``."""
+    return f"{size_text(bytes_per_second)}/s"
+
+
 def scaled_text(value: float, unit: str = "") -> str:
     """Return a number in thousands, millions ... of a unit: ``624 TFLOP/s``, ``1.50 M``."""
     return f"{_with_unit(value, _PREFIXES, whole=value == int(value))}{unit}".rstrip()

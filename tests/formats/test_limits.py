@@ -42,13 +42,14 @@ def test_a_value_is_no_longer_than_the_limit(
     long = "x" * (6 << 20)
     path = tmp_path / "t.json.gz"
     path.write_bytes(gzip.compress(f'[{EVENT}, {{"ph": "X", "name": "{long}"}}]'.encode(), 1))
-    with pytest.raises(TraceReadError, match=r"one event of more than 4 MiB, the limit \(after 1 "):
+    too_long = r"one event of more than 4.00 MiB, the limit \(after 1 "
+    with pytest.raises(TraceReadError, match=too_long):
         read_trace(path)
     path.write_bytes(gzip.compress(f'{{"a": "{long}", "traceEvents": [{EVENT}]}}'.encode(), 1))
     assert len(read_trace(path)) == 1
     text = f'{{"a": "{long}{long}", "traceEvents": [{EVENT}]}}'
     path.write_bytes(gzip.compress(text.encode(), 1))
-    with pytest.raises(TraceReadError, match="one value of more than 8 MiB, the limit"):
+    with pytest.raises(TraceReadError, match=r"one value of more than 8.00 MiB, the limit"):
         read_trace(path)
 
 
@@ -61,7 +62,8 @@ def test_reading_ends_where_memory_would_not_suffice(
     monkeypatch.setattr(reading, "_CHUNKS_A_LOOK", 1)
     path = tmp_path / "t.json"
     path.write_text(f"[{', '.join([EVENT] * 150_000)}]")
-    with pytest.raises(TraceReadError, match=r"needs more memory than is free here: 3.0 of 4.0 GB"):
+    needed = r"needs more memory than is free here: 2.79 GiB of 3.73 GiB"
+    with pytest.raises(TraceReadError, match=needed):
         read_trace(path)
 
 

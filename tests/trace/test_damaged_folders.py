@@ -206,7 +206,7 @@ def test_what_would_not_fit_into_memory_is_refused(
     shutil.copytree(whole, copy)
     with (copy / "meta.json").open("ab") as file:
         file.truncate(2 << 20)
-    assert "meta.json cannot be read: it is larger than 1 MiB, the limit" in refusal(copy)
+    assert "meta.json cannot be read: it is larger than 1.00 MiB, the limit" in refusal(copy)
 
     monkeypatch.setattr(regular_file, "_limits", lambda: iter([50_000]))
     many = pl.DataFrame({"time_ns": pl.repeat(0, 1 << 20, dtype=pl.Int64, eager=True)})
@@ -215,7 +215,7 @@ def test_what_would_not_fit_into_memory_is_refused(
     meta["rows"]["owners"] = 1 << 20
     (copy / "meta.json").write_text(json.dumps(meta))
     many.write_ipc(copy / "owners.arrow", compression="zstd")
-    assert "of memory for owners.arrow, but 0.0 GB are free" in refusal(copy)
+    assert "of memory for owners.arrow, but 48.8 KiB are free" in refusal(copy)
 
 
 def test_a_device_of_another_name_and_huge_blocks_are_used(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.errors import TraceReadError
 from stepscope.trace.regular_file import free_memory_bytes, open_regular, own_memory_bytes
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -85,8 +86,8 @@ def _while_memory_lasts(path: Path, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         if taken > free * _MEMORY_SHARE:
             raise TraceReadError(
                 path,
-                f"needs more memory than is free here: {taken / 1e9:.1f} of {free / 1e9:.1f} GB "
-                f"were taken for its first {text_bytes / 1e9:.1f} GB of text",
+                f"needs more memory than is free here: {size_text(taken)} of {size_text(free)} "
+                f"were taken for its first {size_text(text_bytes)} of text",
                 "read it on a machine with more, or record fewer steps",
             )
 

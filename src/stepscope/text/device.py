@@ -10,7 +10,7 @@ from stepscope.analysis.device.idle import IdleReason
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN
 from stepscope.text.layout import Column, printable, text_lines
-from stepscope.units import duration_text, percent_text, scaled_text, size_text
+from stepscope.units import duration_text, percent_text, rate_text, scaled_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -141,11 +141,11 @@ def gap_text(rows: IdleGaps, from_ns: int, row_limit: int) -> str:
     )
 
 
-def queue_text(rows: LaunchQueues, row_limit: int = -1) -> str:
+def queue_text(rows: LaunchQueues) -> str:
     """Lay out the queues."""
     return _text(
         rows.device,
-        row_limit,
+        -1,
         [
             _words("Device", rows.device),
             _words("Stream", rows.stream),
@@ -393,7 +393,7 @@ def _known_bytes(value: int) -> str:
 
 
 def _rate(bytes_per_second: float) -> str:
-    return f"{size_text(bytes_per_second)}/s" if bytes_per_second else "-"
+    return rate_text(bytes_per_second) if bytes_per_second else "-"
 
 
 def _operations(count: float, unit: str) -> str:

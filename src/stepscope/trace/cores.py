@@ -30,8 +30,9 @@ def _quota() -> float | None:
     """Return how many cores the process's control groups leave it; None for no limit."""
     limits = []
     for folder in own_groups():
-        of_version_2, of_version_1 = _read(folder / "cpu.max"), _read(folder / "cpu.cfs_quota_us")
-        period = _read(folder / "cpu.cfs_period_us")
+        of_version_2 = small_text(folder / "cpu.max")
+        of_version_1 = small_text(folder / "cpu.cfs_quota_us")
+        period = small_text(folder / "cpu.cfs_period_us")
         for words in (of_version_2.split(), f"{of_version_1} {period}".split()):
             if len(words) == 2 and all(map(str.isdecimal, words)) and int(words[1]):
                 limits.append(int(words[0]) / int(words[1]))
@@ -41,7 +42,7 @@ def _quota() -> float | None:
 def own_groups(controller: str = "cpu") -> list[Path]:
     """Return the folders of the process's groups and of those around them, of both versions."""
     folders = [_CGROUPS, _CGROUPS / controller]
-    for line in _read(_OWN_CGROUPS).splitlines():
+    for line in small_text(_OWN_CGROUPS).splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
@@ -51,7 +52,8 @@ def own_groups(controller: str = "cpu") -> list[Path]:
     return folders
 
 
-def _read(path: Path) -> str:
+def small_text(path: Path) -> str:
+    """Return what is in a small file of the kernel's; nothing where it cannot be read."""
     try:
         return path.read_text(encoding="ascii")
     except (OSError, ValueError):

@@ -8,7 +8,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from stepscope.trace.cores import own_groups
+from stepscope.trace.cores import own_groups, small_text
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ def read_regular(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
     with open_regular(path) as file:
         data = file.read(limit_bytes + 1)
     if len(data) > limit_bytes:
-        raise OSError(errno.EFBIG, f"it is larger than {limit_bytes >> 20} MiB, the limit")
+        raise OSError(errno.EFBIG, f"it is larger than {size_text(limit_bytes)}, the limit")
     return data
 
 
@@ -56,12 +57,12 @@ def free_memory_bytes() -> int:
 
 def own_memory_bytes() -> int:
     """Return how much memory this process has taken."""
-    words = _read(_OWN_MEMORY).split()
+    words = small_text(_OWN_MEMORY).split()
     return int(words[1]) * _PAGE_BYTES if len(words) > 1 else 0
 
 
 def _limits() -> Iterator[int]:
-    for line in _read(_MEMORY).splitlines():
+    for line in small_text(_MEMORY).splitlines():
         if line.startswith("MemAvailable:"):
             yield int(line.split()[1]) << 10
     for folder in own_groups("memory"):
@@ -69,7 +70,10 @@ def _limits() -> Iterator[int]:
             ("memory.max", "memory.current"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),
         ):
-            limit, taken = _read(folder / most).strip(), _read(folder / used).strip()
+            limit, taken = (
+                small_text(folder / most).strip(),
+                small_text(folder / used).strip(),
+            )
             if limit.isdecimal() and taken.isdecimal():
                 # What the group's files take up is given back when it is needed.
                 yield int(limit) - int(taken) + _cached_bytes(folder)
@@ -79,7 +83,7 @@ def _limits() -> Iterator[int]:
 
 
 def _cached_bytes(folder: Path) -> int:
-    for line in _read(folder / "memory.stat").splitlines():
+    for line in small_text(folder / "memory.stat").splitlines():
         key, _, value = line.partition(" ")
         if key in {"inactive_file", "total_inactive_file"} and value.isdecimal():
             return int(value)
@@ -90,14 +94,7 @@ def _address_space_limit() -> int | None:
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    words = _read(_OWN_MEMORY).split()
+    words = small_text(_OWN_MEMORY).split()
     if limit == resource.RLIM_INFINITY or not words:
         return None
     return limit - int(words[0]) * _PAGE_BYTES
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii")
-    except (OSError, ValueError):
-        return ""

@@ -20,6 +20,7 @@ from stepscope.trace.elsewhere import checksum, read_elsewhere
 from stepscope.trace.placing import make_private, move_instead, move_new, staging_folder
 from stepscope.trace.regular_file import free_memory_bytes, read_regular
 from stepscope.trace.schema import TABLES, Captured, TraceInfo
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,7 +275,7 @@ def _check_memory(folder: Path, name: str, rows: int) -> None:
     if needed_bytes * _COPIES > free:
         raise TraceReadError(
             folder,
-            f"needs about {needed_bytes * _COPIES / 1e9:.1f} GB of memory for {name}.arrow, "
-            f"but {free / 1e9:.1f} GB are free",
+            f"needs about {size_text(needed_bytes * _COPIES)} of memory for {name}.arrow, "
+            f"but {size_text(free)} are free",
             "read it on a machine with more",
         )

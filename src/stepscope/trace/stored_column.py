@@ -11,6 +11,7 @@ import polars as pl
 from stepscope.trace.frames import words_series
 from stepscope.trace.shorten import LONGEST_TEXT_BYTES
 from stepscope.trace.validate import Damage
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,8 +52,8 @@ class StoredColumn:
         distinct = self.text().unique()
         longest: Any = distinct.cast(pl.String).str.len_bytes().max()
         if (longest or 0) > LONGEST_TEXT_BYTES:
-            limit = LONGEST_TEXT_BYTES >> 20
-            raise self._damage(None, f"it holds a text of more than {limit} MiB, the limit")
+            limit = size_text(LONGEST_TEXT_BYTES)
+            raise self._damage(None, f"it holds a text of more than {limit}, the limit")
         return distinct
 
     def numbers(self, dtype: type[np.generic]) -> NDArray[Any]:

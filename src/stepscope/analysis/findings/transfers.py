@@ -18,7 +18,7 @@ from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import share_words
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.tree import ids_where
-from stepscope.units import count_text, duration_text
+from stepscope.units import count_text, duration_text, rate_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
@@ -83,7 +83,7 @@ def exposed_copies(facts: Facts) -> Finding | None:
     )
     share = exposed_ns / unit_ns
     rate = float(table.bytes_per_second[worst])
-    speed = f", at {rate / 1e9:,.1f} GB/s" if rate else ""
+    speed = f", at {rate_text(rate)}" if rate else ""
     return device_finding(
         facts,
         "exposed-copies",

@@ -33,6 +33,7 @@ from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
 from stepscope.trace.xla import xla_correlations
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -88,7 +89,7 @@ def _check_length(place: Path, reader: _native.ChromeReader) -> None:
     if reader.in_events:
         limit, what = _LONGEST_EVENT_BYTES, "event"
     if reader.pending_bytes > limit:
-        reason = f"holds one {what} of more than {limit >> 20} MiB, the limit"
+        reason = f"holds one {what} of more than {size_text(limit)}, the limit"
         raise TraceReadError(place, f"{reason} (after {reader.event_count} events)")
 
 

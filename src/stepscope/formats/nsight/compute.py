@@ -19,6 +19,7 @@ from stepscope.formats.gathered import Gathered
 from stepscope.formats.gzip import text_chunks
 from stepscope.formats.streams import device_track
 from stepscope.trace.model import TraceInfo
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -115,7 +116,7 @@ def _text_of(path: Path, progress: Progress | None) -> str:
             parts.append(chunk.text)
             size += len(chunk.text)
             if size > _LONGEST_BYTES:
-                raise TraceReadError(path, f"is a table of more than {_LONGEST_BYTES >> 20} MiB")
+                raise TraceReadError(path, f"is a table of more than {size_text(_LONGEST_BYTES)}")
             if progress is not None:
                 progress(chunk.file_bytes, whole)
     return b"".join(parts).decode("utf-8-sig", "replace")

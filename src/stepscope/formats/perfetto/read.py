@@ -27,6 +27,7 @@ from stepscope.trace.schema import Captured
 from stepscope.trace.stored_info import InfoDamage, info_of
 from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 _NOT_A_TRACE = "is the file a trace that Perfetto, or a program with its library, wrote?"
 _INFLATED_BYTES = 1 << 30  # of all compressed packets of a file, at most
 _PRODUCER, _OWN_PRODUCER = "perfetto", "stepscope, exported"
-_WIRES = {0: "varint", 1: "fixed", 2: "bytes", 5: "fixed"}
 _NUMBERS = {8, 10, 13, 41, 42, 58, 87}  # fields of a packet that are numbers
 _MESSAGES = {1, 2, 6, 11, 12, 33, 35, 36, 43, 44, 45, 50, 59, 60, 89, 77_000_021}
 _HEAD_FIELDS = 4
@@ -111,8 +111,8 @@ def _inflater(path: Path) -> Callable[[bytes], bytes]:
             return b"\xff"  # counted as malformed
         left -= len(plain)
         if left < 0:
-            reason = f"holds compressed packets of more than {_INFLATED_BYTES >> 30} GiB, the limit"
-            raise TraceReadError(path, reason)
+            limit = size_text(_INFLATED_BYTES)
+            raise TraceReadError(path, f"holds compressed packets of more than {limit}, the limit")
         return plain
 
     return inflate

@@ -17,7 +17,7 @@ import numpy as np
 
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.formats.gathered import ABSENT, Gathered
-from stepscope.formats.gzip import text_chunks
+from stepscope.formats.gzip import file_bytes
 from stepscope.formats.wire import MalformedMessageError, fields
 from stepscope.trace.model import TraceInfo, Track
 from stepscope.trace.xla import device_number
@@ -117,7 +117,7 @@ def is_xplane(head: bytes) -> bool:
 
 def read_xplane(path: Path, progress: Progress | None = None) -> Trace:
     """Read a profile of JAX or XLA, gzip or not."""
-    data, damage = _bytes_of(path, progress)
+    data, damage = file_bytes(path, progress)
     gathered = Gathered()
     host = ""
     began, wall_ns = _first_ns(data)
@@ -137,18 +137,6 @@ def read_xplane(path: Path, progress: Progress | None = None) -> Trace:
         text = f"{path}: {damage}; {len(gathered)} events could be read"
         warnings.warn(text, TraceReadWarning, stacklevel=2)
     return gathered.trace(TraceInfo(PRODUCER, wall_offset_ns=wall_ns, host=host))
-
-
-def _bytes_of(path: Path, progress: Progress | None) -> tuple[bytes, str]:
-    damage, parts = "", []
-    with text_chunks(path) as chunks:
-        size = path.stat().st_size
-        for chunk in chunks:
-            parts.append(chunk.text)
-            damage = chunk.damage
-            if progress is not None:
-                progress(chunk.file_bytes, size)
-    return b"".join(parts), damage
 
 
 def _first_ns(data: bytes) -> tuple[int, int]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.distinct import distinct
-from stepscope.analysis.host.averages import SUMS
-from stepscope.analysis.host.counted import counted_columns, taken, uncovered
+from stepscope.analysis.host.averages import SUMS, rows_of
+from stepscope.analysis.host.counted import counted_columns, uncovered
 from stepscope.analysis.sums import summed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class CallCells:
         }
         called_ns = sums.pop(_CALLED)
         rows = replace(
-            taken(self._each, first[order]), first=first[order].astype(np.uint32), **sums
+            rows_of(self._each, first[order]), first=first[order].astype(np.uint32), **sums
         )
         return rows, called_ns
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.formats.gathered import ABSENT
-from stepscope.formats.nsight.names import plain_call, process_of, thread_of
+from stepscope.formats.nsight.names import process_of, thread_of
 from stepscope.trace.model import SliceFlags, Track
+from stepscope.trace.names import plain_call
 from stepscope.trace.schema import CAPTURED_NODE
 
 if TYPE_CHECKING:

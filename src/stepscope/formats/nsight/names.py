@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope.formats.gathered import ABSENT
+from stepscope.trace.names import plain_call
 
 if TYPE_CHECKING:
     from stepscope.formats.gathered import Gathered
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64, UInt32
 
 _ID_BITS = (1 << 24) - 1
-_VERSION_SUFFIX = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 _A_PROCESS = 1 << 40  # more than any correlation id: CUPTI's have 32 bits
 
 
@@ -48,11 +47,6 @@ class Names:
         texts = (plain_call(self.text(each, default)) for each in distinct.tolist())
         found = self._gathered.texts(texts)
         return found[which] if len(found) else np.zeros(0, np.uint32)
-
-
-def plain_call(name: str) -> str:
-    """Return a call as one writes it: CUPTI's end in the version of their arguments."""
-    return _VERSION_SUFFIX.sub("", name) if name.startswith("cu") and "(" not in name else name
 
 
 def process_of(global_id: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from stepscope.frameworks.cuda.devices import occupancy_fragment
 from stepscope.record.capture import thread_track
 from stepscope.trace.model import NO_THREAD, Args, IntColumn, Track
+from stepscope.trace.names import plain_call
 from stepscope.trace.schema import CAPTURED_NODE, Captured, Slices
 from stepscope.trace.strings import Strings
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver")
 _KERNEL, _MEMCPY, _MEMSET, _RUNTIME, _DRIVER = range(5)
 _HOST = 1 << 20  # more than any device's number
-_VERSION_SUFFIX = re.compile(r"_v\d+$|_ptsz$|_ptds$")
 
 
 def captured(
@@ -42,7 +41,7 @@ def captured(
         return texts.setdefault(text, len(texts))
 
     kind = columns["kind"]
-    names = [_plain(name.decode("utf-8", "replace")) for name in columns["names"]]
+    names = [plain_call(name.decode("utf-8", "replace")) for name in columns["names"]]
     name_ids = np.array([text_id(name) for name in names], np.uint32)
     categories = np.array([text_id(word) for word in _CATEGORIES], np.uint32)
     shapes = columns["shapes"].reshape(-1, 8)
@@ -62,11 +61,6 @@ def captured(
         args=_args(columns, shapes, fragments, nodes),
     )
     return Captured(slices, tracks, Strings.of(texts))
-
-
-def _plain(name: str) -> str:
-    """Return a function's name as one writes it: CUPTI's end in the version of its arguments."""
-    return _VERSION_SUFFIX.sub("", name) if name.startswith("cu") and "(" not in name else name
 
 
 def _shape_fragment(shape: list[int], device: dict[str, Any] | None) -> str:

@@ -13,7 +13,8 @@ import numpy as np
 from stepscope import _native
 from stepscope.formats.chrome.write import json_text, text_chunks_of
 from stepscope.formats.files import output_file
-from stepscope.frameworks.paddle.files.write_pb import VERSION, Texts, extra_info
+from stepscope.formats.texts import AddedTexts
+from stepscope.frameworks.paddle.files.write_pb import VERSION, extra_info
 from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_device
 from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
@@ -93,7 +94,7 @@ def _header(trace: Trace) -> str:
 
 def _writer(forest: Forest) -> tuple[_native.ChromeWriter, int]:
     trace, slices = forest.trace, forest.trace.slices
-    texts = Texts(trace)
+    texts = AddedTexts(trace.strings)
     offset = trace.info.wall_offset_ns
     origin = int(slices.start_ns.min(initial=np.iinfo(np.int64).max)) if len(slices) else 0
     categories = np.array([texts.add(event.name) for event in TracerEventType], np.uint32)
@@ -127,7 +128,7 @@ def _ids(forest: Forest, track: int, language: int) -> bytes:
     return f'"pid": {pid}, "tid": "{tid}({_LANGUAGES[language]})"'.encode()
 
 
-def _slice_args(forest: Forest, texts: Texts) -> _Pairs:
+def _slice_args(forest: Forest, texts: AddedTexts) -> _Pairs:
     """Return the arguments in Paddle's words; times are the writer's."""
     slices = forest.trace.slices
     integers = []
@@ -153,7 +154,7 @@ def _pair(key: str, column: IntColumn) -> tuple[bytes, UInt32, Int64]:
     return f"{json.dumps(key)}: ".encode(), column.rows, column.values
 
 
-def _details(forest: Forest, texts: Texts) -> UInt32 | None:
+def _details(forest: Forest, texts: AddedTexts) -> UInt32 | None:
     """Return the fragments of arguments: shapes of operators, and what devices say as it is."""
     trace = forest.trace
     rest = trace.slices.args.rest
@@ -185,13 +186,13 @@ def _inputs(pairs: dict[str, Any]) -> str:
     return json_text(said)[1:-1]
 
 
-def _colours(forest: Forest, texts: Texts) -> _Pairs:
+def _colours(forest: Forest, texts: AddedTexts) -> _Pairs:
     ids = [texts.add(f'"cname": "{c}"') for c in (_HOST_COLOUR, _CALL_COLOUR, _DEVICE_COLOUR)]
     part = forest.is_runtime + 2 * forest.is_device.astype(np.int8)
     return [], np.array(ids, np.uint32)[part]
 
 
-def _memory_table(forest: Forest, texts: Texts) -> tuple[Any, ...]:
+def _memory_table(forest: Forest, texts: AddedTexts) -> tuple[Any, ...]:
     memory, strings = forest.trace.memory, forest.trace.strings
     figures = forest.memory_figures
     rows = np.arange(len(memory), dtype=np.uint32)
@@ -220,7 +221,7 @@ def _memory_table(forest: Forest, texts: Texts) -> tuple[Any, ...]:
     )
 
 
-def _flow_tables(forest: Forest, texts: Texts) -> Iterator[tuple[Any, ...]]:
+def _flow_tables(forest: Forest, texts: AddedTexts) -> Iterator[tuple[Any, ...]]:
     """Yield the arrows from launches to the device work, in the middle of both."""
     slices = forest.trace.slices
     work = np.flatnonzero(forest.launch != NO_ROW)

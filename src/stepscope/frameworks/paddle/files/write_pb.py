@@ -14,6 +14,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.formats.files import output_file
+from stepscope.formats.texts import AddedTexts
 from stepscope.frameworks.paddle.columns import NO_LAUNCH, PROPERTIES
 from stepscope.frameworks.paddle.files.messages import device_info, supplement
 from stepscope.frameworks.paddle.memory import place_of_device
@@ -73,7 +74,7 @@ def paddle_pb(trace: Trace) -> bytes:
 
 def _trees(trace: Trace) -> bytes:
     forest = Forest(trace)
-    texts = Texts(trace)
+    texts = AddedTexts(trace.strings)
     order = _HostOrder.of(forest)
     parts = _Parts()
     host = _host(forest, order, parts)
@@ -84,27 +85,6 @@ def _trees(trace: Trace) -> bytes:
     return _native.encode_paddle_trees(
         blob, offsets, parts.encoded, list(forest.places), host, runtime, memory, device, details
     )
-
-
-class Texts:
-    """A trace's string table with what the file adds to it."""
-
-    def __init__(self, trace: Trace) -> None:
-        """Start with the trace's own."""
-        self._strings = trace.strings
-        self._added: list[bytes] = []
-
-    def add(self, word: str) -> int:
-        """Return the id of a text that is added."""
-        self._added.append(word.encode("utf-8", "replace"))
-        return len(self._strings) + len(self._added) - 1
-
-    def table(self) -> tuple[bytes, Int64]:
-        """Return the bytes and where each text begins."""
-        blob, offsets = self._strings.blob, self._strings.offsets
-        end = int(offsets[-1])
-        ends = end + np.cumsum([len(word) for word in self._added], dtype=np.int64)
-        return blob[:end] + b"".join(self._added), np.concatenate((offsets, ends))
 
 
 class _Parts:
@@ -180,7 +160,7 @@ def _host(forest: Forest, order: _HostOrder, parts: _Parts) -> dict[str, Any]:
     }
 
 
-def _runtime(forest: Forest, order: _HostOrder, texts: Texts) -> tuple[dict[str, Any], Int64]:
+def _runtime(forest: Forest, order: _HostOrder, texts: AddedTexts) -> tuple[dict[str, Any], Int64]:
     """Return the runtime calls, and for each device slice the number of its call.
 
     Paddle keeps device work only below a runtime call: one is made up where none was recorded.
@@ -248,7 +228,7 @@ def _device(forest: Forest, call_of: Int64, parts: _Parts) -> tuple[dict[str, An
     return table, details
 
 
-def _memory(forest: Forest, order: _HostOrder, texts: Texts) -> dict[str, Any]:
+def _memory(forest: Forest, order: _HostOrder, texts: AddedTexts) -> dict[str, Any]:
     memory, strings = forest.trace.memory, forest.trace.strings
     owner = order.owners(forest.memory_parent, memory.track)
     by_owner = np.argsort(owner, kind="stable")

@@ -30,6 +30,7 @@ class Kineto(Source):
     """torch's collector, driven through its low-level interface."""
 
     name = "torch"
+    tensor_notes = None  # it says nothing of single tensors
 
     def __init__(self, torch: Any, options: RecordOptions, why: str) -> None:
         """Take an imported torch, and why the bridge is not used."""

@@ -17,6 +17,8 @@ from stepscope.record.source import Source, Stage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stepscope.frameworks.torch.collector import Kineto
+    from stepscope.frameworks.torch.operators import TorchOps
     from stepscope.frameworks.torch.tensor_notes import TensorNotes
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
@@ -58,7 +60,7 @@ def _source_for(
     collector: TorchCollector,
     options: RecordOptions,
     obstacle: BridgeUnavailableError | None = None,
-) -> Source:
+) -> TorchOps | Kineto:
     from stepscope.frameworks.torch.collector import DIFFERENCES, Kineto
     from stepscope.frameworks.torch.operators import TorchOps
 
@@ -89,7 +91,7 @@ class WhenImported(Source):
         """Remember the choice; nothing is imported or built yet."""
         self._collector = _chosen(options[TORCH_COLLECTOR])
         self._options = options
-        self._source: Source | None = None
+        self._source: TorchOps | Kineto | None = None
         self._obstacle: BridgeUnavailableError | None = None  # found before torch was imported
         self._made_ready = False
         self._started = False
@@ -137,7 +139,7 @@ class WhenImported(Source):
     @property
     def tensor_notes(self) -> TensorNotes | None:
         """Return which tensors the operators of the last recording had; None where unknown."""
-        return getattr(self._source, "tensor_notes", None)
+        return None if self._source is None else self._source.tensor_notes
 
     def describe(self) -> str:
         """Say what is used."""

@@ -9,7 +9,7 @@ import uuid
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from stepscope.arguments import file_path, function, shown, text_or_none, whole
 from stepscope.background import EXPORTS, LARGE
@@ -23,6 +23,8 @@ from stepscope.frameworks.torch.dialect.as_torch import (
 from stepscope.frameworks.torch.dialect.columns import Fields
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
+from stepscope.frameworks.torch.live_objects import TorchObjects
+from stepscope.frameworks.torch.source import WhenImported
 from stepscope.frameworks.torch.switches import Switches, as_switched
 from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.live_objects import LiveObjects
     from stepscope.frameworks.torch.tensor_notes import TensorNotes
     from stepscope.record.recorder import Recorder
+    from stepscope.record.source import Source
     from stepscope.trace.model import Trace
+
+_Source = TypeVar("_Source", bound="Source")
 
 # torch's own, which who gives a timeout listens to.
 _LOGGER = logging.getLogger("torch.autograd.profiler")
@@ -107,13 +112,16 @@ class ProfileResults:
     @property
     def _tensor_notes(self) -> TensorNotes | None:
         """What the bridge noted of the last cycle."""
-        found = (getattr(source, "tensor_notes", None) for source in self._recorder.sources)
-        return next((notes for notes in found if notes is not None), None)
+        source = self._source_of(WhenImported)
+        return None if source is None else source.tensor_notes
 
     @property
     def _live_objects(self) -> LiveObjects | None:
-        found = (getattr(source, "objects", None) for source in self._recorder.sources)
-        return next((objects for objects in found if objects is not None), None)
+        source = self._source_of(TorchObjects)
+        return None if source is None else source.objects
+
+    def _source_of(self, kind: type[_Source]) -> _Source | None:
+        return next((each for each in self._recorder.sources if isinstance(each, kind)), None)
 
     def _kineto_results(self) -> KinetoResults | None:
         """Return the last cycle as torch's own tools read it; None before its end."""

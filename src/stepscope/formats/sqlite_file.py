@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from stepscope.formats.registry import Progress
     from stepscope.trace.model import Int64
 
-MAGIC = b"SQLite format 3\x00"
-
 _ROWS_A_FETCH = 1 << 14
 _LONGEST_VALUE_BYTES = 16 << 20  # texts and blobs: names and JSON are far shorter
 _LONGEST_TEXT = 1 << 16  # of a name: what is longer is cut

@@ -1,10 +1,10 @@
 """A job: the traces of many ranks as one object, and what they say together.
 
     import stepscope
-    from stepscope.job import stragglers, wait_table
+    from stepscope.job import blame_table, stragglers
 
     job = stepscope.open_job("runs/train-1")
-    print(stragglers(job).to_polars())
+    print(stragglers(job), blame_table(job).to_polars())
 
 Each rank is read and reduced on its own (``summary``), by any executor that has a ``map``; what
 comes back is small, and all analyses are functions of the Job that is made of it.

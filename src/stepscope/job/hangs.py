@@ -56,7 +56,7 @@ def hang_table(job: Job) -> HangTable:
             (
                 kind.name, group_words(kind.group, kind.members), int(found.number[i]),
                 int(found.step[i]), _list(job, sorted(arrived)), _list(job, absent),
-                max(until - came, 0), "; ".join(_last(job, rank, came) for rank in absent[:4]),
+                max(until - came, 0), "; ".join(_last(job, rank) for rank in absent[:4]),
             )
         )  # fmt: skip
     columns = list(zip(*rows, strict=True)) or [()] * 8
@@ -89,7 +89,7 @@ def _list(job: Job, places: list[int]) -> str:
     return ", ".join(numbers[:8]) + more
 
 
-def _last(job: Job, rank: int, before_ns: int) -> str:
+def _last(job: Job, rank: int) -> str:
     """Return what a rank had reached last, in words."""
     found = job.meetings
     mine = np.flatnonzero(found.rank == rank)

@@ -50,7 +50,6 @@ class Straggler:
     of_steps: int  # how many were looked at
     every: int  # it is late in every n-th step; 0 without such an order
     saves_ns: float  # of an average step, if it were like the median rank
-    host_ranks: tuple[int, ...] = ()  # of a host all of whose ranks are late
 
     @property
     def words(self) -> str:

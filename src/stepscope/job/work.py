@@ -75,7 +75,6 @@ class StepWork:
     operators: StepRows
     kernels: StepRows
     ready_ns: Float32  # the step's thread could run, but other threads had all cores
-    is_sampled: bool
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -112,7 +111,6 @@ def step_work(trace: Trace, exposed: Intervals) -> StepWork:
         operators=_operators(trace, in_step),
         kernels=_kernels(trace, in_step),
         ready_ns=_ready_ns(trace, steps, in_step),
-        is_sampled=causes is not None,
     )
 
 
@@ -137,7 +135,6 @@ def _of_run(trace: Trace, exposed: Intervals) -> StepWork:
         _operators(trace, in_step),
         _kernels(trace, in_step),
         np.zeros(1, np.float32),
-        is_sampled=causes is not None,
     )
 
 

@@ -62,7 +62,6 @@ ENUMS = frozenset(
 # The classes whose objects are followed through the program.
 PROFILERS = frozenset({"profile", "Profiler"})
 RANGES = frozenset({"record_function", "RecordEvent"})
-TARGETS = ("paddle", "torch", "stepscope")
 
 
 def destination(source: Dialect, to: str) -> Dialect:

@@ -75,11 +75,11 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() else None
 
 
-def run_id(environ: Mapping[str, str] = os.environ) -> str:
+def run_id() -> str:
     """Return what all processes of this run have in common, and no other run has."""
     if run_id_given:
         return run_id_given
-    shared = shared_id(environ)
+    shared = shared_id()
     parent = f"{socket.gethostname()}-{os.getppid()}-{launched_at_ns()}"
     return shared if shared is not None else parent
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from made_trace import Bytes, Call, trace_of_calls
-from stepscope.analysis.host.averages import averages, grouped, single_events
-from stepscope.analysis.host.counted import counted_once, self_within, taken
+from stepscope.analysis.host.averages import averages, grouped, rows_of, single_events
+from stepscope.analysis.host.counted import counted_columns, self_within
 from stepscope.analysis.intervals import union
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.tree import call_tree
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 def counted(trace: Trace, within: Intervals | None = None) -> Averages:
     tree = with_memory(call_tree(trace))
-    return grouped(counted_once(single_events(tree), tree, within))
+    each = single_events(tree)
+    columns: dict[str, Any] = dict(counted_columns(each, tree, within))
+    return grouped(replace(each, **columns))
 
 
 def totals(rows: Averages, column: str = "cpu_ns") -> dict[str, int]:
@@ -92,7 +95,7 @@ def test_own_times_within_all_the_time_are_all_own_times() -> None:
 
 def test_some_events_can_be_taken() -> None:
     tree = call_tree(trace_of_calls(RECURSION))
-    each = taken(single_events(tree), np.array([1, 2]))
+    each = rows_of(single_events(tree), np.array([1, 2]))
     assert list(each.key) == ["f", "g"]
     assert each.cpu_ns.tolist() == [80_000, 65_000]
 

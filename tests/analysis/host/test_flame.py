@@ -11,7 +11,7 @@ from made_trace import Bytes, Call, trace_of_calls
 from sample_traces import SHARED_TRACES
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.flame import ALL, NO_LAUNCH, OUTSIDE, flame_graph
-from stepscope.analysis.host.flame_merge import OTHERS, totals
+from stepscope.analysis.host.flame_merge import OTHERS
 from stepscope.analysis.host.stacks import stack_of_events
 from stepscope.analysis.memory.usage import memory_events
 from stepscope.analysis.tree import call_tree
@@ -161,7 +161,7 @@ def test_the_sums_are_those_of_the_trace(path: Path, most_nodes: int) -> None:
         graph = flame_graph(tree, each, stacks, most_nodes=most_nodes)
         assert len(graph) <= most_nodes
         assert (graph.parent[1:] < np.arange(1, len(graph))).all()
-        whole = {metric: int(totals(graph, metric)[0]) for metric in graph.own}
+        whole = {metric: int(graph.own[metric].sum()) for metric in graph.own}
         assert whole["cpu_ns"] == each.total_self_cpu_ns
         assert whole.get("device_ns", 0) == each.total_self_device_ns
         allocated = whole.get("cpu_bytes", 0) + whole.get("device_bytes", 0)

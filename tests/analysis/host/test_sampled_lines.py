@@ -80,7 +80,6 @@ def test_the_parts_of_the_self_time_are_told_apart() -> None:
     assert parts == {"PYTHON": 0, "NATIVE": 80, "OPERATOR": 300, "WAITING": 0}
     assert by_line(lines, lines.self_by[Doing.WAITING])["data.py:7"] == 500  # type: ignore[index]
     assert np.sum(list(lines.self_by.values()), axis=0).tolist() == lines.self_ns.tolist()
-    assert np.sum(list(lines.total_by.values()), axis=0).tolist() == lines.total_ns.tolist()
 
 
 def test_a_thread_without_a_core_is_at_what_its_frame_is() -> None:

@@ -7,14 +7,12 @@ nothing to the total, and what lies outside of a window of time does not count a
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stepscope import _native
 from stepscope.analysis.distinct import distinct
-from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
 
 if TYPE_CHECKING:
@@ -32,21 +30,16 @@ if TYPE_CHECKING:
 _INCLUSIVE = ("device_ns", "cpu_bytes", "device_bytes")  # sums over a call and all inside it
 
 
-def counted_once(each: Averages, tree: CallTree, within: Intervals | None = None) -> Averages:
-    """Return single events whose totals may be added: nested calls of one name count once.
-
-    Of a call inside another of its group, ``cpu_ns``, ``device_ns`` and the bytes are 0; where two
-    overlap, as those of asyncio tasks do, the moments that both have are the first one's.
-    ``within`` cuts all times of the host to what lies in these intervals.
-    """
-    changes: dict[str, Any] = dict(counted_columns(each, tree, within))
-    return replace(each, **changes)
-
-
 def counted_columns(
     each: Averages, tree: CallTree, within: Intervals | None = None
 ) -> Iterator[tuple[str, Int64]]:
-    """Yield what ``counted_once`` changes, a column at a time: of a big trace, each is large."""
+    """Yield the columns of single events whose totals may be added: nested calls count once.
+
+    Of a call inside another of its group, ``cpu_ns``, ``device_ns`` and the bytes are 0; where two
+    overlap, as those of asyncio tasks do, the moments that both have are the first one's.
+    ``within`` cuts all times of the host to what lies in these intervals. They come one at a time:
+    of a big trace, each is large.
+    """
     end_ns = _ends(tree)
     from_ns, outermost = uncovered(each, tree)
     total_ns = end_ns - from_ns if within is None else within.covered(from_ns, end_ns)
@@ -76,17 +69,6 @@ def own_within(
     # What ends on another thread has no own time; children that overlap leave none, either.
     own: Int64 = np.clip(rest_ns, 0, np.maximum(own_ns, 0))
     return own
-
-
-def taken(each: Averages, rows: Int64) -> Averages:
-    """Return some of the groups, in that order."""
-    columns = {field.name: getattr(each, field.name) for field in fields(each)}
-    picked: dict[str, Any] = {
-        name: column.take(rows) if isinstance(column, Labels) else column[rows]
-        for name, column in columns.items()
-        if column is not None
-    }
-    return replace(each, **picked)
 
 
 def _key(each: Averages, tree: CallTree) -> Int64:

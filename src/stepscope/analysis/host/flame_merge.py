@@ -114,11 +114,6 @@ def merged(nodes: Nodes, held: Sequence[Amounts], most_nodes: int) -> FlameGraph
     )
 
 
-def totals(graph: FlameGraph, metric: str) -> Int64:
-    """Return what each node holds with all below it."""
-    return _totals(graph.parent, graph.own[metric])
-
-
 def _moved(held: Amounts, place: Int64) -> Amounts:
     return Amounts(
         held.metric, place[held.node], held.track, held.waiting, held.amount, held.in_steps

@@ -44,9 +44,7 @@ _CALLS = ("_call_impl", "__call__")
 _LEADS = ("_wrapped_call_impl", "inner", "_dygraph_call_func")
 
 
-def sampled_flame_graph(
-    trace: Trace, *, steps: Intervals | None = None, most_nodes: int = MOST_NODES
-) -> FlameGraph:
+def sampled_flame_graph(trace: Trace, *, steps: Intervals | None = None) -> FlameGraph:
     """Merge the samples of a trace by their stacks, and its device work by who launched it.
 
     The metrics are cpu_ns, the time that samples stand for, and device_ns where there is any.
@@ -54,7 +52,7 @@ def sampled_flame_graph(
     paths = _Paths(trace)
     helper = paths.node(ROOT, NO_PYTHON, SliceKind.OTHER)
     held = [_sampled(paths, steps, helper), *_launched(paths, steps)]
-    return merged(paths.found(), held, most_nodes)
+    return merged(paths.found(), held, MOST_NODES)
 
 
 def _sampled(paths: _Paths, steps: Intervals | None, helper: int) -> Amounts:

@@ -58,7 +58,6 @@ class SampledLines:
     self_ns: Int64  # of the samples whose innermost line of the user's it is
     total_ns: Int64  # of those that have the line anywhere on their stack
     self_by: Mapping[Doing, Int64]  # the self time by what the thread was doing; adds up to it
-    total_by: Mapping[Doing, Int64]  # the total time, likewise
     parts: LineParts
     of_sample: Int64  # a value for each sample: the row here of its innermost line, NO_LINE without
     elsewhere_ns: int  # the time of samples that have no line of the user's
@@ -84,17 +83,15 @@ def sampled_lines(
     weight_ns = sample_weights(trace, within)
     of_sample = innermost_lines(known.table, line_of_stack)[known.rows]
     doing = doing_of_samples(trace)
-    self_by, total_by = {}, {}
-    for what in Doing:
-        of_what_ns = np.where(doing == what, weight_ns, 0)
-        self_by[what] = summed(of_sample, of_what_ns, len(places))
-        total_by[what] = totals_by_line(known, line_of_stack, len(places), of_what_ns)
+    self_by = {
+        what: summed(of_sample, np.where(doing == what, weight_ns, 0), len(places))
+        for what in Doing
+    }
     return SampledLines(
         place=tuple(places),
         self_ns=np.sum(list(self_by.values()), axis=0),
-        total_ns=np.sum(list(total_by.values()), axis=0),
+        total_ns=totals_by_line(known, line_of_stack, len(places), weight_ns),
         self_by=self_by,
-        total_by=total_by,
         parts=_parts(trace, known, of_sample, doing, weight_ns),
         of_sample=of_sample,
         elsewhere_ns=int(weight_ns[of_sample == NO_LINE].sum()),

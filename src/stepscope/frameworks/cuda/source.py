@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
-# What NVIDIA's own tools set in the processes that they watch.
-_INJECTED = ("CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID")
-
 _loaded: str | None = None  # what CUPTI says of itself, once it is in use
 _path = ""  # where it is
 

@@ -18,7 +18,7 @@ _COUNTS = {"T": 1e12, "G": 1e9, "M": 1e6, "K": 1e3}
 _ENDINGS = (" compute", " dygraph", " pybind_imperative_func")  # Paddle's, of an operator's name
 
 
-def flops_text(trace: Trace, *, passes: int = 1) -> str:
+def flops_text(trace: Trace) -> str:
     """Return the layers of the first forward passes between Paddle's two rules.
 
     Paddle's own text is empty: it has no shapes to count from, and skips the first thread.
@@ -27,7 +27,7 @@ def flops_text(trace: Trace, *, passes: int = 1) -> str:
         f"{'  ' * row.level}{_plain(row.name)} latency: {_scaled(row.duration_ns, _TIMES, 'ns')}, "
         f"FLOPs: {_scaled(row.flops, _COUNTS)}, "
         f"FLOPS: {_scaled(row.flops * 1e9 / max(row.duration_ns, 1), _COUNTS)}"
-        for row in layer_rows(trace, passes=passes)
+        for row in layer_rows(trace)
     ]
     begin, end = " Flops Profiler Begin ", "- Flops Profiler End -"
     body = lines or ["No layer was recorded."]

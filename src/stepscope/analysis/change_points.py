@@ -21,9 +21,8 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from stepscope.trace.model import Float64
 
-    Float64 = NDArray[np.float64]
 
 ALPHA = 0.05
 """How often a series without a change may have one."""

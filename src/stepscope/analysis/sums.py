@@ -11,9 +11,8 @@ from stepscope import _native
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int32, Int64
+    from stepscope.trace.model import Bool, Int32, Int64
 
-    Bool = NDArray[np.bool_]
 
 _PLACES = (np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.uint32))
 

@@ -10,11 +10,7 @@ import numpy as np
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64, Trace
-
-    Bool = NDArray[np.bool_]
+    from stepscope.trace.model import Bool, Int64, Trace
 
 
 @dataclass(frozen=True, slots=True)

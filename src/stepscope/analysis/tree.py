@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int32, Int64, Trace, UInt8, UInt32
+    from stepscope.trace.model import Bool, Int32, Int64, Trace, UInt8, UInt32
     from stepscope.trace.strings import Strings
 
-    Bool = NDArray[np.bool_]
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

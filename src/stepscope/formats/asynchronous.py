@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Bool, Trace
     from stepscope.trace.schema import Captured
     from stepscope.trace.table import Int64, UInt8, UInt32
 
-    Bool = NDArray[np.bool_]
 
 LETTER, PROCESS, THREAD, AT_END = "ph", "pid", "tid", "end "
 OPERATIONS = np.uint32(0xFFFFFFFF)

@@ -15,11 +15,8 @@ from stepscope.analysis.device.launches import launched_work
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    from stepscope.trace.model import Int64, Trace
-
-    Bool = NDArray[np.bool_]
 
 NO_PATH = -1
 

@@ -18,11 +18,8 @@ from stepscope.trace.validate import LATEST_NS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
+    from stepscope.trace.model import Bool, Int64, Trace, TraceInfo, Track, UInt8, UInt32
 
-    from stepscope.trace.model import Int64, Trace, TraceInfo, Track, UInt8, UInt32
-
-    Bool = NDArray[np.bool_]
 
 ABSENT = int(np.iinfo(np.int64).min)
 """In a column of arguments: this row does not have it."""

@@ -31,13 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
     from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace, UInt32
+    from stepscope.trace.model import Bool, Int64, Trace, UInt32
 
     Columns = Mapping[str, Any]  # what _native.SnapshotReader.finish returns
-    Bool = NDArray[np.bool_]
 
 PRODUCER = "torch memory snapshot"
 _MICROSECOND = 1000  # ns

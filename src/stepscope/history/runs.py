@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Float64, Trace
 
 _WHOLE = 0.9  # of the run: the range that `stepscope run` has around the program
 _PATIENCE_S = 10.0
@@ -61,7 +59,7 @@ class Run:
     host: str
     began_ns: int  # Unix time
     steps: int
-    step_ns: NDArray[np.float64]  # of the steady steps, in their order
+    step_ns: Float64  # of the steady steps, in their order
     values: Mapping[str, float]
 
     @property
@@ -93,7 +91,7 @@ def run_of(trace: Trace, name: str) -> Run:
     )
 
 
-def _values(trace: Trace, steady_ns: NDArray[np.float64]) -> Iterable[tuple[str, float]]:
+def _values(trace: Trace, steady_ns: Float64) -> Iterable[tuple[str, float]]:
     if len(steady_ns):
         yield "step_time", float(np.median(steady_ns))
     peak = memory_peak(trace)

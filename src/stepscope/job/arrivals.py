@@ -11,13 +11,10 @@ from stepscope.analysis.labels import Labels
 from stepscope.analysis.table import Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.job.meetings import Meetings
     from stepscope.job.model import Job
     from stepscope.trace.model import Int64
 
-    Bool = NDArray[np.bool_]
 
 NOBODY = -1
 

@@ -17,12 +17,8 @@ from stepscope.analysis.table import Table
 from stepscope.job.arrivals import group_words, of_several
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.job.model import Job
-    from stepscope.trace.model import Int64
-
-    Float64 = NDArray[np.float64]
+    from stepscope.trace.model import Float64, Int64
 
 
 @dataclass(frozen=True, slots=True)

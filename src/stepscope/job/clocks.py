@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.job.meetings import Meetings
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Float64, Int64
 
-    Float64 = NDArray[np.float64]
 
 MOST_MEETINGS = 400
 """Of each set of ranks that meet, spread over the recording: more do not make it more exact."""

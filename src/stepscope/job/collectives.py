@@ -28,7 +28,7 @@ from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
 NO_NUMBER = -1
 _HOST_NAME = re.compile(r"^(gloo|nccl|mpi|ucc|hccl):")
@@ -80,7 +80,7 @@ class Collectives:
     end_ns: Int64
     row: Int64  # of the slice by which it arrived
     host_row: Int64  # of the host's slice, NO_SLICE without
-    is_open: NDArray[np.bool_]  # it was not done when the recording stopped
+    is_open: Bool  # it was not done when the recording stopped
     on_device: bool
 
     def __len__(self) -> int:
@@ -119,11 +119,11 @@ def _of_host(trace: Trace) -> Collectives:
     return _made(trace, parts, parts[:, 0] if len(parts) else rows, on_device=False)
 
 
-def _named(trace: Trace, pattern: re.Pattern[str]) -> NDArray[np.bool_]:
+def _named(trace: Trace, pattern: re.Pattern[str]) -> Bool:
     """Return which slices have a name that a pattern finds."""
     name = trace.slices.name
     ids = ids_where(name, trace.strings, lambda text: pattern.search(text) is not None)
-    found: NDArray[np.bool_] = np.isin(name, ids)
+    found: Bool = np.isin(name, ids)
     return found
 
 

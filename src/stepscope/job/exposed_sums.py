@@ -13,10 +13,8 @@ from stepscope.job.work import busy_host
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from stepscope.job.collectives import Collectives
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
 
 class Overlap(NamedTuple):
@@ -97,7 +95,7 @@ def _places(trace: Trace, found: Collectives) -> Iterator[_Place]:
             yield _Place(device, found.start_ns[which], found.end_ns[which], which, compute)
 
 
-def _overlap(place: _Place, group: str, module: str, which: NDArray[np.bool_]) -> Overlap:
+def _overlap(place: _Place, group: str, module: str, which: Bool) -> Overlap:
     talk = union(place.start_ns[which], place.end_ns[which])
     shared = int(place.compute.covered(talk.start_ns, talk.end_ns).sum())
     return Overlap(place.device, group, module, int(which.sum()), talk.total_ns, shared)

@@ -11,10 +11,8 @@ from stepscope.analysis.table import Table
 from stepscope.job.arrivals import group_words
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.job.model import Job
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
 _SHORTEST_NS = 1_000_000
 """A rank that was recorded for less time after the others had arrived may just have been next."""
@@ -67,14 +65,12 @@ def hang_table(job: Job) -> HangTable:
     )  # fmt: skip
 
 
-def _unfinished(job: Job) -> NDArray[np.bool_]:
+def _unfinished(job: Job) -> Bool:
     """Return the meetings that were not done for a rank when its recording stopped."""
     found = job.meetings
     if not len(found):
         return np.zeros(0, np.bool_)
-    found_open: NDArray[np.bool_] = (
-        np.add.reduceat(found.is_open.astype(np.int64), found.first[:-1]) > 0
-    )
+    found_open: Bool = np.add.reduceat(found.is_open.astype(np.int64), found.first[:-1]) > 0
     return found_open
 
 

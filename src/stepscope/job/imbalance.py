@@ -15,10 +15,8 @@ from stepscope.analysis.table import Table
 from stepscope.job.arrivals import group_words
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.job.model import Job
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Float64, Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class ImbalanceTable(Table):
     least_ns: Int64
     most_rank: Int64
     least_rank: Int64
-    imbalance: NDArray[np.float64]  # the most over the mean, less 1: what evening out would save
+    imbalance: Float64  # the most over the mean, less 1: what evening out would save
 
 
 def imbalance_table(job: Job) -> ImbalanceTable:

@@ -15,13 +15,9 @@ import numpy as np
 from stepscope.job.arrivals import lateness, of_several
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.job.model import Job
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Float64, Int64
 
-    Bool = NDArray[np.bool_]
-    Float64 = NDArray[np.float64]
 
 LEAST_SHARE = 0.05
 """A rank that delays a step by less of it is not worth a word."""

@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from stepscope.job.collectives import Kind
     from stepscope.job.summary import RankSummary
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
-    Bool = NDArray[np.bool_]
     Int32 = NDArray[np.int32]
 
 _PAIRS = frozenset({"send", "recv", "sendrecv", "send_recv", "isend", "irecv"})

@@ -23,13 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from os import PathLike
 
-    from numpy.typing import NDArray
-
     from stepscope.job.summary import RankSummary
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Float64, Int64
 
-    Bool = NDArray[np.bool_]
-    Float64 = NDArray[np.float64]
 
 _APART_NS = 60_000_000_000
 """Recordings of one run overlap, or nearly: clocks of hosts are not a minute off."""

@@ -17,13 +17,10 @@ from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.job.meetings import Meetings
     from stepscope.job.model import Job
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
-    Bool = NDArray[np.bool_]
 
 MOST_POINTS = 400_000
 """Of a job with more, some of the steady steps are replayed: they are alike."""

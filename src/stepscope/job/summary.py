@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.job.collectives import Collectives
-    from stepscope.trace.model import Int64, Trace, TraceInfo
+    from stepscope.trace.model import Bool, Int64, Trace, TraceInfo
 
 _CUT_OFF = "file ends early"
 
@@ -57,7 +57,7 @@ class RankSummary:
     done_ns: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     waited_ns: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     step: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
-    is_open: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    is_open: Bool = field(default_factory=lambda: np.zeros(0, np.bool_))
     overlaps: tuple[Overlap, ...] = ()
     work: StepWork | None = None
 

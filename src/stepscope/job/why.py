@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from stepscope.job.model import Job
     from stepscope.job.work import StepRows, StepWork
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Float64, Int64
 
-    Float64 = NDArray[np.float64]
 
 EXPLAINS = 0.3
 """A reason that makes up less of the delay is not named."""

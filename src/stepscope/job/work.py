@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.steps.ledger import Ledger
     from stepscope.analysis.steps.steps import Steps
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    Bool = NDArray[np.bool_]
     Float32 = NDArray[np.float32]
 
 MOST_ROWS = 48

@@ -13,9 +13,7 @@ from stepscope.trace.model import Args, IntColumn
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import UInt32
+    from stepscope.trace.model import Bool, UInt32
 
 _RANGE_CATEGORY = "user_annotation"
 _TYPES = frozenset(map(event_type_fragment, TracerEventType))
@@ -93,7 +91,7 @@ def _integer_columns(
     keys = {key for each in pairs.values() for key, value in each.items() if _is_integer(value)}
     for key in sorted(keys):
         value_of = np.zeros(texts, np.int64)
-        known: NDArray[np.bool_] = np.zeros(texts, np.bool_)
+        known: Bool = np.zeros(texts, np.bool_)
         for text_id, each in pairs.items():
             if key in each and _is_integer(each[key]):
                 value_of[text_id], known[text_id] = each[key], True

@@ -14,9 +14,8 @@ from stepscope.trace.table import Remap
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int64, Slices
+    from stepscope.trace.model import Bool, Int64, Slices
 
-    Bool = NDArray[np.bool_]
 
 MOST_SLICES = 3_000_000
 """Browsers take long to open a page with more."""

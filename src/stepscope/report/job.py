@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from stepscope.job.answer import JobAnswer
     from stepscope.job.meetings import Meetings
     from stepscope.job.model import Job
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
 MOST_ARRIVALS = 250_000
 """Rows of ranks and collectives that the page holds."""
@@ -118,7 +116,7 @@ def _add_ranks(payload: Payload, found: JobAnswer, links: Mapping[int, str]) -> 
     payload.add_column("job.number", found.job.number)
 
 
-def _add_steps(payload: Payload, job: Job, delays: NDArray[np.float64], origin: int) -> None:
+def _add_steps(payload: Payload, job: Job, delays: Float64, origin: int) -> None:
     """Add what the heat map shows: a value for each rank and step, rank after rank."""
     payload.add_column("job.steps", job.steps)
     payload.add_column("job.steady", job.steady.astype(np.uint8))
@@ -130,14 +128,14 @@ def _add_steps(payload: Payload, job: Job, delays: NDArray[np.float64], origin: 
     payload.add_column("heat.start", _corrected(job, began, origin).reshape(-1))
 
 
-def _corrected(job: Job, began: NDArray[np.float64], origin: int) -> NDArray[np.float64]:
+def _corrected(job: Job, began: Float64, origin: int) -> Float64:
     clocks = job.clocks
     since = began + origin - clocks.origin_ns
     moved = clocks.offset_ns[:, None] + clocks.drift[:, None] * since
     return np.where(began < 0, -1.0, np.rint(began + moved))
 
 
-def _shown_steps(job: Job, delays: NDArray[np.float64]) -> Int64:
+def _shown_steps(job: Job, delays: Float64) -> Int64:
     """Return the steps whose collectives the page holds: all, or those with most delay."""
     found = job.meetings
     if int(found.count.sum()) <= MOST_ARRIVALS or not len(job.steps):
@@ -148,7 +146,7 @@ def _shown_steps(job: Job, delays: NDArray[np.float64]) -> Int64:
     return np.sort(job.steps[order])
 
 
-def _few_steps(job: Job, delays: NDArray[np.float64]) -> list[int]:
+def _few_steps(job: Job, delays: Float64) -> list[int]:
     """Return the step with the largest delay, and a usual one."""
     steady = np.flatnonzero(job.steady)
     if not len(steady):

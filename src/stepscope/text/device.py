@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.device.queue import LaunchDelays, LaunchQueues
     from stepscope.analysis.device.roofline import Roofline
     from stepscope.analysis.device.steps import DeviceSteps
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
 _NAME_WIDTH = 52
 _OPERATOR_WIDTH = 32
@@ -319,7 +319,7 @@ def most_first(peaks: Peaks) -> list[tuple[str, float]]:
     return sorted(peaks.flops_per_second.items(), key=lambda each: -each[1])
 
 
-def _known_only(known: NDArray[np.bool_], cells: Iterable[str]) -> list[str]:
+def _known_only(known: Bool, cells: Iterable[str]) -> list[str]:
     return [cell if is_known else "-" for is_known, cell in zip(known, cells, strict=True)]
 
 

@@ -29,10 +29,8 @@ from stepscope.trace.xla import xla_kinds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.trace.model import Trace, Track
-    from stepscope.trace.table import Int32, Int64, UInt8, UInt32
+    from stepscope.trace.table import Bool, Int32, Int64, UInt8, UInt32
 
 _WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
 
@@ -92,9 +90,9 @@ def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> 
         return captured
     begins, ends = np.array(spans_ns, np.int64).T
 
-    def outside(times_ns: Int64) -> NDArray[np.bool_]:
+    def outside(times_ns: Int64) -> Bool:
         last = np.searchsorted(begins, times_ns, side="right") - 1
-        mask: NDArray[np.bool_] = (last < 0) | (times_ns >= ends[last])
+        mask: Bool = (last < 0) | (times_ns >= ends[last])
         return mask
 
     return replace(

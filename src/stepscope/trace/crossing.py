@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from stepscope.trace.schema import Slices
     from stepscope.trace.strings import Strings
-    from stepscope.trace.table import UInt8
+    from stepscope.trace.table import Bool, UInt8
 
-    Bool = NDArray[np.bool_]
     Rows = NDArray[np.uint32]
     Nesting = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], int, tuple[Rows, Rows]]
 

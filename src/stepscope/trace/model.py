@@ -42,7 +42,7 @@ from stepscope.trace.schema import (
     TraceInfo,
     Track,
 )
-from stepscope.trace.table import Args, Int32, Int64, IntColumn, UInt8, UInt32
+from stepscope.trace.table import Args, Bool, Float64, Int32, Int64, IntColumn, UInt8, UInt32
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -66,8 +66,10 @@ __all__ = [
     "QUERIES",
     "RUNNING_STATES",
     "Args",
+    "Bool",
     "Captured",
     "Device",
+    "Float64",
     "Held",
     "Int32",
     "Int64",

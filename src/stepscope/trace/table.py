@@ -26,6 +26,8 @@ Int64 = NDArray[np.int64]
 Int32 = NDArray[np.int32]
 UInt32 = NDArray[np.uint32]
 UInt8 = NDArray[np.uint8]
+Float64 = NDArray[np.float64]
+Bool = NDArray[np.bool_]
 
 
 class Role(Enum):

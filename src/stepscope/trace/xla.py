@@ -18,14 +18,11 @@ from stepscope.trace.schema import NO_CORRELATION
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.trace.model import Track
     from stepscope.trace.schema import Slices
     from stepscope.trace.strings import Strings
-    from stepscope.trace.table import Int64, UInt8, UInt32
+    from stepscope.trace.table import Bool, Int64, UInt8, UInt32
 
-    Bool = NDArray[np.bool_]
 
 NO_NUMBER = -1
 

@@ -33,13 +33,9 @@ from stepscope.analysis.distinct import distinct_pairs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.compare.side import Run, Side
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Float64, Int64
 
-    Float64 = NDArray[np.float64]
-    Bool = NDArray[np.bool_]
 
 _QUANTILE = 0.1  # of the times of one call over the steps
 _OFTEN = 0.5  # share of the steps that a call must be in

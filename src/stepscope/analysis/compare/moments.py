@@ -23,12 +23,8 @@ from stepscope.analysis.tree import span_mask
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Int64, Trace
-
-    Bool = NDArray[np.bool_]
+    from stepscope.trace.model import Bool, Int64, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class Windows:
         """Return the number of steps."""
         return len(self.start_ns)
 
-    def take(self, which: NDArray[np.bool_]) -> Windows:
+    def take(self, which: Bool) -> Windows:
         """Return some of them."""
         columns = (self.start_ns, self.end_ns, self.track, self.duration_ns)
         return Windows(self.unit, self.how, *(column[which] for column in columns))
@@ -62,7 +58,7 @@ class Moments:
     ns: Int64
     on_device: bool  # whether devices do any work in this program
 
-    def of_steps(self, which: NDArray[np.bool_]) -> Moments:
+    def of_steps(self, which: Bool) -> Moments:
         """Return those of some of the steps, which are numbered anew."""
         number = np.cumsum(which) - 1
         mine = which[self.step]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stepscope.trace.model import Float64
 
-    Float64 = NDArray[np.float64]
 
 WARM_FACTOR = 1.2
 """A first step longer than the usual one by this is still warming up."""

@@ -20,12 +20,9 @@ from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.compare.moments import Moments, Windows
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    Bool = NDArray[np.bool_]
 
 BETWEEN = "between events"
 """What no event covers: mostly Python."""

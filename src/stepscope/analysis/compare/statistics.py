@@ -24,10 +24,10 @@ from stepscope.analysis.compare.student import two_sided_p, two_sided_quantile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Float64 = NDArray[np.float64]
-    Bool = NDArray[np.bool_]
+    from stepscope.trace.model import Float64
+
 
 LEAST_EFFECT = 0.01
 """A smaller change, of one, is of no interest even where it is real."""

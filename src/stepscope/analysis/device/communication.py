@@ -19,10 +19,8 @@ from stepscope.analysis.table import Table
 from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
 _UNKNOWN = -1
 _IN_ELEMENTS, _OUT_ELEMENTS = "In msg nelems", "Out msg nelems"
@@ -71,7 +69,7 @@ class CollectiveTable(Table):
     exposed_ns: Int64  # of their union, the time in which no compute ran
 
     @property
-    def bytes_per_second(self) -> NDArray[np.float64]:
+    def bytes_per_second(self) -> Float64:
         """Return the bytes of a call over its time, what NCCL's tests call algbw; 0 for unknown."""
         return per_second(self.bytes, self.told_ns)
 

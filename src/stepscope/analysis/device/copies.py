@@ -12,10 +12,8 @@ from stepscope.analysis.flops.count import flops_per_second as per_second
 from stepscope.analysis.table import Table
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
 _BYTES = "bytes"
 _UNKNOWN = -1
@@ -40,7 +38,7 @@ class CopyTable(Table):
         return self.busy_ns - self.hidden_ns
 
     @property
-    def bytes_per_second(self) -> NDArray[np.float64]:
+    def bytes_per_second(self) -> Float64:
         """Return what the copies achieved while they ran; 0 where no size is known."""
         return per_second(self.bytes, self.total_ns)
 

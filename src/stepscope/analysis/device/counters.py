@@ -14,9 +14,7 @@ from stepscope.analysis.steps.steps import steady_steps, step_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
 # What the counters are called, and the numbers in them.
 POWER_CATEGORY = "gpu_power"
@@ -52,7 +50,7 @@ class DeviceCounter:
     unit: str
     track: int  # of the device
     time_ns: Int64
-    values: NDArray[np.float64]
+    values: Float64
 
 
 class Readings:

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.table import Columns
     from stepscope.trace.model import Int64, Trace
 
-    Bool = NDArray[np.bool_]
 
 LONGEST_AFTER_SYNC_NS = 1_000_000
 """Launching again takes the host tens of µs; what takes longer may be work of its own."""

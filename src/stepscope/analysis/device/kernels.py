@@ -19,10 +19,8 @@ from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
 UNKNOWN = -1
 _REGISTERS = "registers per thread"
@@ -45,7 +43,7 @@ class KernelTable(Table):
     mean_ns: Int64
     min_ns: Int64
     max_ns: Int64
-    busy_share: NDArray[np.float64]  # of the busy time of all devices; overlaps count twice
+    busy_share: Float64  # of the busy time of all devices; overlaps count twice
     grid: tuple[str, ...]  # "32,8,1"; "" where the trace does not say
     block: tuple[str, ...]
     registers: Int64  # a thread

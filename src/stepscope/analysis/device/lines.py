@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
     Path = tuple[Place, ...]
     Weights = dict[Hashable, dict[Path, float]]
@@ -81,7 +81,7 @@ def _forward(trace: Trace, rows: Int64) -> Int64:
     return np.where(function != NO_SLICE, tied_to[function], rows)
 
 
-def _by_stack(trace: Trace, rows: Int64, ns: NDArray[np.float64]) -> Iterator[tuple[Path, float]]:
+def _by_stack(trace: Trace, rows: Int64, ns: Float64) -> Iterator[tuple[Path, float]]:
     """Yield the frames of operators whose own stack was recorded."""
     stacks, which = np.unique(trace.slices.stack[rows], return_inverse=True)
     sums = np.bincount(which.reshape(-1), ns, len(stacks))
@@ -90,7 +90,7 @@ def _by_stack(trace: Trace, rows: Int64, ns: NDArray[np.float64]) -> Iterator[tu
             yield path, spent
 
 
-def _by_samples(trace: Trace, rows: Int64, ns: NDArray[np.float64]) -> Iterator[tuple[Path, float]]:
+def _by_samples(trace: Trace, rows: Int64, ns: Float64) -> Iterator[tuple[Path, float]]:
     """Yield the frames that samples saw in calls of the same operators."""
     if not len(rows) or not len(trace.samples):
         return

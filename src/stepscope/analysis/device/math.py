@@ -21,10 +21,8 @@ from stepscope.analysis.table import Table
 from stepscope.analysis.tree import call_tree
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class OperatorFlops(Table):
     device_ns: Int64  # the summed work of those calls
 
     @property
-    def flops_per_second(self) -> NDArray[np.float64]:
+    def flops_per_second(self) -> Float64:
         """Return what the calls achieved."""
         return flops_per_second(self.flops, self.device_ns)
 

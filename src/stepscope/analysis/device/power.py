@@ -37,11 +37,9 @@ from stepscope.analysis.device.counters import (
 from stepscope.analysis.shared import shared
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.counters import Readings
     from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
 MIN_MOVES = 20
 """How often the device's energy counter must have moved for its ends to be known to a few %."""
@@ -156,7 +154,7 @@ def _energy(told: Readings, window: Intervals) -> tuple[float | None, str]:
     return _grown(times, added, window) / 1e12, "power"
 
 
-def _grown(times: Int64, sums: NDArray[np.float64], window: Intervals) -> float:
+def _grown(times: Int64, sums: Float64, window: Intervals) -> float:
     """Return by how much a growing number grew in a window; at its ends it grows on as before."""
     grown, span_ns = 0.0, max(int(times[-1] - times[0]), 1)
     for start, end in zip(window.start_ns.tolist(), window.end_ns.tolist(), strict=True):

@@ -19,10 +19,8 @@ from stepscope.analysis.table import Table
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class LaunchQueues(Table):
     max_delay_ns: Int64
     longest: Int64  # the most pieces of work that waited at a time
     empty_ns: Int64  # in which nothing waited, from the first call to the last start
-    mean_length: NDArray[np.float64]  # over that time
+    mean_length: Float64  # over that time
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,10 @@ from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.peaks import Peaks
     from stepscope.analysis.device.work import DeviceWork
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Float64, Int64, Trace
 
-    Float64 = NDArray[np.float64]
 
 REACHABLE = 0.8
 """Of the roof: what good kernels reach."""
@@ -237,10 +234,10 @@ def _add_copies(groups: _Groups, trace: Trace, work: DeviceWork, operator: Int64
         groups.add((trace.strings[each], "", ""), len(mine), *sums)
 
 
-def _is_copy_on_device(trace: Trace, work: DeviceWork) -> NDArray[np.bool_]:
+def _is_copy_on_device(trace: Trace, work: DeviceWork) -> Bool:
     names = trace.slices.name[work.rows]
     found = ids_where(names, trace.strings, lambda name: _ON_DEVICE in name)
-    within: NDArray[np.bool_] = (work.kind == WorkKind.COPY) & np.isin(names, found)
+    within: Bool = (work.kind == WorkKind.COPY) & np.isin(names, found)
     return within
 
 

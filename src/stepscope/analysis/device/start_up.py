@@ -23,14 +23,11 @@ from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE, PRODUCER, SliceKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.idle import IdleGaps
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    Bool = NDArray[np.bool_]
 
 MIN_FIRST_USE_NS = 500_000
 """Loading a module of kernels, when one of them is first used: it happens once."""

@@ -26,13 +26,10 @@ from stepscope.trace.kinds import step_number
 from stepscope.trace.model import NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.steps.steps import Steps
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    Bool = NDArray[np.bool_]
 
 MOST_WAITING = 0.1
 """Share of a step: a device that waits less for the host is what limits."""

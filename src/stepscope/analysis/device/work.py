@@ -38,12 +38,9 @@ from stepscope.trace.model import NO_SLICE, SliceKind
 from stepscope.trace.xla import NO_NUMBER, device_number, stream_number
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Int64, Trace, Track, UInt8
+    from stepscope.trace.model import Bool, Int64, Trace, Track, UInt8
 
-    Bool = NDArray[np.bool_]
 
 COLLECTIVE_KEY = "Collective name"
 

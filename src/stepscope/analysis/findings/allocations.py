@@ -17,11 +17,9 @@ from stepscope.trace.model import SliceKind
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
 MINDRIVER_ALLOCATIONS_SHARE = 0.03
 """Of a step, in calls that ask the driver for memory: a caching allocator does so only at first."""
@@ -73,7 +71,7 @@ def allocator_setting(facts: Facts) -> str:
     return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
 
 
-def gaps_for_memory(facts: Facts) -> NDArray[np.bool_]:
+def gaps_for_memory(facts: Facts) -> Bool:
     """Return in which gaps of the devices the host asks the driver for memory."""
     gaps, calls = facts.gaps, _allocations(facts)
     found = np.zeros(len(gaps), np.bool_)

@@ -19,11 +19,9 @@ from stepscope.analysis.steps.phases import COMPILE_CATEGORY, DYNAMO_TIMED, comp
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
 _COMPILATION = re.compile(r"torch\.compile (?:\d+/)?(\d+)/(\d+)")  # region and how often before
 _COMPILE_ID = re.compile(r"compile_id=(?:\d+/)?\d+/(\d+)")
@@ -104,7 +102,7 @@ def compiling_again(facts: Facts) -> Finding | None:
     )
 
 
-def _all_along(facts: Facts, spent: Ledger, which: NDArray[np.bool_]) -> bool:
+def _all_along(facts: Facts, spent: Ledger, which: Bool) -> bool:
     """Tell whether something happens in most steps; without steps, all over the run."""
     if spent.unit != "run":
         return len(np.unique(spent.step[which])) >= MIN_EVERY_STEP * spent.count

@@ -22,13 +22,10 @@ from stepscope.trace.model import NO_SLICE
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
-    Bool = NDArray[np.bool_]
 
 MIN_IDLE_SHARE = 0.20
 """Some idle time at the edges of steps is usual; a fifth of the device's time is worth a look."""

@@ -25,17 +25,13 @@ from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.idle import IdleGaps
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.steps.breakdown import StepBreakdown
     from stepscope.analysis.steps.ledger import Ledger
     from stepscope.analysis.steps.parts import Int8
-    from stepscope.trace.model import Int64, Trace
-
-    Bool = NDArray[np.bool_]
+    from stepscope.trace.model import Bool, Float64, Int64, Trace
 
 
 FAR_AHEAD = 0.25
@@ -68,7 +64,7 @@ class Facts:
         return step_breakdown(self.trace, self.work, self.parts)
 
     @cached_property
-    def device_parts_ns(self) -> NDArray[np.float64]:
+    def device_parts_ns(self) -> Float64:
         """Return what devices do in an average step, a value per Part; without steps, the run."""
         if not self.steps:
             parts_ns, on_device = run_parts(self.trace, self._begin_ns)
@@ -80,10 +76,10 @@ class Facts:
         time = self.device_time
         if time is not self.step_time:
             found_ns = device_parts(self.trace, time.start_ns, time.end_ns).sum(axis=0)
-            ahead: NDArray[np.float64] = found_ns.astype(np.float64) / self.steps
+            ahead: Float64 = found_ns.astype(np.float64) / self.steps
             return ahead
         counted = self.counted & self.breakdown.on_device
-        in_steps: NDArray[np.float64] = self.breakdown.parts_ns[counted].sum(axis=0) / self.steps
+        in_steps: Float64 = self.breakdown.parts_ns[counted].sum(axis=0) / self.steps
         return in_steps
 
     @cached_property

@@ -23,15 +23,13 @@ from stepscope.units import duration_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
     from stepscope.analysis.findings.spots import Spot
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.host.sampled_stacks import SampledStack
+    from stepscope.trace.model import Bool
 
-    Bool = NDArray[np.bool_]
 
 MIN_SHARE = 0.15
 """Of a step: every training loop prepares its inputs and looks at its results a little."""

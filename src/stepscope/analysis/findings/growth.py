@@ -17,13 +17,10 @@ from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.units import size_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Float64, Int64
 
-    Float64 = NDArray[np.float64]
     Path = tuple[Place, ...]
 
 MIN_BYTES, MIN_SHARE, MIN_RANK = 16 << 20, 0.03, 0.9

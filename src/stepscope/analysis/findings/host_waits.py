@@ -13,12 +13,8 @@ from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Int64
-
-    Bool = NDArray[np.bool_]
+    from stepscope.trace.model import Bool, Int64
 
 
 class HostWaits:

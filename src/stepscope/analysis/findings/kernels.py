@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
 
-    Bool = NDArray[np.bool_]
 
 MIN_PRODUCTS_SHARE = 0.10
 """Share of the device's busy time in products that a smaller type does many times faster."""

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.host.own_lines import Place
-    from stepscope.trace.model import Int64, Trace
-
-    Bool = NDArray[np.bool_]
+    from stepscope.trace.model import Bool, Int64, Trace
 
 
 def device_finding(

@@ -12,12 +12,9 @@ from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
-    Bool = NDArray[np.bool_]
 
 LAYERS = ("torch/nn/modules/", "paddle/nn/layer/")
 """Where the frameworks' own layers are."""

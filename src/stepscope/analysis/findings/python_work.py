@@ -26,16 +26,14 @@ from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
     from stepscope.analysis.findings.spots import Spot
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.host.sampled_stacks import SampledStack
     from stepscope.analysis.host.source_files import SourceFiles
+    from stepscope.trace.model import Bool
 
-    Bool = NDArray[np.bool_]
 
 MIN_SHARE = 0.05
 """Of a step; less is not worth the change."""

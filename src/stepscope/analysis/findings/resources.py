@@ -14,12 +14,10 @@ from stepscope.analysis.steps.causes import Cause
 from stepscope.trace.model import NO_SLICE, NO_STACK
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
+    from stepscope.trace.model import Bool
 
-    Bool = NDArray[np.bool_]
 
 MIN_THREADS = 1.5
 """Threads for each core; a pool that is a little larger than the machine does no harm."""

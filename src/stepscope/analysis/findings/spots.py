@@ -15,14 +15,11 @@ from stepscope.units import duration_text
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    Bool = NDArray[np.bool_]
     Paths = list[tuple[tuple[Place, ...], float, int]]  # own frames, weight, stack
 
 MOST = 0.6

@@ -13,13 +13,11 @@ from stepscope.analysis.steps.causes import LOADERS, Cause
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
     from stepscope.analysis.host.sampled_stacks import SampledStack
+    from stepscope.trace.model import Bool
 
-    Bool = NDArray[np.bool_]
 
 MIN_SHARE = 0.05
 """Of a step; less is not worth the change."""

@@ -33,15 +33,12 @@ from stepscope.units import count_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
-    Bool = NDArray[np.bool_]
 
 MIN_READS_SHARE = 0.05
 """Of a step; reading a loss now and then takes less."""

@@ -21,13 +21,10 @@ from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    Bool = NDArray[np.bool_]
 
 TINY_NS = 20_000
 """Calling an operator takes several µs, whatever it does: shorter ones are mostly overhead."""

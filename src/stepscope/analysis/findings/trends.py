@@ -16,12 +16,9 @@ from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings.facts import Facts
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Float64, Int64
 
-    Float64 = NDArray[np.float64]
 
 MIN_STEPS = 12
 """With fewer there is no telling a trend from chance."""

@@ -52,13 +52,9 @@ from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import NO_PARENT, SliceKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.flops.inputs import Formula
-    from stepscope.trace.model import Int32, Int64, Slices, Trace
+    from stepscope.trace.model import Bool, Float64, Int32, Int64, Slices, Trace
 
-    Bool = NDArray[np.bool_]
-    Float64 = NDArray[np.float64]
 
 _MOST = 2**63 - 1
 

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.device.launches import Launches
-    from stepscope.trace.model import Int64, Trace, UInt32
+    from stepscope.trace.model import Bool, Float64, Int64, Trace, UInt32
 
-    Bool = NDArray[np.bool_]
     Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
 ANNOTATION_KINDS = (SliceKind.RANGE, SliceKind.STEP, SliceKind.DEVICE_RANGE)
@@ -74,11 +73,11 @@ class Averages:
         return int(self.self_device_ns[self.is_device & ~self.is_annotation].sum())
 
     @property
-    def flops_per_second(self) -> NDArray[np.float64]:
+    def flops_per_second(self) -> Float64:
         """Return the FLOP/s of the calls: in device time where there is any, else in host time."""
         ns = np.where(self.device_ns > 0, self.device_ns, self.cpu_ns)
         flops = np.zeros(len(self), np.int64) if self.flops is None else self.flops
-        rate: NDArray[np.float64] = flops * 1e9 / np.maximum(ns, 1)
+        rate: Float64 = flops * 1e9 / np.maximum(ns, 1)
         return rate
 
     def to_columns(self) -> Columns:

@@ -12,11 +12,8 @@ from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_PARENT, NO_SEQUENCE, NO_SLICE, NO_THREAD, SliceFlags
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    from stepscope.trace.model import Int64, Trace
-
-    Bool = NDArray[np.bool_]
 
 _ENGINE = "autograd::engine::evaluate_function: "
 

@@ -15,14 +15,11 @@ from stepscope.analysis.sums import summed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.host.averages import Averages
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
-    Bool = NDArray[np.bool_]
 
 _CALLED = "called"
 

@@ -18,14 +18,11 @@ from stepscope.analysis.shared import shared
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.host.averages import Averages
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Int32, Int64
+    from stepscope.trace.model import Bool, Int32, Int64
 
-    Bool = NDArray[np.bool_]
 
 _INCLUSIVE = ("device_ns", "cpu_bytes", "device_bytes")  # sums over a call and all inside it
 

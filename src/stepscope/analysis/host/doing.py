@@ -12,11 +12,7 @@ from stepscope.analysis.tree import distinct_ids, levels
 from stepscope.trace.model import NO_SLICE, SliceKind, ThreadState
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64, Trace, UInt8
-
-    Bool = NDArray[np.bool_]
+    from stepscope.trace.model import Bool, Int64, Trace, UInt8
 
 
 class Doing(IntEnum):

@@ -15,9 +15,7 @@ from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_PARENT, SliceKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Trace, UInt8
+    from stepscope.trace.model import Bool, Trace, UInt8
 
 # An operator within another one is OperatorInner; see event_types.
 _TYPE_OF_KIND = {
@@ -69,7 +67,7 @@ def event_types(trace: Trace) -> UInt8:
     return _with_told(trace, types)
 
 
-def _is_torchs(trace: Trace, word: str, rows: NDArray[np.bool_]) -> bool:
+def _is_torchs(trace: Trace, word: str, rows: Bool) -> bool:
     """Tell whether a word is Kineto's: it wrote "Operator" once, also for those within others."""
     if word != TracerEventType.Operator.name:
         return False
@@ -81,11 +79,11 @@ def _starts_with(prefix: str, name: str) -> bool:
     return name.startswith(prefix)
 
 
-def _within_operator(trace: Trace) -> NDArray[np.bool_]:
+def _within_operator(trace: Trace) -> Bool:
     """Tell which slices have an operator around them, at any distance."""
     slices = trace.slices
     holder = np.append(nearest(slices.parent, slices.kind == SliceKind.OPERATOR), NO_PARENT)
-    within: NDArray[np.bool_] = holder[slices.parent] != NO_PARENT
+    within: Bool = holder[slices.parent] != NO_PARENT
     return within
 
 

@@ -25,15 +25,12 @@ from stepscope.trace.model import NO_PARENT, NO_STACK, SliceKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.host.averages import Averages
     from stepscope.analysis.host.stacks import KnownStacks
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Int32, Int64, UInt8
+    from stepscope.trace.model import Bool, Int32, Int64, UInt8
 
-    Bool = NDArray[np.bool_]
 
 ALL = "all"
 NO_LAUNCH = "(unknown launch)"

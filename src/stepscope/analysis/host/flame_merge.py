@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int32, Int64, UInt8
+    from stepscope.trace.model import Bool, Int32, Int64, UInt8
 
-    Bool = NDArray[np.bool_]
 
 OTHERS = "(others)"
 ROOT = 0

@@ -9,12 +9,9 @@ import numpy as np
 from stepscope.analysis.tree import ids_where
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Stacks
+    from stepscope.trace.model import Bool, Stacks
     from stepscope.trace.strings import Strings
 
-    Bool = NDArray[np.bool_]
 
 _OWN = ("stepscope/cli/", "stepscope/__main__.py")
 _RUNPY = ("<frozen runpy>", "runpy.py")

@@ -14,11 +14,8 @@ from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    from stepscope.trace.model import Int64, Trace
-
-    Bool = NDArray[np.bool_]
 
 TORCH_PREFIX = "nn.Module: "
 """How torch.profiler's Python frames of module calls begin (``nn.Module: Linear_0``)."""

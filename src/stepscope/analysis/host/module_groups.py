@@ -14,12 +14,9 @@ from stepscope.trace.fragments import pairs_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.host.module_calls import ModuleCalls
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
-    Bool = NDArray[np.bool_]
 
 _Path = tuple[str, ...]  # of names below the model; empty for the model itself
 _Place = tuple[str, _Path]  # a model's class, and where in it

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Int64, Trace, UInt32
 
-    Bool = NDArray[np.bool_]
 
 NO_PATH = 0
 NO_PYTHON = "(no Python)"

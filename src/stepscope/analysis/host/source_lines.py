@@ -37,10 +37,8 @@ from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.host.own_lines import IsOwn
-    from stepscope.trace.model import Int64, Trace, UInt32
+    from stepscope.trace.model import Bool, Int64, Trace, UInt32
 
 SOMEWHERE = 0
 """The line of a module's own code in a trace that tells where functions begin: not the first."""
@@ -151,7 +149,7 @@ def _costs(trace: Trace) -> _Costs:
     asked = (memory.size > 0) & (memory.slice != NO_SLICE)
     is_cpu = np.isin(memory.device, list(known.strings.ids_of([CPU]).values()))
 
-    def allocated(wanted: NDArray[np.bool_]) -> Int64:
+    def allocated(wanted: Bool) -> Int64:
         return summed(memory.slice[wanted], memory.size[wanted], len(slices))
 
     return _Costs(
@@ -199,7 +197,7 @@ def _totals_by_calls(
     return totals_by_line(known, line, len(places), values)
 
 
-def _is_call(trace: Trace, on_own_frame: NDArray[np.bool_]) -> Int64:
+def _is_call(trace: Trace, on_own_frame: Bool) -> Int64:
     """Return 1 for operators that no operator called, and for calls of the user's functions."""
     slices = trace.slices
     kind = slices.kind

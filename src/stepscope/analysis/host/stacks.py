@@ -23,14 +23,11 @@ from stepscope.analysis.tree import distinct_ids, ids_where, levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind, Stacks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.launches import Launches
     from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Int32, Slices, Trace, UInt32
+    from stepscope.trace.model import Bool, Int32, Slices, Trace, UInt32
     from stepscope.trace.strings import Strings
 
-    Bool = NDArray[np.bool_]
 
 # torch.profiler leaves these out of a stack: a part of the file, and a part of the function.
 _UNSEEN_FRAMES = (

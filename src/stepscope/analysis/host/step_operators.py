@@ -24,9 +24,8 @@ from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Float64, Int64, Trace
 
-    Bool = NDArray[np.bool_]
 
 _WHOLE = 0.9
 # What a trace is about: of one without operators and ranges, functions or whatever it has.
@@ -38,10 +37,10 @@ class StepOperators:
     """One row per name, the longest first; times and calls are those of an average step."""
 
     name: tuple[str, ...]
-    self_ns: NDArray[np.float64]
-    total_ns: NDArray[np.float64]  # a call within one of the same name counts once
-    device_ns: NDArray[np.float64]  # of the work that it launched itself
-    calls: NDArray[np.float64]
+    self_ns: Float64
+    total_ns: Float64  # a call within one of the same name counts once
+    device_ns: Float64  # of the work that it launched itself
+    calls: Float64
 
     def __len__(self) -> int:
         """Return the number of names."""
@@ -69,7 +68,7 @@ def step_operators(trace: Trace) -> StepOperators:
     names, which = np.unique(slices.name[rows], return_inverse=True)
     which = which.reshape(-1)
 
-    def summed(values: NDArray[np.generic]) -> NDArray[np.float64]:
+    def summed(values: NDArray[np.generic]) -> Float64:
         return np.bincount(which, values.astype(np.float64), len(names)) / count
 
     self_ns = summed(slices.self_ns[rows])

@@ -19,11 +19,8 @@ from stepscope.trace.model import DEVICE_KINDS, NO_STACK, SliceFlags, ThreadStat
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from stepscope.trace.model import Bool, Trace
 
-    from stepscope.trace.model import Trace
-
-    Bool = NDArray[np.bool_]
 
 WAITING_STATES = (ThreadState.GIL, ThreadState.BLOCKED)
 

@@ -13,9 +13,7 @@ from stepscope.analysis.memory.usage import rows_of_device
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64, Owners, Trace, UInt8
+    from stepscope.trace.model import Bool, Int64, Owners, Trace, UInt8
 
 ALWAYS = int(np.iinfo(np.int64).min)  # the start of a block that was there before the recording
 NEVER = int(np.iinfo(np.int64).max)  # the end of a block that was there after it
@@ -138,7 +136,7 @@ def _only_told(seen: Blocks, told: Owners) -> Blocks:
     return _picked(Blocks(address, size, np.full(len(address), ALWAYS), next_ns, rows), there)
 
 
-def _picked(blocks: Blocks, rows: NDArray[np.bool_] | Int64) -> Blocks:
+def _picked(blocks: Blocks, rows: Bool | Int64) -> Blocks:
     return Blocks(**{f.name: getattr(blocks, f.name)[rows] for f in fields(Blocks)})
 
 

@@ -38,13 +38,10 @@ from stepscope.units import size_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.memory.sites import Sites
     from stepscope.analysis.memory.timeline import MemoryTimeline
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    Bool = NDArray[np.bool_]
 
 MIN_SAVING = 0.02
 """Of the peak: what would save less is not worth a line."""

@@ -15,12 +15,9 @@ from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind, Stacks
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.trace.model import Int32, Int64, Trace, UInt32
     from stepscope.trace.strings import Strings
 
-    Bool = NDArray[np.bool_]
 
 # They only get memory, for the operator around them.
 _ALLOCATING = ("aten::empty", "aten::new_empty", "aten::resize_")

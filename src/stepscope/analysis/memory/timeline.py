@@ -58,11 +58,10 @@ from stepscope.trace.model import (
 
 if TYPE_CHECKING:
     import polars
-    from numpy.typing import NDArray
 
     from stepscope.analysis.memory.totals import Totals
+    from stepscope.trace.model import Bool
 
-    Bool = NDArray[np.bool_]
 
 _ENGINE_PREFIX = "autograd::engine::evaluate_function"  # the only sign of it in foreign traces
 _OPTIMIZER_PREFIX = "Optimizer.step#"

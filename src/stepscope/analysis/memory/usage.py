@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.trace.model import Bool
+
 CPU = "cpu"
 _MICROSECOND = 1000  # ns
 
@@ -40,7 +42,7 @@ class SliceMemory:
     device_self: Int64  # bytes, on every device that is not the CPU
     leftover: Int64  # rows of ``events`` that belong to no slice
     events: Memory
-    on_cpu: NDArray[np.bool_]  # a row for each of ``events``
+    on_cpu: Bool  # a row for each of ``events``
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ def memory_of_slices(
     holder = _climbed_out_of(events.slice, trace.slices, without)
     held = holder != NO_SLICE
 
-    def total(rows: NDArray[np.bool_]) -> Int64:
+    def total(rows: Bool) -> Int64:
         return summed(holder[rows], events.size[rows], len(trace.slices))
 
     return SliceMemory(
@@ -186,7 +188,7 @@ def _with_texts(strings: Strings, texts: Iterable[str]) -> tuple[Strings, UInt32
     return both, np.array([ids[text] for text in texts], np.uint32)
 
 
-def _is_cpu(trace: Trace) -> NDArray[np.bool_]:
+def _is_cpu(trace: Trace) -> Bool:
     """Return for every string whether it is the CPU's name."""
     table = np.zeros(len(trace.strings), bool)
     for device in np.unique(trace.memory.device):

@@ -38,15 +38,12 @@ from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.steps.parts import Int8
     from stepscope.analysis.table import Columns
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
-    Bool = NDArray[np.bool_]
 
 # Where kernels of several parts run at once, the first of these has the moment.
 _KERNEL_ORDER = (Part.BACKWARD, Part.OPTIMIZER, Part.FORWARD, Part.DATA_LOADING, Part.OTHER)

@@ -31,15 +31,11 @@ from stepscope.trace.model import SliceKind, ThreadState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
     from stepscope.analysis.host.sampled_stacks import SampledStack
     from stepscope.analysis.intervals import Intervals
     from stepscope.analysis.steps.parts import Int8
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Float64, Int64, Trace
 
-    Bool = NDArray[np.bool_]
-    Float64 = NDArray[np.float64]
 
 FEWEST_SAMPLES = 20
 """Fewer samples of a part say too little to be scaled to its exact time."""

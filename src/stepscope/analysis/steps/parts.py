@@ -35,7 +35,7 @@ from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int64, Trace, UInt8
+    from stepscope.trace.model import Bool, Int64, Trace, UInt8
 
     Int8 = NDArray[np.int8]
 
@@ -154,7 +154,7 @@ def _part_of_name(name: str) -> int:
     return Part.COMMUNICATION if _COLLECTIVE.search(name) else _UNTOLD
 
 
-def _in_closures(trace: Trace, told: Int8, is_forward: NDArray[np.bool_]) -> Int64:
+def _in_closures(trace: Trace, told: Int8, is_forward: Bool) -> Int64:
     """Return what an optimizer's step runs before the backward pass within it.
 
     It was given a function to call: Lightning runs a whole training step in there.
@@ -168,12 +168,12 @@ def _in_closures(trace: Trace, told: Int8, is_forward: NDArray[np.bool_]) -> Int
     return np.flatnonzero(is_forward & (told == _UNTOLD) & before)
 
 
-def _forward_slices(trace: Trace, types: UInt8) -> NDArray[np.bool_]:
+def _forward_slices(trace: Trace, types: UInt8) -> Bool:
     """Return what is forward unless something around it says otherwise."""
     slices = trace.slices
     is_frame = np.zeros(len(trace.strings), np.bool_)
     is_frame[ids_where(slices.name, trace.strings, lambda n: n.startswith(_MODULE_FRAME))] = True
-    found: NDArray[np.bool_] = is_frame[slices.name] & (slices.kind == SliceKind.PYTHON)
+    found: Bool = is_frame[slices.name] & (slices.kind == SliceKind.PYTHON)
     found |= (slices.kind == SliceKind.OPERATOR) | (slices.kind == SliceKind.MODULE)
     found |= types == TracerEventType.Forward
     return found

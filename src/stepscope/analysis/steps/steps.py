@@ -36,9 +36,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int32, Int64, Trace
+    from stepscope.trace.model import Bool, Int32, Int64, Trace
 
-    Bool = NDArray[np.bool_]
 
 REQUEST_CATEGORY = "request"
 PADDLE_OPTIMIZER = "Optimization Step"

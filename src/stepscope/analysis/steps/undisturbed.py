@@ -39,13 +39,9 @@ from stepscope.trace.schema import TABLES
 from stepscope.trace.table import Role
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.intervals import Intervals
-    from stepscope.trace.model import Int64, Samples, Slices, Trace
+    from stepscope.trace.model import Bool, Float64, Int64, Samples, Slices, Trace
 
-    Bool = NDArray[np.bool_]
-    Float64 = NDArray[np.float64]
 
 MIN_STEPS = 8
 """With fewer steps there is no telling how long a call usually takes."""

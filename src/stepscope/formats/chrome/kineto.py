@@ -29,9 +29,7 @@ from stepscope.trace.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64, Trace, TraceInfo, UInt32
+    from stepscope.trace.model import Bool, Int64, Trace, TraceInfo, UInt32
     from stepscope.trace.schema import Captured
 
     AddText = Callable[[str], int]
@@ -228,6 +226,6 @@ def _module_numbers(trace: Trace, calls: Int64) -> IntColumn:
     return IntColumn(calls[chosen].astype(np.uint32), of_call[chosen])
 
 
-def _where(chosen: NDArray[np.bool_], values: Int64) -> IntColumn:
+def _where(chosen: Bool, values: Int64) -> IntColumn:
     rows = np.flatnonzero(chosen)
     return IntColumn(rows.astype(np.uint32), values[rows])

@@ -33,13 +33,11 @@ from stepscope.trace.stored_info import stored_info
 if TYPE_CHECKING:
     import os
 
-    from numpy.typing import NDArray
-
     from stepscope.formats.files import Sink
     from stepscope.formats.perfetto.counters import Counter
     from stepscope.formats.perfetto.tracks import Described
     from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Int64, Trace, UInt32
+    from stepscope.trace.model import Bool, Int64, Trace, UInt32
 
 _NO_INSTANTS = (*FLOW_PHASES, COUNTER_PHASE)
 
@@ -172,7 +170,7 @@ def _derived(trace: Trace) -> dict[str, IntColumn]:
     }
 
 
-def _where(chosen: NDArray[np.bool_], values: Int64) -> IntColumn:
+def _where(chosen: Bool, values: Int64) -> IntColumn:
     rows = np.flatnonzero(chosen)
     of_rows = values[rows] if len(values) == len(chosen) else np.repeat(values, len(rows))
     return IntColumn(rows.astype(np.uint32), of_rows)

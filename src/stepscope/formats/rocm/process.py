@@ -14,11 +14,9 @@ from stepscope.trace.model import Track
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from stepscope.formats.gathered import Gathered
     from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Int64, UInt32
+    from stepscope.trace.model import Bool, Int64, UInt32
 
     Found = Mapping[str, Int64]
 
@@ -300,7 +298,7 @@ def _message(data: str) -> str:
     return message if isinstance(message, str) else ""
 
 
-def _is_number(links: Int64) -> NDArray[np.bool_]:
+def _is_number(links: Int64) -> Bool:
     return (links > 0) & (links < _A_PROCESS)
 
 

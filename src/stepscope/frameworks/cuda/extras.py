@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int64
+    from stepscope.trace.model import Bool, Int64
 
     Columns = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ def split(columns: Columns) -> tuple[dict[str, Any], dict[str, Any]]:
     return _rows(columns, ~is_extra), _rows(columns, is_extra)
 
 
-def _rows(columns: Columns, which: NDArray[np.bool_]) -> dict[str, Any]:
+def _rows(columns: Columns, which: Bool) -> dict[str, Any]:
     return {
         key: column[which] if isinstance(column, np.ndarray) and key != "shapes" else column
         for key, column in columns.items()
@@ -212,9 +212,9 @@ _USED = (
 )
 
 
-def _knows_device(columns: Columns) -> NDArray[np.bool_]:
+def _knows_device(columns: Columns) -> Bool:
     kind = columns["kind"]
-    known: NDArray[np.bool_] = (kind < _RUNTIME) | (kind == _MEMORY)
+    known: Bool = (kind < _RUNTIME) | (kind == _MEMORY)
     return known
 
 
@@ -222,7 +222,7 @@ def _all(rows: Int64) -> NDArray[np.uint32]:
     return np.arange(len(rows), dtype=np.uint32)
 
 
-def _where(which: NDArray[np.bool_], key: str, values: Int64) -> dict[str, IntColumn]:
+def _where(which: Bool, key: str, values: Int64) -> dict[str, IntColumn]:
     rows = np.flatnonzero(which)
     if not len(rows):
         return {}

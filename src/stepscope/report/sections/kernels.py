@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.table import Table
     from stepscope.report.payload import Payload
     from stepscope.report.sections.calls import Calls
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Float64, Int64, Trace
 
     Columns = dict[str, Sequence[str] | NDArray[Any]]
 
@@ -131,7 +131,7 @@ def _known(table: Table) -> Columns:
     return columns
 
 
-def _rate(bytes_per_second: NDArray[np.float64]) -> NDArray[np.float64]:
+def _rate(bytes_per_second: Float64) -> Float64:
     return np.where(bytes_per_second > 0, bytes_per_second, np.nan)
 
 

@@ -18,11 +18,9 @@ from stepscope.report.sections.events import origin_of
 from stepscope.report.steady import opening
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from stepscope.analysis.findings import Finding
     from stepscope.report.payload import Payload
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
 _MOMENTS = ("from", "to", "at")  # of a finding's evidence, on the trace's clock
 # By which the page colours causes; all that is waiting looks alike.
@@ -70,7 +68,7 @@ def _finding(finding: Finding, origin_ns: int) -> dict[str, Any]:
     return finding.to_json() | {"link": {"page": page, "state": state}, "evidence": None}
 
 
-def slow_steps(duration_ns: Int64, is_whole: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def slow_steps(duration_ns: Int64, is_whole: Bool) -> Bool:
     """Tell which steps took much longer than most: beyond their usual spread, and by a quarter."""
     slow = np.zeros(len(duration_ns), np.bool_)
     if is_whole.sum() >= _FEWEST_TO_COMPARE:

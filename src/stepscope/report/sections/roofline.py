@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.report.payload import Payload
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Float64, Trace
 
 
 def add_roofline(trace: Trace, payload: Payload) -> None:
@@ -61,5 +61,5 @@ def add_roofline(trace: Trace, payload: Payload) -> None:
     )
 
 
-def _known(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+def _known(values: Float64 | NDArray[np.int64]) -> Float64:
     return np.where(values > 0, values, np.nan)

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from stepscope.trace.model import Int64, UInt32
+    from stepscope.trace.model import Bool, Int64, UInt32
 
     Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
@@ -190,17 +188,17 @@ def _plain_thread(tid: str) -> str:
     return match[1] if match else tid
 
 
-def _is_memory(marks: Columns, strings: Strings) -> NDArray[np.bool_]:
+def _is_memory(marks: Columns, strings: Strings) -> Bool:
     words = strings.ids_of([_MEMORY, *_MEMORY_TYPES])
     if _MEMORY not in words or not len(marks["name"]):
         return np.zeros(len(marks["name"]), bool)
     types = [words[name] for name in _MEMORY_TYPES if name in words]
-    found: NDArray[np.bool_] = (marks["name"] == words[_MEMORY]) & np.isin(marks["category"], types)
+    found: Bool = (marks["name"] == words[_MEMORY]) & np.isin(marks["category"], types)
     return found
 
 
 def _memory_columns(
-    marks: Columns, chosen: NDArray[np.bool_], strings: Strings, track_of: UInt32
+    marks: Columns, chosen: Bool, strings: Strings, track_of: UInt32
 ) -> dict[str, Any]:
     """Return Paddle's memory events in the columns that its protobuf files have."""
     rows = np.flatnonzero(chosen)
@@ -277,7 +275,7 @@ def _pairs(columns: tuple[Mapping[str, Any], UInt32], texts: _Texts, strings: St
     return Args({key: IntColumn(*column) for key, column in integers.items()}, kept)
 
 
-def _marks(columns: Columns, chosen: NDArray[np.bool_], texts: _Texts, strings: Strings) -> Marks:
+def _marks(columns: Columns, chosen: Bool, texts: _Texts, strings: Strings) -> Marks:
     rows = np.flatnonzero(chosen)
     new_row = np.cumsum(chosen) - 1
 

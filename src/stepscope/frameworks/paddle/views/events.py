@@ -22,8 +22,8 @@ from stepscope.trace.model import NO_PARENT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.frameworks.paddle.views.forest import Bool, Forest, Work
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.frameworks.paddle.views.forest import Forest, Work
+    from stepscope.trace.model import Bool, Int64, Trace
 
     Sorter = Callable[[list[EventRow]], list[EventRow]]
 

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from stepscope.trace.model import Int32, Int64, Trace, UInt8
+    from stepscope.trace.model import Bool, Int32, Int64, Trace, UInt8
 
-    Bool = NDArray[np.bool_]
 
 NO_ROW = -1
 _FIRST_MADE_UP_ID = 1 << 32  # for tracks that are not called by a number

@@ -12,8 +12,7 @@ from stepscope.frameworks.paddle.views.forest import Forest
 from stepscope.trace.event_types import TracerEventType
 
 if TYPE_CHECKING:
-    from stepscope.frameworks.paddle.views.forest import Bool
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Bool, Int64, Trace
 
 _GRADIENT = "GradNode"  # in the names of what belongs to a backward pass
 

@@ -52,8 +52,8 @@ from stepscope.trace.event_types import TracerEventType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.frameworks.paddle.views.forest import Bool, Work
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.frameworks.paddle.views.forest import Work
+    from stepscope.trace.model import Bool, Int64, Trace
 
 __all__ = [
     "ALL_THREADS",

@@ -21,16 +21,13 @@ from stepscope.formats.chrome.flows import forward_backward_links
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-    from numpy.typing import NDArray
-
     from stepscope.analysis.device.launches import Launches
     from stepscope.analysis.host.averages import Averages
     from stepscope.analysis.host.python_ids import PythonIds
     from stepscope.analysis.host.stacks import KnownStacks
     from stepscope.analysis.labels import Labels
     from stepscope.analysis.tree import CallTree
-    from stepscope.trace.model import Trace
+    from stepscope.trace.model import Bool, Trace
 
 
 class DeviceType(IntEnum):
@@ -143,7 +140,7 @@ class EventColumns:
         return stack_of_events(self.tree)
 
     @cached_property
-    def is_backward(self) -> NDArray[np.bool_]:
+    def is_backward(self) -> Bool:
         """Which slices of the tree's trace are functions of the backward pass."""
         return backward_functions(self.tree.trace)
 

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import re
 
+COLLECTION = "Python garbage collection"  # a range around each run of the collector
+RESIDENT_MEMORY = "resident memory"  # a counter of the process
+OPTIMIZER_STEP = "Optimizer.step#"  # torch's ranges around optimizers, before their class
+OPTIMIZER_ZERO_GRAD = "Optimizer.zero_grad#"
+PADDLE_OPTIMIZER = "Optimization Step"
+MODULE_PREFIX = "nn.Module: "  # of torch's calls of modules, before class and number
+ENGINE = "autograd::engine::"  # torch's ranges around functions of the backward pass
+COLLECTIVE = "Collective name"  # the key that a collective's arguments have
+ENGINE_CALL = f"{ENGINE}evaluate_function: "  # the only sign of it in foreign traces
+GRAPH_BREAK = "graph break: "  # of torch.compile
+FRAME = re.compile(r"(.+)\((\d+)\): (.*)", re.DOTALL)  # ``model.py(12): Model.forward``
+XLA_FRAME = re.compile(r"^\$\S+:\d+ ")  # ``$train.py:12 step``
+
 _CALLS_VERSION = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 
 

@@ -55,6 +55,8 @@ class TestNames:
             ("/home/me/torch_things/train.py", True),
             ("<ipython-input-3-abc>", True),
             ("torch/nn/modules/linear.py", False),
+            ("transformers/models/llama/modeling_llama.py", False),
+            ("keras/src/layers/layer.py", False),
             ("logging/__init__.py", False),
             ("threading.py", False),
             ("<frozen importlib._bootstrap>", False),

@@ -19,7 +19,8 @@ import numpy as np
 from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words, taken
 from stepscope.analysis.findings.tensors import reading_spot
-from stepscope.analysis.host.own_code import FRAMEWORKS, OWN
+from stepscope.analysis.host.own_code import OWN
+from stepscope.analysis.host.own_lines import FRAMEWORKS
 from stepscope.analysis.host.sampled_stacks import last_name
 from stepscope.analysis.host.statements import imported_module
 from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack

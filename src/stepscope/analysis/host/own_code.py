@@ -12,16 +12,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.host.own_lines import Place
     from stepscope.trace.model import Trace
 
-FRAMEWORKS = frozenset(
-    {
-        *("torch", "functorch", "torchgen", "paddle", "jax", "jaxlib", "flax", "optax", "triton"),
-        *("lightning", "pytorch_lightning", "lightning_fabric", "accelerate", "deepspeed"),
-        *("transformers", "timm", "diffusers", "peft", "trl", "torchvision", "torchaudio", "cupy"),
-        *("torchmetrics", "tensorflow", "keras", "mlx", "einops", "xformers", "flash_attn"),
-    }
-)
-"""Libraries whose Python code is the model's and the loop's machinery, not work beside it."""
-
 OWN = ""
 _GENERATED = re.compile(r"torchinductor_|/[a-z0-9]{2}/c[a-z0-9]{40,}\.py$")  # by torch.compile
 

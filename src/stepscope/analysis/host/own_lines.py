@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import distinct_ids
+from stepscope.trace.names import FRAME, MODULE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,34 +23,19 @@ if TYPE_CHECKING:
 
 NO_LINE = -1
 
-_PLACE = re.compile(r"(.+)\((\d+)\): (.*)", re.DOTALL)  # ``model.py(12): Model.forward``
 LAUNCHER = "/bin/stepscope"  # the script of an environment that starts us
 _LIBRARY_PARTS = ("site-packages/", "dist-packages/", "lib/python3")
-_LIBRARIES = frozenset(
+FRAMEWORKS = frozenset(
     {
-        "accelerate",
-        "autograd",
-        "deepspeed",
-        "einops",
-        "flax",
-        "functorch",
-        "jax",
-        "jaxlib",
-        "lightning",
-        "numpy",
-        "paddle",
-        "pytorch_lightning",
-        "scipy",
-        "stepscope",
-        "tensorflow",
-        "torch",
-        "torchaudio",
-        "torchgen",
-        "torchvision",
-        "tqdm",
-        "triton",
+        *("torch", "functorch", "torchgen", "paddle", "jax", "jaxlib", "flax", "optax", "triton"),
+        *("lightning", "pytorch_lightning", "lightning_fabric", "accelerate", "deepspeed"),
+        *("transformers", "timm", "diffusers", "peft", "trl", "torchvision", "torchaudio", "cupy"),
+        *("torchmetrics", "tensorflow", "keras", "mlx", "einops", "xformers", "flash_attn"),
     }
 )
+"""Libraries whose Python code is the model's and the loop's machinery, not work beside it."""
+
+_LIBRARIES = FRAMEWORKS | {"autograd", "numpy", "scipy", "stepscope", "tqdm"}
 """Common libraries; every other file counts as the user's."""
 
 
@@ -64,8 +49,8 @@ class Place(NamedTuple):
 
 def place_of(frame: str) -> Place | None:
     """Return where a frame is, None for one that is in no file (``<built-in function len>``)."""
-    found = _PLACE.fullmatch(frame)
-    if not found or found[1].startswith("nn.Module: "):
+    found = FRAME.fullmatch(frame)
+    if not found or found[1].startswith(MODULE_PREFIX):
         return None
     return Place(found[1], int(found[2]), found[3])
 

@@ -6,7 +6,8 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.host.own_code import FRAMEWORKS, is_generated
+from stepscope.analysis.host.own_code import is_generated
+from stepscope.analysis.host.own_lines import FRAMEWORKS
 from stepscope.analysis.host.sampled_stacks import last_name
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason

@@ -43,6 +43,7 @@ from stepscope.analysis.steps.phases import (
 from stepscope.analysis.steps.steps import outermost, step_table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
+from stepscope.trace.names import GRAPH_BREAK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +57,6 @@ MOST_PLACES = 12
 """Lines that are kept of a row."""
 
 _AGAIN = re.compile(r"torch\.compile (?:\d+/)?\d+/[1-9]\d*")  # see findings/compilation.py
-_BREAK = "graph break: "
 _WOULD_WAIT = frozenset(
     {
         *("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::_unique2"),
@@ -227,7 +227,7 @@ def _recompilations(trace: Trace, name: str) -> Quantity:
 def _graph_breaks(trace: Trace, name: str) -> Quantity:
     slices = trace.slices
     words = ids_where(slices.category, trace.strings, COMPILE_CATEGORY.__eq__)
-    names = ids_where(slices.name, trace.strings, lambda text: text.startswith(_BREAK))
+    names = ids_where(slices.name, trace.strings, lambda text: text.startswith(GRAPH_BREAK))
     rows = np.flatnonzero(np.isin(slices.name, names) & np.isin(slices.category, words))
     return _whole(trace, name, rows)
 

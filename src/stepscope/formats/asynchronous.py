@@ -40,7 +40,7 @@ OPERATIONS = np.uint32(0xFFFFFFFF)
 _BEGINS, _ENDS = b"bS", b"eF"
 _MOST_TRACKS = 64  # of one category of a process; what runs beside so many overlaps on the last
 _IDENTITY = ("id", "id2", "scope")
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
+INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 _NOBODY = -1
 
 
@@ -259,7 +259,7 @@ def _fields(first: Marks, last: Marks, has_end: Int64, tracks: Sequence[Track]) 
 
 def _numbers(ids: list[str]) -> tuple[Bool, Int64]:
     """Return which ids of processes or threads are numbers, and these."""
-    found = [int(each) if _INTEGER.fullmatch(each) else None for each in ids]
+    found = [int(each) if INTEGER.fullmatch(each) else None for each in ids]
     known = np.array([each is not None for each in found], np.bool_)
     return known, np.array([each or 0 for each in found], np.int64)
 

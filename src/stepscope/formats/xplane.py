@@ -20,6 +20,7 @@ from stepscope.formats.gathered import ABSENT, Gathered
 from stepscope.formats.gzip import file_bytes
 from stepscope.formats.wire import MalformedMessageError, fields
 from stepscope.trace.model import TraceInfo, Track
+from stepscope.trace.names import XLA_FRAME
 from stepscope.trace.xla import device_number
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _CORRELATION = "correlation_id"
 _TASK = "Task Environment"  # a plane without lines: when the profile was taken
 _SKIPPED = frozenset({"/host:metadata", _TASK})
 _STEP = "step_num"
-_FRAME = re.compile(r"^\$\S+:\d+ ")  # ``$train.py:12 step``
 _EARLIEST_NS = 10**17  # 1973: what is less counts from the start of the profile
 _PLANE_NAME = re.compile(rb"/(host|device):|Task Environment|#Chip|TPU|GPU|CUPTI", re.IGNORECASE)
 
@@ -181,7 +181,7 @@ def _add_plane(gathered: Gathered, plane: _Plane, began: int) -> None:
 
 def _category(name: str) -> int:
     """Return which of ``_CATEGORIES`` an event has; the track tells of all others."""
-    return _PYTHON if _FRAME.match(name) else _PLAIN
+    return _PYTHON if XLA_FRAME.match(name) else _PLAIN
 
 
 def _line(data: memoryview) -> _Line:

@@ -26,6 +26,7 @@ from stepscope.analysis.quantity import Quantity, Unit
 from stepscope.analysis.shared import shared_analyses
 from stepscope.gate.model import Check, Judgement, Outcome
 from stepscope.gate.rules import DEVICE_BUSY, NAMES, STEP_TIME, value_text
+from stepscope.trace.names import ENGINE
 from stepscope.units import duration_text, percent_text
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 _MORE_ROWS = 4  # named beside the one that grew most
 _NO_STEPS = "no steps were recognised: mark them with profiler.step(), or see docs/guide.md"
-_ENGINE = "autograd::engine::"
 _NOT_WORTH_IT = 1e-9  # of a count that is a mean over steps
 
 
@@ -142,7 +142,7 @@ def grown_row(before: Sequence[Quantity], after: Sequence[Quantity]) -> str:
     # As many more of a forward operator as of its backward function: the line is the former's.
     order = sorted(
         (name for name in growth if growth[name] > _NOT_WORTH_IT),
-        key=lambda name: (-growth[name], name.startswith(_ENGINE)),
+        key=lambda name: (-growth[name], name.startswith(ENGINE)),
     )
     if not order:
         return ""

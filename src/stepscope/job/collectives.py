@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from stepscope.analysis.device.communication import collective_of_kernel, element_bytes
-from stepscope.analysis.device.work import COLLECTIVE_KEY, WorkKind, device_work
+from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct_rows
 from stepscope.analysis.steps.steps import outermost
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.names import COLLECTIVE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,7 +111,7 @@ def _of_host(trace: Trace) -> Collectives:
     on_host = ~np.isin(slices.kind, DEVICE_KINDS)
     rows = np.zeros(0, np.int64)
     if len(slices.args.rest):
-        told = trace.strings.ids_with(f'"{COLLECTIVE_KEY}"')
+        told = trace.strings.ids_with(f'"{COLLECTIVE}"')
         rows = np.flatnonzero(np.isin(slices.args.rest, told) & on_host)
     for pattern in (_HOST_NAME, _CALL_NAME):
         if not len(rows):
@@ -156,7 +157,7 @@ def _called_by(trace: Trace, host: Int64) -> Int64:
     slices = trace.slices
     marked = np.zeros(len(slices), np.bool_)
     if len(slices.args.rest):
-        told = trace.strings.ids_with(f'"{COLLECTIVE_KEY}"')
+        told = trace.strings.ids_with(f'"{COLLECTIVE}"')
         marked = np.isin(slices.args.rest, told) & ~np.isin(slices.kind, DEVICE_KINDS)
     if not marked.any():
         marked = _named(trace, _HOST_NAME) & ~np.isin(slices.kind, DEVICE_KINDS)
@@ -238,7 +239,7 @@ class _Told:
     def _read(self, key: list[int]) -> Kind:
         name_id, fragment, above, elements, size, source, target, module, caller = key
         pairs = {**self._fragment(above), **self._fragment(fragment)}
-        name = pairs.get(COLLECTIVE_KEY)
+        name = pairs.get(COLLECTIVE)
         if not isinstance(name, str):
             called = self._trace.strings[caller]
             kernel = self._trace.strings[name_id]

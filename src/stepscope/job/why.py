@@ -15,6 +15,7 @@ import numpy as np
 from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.steps.causes import Cause
 from stepscope.job.work import WHOLE_RUN
+from stepscope.trace.names import COLLECTION
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ _OF_OPERATORS = tuple(cause.words for cause in (Cause.FORWARD, Cause.BACKWARD, C
 _GENERAL = frozenset({*_OF_OPERATORS, Cause.OTHER.words, "own work", "device idle"})
 _GENERAL_COUNTS = 0.5  # a general reason must explain so much more to come before a specific one
 _OF_MACHINE = frozenset({"contention", "slow-operators"})
-_COLLECTION = "Python garbage collection"
 _ALLOCATING = frozenset(
     f"aten::{name}" for name in ("empty", "empty_strided", "empty_like", "new_empty", "resize_")
 )
@@ -144,7 +144,7 @@ def _means(table: StepRows, columns: Int64) -> dict[str, Float64]:
 def _collections(beside: _Beside) -> list[Reason]:
     """Garbage collection, as ranges where these were recorded."""
     rows = beside.rows(lambda work: work.operators)
-    mine = [pair for name, pair in rows.items() if name.startswith(_COLLECTION)]
+    mine = [pair for name, pair in rows.items() if name.startswith(COLLECTION)]
     if not mine:
         return []
     own, usual = (np.sum([pair[i] for pair in mine], axis=0) for i in (0, 1))
@@ -163,7 +163,7 @@ def _operators(beside: _Beside) -> list[Reason]:
     rows = {
         name: pair
         for name, pair in found.items()
-        if name not in for_memory and not name.startswith(_COLLECTION)
+        if name not in for_memory and not name.startswith(COLLECTION)
     }
     lines = beside.rows(lambda work: work.lines)
     place, of_operators = _place_of(lines), _place_of(lines, *_OF_OPERATORS)

@@ -24,6 +24,7 @@ from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
+from stepscope.trace.names import COLLECTION
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +42,6 @@ MOST_ROWS = 48
 MOST_CELLS = 60_000
 """Of each table: of a rank with very many steps fewer rows are kept, so that it stays small."""
 
-_COLLECTION = "Python garbage collection"
 WHOLE_RUN = "run"
 """The unit of a rank without steps: all of its recording is one."""
 
@@ -252,7 +252,7 @@ def _longest(names: list[str], ns: NDArray[Any], calls: NDArray[Any]) -> StepRow
     steps = max(ns.shape[1], 1)
     most = max(min(MOST_ROWS, MOST_CELLS // steps), 4)
     order = np.argsort(-ns.sum(axis=1), kind="stable")
-    collecting = [i for i in order.tolist()[most:] if names[i].startswith(_COLLECTION)]
+    collecting = [i for i in order.tolist()[most:] if names[i].startswith(COLLECTION)]
     kept = np.array([*order[:most].tolist(), *collecting], np.int64)
     return StepRows(
         tuple(names[i] for i in kept), ns[kept].astype(np.float32), calls[kept].astype(np.float32)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from stepscope import _native
 from stepscope.trace.kinds import step_number
+from stepscope.trace.names import OPTIMIZER_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MARKED = ("ProfilerStep#", "ProfileStep#")
-_OPTIMIZER = "Optimizer.step#"
 _REMEMBERED = 4096  # enough for a median that some bad seconds of the machine do not move
 _STALE = 0.05  # a median is taken anew after such a share of the steps it was taken of
 _FIRST_SEEN = 8  # steps before a median says something
@@ -53,7 +53,7 @@ class StepWatch:
         """Learn of the steps that have ended since the last time."""
         with self._reading:
             ranges, self._since_ticks = _native.recent_ranges(
-                self._since_ticks, [*_MARKED, _OPTIMIZER]
+                self._since_ticks, [*_MARKED, OPTIMIZER_STEP]
             )
             ranges.sort(key=lambda each: each[2])
             marked = [each for each in ranges if each[0].startswith(_MARKED)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stepscope.trace.names import COLLECTIVE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-
-NAME = "Collective name"
 POINT_TO_POINT = frozenset({"send", "recv", "recv_anysource"})
 
 
@@ -67,7 +67,7 @@ class Collective:
         """Return the arguments of its slices."""
         group = groups.get(self.group or "")
         told = {
-            NAME: self.name,
+            COLLECTIVE: self.name,
             "Process Group Name": self.group,
             "Process Group Description": group and group.description,
             "Process Group Ranks": group and str(list(group.ranks)),
@@ -87,7 +87,7 @@ class Collective:
 
 # The names of all of them: they are none of the program's inputs.
 COLLECTIVE_FIELDS = frozenset((
-    *(NAME, "Process Group Name", "Process Group Description", "Process Group Ranks"),
+    *(COLLECTIVE, "Process Group Name", "Process Group Description", "Process Group Ranks"),
     *("Group size", "Rank", "Seq", "Src Rank", "Dst Rank", "In msg nelems", "Out msg nelems"),
     *("dtype", "Is asynchronized op", "Module"),
 ))  # fmt: skip

@@ -19,7 +19,6 @@ FORWARD = event_type_fragment(TracerEventType.Forward)
 BACKWARD = event_type_fragment(TracerEventType.Backward)
 BACKWARD_NAME = "Gradient Backward"
 OPTIMIZATION = event_type_fragment(TracerEventType.Optimization)
-OPTIMIZATION_NAME = "Optimization Step"
 DATALOADER = event_type_fragment(TracerEventType.Dataloader)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.host.modules import ModuleTable
     from stepscope.trace.model import Int64
 
-_OUTSIDE = "(outside of modules)"
+OUTSIDE = "(outside of modules)"
 
 
 def module_table_text(
@@ -126,7 +126,7 @@ def _columns(rows: ModuleTable, shown: list[int], *, as_tree: bool) -> list[Colu
 
 def _label(rows: ModuleTable, row: int, indents: list[int] | None) -> str:
     if not rows.model[row]:
-        return _OUTSIDE
+        return OUTSIDE
     if indents is not None:
         return "  " * indents[row] + rows.name[row]
     if rows.depth[row] == 0:

@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.trace.crossing import nested
-from stepscope.trace.kinds import SliceFlags, SliceKind, kind_of_category, step_number
+from stepscope.trace.kinds import WORK_KINDS, SliceFlags, SliceKind, kind_of_category, step_number
 from stepscope.trace.model import with_info
 from stepscope.trace.schema import (
     NO_PARENT,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace, Track
     from stepscope.trace.table import Bool, Int32, Int64, UInt8, UInt32
 
-_WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
 
 _Events = TypeVar("_Events", Memory, Samples, Held)
 
@@ -49,7 +48,7 @@ def build(captured: Captured, info: TraceInfo) -> Trace:
     if overlaps:
         info = replace(info, anomalies={**info.anomalies, "overlapping slices": overlaps})
     # Devices do many things at once: work that overlaps on a stream keeps all its time.
-    self_ns = np.where(np.isin(kind, _WORK_KINDS), slices.duration_ns, self_ns)
+    self_ns = np.where(np.isin(kind, WORK_KINDS), slices.duration_ns, self_ns)
     slices = replace(
         slices,
         kind=kind,

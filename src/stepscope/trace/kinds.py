@@ -64,6 +64,13 @@ def device_type_number(name: str) -> int:
     return int(unnamed[1]) if unnamed else DEVICE_TYPES.get(name, _PRIVATE_USE)
 
 
+WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
+"""What keeps a device busy."""
+
+CALL_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
+"""What torch's profilers see as functions of the host."""
+
+
 class SliceFlags(IntFlag):
     """What is special about one slice."""
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.trace.kinds import SliceKind
+from stepscope.trace.names import XLA_FRAME
 from stepscope.trace.schema import NO_CORRELATION
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ _DEVICE = re.compile(r"^/device:(?!CPU)[A-Za-z]\w*:(\d+)")
 _STREAM = re.compile(r"stream\D{0,3}(\d+)", re.IGNORECASE)
 _OPS = "XLA Ops"  # where a device has no streams, as a TPU, this line is the work itself
 _CALL = re.compile(r"^(cu|cuda|hip)[A-Z]\w+$")
-_FRAME = re.compile(r"^\$\S+:\d+ ")  # ``$train.py:12 step``
 _CORRELATION = re.compile(r'"correlation_id": ?"?(\d+)')
 
 
@@ -83,7 +83,7 @@ def _work_kind(name: str) -> SliceKind:
 def _host_kind(name: str) -> SliceKind:
     if _CALL.match(name):
         return SliceKind.RUNTIME
-    return SliceKind.PYTHON if _FRAME.match(name) else SliceKind.OTHER
+    return SliceKind.PYTHON if XLA_FRAME.match(name) else SliceKind.OTHER
 
 
 def _work_tracks(tracks: Sequence[Track]) -> Bool:

@@ -6,10 +6,11 @@ import gc
 
 from recording import trace_of
 from stepscope import record_function
-from stepscope.frameworks.python.gc_pauses import NAME, GcPauses
+from stepscope.frameworks.python.gc_pauses import GcPauses
 from stepscope.record.recorder import Recorder
 from stepscope.record.session import Session
 from stepscope.trace.model import SliceKind, Trace
+from stepscope.trace.names import COLLECTION
 
 
 def recorded(source: GcPauses) -> Trace:
@@ -24,14 +25,14 @@ def recorded(source: GcPauses) -> Trace:
 
 def generations(trace: Trace) -> list[int]:
     """Return those of the pauses."""
-    rows = [row for row, name in enumerate(trace.names()) if name == NAME]
+    rows = [row for row, name in enumerate(trace.names()) if name == COLLECTION]
     return [trace.slices.args.of_row(row, trace.strings)["Generation"] for row in rows]
 
 
 def test_a_pause_is_a_range_that_says_its_generation_and_the_youngest_is_none() -> None:
     trace = recorded(GcPauses(min_pause_ns=1))
     assert generations(trace) == [1, 2]
-    row = next(row for row, name in enumerate(trace.names()) if name == NAME)
+    row = next(row for row, name in enumerate(trace.names()) if name == COLLECTION)
     assert trace.slices.kind[row] == SliceKind.RANGE
     assert trace.name_of(int(trace.slices.parent[row])) == "outer"
 

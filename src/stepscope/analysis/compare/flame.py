@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.compare.sorting import BETWEEN
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.work import device_work
 from stepscope.analysis.distinct import distinct_pairs
@@ -26,7 +27,6 @@ LEAST_SHARE = 0.0005
 """Of a step: what takes less on both sides is part of what is around it."""
 
 ROOT = 0
-BETWEEN = "between events"
 
 Path = tuple[str, ...]
 

@@ -14,6 +14,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.compare.model import GONE, MOVED, NEW, RENAMED, SAME
+from stepscope.trace.names import FRAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -27,7 +28,6 @@ _ENDING = re.compile(
 _ALIKE = 0.5  # of the work of two modules: those that share less are different
 _TELLING = ("operator", "device")
 _LINE = re.compile(r"(.+):(\d+) (.*)", re.DOTALL)  # as samples tell it
-_FRAME = re.compile(r"(.+)\((\d+)\): (.*)", re.DOTALL)  # a call, by its function's first line
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class _State:
             (_LINE, _file_and_function),
             (_LINE, _function),
             (_LINE, _last_name),
-            (_FRAME, _file_and_function),
+            (FRAME, _file_and_function),
         ):
             ours = _by_function(self._left, form, part, renamed)
             theirs = _by_function(self._right, form, part, {})

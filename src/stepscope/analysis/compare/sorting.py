@@ -11,13 +11,14 @@ from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.host.flame import without_address
-from stepscope.analysis.host.module_calls import TORCH_PREFIX, module_calls
+from stepscope.analysis.host.module_calls import module_calls
 from stepscope.analysis.host.module_groups import ModuleGroups
 from stepscope.analysis.labels import input_dims, shown_name
 from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts
 from stepscope.analysis.sums import nearest, summed
 from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.names import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from stepscope.analysis.compare.moments import Moments, Windows
@@ -145,7 +146,7 @@ class _ShownNames:
 
     def __call__(self, name: str, kind: int) -> str:
         if (name, kind) not in self._known:
-            is_module = kind == _MODULE or name.startswith(TORCH_PREFIX)
+            is_module = kind == _MODULE or name.startswith(MODULE_PREFIX)
             shown = _OF_MODULE if is_module else without_address(shown_name(name))
             self._known[name, kind] = kernel_name(shown) if kind == _DEVICE else shown
         return self._known[name, kind]

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.device.work import COLLECTIVE_KEY, WorkKind, device_work
+from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.flops.count import flops_per_second as per_second
 from stepscope.analysis.table import Table
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.names import COLLECTIVE
 
 if TYPE_CHECKING:
     from stepscope.analysis.device.work import DeviceWork
@@ -158,7 +159,7 @@ def _told(trace: Trace, name: int, fragment: int) -> tuple[str, str]:
     """Return the collective and the type of its elements."""
     pairs = pairs_of(trace.strings[fragment])
     kernel = trace.strings[name]
-    collective = pairs.get(COLLECTIVE_KEY)
+    collective = pairs.get(COLLECTIVE)
     if not isinstance(collective, str):
         collective = collective_of_kernel(kernel)
     dtype = pairs.get("dtype", "")

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest, summed, with_children
+from stepscope.trace.kinds import CALL_KINDS, WORK_KINDS
 from stepscope.trace.model import DEVICE_KINDS, NO_CORRELATION, NO_PARENT, SliceKind
 from stepscope.trace.schema import CAPTURED_NODE
 
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
     from stepscope.analysis.tree import CallTree
     from stepscope.trace.model import Int64, Trace, UInt8
 
-WORK_KINDS = (SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET)
 _EXTERNAL_ID_KEYS = ("External id", "external id")  # the second: device work of early Kinetos
 _NO_LAUNCH = -1
-_OP_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def launching_operators(trace: Trace, work: Int64) -> Int64:
 
 
 def _numbered_operators(external: Int64, correlation: Int64, kind: UInt8, work: Int64) -> Int64:
-    ops = np.flatnonzero(np.isin(kind, _OP_KINDS) & (external > 0))
+    ops = np.flatnonzero(np.isin(kind, CALL_KINDS) & (external > 0))
     # Some Kinetos wrote the correlation again, which is no operator's number.
     wanted = np.where(external[work] == correlation[work], _NO_LAUNCH, external[work])
     return _matched(wanted, external[ops], ops)
@@ -168,7 +167,7 @@ def _enclosing_op(tree: CallTree, kind: UInt8, call: Int64) -> Int64:
     The call is part of the launch, and so are the Python frames of whoever wrote the operator.
     """
     around = tree.parent[call].astype(np.int64)
-    op = np.append(nearest(tree.parent, np.isin(kind, _OP_KINDS)), NO_PARENT)[around]
+    op = np.append(nearest(tree.parent, np.isin(kind, CALL_KINDS)), NO_PARENT)[around]
     return np.where(op == NO_PARENT, around, op)
 
 

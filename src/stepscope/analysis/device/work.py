@@ -24,7 +24,6 @@ import numpy as np
 
 from stepscope.analysis.device.kernel_names import demangled
 from stepscope.analysis.device.launches import (
-    WORK_KINDS,
     capturing_operators,
     launches,
     launching_calls,
@@ -34,15 +33,15 @@ from stepscope.analysis.intervals import union
 from stepscope.analysis.labels import Labels, shown_name
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import call_tree, ids_where
+from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import NO_SLICE, SliceKind
+from stepscope.trace.names import COLLECTIVE
 from stepscope.trace.xla import NO_NUMBER, device_number, stream_number
 
 if TYPE_CHECKING:
     from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Bool, Int64, Trace, Track, UInt8
 
-
-COLLECTIVE_KEY = "Collective name"
 
 _COMMUNICATION = re.compile(
     r"nccl|rccl|nvshmem|rocshmem|deep_?ep|::ep::(inter|intra)node|cross_device_reduce|sendrecv"
@@ -194,7 +193,7 @@ def _classified(trace: Trace, rows: Int64) -> tuple[Int64, UInt8]:
     )
     if len(slices.args.rest):
         rest = slices.args.rest[rows]
-        told = strings.ids_with(f'"{COLLECTIVE_KEY}"')
+        told = strings.ids_with(f'"{COLLECTIVE}"')
         kind[is_kernel & np.isin(rest, told)] = WorkKind.COMMUNICATION
     mtia = ids_where(slices.category[rows], strings, lambda word: word == _MTIA_CATEGORY)
     is_mtia = np.isin(slices.category[rows], mtia)

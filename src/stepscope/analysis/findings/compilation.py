@@ -16,6 +16,7 @@ from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger_with_startup
 from stepscope.analysis.steps.phases import COMPILE_CATEGORY, DYNAMO_TIMED, compilations
+from stepscope.trace.names import GRAPH_BREAK
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _COMPILATION = re.compile(r"torch\.compile (?:\d+/)?(\d+)/(\d+)")  # region and 
 _COMPILE_ID = re.compile(r"compile_id=(?:\d+/)?\d+/(\d+)")
 _REGION = "Torch-Compiled Region: "
 _BACKWARD = ", backward"  # the gradient of a region is compiled by itself
-_BREAK = "graph break: "
 MIN_RECOMPILATIONS = 1
 """A second compilation means that a region met inputs that the first one does not cover."""
 
@@ -117,11 +117,11 @@ def _all_along(facts: Facts, spent: Ledger, which: Bool) -> bool:
 @DETECTORS.register
 def graph_breaks(facts: Facts) -> Finding | None:
     """Find places where torch.compile gave up and fell back to Python."""
-    rows = facts.named(lambda name: name.startswith(_BREAK))
+    rows = facts.named(lambda name: name.startswith(GRAPH_BREAK))
     if not len(rows):
         return None
     slices = facts.trace.slices
-    places = sorted({facts.trace.name_of(int(i)).removeprefix(_BREAK) for i in rows})
+    places = sorted({facts.trace.name_of(int(i)).removeprefix(GRAPH_BREAK) for i in rows})
     return Finding(
         id="graph-breaks",
         title=f"torch.compile breaks the graph at {count_text(len(places), 'place')}",
@@ -129,7 +129,7 @@ def graph_breaks(facts: Facts) -> Finding | None:
         "separately, nothing is fused across it, and every call returns to Python there.",
         share=0.0,
         evidence=moment(
-            int(slices.start_ns[rows[0]]), int(slices.ends_of(rows).max()), _BREAK.rstrip()
+            int(slices.start_ns[rows[0]]), int(slices.ends_of(rows).max()), GRAPH_BREAK.rstrip()
         ),
         fix="Move printing, .item() and calls to other libraries out of the compiled function; "
         "torch.compile(fullgraph=True) turns a break into an error that says why.",

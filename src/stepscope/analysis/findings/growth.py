@@ -14,6 +14,7 @@ from stepscope.analysis.host.keeping import adds_up, keeping_path
 from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
+from stepscope.trace.names import RESIDENT_MEMORY
 from stepscope.units import size_text
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ QUARTERS = 4
 
 MIN_QUARTER = 0.1
 """Of all growth, in each quarter."""
-
-RESIDENT = "resident memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +167,8 @@ def _keeper(facts: Facts) -> Path:
 def _resident_at(facts: Facts, time_ns: Int64) -> Float64 | None:
     """Return the resident memory at some moments; None where it was not recorded."""
     trace = facts.trace
-    names = trace.strings.ids_of([RESIDENT])
-    rows = np.flatnonzero(trace.marks.name == names.get(RESIDENT, -1))
+    names = trace.strings.ids_of([RESIDENT_MEMORY])
+    rows = np.flatnonzero(trace.marks.name == names.get(RESIDENT_MEMORY, -1))
     if len(rows) < MIN_STEPS:
         return None
     sparse = trace.marks.args.dense("bytes", len(trace.marks), 0)

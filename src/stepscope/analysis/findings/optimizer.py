@@ -13,6 +13,7 @@ from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import SliceKind
+from stepscope.trace.names import OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ CALL_NS = 5_000
 HOST_SAVED = 0.9
 """Of what the device waits for an optimizer that launches kernels one by one."""
 
-_STEP, _ZERO_GRAD = "Optimizer.step#", "Optimizer.zero_grad#"
 _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
 _WHOLE = frozenset({"LBFGS"})  # computes with all parameters as one vector
@@ -45,7 +45,7 @@ _FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 @DETECTORS.register
 def gradients_filled(facts: Facts) -> Finding | None:
     """Find gradients that are filled with zeros instead of being freed."""
-    calls = facts.named(lambda name: name.startswith(_ZERO_GRAD))
+    calls = facts.named(lambda name: name.startswith(OPTIMIZER_ZERO_GRAD))
     fills = facts.named(_FILLING.__contains__)
     fills = fills[facts.within(calls)[fills]] if len(calls) else fills[:0]
     if not len(fills):
@@ -79,12 +79,12 @@ def gradients_filled(facts: Facts) -> Finding | None:
 @DETECTORS.register
 def unfused_optimizer(facts: Facts) -> Finding | None:
     """Find an optimizer that updates the parameters one by one."""
-    calls = facts.in_steps(facts.named(lambda name: name.startswith(_STEP)))
+    calls = facts.in_steps(facts.named(lambda name: name.startswith(OPTIMIZER_STEP)))
     base_ns = facts.step_time.total_ns
     if not len(calls) or not base_ns:
         return None
     row = facts.longest(calls)
-    kind = facts.trace.name_of(row).removeprefix(_STEP).removesuffix(".step")
+    kind = facts.trace.name_of(row).removeprefix(OPTIMIZER_STEP).removesuffix(".step")
     if kind in _WHOLE:
         return None
     operators = _outermost_operators(facts, calls)

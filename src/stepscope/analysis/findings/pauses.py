@@ -13,6 +13,7 @@ from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.steps.steps import StepsBy, step_table
+from stepscope.trace.names import COLLECTION
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -41,14 +42,13 @@ _EXTRA = (
     *(Cause.LIBRARY, Cause.TENSOR_TEXT, Cause.COLLECTION),
 )
 _NOW_AND_THEN = (Cause.CHECKPOINT, Cause.LOGGING)  # of interest elsewhere if in every step
-_COLLECTION = "Python garbage collection"
 _COLLECTS = ("gc.collect", "collect")
 
 
 @DETECTORS.register
 def garbage_collection(facts: Facts) -> Finding | None:
     """Find steps that stop for Python's garbage collector."""
-    rows = facts.in_steps(facts.named(lambda name: name.startswith(_COLLECTION)))
+    rows = facts.in_steps(facts.named(lambda name: name.startswith(COLLECTION)))
     base_ns = facts.step_time.total_ns
     if not len(rows) or not base_ns:
         return None
@@ -68,7 +68,7 @@ def garbage_collection(facts: Facts) -> Finding | None:
         f"{duration_text(spent_ns)}; the longest stopped the program for "
         f"{duration_text(longest_ns)}.",
         share=share,
-        evidence=facts.on_timeline(row, _COLLECTION),
+        evidence=facts.on_timeline(row, COLLECTION),
         fix=_fix_of_collections(facts, spot),
         # What came once may not come again.
         severity=Severity.of_share(share) if len(rows) > 1 else Severity.LOW,

@@ -10,12 +10,10 @@ from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_PARENT, NO_SEQUENCE, NO_SLICE, NO_THREAD, SliceFlags
+from stepscope.trace.names import ENGINE_CALL
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Bool, Int64, Trace
-
-
-_ENGINE = "autograd::engine::evaluate_function: "
 
 
 @shared
@@ -28,12 +26,13 @@ def backward_functions(trace: Trace) -> Bool:
     flagged: Bool = (slices.flags & np.uint8(SliceFlags.BACKWARD)) != 0
     if flagged.any():
         return flagged
-    engine = ids_where(slices.name, strings, lambda text: text.startswith(_ENGINE))
+    engine = ids_where(slices.name, strings, lambda text: text.startswith(ENGINE_CALL))
     if not len(engine):
         return flagged
-    called = strings.ids_of(strings[int(i)].removeprefix(_ENGINE) for i in engine)
+    functions = [strings[int(i)].removeprefix(ENGINE_CALL) for i in engine]
+    called = strings.ids_of(functions)
     wanted = np.full(len(strings), NO_SLICE, np.int64)
-    wanted[engine] = [called.get(strings[int(i)].removeprefix(_ENGINE), NO_SLICE) for i in engine]
+    wanted[engine] = [called.get(each, NO_SLICE) for each in functions]
     found: Bool = wanted[slices.name.take(slices.parent, mode="clip")] == slices.name
     found &= slices.parent != NO_PARENT
     return found

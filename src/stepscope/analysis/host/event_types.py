@@ -13,6 +13,7 @@ from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_PARENT, SliceKind
+from stepscope.trace.names import OPTIMIZER_STEP
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Bool, Trace, UInt8
@@ -35,7 +36,7 @@ _TYPE_OF_KIND = {
 
 # Ranges that PyTorch itself opens, by how their names begin.
 _TYPE_OF_PREFIX = {
-    "Optimizer.step#": TracerEventType.Optimization,
+    OPTIMIZER_STEP: TracerEventType.Optimization,
     "enumerate(DataLoader)#": TracerEventType.Dataloader,
 }
 

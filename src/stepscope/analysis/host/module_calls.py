@@ -12,12 +12,12 @@ from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.names import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Bool, Int64, Trace
 
 
-TORCH_PREFIX = "nn.Module: "
 """How torch.profiler's Python frames of module calls begin (``nn.Module: Linear_0``)."""
 
 
@@ -83,5 +83,5 @@ def forward_rows(trace: Trace) -> Int64:
 def _module_frames(trace: Trace) -> Int64:
     python = np.flatnonzero(trace.slices.kind == SliceKind.PYTHON)
     names = distinct_ids(trace.slices.name[python])
-    wanted = [i for i in names if trace.strings[int(i)].startswith(TORCH_PREFIX)]
+    wanted = [i for i in names if trace.strings[int(i)].startswith(MODULE_PREFIX)]
     return python[np.isin(trace.slices.name[python], wanted)]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.host.module_calls import TORCH_PREFIX
 from stepscope.analysis.sums import summed, with_children
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.names import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,7 +180,7 @@ def _frame_places(calls: ModuleCalls) -> tuple[list[_Place], Int64]:
 
 
 def _frame_name(text: str) -> str:
-    return text.removeprefix(TORCH_PREFIX)
+    return text.removeprefix(MODULE_PREFIX)
 
 
 def _outermost(parent: Int64) -> Int64:

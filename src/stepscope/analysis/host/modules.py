@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device.launches import WORK_KINDS, launches, origin_calls
+from stepscope.analysis.device.launches import launches, origin_calls
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.host.counted import own_within
 from stepscope.analysis.host.module_calls import module_calls, module_of_slices
@@ -16,6 +16,7 @@ from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import call_tree, span_mask
 from stepscope.registry import Registry
+from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.doing import Doing, doing_of_samples, is_native
 from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
 from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, Nodes, merged
-from stepscope.analysis.host.module_calls import TORCH_PREFIX, forward_rows
+from stepscope.analysis.host.module_calls import forward_rows
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, samples_at
 from stepscope.analysis.host.stacks import stacks_of_samples
 from stepscope.analysis.tree import HIDDEN_NAMES, levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind
+from stepscope.trace.names import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,7 +238,7 @@ class _Chains:
         """Return the names of a chain, the outermost first."""
         names = []
         while path:
-            names.append(self._strings[int(self._name[path])].removeprefix(TORCH_PREFIX))
+            names.append(self._strings[int(self._name[path])].removeprefix(MODULE_PREFIX))
             path = int(self._parent[path])
         return names[::-1]
 

@@ -33,6 +33,7 @@ from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_m
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE
+from stepscope.trace.names import OPTIMIZER_STEP
 from stepscope.units import size_text
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ MIN_SAVING = 0.02
 
 MOST_HOLDERS = 12
 
-_OPTIMIZER_PREFIX = "Optimizer.step#"
 _WITH_WORKSPACE = re.compile(r"conv|cudnn|miopen|_rnn|lstm|gru", re.IGNORECASE)
 _LAYER = re.compile(r"(?:(?!\d+(?:\.|$))[^.]+\.)*\d+(?=\.|$)")  # down to the first number
 _FEWEST_LAYERS = 2
@@ -255,7 +255,7 @@ def _of_the_step_before(timeline: MemoryTimeline, live: Int64, time_ns: int) -> 
     """Return which blocks are gradients that an optimizer has used already."""
     slices = timeline.trace.slices
     names = ids_where(
-        slices.name, timeline.trace.strings, lambda name: name.startswith(_OPTIMIZER_PREFIX)
+        slices.name, timeline.trace.strings, lambda name: name.startswith(OPTIMIZER_STEP)
     )
     ends = slices.ends_of(np.isin(slices.name, names))
     ends = ends[ends <= time_ns]

@@ -12,6 +12,7 @@ from stepscope.analysis.host.module_calls import module_of_slices
 from stepscope.analysis.host.own_lines import is_own_file, place_of
 from stepscope.analysis.host.stacks import stack_of_slices
 from stepscope.analysis.tree import distinct_ids, ids_where
+from stepscope.trace.kinds import CALL_KINDS
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind, Stacks
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 # They only get memory, for the operator around them.
 _ALLOCATING = ("aten::empty", "aten::new_empty", "aten::resize_")
-_ASKING_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
 _NO_TEXT = 0
 
 
@@ -85,7 +85,7 @@ def _asking(trace: Trace, rows: Int32) -> Int64:
         ids_where(slices.name, trace.strings, lambda name: name.startswith(_ALLOCATING)),
     )
     parent_is_operator = slices.kind.take(slices.parent, mode="clip") == SliceKind.OPERATOR
-    leave = ~np.isin(slices.kind, _ASKING_KINDS)
+    leave = ~np.isin(slices.kind, CALL_KINDS)
     leave |= is_allocating & parent_is_operator & (slices.parent != NO_SLICE)
     found = rows.astype(np.int64)
     climbing = np.flatnonzero(found != NO_SLICE)

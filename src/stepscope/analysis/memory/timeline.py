@@ -55,16 +55,13 @@ from stepscope.trace.model import (
     UInt8,
     UInt32,
 )
+from stepscope.trace.names import ENGINE_CALL, OPTIMIZER_STEP
 
 if TYPE_CHECKING:
     import polars
 
     from stepscope.analysis.memory.totals import Totals
     from stepscope.trace.model import Bool
-
-
-_ENGINE_PREFIX = "autograd::engine::evaluate_function"  # the only sign of it in foreign traces
-_OPTIMIZER_PREFIX = "Optimizer.step#"
 
 
 class Category(IntEnum):
@@ -248,7 +245,7 @@ def _by_life(trace: Trace, blocks: Blocks, where: Int32) -> UInt8:
     is_backward = _backward_functions(trace)
     is_step = np.isin(
         slices.name,
-        ids_where(slices.name, trace.strings, lambda name: name.startswith(_OPTIMIZER_PREFIX)),
+        ids_where(slices.name, trace.strings, lambda name: name.startswith(OPTIMIZER_STEP)),
     )
     step = _nearest_around(where, is_step, trace)
     in_backward = _nearest_around(where, is_backward, trace) != NO_SLICE
@@ -271,7 +268,7 @@ def _backward_functions(trace: Trace) -> Bool:
     flagged: Bool = slices.flags & SliceFlags.BACKWARD != 0
     if flagged.any():
         return flagged
-    names = ids_where(slices.name, trace.strings, lambda name: name.startswith(_ENGINE_PREFIX))
+    names = ids_where(slices.name, trace.strings, lambda name: name.startswith(ENGINE_CALL))
     return np.isin(slices.name, names)
 
 

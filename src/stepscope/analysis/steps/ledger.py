@@ -27,6 +27,7 @@ from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts, thread_mom
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import SliceKind, ThreadState
+from stepscope.trace.names import COLLECTION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 FEWEST_SAMPLES = 20
 """Fewer samples of a part say too little to be scaled to its exact time."""
 
-_COLLECTION = "Python garbage collection"
 _STARTUP = (Cause.IMPORT, Cause.COMPILE)
 _WAITING_MAIN = 0.5  # share of the run: a main thread that waits longer is not what to look at
 _WORKING = 0.05  # share of the run: a thread that runs longer is
@@ -283,7 +283,7 @@ def _long_gaps(trace: Trace, window: _Window) -> Intervals:
 
 def _collecting(trace: Trace, window: _Window) -> Intervals:
     slices = trace.slices
-    names = ids_where(slices.name, trace.strings, lambda name: name.startswith(_COLLECTION))
+    names = ids_where(slices.name, trace.strings, lambda name: name.startswith(COLLECTION))
     rows = np.flatnonzero(np.isin(slices.name, names) & (slices.track == window.track))
     return union(slices.start_ns[rows], slices.ends_of(rows))
 

@@ -31,6 +31,7 @@ from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
+from stepscope.trace.names import ENGINE, MODULE_PREFIX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,11 +45,9 @@ GLUE_NS = 100_000
 
 _KNOWN_NAMES = 1 << 14  # the ranks of a job run the same operators
 _UNTOLD = -1
-_ENGINE = "autograd::engine::"
 _BACKWARD_NAME = re.compile(r"^[A-Z]\w*Backward\d*$|^torch::autograd::")  # of early Kinetos
 _ZERO_GRAD = "Optimizer.zero_grad#"
 _COLLECTIVE = re.compile(r"^(c10d|nccl|gloo|mpi|ucc)[:_]|record_param_comms|^_?c10d_functional")
-_MODULE_FRAME = "nn.Module: "
 
 
 class Part(IntEnum):
@@ -149,7 +148,7 @@ def _told_parts(trace: Trace, types: UInt8) -> Int8:
 def _part_of_name(name: str) -> int:
     if name.startswith(_ZERO_GRAD):
         return Part.OPTIMIZER
-    if name.startswith(_ENGINE):
+    if name.startswith(ENGINE):
         return Part.BACKWARD
     return Part.COMMUNICATION if _COLLECTIVE.search(name) else _UNTOLD
 
@@ -172,7 +171,7 @@ def _forward_slices(trace: Trace, types: UInt8) -> Bool:
     """Return what is forward unless something around it says otherwise."""
     slices = trace.slices
     is_frame = np.zeros(len(trace.strings), np.bool_)
-    is_frame[ids_where(slices.name, trace.strings, lambda n: n.startswith(_MODULE_FRAME))] = True
+    is_frame[ids_where(slices.name, trace.strings, lambda n: n.startswith(MODULE_PREFIX))] = True
     found: Bool = is_frame[slices.name] & (slices.kind == SliceKind.PYTHON)
     found |= (slices.kind == SliceKind.OPERATOR) | (slices.kind == SliceKind.MODULE)
     found |= types == TracerEventType.Forward

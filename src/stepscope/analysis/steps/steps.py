@@ -30,6 +30,7 @@ from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.kinds import step_number
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceKind
+from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 
 REQUEST_CATEGORY = "request"
-PADDLE_OPTIMIZER = "Optimization Step"
-_OPTIMIZER_PREFIX = "Optimizer.step#"
 _ENGINE_STEP = re.compile(
     r"^execute_(\d+_)?(context|new)_\d+.*_(generation|cached)_\d+"  # vLLM
     r"|^step\[(DECODE|EXTEND|MIXED|\w+ bs=)"  # SGLang
@@ -199,7 +198,7 @@ def _by_optimizer(trace: Trace) -> Steps | None:
 
 
 def _is_optimizer(name: str) -> bool:
-    return name.startswith(_OPTIMIZER_PREFIX) or name == PADDLE_OPTIMIZER
+    return name.startswith(OPTIMIZER_STEP) or name == PADDLE_OPTIMIZER
 
 
 def _last_of_turns(trace: Trace, rows: Int64) -> Bool:

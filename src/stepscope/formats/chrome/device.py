@@ -9,12 +9,12 @@ import numpy as np
 
 from stepscope.analysis.device.launches import launched_work
 from stepscope.formats.chrome.flows import flow_marks
+from stepscope.trace.kinds import CALL_KINDS
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, Args, IntColumn, SliceKind
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Marks, Slices, Trace, UInt32
 
-_OPERATOR_KINDS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
 _RANGE_KINDS = (SliceKind.RANGE, SliceKind.STEP)
 
 
@@ -46,7 +46,7 @@ def external_ids(trace: Trace) -> IntColumn:
     slices = trace.slices
     ids = np.arange(1, len(slices) + 1, dtype=np.int64)
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
-    ids[calls] = _around(slices, calls, _OPERATOR_KINDS) + 1
+    ids[calls] = _around(slices, calls, CALL_KINDS) + 1
     on_device = np.isin(slices.kind, DEVICE_KINDS)
     ids[on_device] = 0
     work, call = launched_work(trace)

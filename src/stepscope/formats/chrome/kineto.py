@@ -12,7 +12,7 @@ import numpy as np
 from stepscope.analysis.host.python_ids import module_number, python_ids
 from stepscope.formats.chrome.device import external_ids
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES
-from stepscope.trace.kinds import device_type_number
+from stepscope.trace.kinds import CALL_KINDS, device_type_number
 from stepscope.trace.model import (
     DEVICE_KINDS,
     NO_CORRELATION,
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     AddText = Callable[[str], int]
 
-# What torch.profiler sees as functions: they have a number of its observers.
-_FUNCTIONS = (SliceKind.OPERATOR, SliceKind.RANGE, SliceKind.STEP)
 _TOLD_ABOVE = ("trace_id", "distributedInfo")
 _DEVICE_DIGITS = 9  # of a device's number: more is not one
 
@@ -205,7 +203,7 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     on_host = np.flatnonzero(~np.isin(slices.kind, DEVICE_KINDS)).astype(np.uint32)
     yield "Ev Idx", IntColumn(on_host, index[on_host])
     if "torch" in trace.info.versions:  # 0 where no observer of execution traces ran
-        functions = np.flatnonzero(np.isin(slices.kind, _FUNCTIONS)).astype(np.uint32)
+        functions = np.flatnonzero(np.isin(slices.kind, CALL_KINDS)).astype(np.uint32)
         yield "Record function id", IntColumn(functions, np.zeros(len(functions), np.int64))
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
     if len(calls):

@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepscope import _native
-from stepscope.formats.asynchronous import async_marks, async_rows
+from stepscope.formats.asynchronous import INTEGER, async_marks, async_rows
 from stepscope.formats.chrome.device import DeviceRanges, device_ranges, launch_flows
 from stepscope.formats.chrome.flows import flow_marks, forward_backward_links
 from stepscope.formats.chrome.kineto import (
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Marks, Trace, Track, UInt8, UInt32
 
 _CHUNK_BYTES = 1 << 20
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 
 
 _Pairs = tuple[list[tuple[bytes, "UInt32", Any]], "UInt32 | None"]
@@ -197,7 +195,7 @@ def _without_non_finite(value: Any) -> Any:
 
 
 def _id_text(word: str) -> str:
-    return word if _INTEGER.fullmatch(word) else json.dumps(word)
+    return word if INTEGER.fullmatch(word) else json.dumps(word)
 
 
 def _track_ids(track: Track) -> str:

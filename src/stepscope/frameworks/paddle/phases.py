@@ -24,7 +24,6 @@ from stepscope.record.phase_ranges import (
     DATALOADER,
     FORWARD,
     OPTIMIZATION,
-    OPTIMIZATION_NAME,
     RANGE_KIND,
     ByClass,
     Outermost,
@@ -32,6 +31,7 @@ from stepscope.record.phase_ranges import (
 )
 from stepscope.record.post_import import PostImport
 from stepscope.trace.event_types import TracerEventType, event_type_fragment
+from stepscope.trace.names import PADDLE_OPTIMIZER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +80,7 @@ def _patch(collector: Collector, patches: Patches) -> None:
 
 def _patch_optimizers(patches: Patches, base: Any) -> None:
     """Wrap what steps where it is defined, also in classes of the user's and those to come."""
-    ranged = Outermost(OPTIMIZATION_NAME, OPTIMIZATION, _paddle_marks)
+    ranged = Outermost(PADDLE_OPTIMIZER, OPTIMIZATION, _paddle_marks)
 
     def wrap(optimizer: Any) -> None:
         for name in ("step", "minimize"):  # Model.fit calls the second

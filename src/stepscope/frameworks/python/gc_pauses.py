@@ -10,6 +10,7 @@ from stepscope._native import GcWatch
 from stepscope.record.options import Option
 from stepscope.record.slice_table import SliceTable
 from stepscope.record.source import Source
+from stepscope.trace.names import COLLECTION
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 # torch.profiler does not show them.
 GC_PAUSES = Option("gc_pauses", False, run_default=True)
 
-NAME = "Python garbage collection"
 MIN_PAUSE_NS = 1_000_000
 """Shorter pauses are lost among the other waits of a thread."""
 
@@ -38,7 +38,7 @@ class GcPauses(Source):
     name = "gc"
     when = GC_PAUSES
 
-    def __init__(self, min_pause_ns: int = MIN_PAUSE_NS, *, name: str = NAME) -> None:
+    def __init__(self, min_pause_ns: int = MIN_PAUSE_NS, *, name: str = COLLECTION) -> None:
         """Touch nothing yet. With no shortest pause, those for the youngest objects count, too."""
         self._called = name
         self._watch = GcWatch(min_pause_ns)
@@ -71,7 +71,7 @@ class GcPauses(Source):
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
         """Return the pauses that a process left."""
-        return _captured(left.native.pauses(), NAME)
+        return _captured(left.native.pauses(), COLLECTION)
 
 
 def _captured(pauses: Collection[tuple[int, int, int, int]], name: str) -> Captured | None:

@@ -18,6 +18,7 @@ from stepscope.record.limits import Keep
 from stepscope.record.options import Option
 from stepscope.record.source import Source, Stage
 from stepscope.record.threads import thread_names
+from stepscope.trace.names import RESIDENT_MEMORY
 from stepscope.units import count_text, duration_text, percent_text
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ MIN_INTERVAL_NS, MAX_INTERVAL_NS = 100_000, 1_000_000_000
 CPU_BUDGET = 0.03
 """The share of a core that sampling may take."""
 
-RESIDENT_MEMORY = "resident memory"
 """The name of the counter of memory."""
 
 _INTERVAL = re.compile(r"(-?\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")

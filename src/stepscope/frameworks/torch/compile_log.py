@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from stepscope.record.slice_table import SliceTable
+from stepscope.trace.names import GRAPH_BREAK
 
 if TYPE_CHECKING:
     from stepscope.trace.schema import Captured
@@ -41,7 +42,7 @@ class GraphBreak:
     @property
     def title(self) -> str:
         """Return what the trace calls it."""
-        return f"graph break: {self.kind} ({self.place})"
+        return f"{GRAPH_BREAK}{self.kind} ({self.place})"
 
 
 class CompileLog:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.record.options import HOST
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source, Stage
+from stepscope.trace.names import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from stepscope.trace.schema import Captured
@@ -28,8 +29,6 @@ _STACK_LINE = re.compile(r'File "(.+)", line (\d+), in (.+)')
 _PRINTED_PLACE = re.compile(r"\s*#.* File: (.+):(\d+) in (.+?), code: ")
 _PRINTED_NODE = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
 _MODULE_ROOT = re.compile(r"^L\['\w+'\]\.?|^L\['\w+'\]$")
-
-MODULE_PREFIX = "nn.Module: "
 
 
 @dataclass(frozen=True, slots=True)

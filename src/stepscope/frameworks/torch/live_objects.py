@@ -18,6 +18,7 @@ from stepscope.frameworks.torch.unseen import unseen
 from stepscope.record.options import MEMORY
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source, Stage
+from stepscope.trace.names import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
@@ -68,7 +69,7 @@ class LiveObjects:
         cls = type(module)
         number = self._numbers.get(cls, 0)
         self._numbers[cls] = number + 1
-        name = f"nn.Module: {cls.__name__}_{number}"
+        name = f"{MODULE_PREFIX}{cls.__name__}_{number}"
         parameters = []
         if self.with_tensors:
             with suppress(Exception), unseen():

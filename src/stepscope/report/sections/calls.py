@@ -11,13 +11,14 @@ import numpy as np
 from stepscope.analysis.device.launches import launches
 from stepscope.analysis.host.averages import single_events
 from stepscope.analysis.host.flame import without_address
-from stepscope.analysis.host.module_calls import TORCH_PREFIX, module_of_slices
+from stepscope.analysis.host.module_calls import module_of_slices
 from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import NO_SLICE
+from stepscope.trace.names import MODULE_PREFIX
 
 if TYPE_CHECKING:
     from stepscope.analysis.device.launches import Launches
@@ -77,7 +78,7 @@ class Calls:
         name = np.zeros(len(self.tree.trace.slices), np.uint32)
         name[: len(call)] = np.where(call == NO_SLICE, 0, self.trace.slices.name[call])
         strings = self.tree.trace.strings
-        return labels(self.tree, name, strings, lambda text: text.removeprefix(TORCH_PREFIX))
+        return labels(self.tree, name, strings, lambda text: text.removeprefix(MODULE_PREFIX))
 
 
 @shared

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.device.kernel_names import kernel_name
-from stepscope.analysis.device.launches import WORK_KINDS, launched_work
+from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.tree import distinct_ids
 from stepscope.report.sections.threads import add_threads
+from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import SliceKind
 from stepscope.trace.table import Role
 

@@ -10,6 +10,7 @@ from stepscope.analysis.host.modules import module_table
 from stepscope.report.sections.calls import calls_of
 from stepscope.report.steady import steady_time
 from stepscope.report.tables import add_table
+from stepscope.text.modules import OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from stepscope.report.payload import Payload
     from stepscope.trace.model import Trace
 
-OUTSIDE = "(outside of modules)"
 _NUMBERS = (
     "calls",
     "total_ns",

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device.launches import WORK_KINDS, launching_calls, launching_operators
+from stepscope.analysis.device.launches import launching_calls, launching_operators
 from stepscope.analysis.host.event_types import event_types
 from stepscope.analysis.tree import levels, span_mask
 from stepscope.frameworks.paddle.memory import memory_figures
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.trace.event_types import TracerEventType
+from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.trace.build import build
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.model import NO_CORRELATION, Args, IntColumn, Marks
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings, valid_value
@@ -50,7 +50,7 @@ class Gathered:
 
     def fragment(self, pairs: Mapping[str, Any]) -> int:
         """Return the id of arguments that are no integers."""
-        return self.text(json.dumps(pairs, ensure_ascii=False)[1:-1]) if pairs else 0
+        return self.text(fragment_of(pairs)) if pairs else 0
 
     def track(self, track: Track) -> int:
         """Return the number of a track; the first description of a process and thread stays."""
@@ -173,9 +173,6 @@ def _known(correlation: Int64) -> Int64:
 
 
 def _args(integers: Mapping[str, Int64], rest: UInt32 | None) -> Args:
-    columns = {}
-    for key, values in integers.items():
-        rows = np.flatnonzero(values != ABSENT)
-        if len(rows):
-            columns[key] = IntColumn(rows.astype(np.uint32), values[rows])
+    found = {key: IntColumn.where(values != ABSENT, values) for key, values in integers.items()}
+    columns = {key: column for key, column in found.items() if len(column.rows)}
     return Args(columns) if rest is None else Args(columns, rest.astype(np.uint32))

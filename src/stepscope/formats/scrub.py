@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import place_of
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class _Scrubber:
             except ValueError:
                 return self._plain(text)
             clean = self._value(values)
-            return text if clean == values else json.dumps(clean)[1:-1]
+            return text if clean == values else fragment_of(clean)
         return self._plain(text)
 
     def values(self, values: Mapping[str, Any]) -> dict[str, Any]:

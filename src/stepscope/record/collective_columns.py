@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stepscope.record.collectives import Collective
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args, IntColumn
 
@@ -65,7 +65,7 @@ def annotated(captured: Captured, pairs_of_row: Mapping[int, Mapping[str, Any]])
             else:
                 words[key] = value
         before = texts[int(rest[row])]
-        fragment = json.dumps(words)[1:-1]
+        fragment = fragment_of(words)
         text = f"{before}, {fragment}" if before and fragment else before or fragment
         if text not in known:
             known[text] = len(texts)

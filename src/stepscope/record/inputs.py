@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.record.collectives import COLLECTIVE_FIELDS
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def fragment(encoded: bytes, type_names: Sequence[str]) -> str:
         "Input Strides": [strides for _, strides, _, _ in values],
         "Input Dims": [dims for dims, _, _, _ in values],
     }
-    return json.dumps(decoder.keywords | columns)[1:-1]
+    return fragment_of(decoder.keywords | columns)
 
 
 def sampled_fragment(encoded: bytes, type_names: Sequence[str]) -> str:
@@ -113,7 +113,7 @@ def sampled_fragment(encoded: bytes, type_names: Sequence[str]) -> str:
         SAMPLED_TYPES: [kind for _, _, kind, _ in values],
         SAMPLED_DIMS: [dims for dims, _, _, _ in values],
     }
-    return json.dumps(columns)[1:-1]
+    return fragment_of(columns)
 
 
 class _Decoder:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stepscope._native import begin_slice, end_slice
 from stepscope.record.phase_ranges import RANGE_KIND
+from stepscope.trace.fragments import fragment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,7 +72,7 @@ class Names(dict[int, "Entry"]):
             end_slice(handle)
 
     def _add(self, module: Any, name: str, counts: dict[str, int]) -> None:
-        fragment = json.dumps({"Class": type(module).__name__, **counts})[1:-1]
+        fragment = fragment_of({"Class": type(module).__name__, **counts})
         self[id(module)] = (weakref.ref(module), name, fragment)
 
     def _has(self, model: Any, module: Any) -> bool:

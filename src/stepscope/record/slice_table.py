@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
+
+from stepscope.trace.fragments import fragment_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,7 @@ class SliceTable:
     ) -> None:
         """Add one; ``detail`` becomes its arguments."""
         track = self._threads.setdefault(thread, len(self._threads))
-        rest = self._id_of(json.dumps(detail, ensure_ascii=False)[1:-1])
+        rest = self._id_of(fragment_of(detail))
         row = (self._id_of(name), start_ns, end_ns - start_ns, track, rest, unfinished)
         self._rows.append(row)
 

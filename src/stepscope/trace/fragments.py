@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def fragment_of(pairs: Mapping[str, Any]) -> str:
+    """Return pairs as a fragment, in ASCII: a text that is no Unicode keeps what it has, too."""
+    return json.dumps(pairs)[1:-1]
 
 
 def pairs_of(fragment: str) -> dict[str, Any]:

@@ -102,6 +102,12 @@ class IntColumn:
     rows: UInt32
     values: Int64
 
+    @classmethod
+    def where(cls, chosen: Bool, values: Int64) -> Self:
+        """Return the column of the rows that are chosen; both arguments have one for every row."""
+        rows = np.flatnonzero(chosen)
+        return cls(rows.astype(np.uint32), values[rows])
+
 
 @dataclass(frozen=True, slots=True)
 class Args:

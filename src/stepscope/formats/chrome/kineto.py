@@ -29,7 +29,7 @@ from stepscope.trace.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stepscope.trace.model import Bool, Int64, Trace, TraceInfo, UInt32
+    from stepscope.trace.model import Int64, Trace, TraceInfo, UInt32
     from stepscope.trace.schema import Captured
 
     AddText = Callable[[str], int]
@@ -196,12 +196,11 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     index = np.arange(len(slices), dtype=np.int64)
     yield "External id", external_ids(trace)
     numbered = slices.sequence != NO_SEQUENCE
-    yield "Sequence number", _where(numbered, slices.sequence)
+    yield "Sequence number", IntColumn.where(numbered, slices.sequence)
     # Present wherever a sequence number is, as in torch's files: 0 means a forward operator.
-    yield "Fwd thread id", _where(numbered, np.maximum(slices.forward_thread, 0))
-    yield "correlation", _where(slices.correlation != NO_CORRELATION, slices.correlation)
-    on_host = np.flatnonzero(~np.isin(slices.kind, DEVICE_KINDS)).astype(np.uint32)
-    yield "Ev Idx", IntColumn(on_host, index[on_host])
+    yield "Fwd thread id", IntColumn.where(numbered, np.maximum(slices.forward_thread, 0))
+    yield "correlation", IntColumn.where(slices.correlation != NO_CORRELATION, slices.correlation)
+    yield "Ev Idx", IntColumn.where(~np.isin(slices.kind, DEVICE_KINDS), index)
     if "torch" in trace.info.versions:  # 0 where no observer of execution traces ran
         functions = np.flatnonzero(np.isin(slices.kind, CALL_KINDS)).astype(np.uint32)
         yield "Record function id", IntColumn(functions, np.zeros(len(functions), np.int64))
@@ -222,8 +221,3 @@ def _module_numbers(trace: Trace, calls: Int64) -> IntColumn:
     of_call = numbers[which]
     chosen = np.flatnonzero(of_call >= 0)
     return IntColumn(calls[chosen].astype(np.uint32), of_call[chosen])
-
-
-def _where(chosen: Bool, values: Int64) -> IntColumn:
-    rows = np.flatnonzero(chosen)
-    return IntColumn(rows.astype(np.uint32), values[rows])

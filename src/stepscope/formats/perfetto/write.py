@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stepscope.formats.perfetto.counters import Counter
     from stepscope.formats.perfetto.tracks import Described
     from stepscope.formats.registry import Progress
-    from stepscope.trace.model import Bool, Int64, Trace, UInt32
+    from stepscope.trace.model import Int64, Trace, UInt32
 
 _NO_INSTANTS = (*FLOW_PHASES, COUNTER_PHASE)
 
@@ -162,18 +162,13 @@ def _integers(columns: dict[str, IntColumn] | Any) -> list[tuple[str, UInt32, In
 def _derived(trace: Trace) -> dict[str, IntColumn]:
     """Return what ties slices to each other, under the names that torch.profiler has for it."""
     slices = trace.slices
+    ones = np.ones(len(slices), np.int64)
     return {
-        "Sequence number": _where(slices.sequence != NO_SEQUENCE, slices.sequence),
-        "Fwd thread id": _where(slices.forward_thread > 0, slices.forward_thread),
-        "correlation": _where(slices.correlation != NO_CORRELATION, slices.correlation),
-        "Unfinished": _where(slices.flags & SliceFlags.UNFINISHED != 0, np.ones(1, np.int64)),
+        "Sequence number": IntColumn.where(slices.sequence != NO_SEQUENCE, slices.sequence),
+        "Fwd thread id": IntColumn.where(slices.forward_thread > 0, slices.forward_thread),
+        "correlation": IntColumn.where(slices.correlation != NO_CORRELATION, slices.correlation),
+        "Unfinished": IntColumn.where(slices.flags & SliceFlags.UNFINISHED != 0, ones),
     }
-
-
-def _where(chosen: Bool, values: Int64) -> IntColumn:
-    rows = np.flatnonzero(chosen)
-    of_rows = values[rows] if len(values) == len(chosen) else np.repeat(values, len(rows))
-    return IntColumn(rows.astype(np.uint32), of_rows)
 
 
 def _stacks(trace: Trace, texts: AddedTexts) -> UInt32 | None:

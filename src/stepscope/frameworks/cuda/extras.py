@@ -223,10 +223,8 @@ def _all(rows: Int64) -> NDArray[np.uint32]:
 
 
 def _where(which: Bool, key: str, values: Int64) -> dict[str, IntColumn]:
-    rows = np.flatnonzero(which)
-    if not len(rows):
-        return {}
-    return {key: IntColumn(rows.astype(np.uint32), values[rows].astype(np.int64))}
+    found = IntColumn.where(which, values.astype(np.int64))
+    return {key: found} if len(found.rows) else {}
 
 
 def _track(device: int, stream: int, waits: bool) -> Track:

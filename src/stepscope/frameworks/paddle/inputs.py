@@ -9,7 +9,6 @@ and functions that a program has imported from it by name.
 from __future__ import annotations
 
 import functools
-import json
 import struct
 import sys
 from types import BuiltinFunctionType, ModuleType
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope._native import CallNotes, now_ns
 from stepscope.record.patching import Patches
+from stepscope.trace.fragments import fragment_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -129,7 +129,7 @@ class _Decoder:
         }
         if any(names):
             columns["Input names"] = names
-        return json.dumps(columns)[1:-1]
+        return fragment_of(columns)
 
     def _value(self, mark: bytes) -> _Value:
         if mark == b"t":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from stepscope import _native
 from stepscope.record.capture import thread_track
 from stepscope.record.inputs import scalar_text
 from stepscope.record.threads import thread_names
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.model import NO_SEQUENCE, NO_THREAD, Args, Memory, SliceFlags
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
@@ -131,7 +131,7 @@ def _fragment(types: Sequence[str], values: Sequence[Any], tensors: Sequence[Any
         "Input Strides": strides,
         "Input Dims": dims,
     }
-    return json.dumps(columns)[1:-1]
+    return fragment_of(columns)
 
 
 def _of_tensors(kind: str, tensor: Any, numbers: Any) -> list[Any]:

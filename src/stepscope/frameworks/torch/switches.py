@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.record.patching import Patches
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.model import NO_THREAD
 from stepscope.trace.strings import Strings
 
@@ -74,4 +75,4 @@ def _without_values(text: str) -> str:
     except ValueError:  # a name of the program's
         return text
     pairs["Concrete Inputs"] = [""] * len(pairs["Concrete Inputs"])
-    return json.dumps(pairs)[1:-1]
+    return fragment_of(pairs)

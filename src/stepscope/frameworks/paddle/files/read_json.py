@@ -19,6 +19,7 @@ from stepscope.formats.gzip import text_chunks
 from stepscope.frameworks.paddle.columns import PRODUCER
 from stepscope.frameworks.paddle.memory import TracerMemEventType, memory_of
 from stepscope.trace.build import build
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.model import NO_CORRELATION, Args, IntColumn, Marks, Trace, TraceInfo, Track
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
@@ -265,7 +266,7 @@ def _in_our_words(fragment: str) -> str:
         pairs["Input names"] = names
     if stack:
         pairs["Call stack"] = stack
-    return json.dumps(pairs, ensure_ascii=False)[1:-1]
+    return fragment_of(pairs)
 
 
 def _pairs(columns: tuple[Mapping[str, Any], UInt32], texts: _Texts, strings: Strings) -> Args:

@@ -11,6 +11,7 @@ import numpy as np
 from stepscope.frameworks.torch.tensor_notes import FUNCTION_ID, SCRIPT
 from stepscope.record.inputs import keywords_of
 from stepscope.trace.build import build
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.model import IntColumn, SliceKind, Stacks
 from stepscope.trace.strings import Strings
 
@@ -155,7 +156,7 @@ def _with_torch_keywords(text: str) -> str:
             pairs[key] = "None"
         elif not _is_written(key, value):
             del pairs[key]
-    return json.dumps(pairs)[1:-1]
+    return fragment_of(pairs)
 
 
 def _is_written(key: str, value: Any) -> bool:

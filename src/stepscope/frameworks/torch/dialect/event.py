@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from stepscope.frameworks.torch.dialect.columns import Fields
 from stepscope.frameworks.torch.dialect.measures import Measures
 from stepscope.frameworks.torch.dialect.values import Interval, Kernel, number, scalar_value
 from stepscope.record.inputs import keywords_of
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.model import NO_PARENT, NO_THREAD, SliceKind
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class FunctionEvent(_InTree):
         if self._columns.fields is Fields.TORCH:
             return f'"Ev Idx": {self._row}'
         numbers = {"External id": self.external_id, "Ev Idx": self._row}
-        return json.dumps({**numbers, **self._args})[1:-1]
+        return fragment_of({**numbers, **self._args})
 
     def append_kernel(self, name: str, device: int, duration: float) -> None:
         """Refuse: events show what was recorded."""

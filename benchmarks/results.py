@@ -91,7 +91,7 @@ def rows(quick: bool = False) -> list[Row]:
         for runs in (ours, theirs)
     )
     what = f"peak memory over the bare program through that table, {events // 1000}k events"
-    # The bar is for a long recording: what importing and the first chunks take counts in a short one.
+    # The bar is for a long recording: in a short one, imports and first chunks weigh most.
     bar = None if quick else 1 / 20
     return [*result, share_row(what, mine, torchs, "torch.profiler", bar, show=megabytes)]
 

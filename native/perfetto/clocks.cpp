@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "protobuf/wire.h"
 #include "perfetto/messages.h"
+#include "protobuf/wire.h"
 
 namespace stepscope::perfetto {
 

@@ -28,6 +28,7 @@ from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.phases import phase_table, without_compilation
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.steps.undisturbed import undisturbed
+from stepscope.analysis.steps.unit import unit_words
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ def _verdict(
         if not worst.saves_ns:
             return f"{worst.title}."
         then = duration_text(max(worst.of_ns - worst.saves_ns, 0))
-        what = "the run" if spent.unit == "run" else f"a {spent.unit}"
+        what = unit_words(spent.unit)
         today = duration_text(worst.of_ns)
         return f"{worst.title}. Without that {what} would take {then} instead of {today}."
     if not where:

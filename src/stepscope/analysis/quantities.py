@@ -43,7 +43,7 @@ from stepscope.analysis.steps.phases import (
 from stepscope.analysis.steps.steps import outermost, step_table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
-from stepscope.trace.names import GRAPH_BREAK
+from stepscope.trace.names import GRAPH_BREAK, SIZED_BY_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -57,12 +57,7 @@ MOST_PLACES = 12
 """Lines that are kept of a row."""
 
 _AGAIN = re.compile(r"torch\.compile (?:\d+/)?\d+/[1-9]\d*")  # see findings/compilation.py
-_WOULD_WAIT = frozenset(
-    {
-        *("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::_unique2"),
-        *("aten::unique_consecutive", "aten::unique_dim", "aten::masked_select"),
-    }
-)
+_WOULD_WAIT = SIZED_BY_VALUES | {"aten::_local_scalar_dense", "aten::equal"}
 
 
 @shared

@@ -147,6 +147,13 @@ def levels(depth: Int32) -> Iterator[Int64]:
     yield from np.split(order, ends[:-1])
 
 
+@shared
+def torch_operators(trace: Trace) -> Bool:
+    """Return which slices are operators of torch's own, as their names tell."""
+    names = ids_where(trace.slices.name, trace.strings, lambda name: name.startswith("aten::"))
+    return np.isin(trace.slices.name, names)
+
+
 def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:
     """Return the distinct ids of a column whose text satisfies the predicate, ascending."""
     present = distinct_ids(ids)

@@ -16,7 +16,7 @@ from stepscope.trace.strings import Strings, valid_value
 from stepscope.trace.validate import LATEST_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from stepscope.trace.model import Bool, Int64, Trace, TraceInfo, Track, UInt8, UInt32
 
@@ -47,6 +47,11 @@ class Gathered:
     def texts(self, texts: Iterable[str]) -> UInt32:
         """Return the ids of some texts."""
         return np.array([self.text(text) for text in texts], np.uint32)
+
+    def named(self, numbers: Int64, name: Callable[[int], str]) -> UInt32:
+        """Return the id of each number's name; ``name`` is asked once for each that differs."""
+        distinct, which = np.unique(numbers, return_inverse=True)
+        return self.texts(map(name, distinct.tolist()))[which]
 
     def fragment(self, pairs: Mapping[str, Any]) -> int:
         """Return the id of arguments that are no integers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.gate.model import Outcome
-from stepscope.text.layout import Column, printable, text_lines
+from stepscope.text.layout import Column, markdown, printable, text_lines
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ def judgement_text(found: Judgement) -> str:
 def judgement_markdown(found: Judgement, link: str = "") -> str:
     """Return the judgement for a pull request or a step summary."""
     sign = "✅" if found.ok else "❌"
-    lines = [f"### {sign} stepscope gate: {_escaped(verdict(found))}", ""]
+    lines = [f"### {sign} stepscope gate: {markdown(verdict(found))}", ""]
     if found.checks:
         lines += ["| rule | before | now | change | allowed | |", "|---|--:|--:|--:|--:|---|"]
         for check in found.checks:
-            cells = map(_escaped, _cells(check))
+            cells = map(markdown, _cells(check))
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
-    lines += [f"- {_escaped(line.strip())}" for line in _reasons(found)]
+    lines += [f"- {markdown(line.strip())}" for line in _reasons(found)]
     if link:
         lines += ["", f"The page: `{link}`"]
     return "\n".join(lines) + "\n"
@@ -82,11 +82,3 @@ def _reasons(found: Judgement) -> Iterator[str]:
             yield f"{check.words}: unknown; {check.why}"
     for note in found.notes:
         yield f"note: {note}"
-
-
-def _escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
-    plain = printable(text).replace("\\", "\\\\").replace("|", "\\|")
-    for sign in "`*_<>[]":
-        plain = plain.replace(sign, f"\\{sign}")
-    return plain

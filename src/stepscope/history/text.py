@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stepscope.text.layout import Column, printable, text_lines
+from stepscope.trace.validate import EARLIEST_UNIX_NS
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
@@ -64,6 +65,6 @@ def history_text(history: History) -> str:
 
 def when(run: Run) -> str:
     """Return when a run was recorded; nothing where its clock does not say."""
-    if run.began_ns < 10**18:  # 2001: a smaller clock counts from something else
+    if run.began_ns < EARLIEST_UNIX_NS:
         return ""
     return datetime.fromtimestamp(run.began_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import Finding, Severity
+from stepscope.analysis.steps.unit import WHOLE_RUN, unit_words
 from stepscope.job.arrivals import group_words, of_several
 from stepscope.job.hangs import hang_table
 from stepscope.job.late import stragglers
 from stepscope.job.why import reasons
-from stepscope.job.work import WHOLE_RUN
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _straggler(job: Job, late: Straggler, why: list[Reason]) -> Finding:
     where = f" (host {late.host})" if late.host and len(set(job.hosts)) > 1 else ""
     share = late.saves_ns / step_ns if step_ns else 0.0
     often = "" if job.unit == WHOLE_RUN else f" {late.words}"
-    takes = f"{'the' if job.unit == WHOLE_RUN else 'a'} {job.unit} takes {duration_text(step_ns)}"
+    takes = f"{unit_words(job.unit)} takes {duration_text(step_ns)}"
     text = (
         f"It arrives {duration_text(late.delay_ns)} after the median rank{often and ','}{often}; "
         f"{takes}.{reason}{also}"

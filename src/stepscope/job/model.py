@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.steps.unit import WHOLE_RUN
 from stepscope.arguments import file_path
 from stepscope.errors import StepscopeError
 from stepscope.job.clocks import Clocks, aligned
 from stepscope.job.executors import reduced_by
 from stepscope.job.meetings import Meetings, job_steps, matched
 from stepscope.job.names import rank_files
-from stepscope.job.work import WHOLE_RUN
 from stepscope.trace.store import is_stored_trace
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 
 from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
 from stepscope.analysis.steps.causes import Cause
-from stepscope.job.work import WHOLE_RUN
+from stepscope.analysis.steps.unit import WHOLE_RUN
 from stepscope.trace.names import COLLECTION
 from stepscope.units import duration_text
 

@@ -22,6 +22,7 @@ from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
+from stepscope.analysis.steps.unit import WHOLE_RUN
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
 from stepscope.trace.names import COLLECTION
@@ -42,7 +43,6 @@ MOST_ROWS = 48
 MOST_CELLS = 60_000
 """Of each table: of a rank with very many steps fewer rows are kept, so that it stays small."""
 
-WHOLE_RUN = "run"
 """The unit of a rank without steps: all of its recording is one."""
 
 _COUNTED = (SliceKind.OPERATOR, SliceKind.RANGE)

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from stepscope.analysis.answer import answer
 from stepscope.analysis.shared import shared_analyses
+from stepscope.analysis.steps.unit import unit_words
 from stepscope.report.overview import overview_of, source_of
 from stepscope.units import duration_text, percent_text, size_text
 
@@ -33,8 +34,9 @@ def overview_html(trace: Trace) -> str:
     if found.findings:
         tables.append(_findings(found))
     if told.operators:
-        whose = "of the run" if found.unit == "run" else f"of a {found.unit}"
-        tables.append(_top(f"top operators {whose}", told.operators, found.unit_ns))
+        tables.append(
+            _top(f"top operators of {unit_words(found.unit)}", told.operators, found.unit_ns)
+        )
     if told.kernels:
         tables.append(_top("top kernels", told.kernels, told.busy_ns))
     return f"<div>{''.join(tables)}</div>"
@@ -96,7 +98,7 @@ def _steps(found: Answer) -> Iterator[tuple[str, str]]:
         yield f"{found.steps.unit}s", f"{found.steps.count:,}, median {median}"
     shares = ", ".join(f"{row.what} {row.share:.0%}" for row in found.where)
     if shares:
-        yield f"where {'the run' if found.unit == 'run' else 'a ' + found.unit} goes", shares
+        yield f"where {unit_words(found.unit)} goes", shares
 
 
 def _top(title: str, rows: Iterable[TopRow], whole_ns: float) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.analysis.answer import answer
 from stepscope.analysis.findings.spots import line_words
+from stepscope.analysis.steps.unit import unit_words
 from stepscope.text.layout import Column, printable, text_lines
 from stepscope.units import duration_text, percent_text
 
@@ -27,11 +28,6 @@ SORTS = {
 _NARROWEST_NAME = 20
 _FIGURES = 52  # the width of the columns beside the name
 _LONGEST_PLACE = 60
-
-
-def unit_words(unit: str) -> str:
-    """Return what shares are of: ``a step``, ``the run``."""
-    return "the run" if unit == "run" else f"a {unit}"
 
 
 def where_text(found: Answer) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.compare.model import GONE, NEW, SAME, signed
-from stepscope.text.layout import Column, cut, printable, text_lines
+from stepscope.analysis.steps.unit import unit_words
+from stepscope.text.layout import Column, cut, markdown, printable, text_lines
 from stepscope.units import count_text, duration_text, size_text
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _table_text(table: DiffTable, found: Diff, row_limit: int, width: int) -> st
         names.append(f"{count_text(len(rest), 'other row')}")
         figures.append(_sums(rest))
         notes.append("")
-    names.append(f"all: {'the run' if found.unit == 'run' else 'a ' + found.unit}")
+    names.append(f"all: {unit_words(found.unit)}")
     figures.append(_sums(table.rows))
     notes.append("")
     columns = [
@@ -154,9 +155,9 @@ def quantity_words(quantity: Quantity, unit: str) -> str:
 
 def diff_markdown(found: Diff, row_limit: int = ROWS) -> str:
     """Return the comparison for a pull request: the verdict, then tables that fold."""
-    lines = [f"**{_escaped(found.verdict)}**", ""]
-    lines += [f"- {_escaped(' '.join(line.split()))}" for line in facts_lines(found)]
-    lines += [f"- {_escaped(line)}" for line in other_lines(found)]
+    lines = [f"**{markdown(found.verdict)}**", ""]
+    lines += [f"- {markdown(' '.join(line.split()))}" for line in facts_lines(found)]
+    lines += [f"- {markdown(line)}" for line in other_lines(found)]
     for i, table in enumerate(shown_tables(found)):
         rows = _markdown_rows(table, found, row_limit)
         if i == 0:
@@ -190,16 +191,10 @@ def _markdown_line(what: str, figures: tuple[int, int, int], found: Diff, note: 
         duration_text(after),
         signed(more),
         _share(more, found.before_ns),
-        _escaped(note),
+        markdown(note),
     ]
     return f"| {' | '.join(cells)} |"
 
 
 def _code(text: str) -> str:
     return printable(text).replace("`", "'").replace("|", "\\|")
-
-
-def _escaped(text: str) -> str:
-    for letter in ("\\", "|", "<", ">", "*", "_", "`", "[", "]"):
-        text = text.replace(letter, f"\\{letter}")
-    return printable(text)

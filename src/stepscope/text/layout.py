@@ -70,3 +70,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def markdown(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    plain = printable(text)
+    for sign in "\\|`*_<>[]":
+        plain = plain.replace(sign, f"\\{sign}")
+    return plain

@@ -17,6 +17,12 @@ GRAPH_BREAK = "graph break: "  # of torch.compile
 FRAME = re.compile(r"(.+)\((\d+)\): (.*)", re.DOTALL)  # ``model.py(12): Model.forward``
 XLA_FRAME = re.compile(r"^\$\S+:\d+ ")  # ``$train.py:12 step``
 
+SIZED_BY_VALUES = frozenset(
+    f"aten::{name}"
+    for name in ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
+)
+"""Operators that wait for the device: the size of their result depends on values."""
+
 _CALLS_VERSION = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 
 

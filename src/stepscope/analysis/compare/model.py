@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stepscope.analysis.steps.unit import unit_words
 from stepscope.registry import Registry
 from stepscope.units import duration_text
 
@@ -235,8 +236,7 @@ def _verdict(found: Diff) -> str:
     times = f"from {before} to {after}, {step.change:+.1%}"
     if step.test.value != "none":
         times += f" (95 % interval {step.low * 100:+.1f} to {step.high * 100:+.1f})"
-    whose = "the run" if unit == "run" else f"a {unit}"
-    opening = _OPENINGS[step.verdict.value].format(whose)
+    opening = _OPENINGS[step.verdict.value].format(unit_words(unit))
     return f"{opening[0].upper()}{opening[1:]} {times}.{_guilt(found)}"
 
 

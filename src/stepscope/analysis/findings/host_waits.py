@@ -9,7 +9,7 @@ import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, waiting_calls
 from stepscope.analysis.shared import shared
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import torch_operators
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
@@ -55,15 +55,15 @@ class HostWaits:
     @cached_property
     def _is_waiting(self) -> Bool:
         """Return which slices are operators that wait, or call one: ``index`` calls ``nonzero``."""
-        trace, slices = self._facts.trace, self._facts.trace.slices
+        slices = self._facts.trace.slices
         found = np.zeros(len(slices), np.bool_)
         found[self.operator] = True
-        torchs = ids_where(slices.name, trace.strings, lambda name: name.startswith("aten::"))
+        torchs = torch_operators(self._facts.trace)
         climbing = np.unique(self.operator)
         while len(climbing):
             climbing = np.unique(slices.parent[climbing])
             climbing = climbing[climbing != NO_PARENT]
-            climbing = climbing[np.isin(slices.name[climbing], torchs) & ~found[climbing]]
+            climbing = climbing[torchs[climbing] & ~found[climbing]]
             found[climbing] = True
         return found
 

@@ -10,6 +10,7 @@ import numpy as np
 from stepscope.analysis.findings.model import Finding, Severity
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.steps.causes import PHASES
+from stepscope.analysis.steps.unit import unit_words
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -265,7 +266,7 @@ def tenths(trace: Trace, ledger: Ledger, which: Bool) -> int:
 
 def share_words(share: float, unit: str) -> str:
     """Return a share and of what: ``67% of a step``, ``67% of the run``."""
-    return f"{share:.0%} of {'the run' if unit == 'run' else 'a ' + unit}"
+    return f"{share:.0%} of {unit_words(unit)}"
 
 
 def taken(ledger: Ledger, spot: Spot) -> str:

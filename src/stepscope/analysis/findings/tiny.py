@@ -16,7 +16,7 @@ from stepscope.analysis.steps.causes import LOADERS, Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import outermost, step_table
 from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import torch_operators
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 from stepscope.units import count_text, duration_text
 
@@ -123,7 +123,7 @@ def _called(trace: Trace, rows: Int64) -> Int64:
     mine[rows] = True
     inner = rows[mine[slices.parent[rows]] & (slices.parent[rows] != NO_PARENT)]
     inside = np.bincount(slices.parent[inner], minlength=len(slices))
-    runs_many = (inside > MOST_CALLED_WITHIN) & ~_are_torchs(trace)
+    runs_many = (inside > MOST_CALLED_WITHIN) & ~torch_operators(trace)
     runs_many |= backward_functions(trace) & (inside > 0)
     at = np.flatnonzero(runs_many)
     while len(at):  # what calls such a one runs many, too
@@ -133,18 +133,13 @@ def _called(trace: Trace, rows: Int64) -> Int64:
     return outermost(trace, rows[~runs_many[rows]])
 
 
-def _are_torchs(trace: Trace) -> Bool:
-    names = ids_where(trace.slices.name, trace.strings, lambda name: name.startswith("aten::"))
-    return np.isin(trace.slices.name, names)
-
-
 def _of_one_call(facts: Facts) -> Bool:
     """Tell what belongs to one call of torch's, however many operators that runs: a GRU's steps.
 
     Those of the backward pass belong to the call that their operators were in.
     """
     trace, slices = facts.trace, facts.trace.slices
-    torchs = np.flatnonzero(_are_torchs(trace) & (slices.kind == SliceKind.OPERATOR))
+    torchs = np.flatnonzero(torch_operators(trace) & (slices.kind == SliceKind.OPERATOR))
     calls = outermost(trace, torchs)
     within = facts.within(calls)
     place = np.full(len(slices), -1, np.int64)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.json_output import json_text
 from stepscope.trace.revision import revision_text
+from stepscope.trace.validate import EARLIEST_UNIX_NS
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from stepscope.cli.command import ExitCode, Parser
     from stepscope.trace.model import Trace
 
-_EARLIEST_UNIX_NS = 10**18  # 2001: a smaller clock counts from something else
 _LONGEST_VALUE = 60
 _TRACKS_SHOWN = 12
 
@@ -88,7 +88,7 @@ def _origin(trace: Trace) -> Iterator[tuple[str, str]]:
 
 def _wall_time(trace: Trace) -> str:
     unix_ns = trace.info.start_ns + trace.info.wall_offset_ns
-    if unix_ns < _EARLIEST_UNIX_NS:
+    if unix_ns < EARLIEST_UNIX_NS:
         return "unknown: the trace does not relate its clock to wall time"
     try:
         return f"{datetime.fromtimestamp(unix_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -43,10 +43,7 @@ class Names:
 
     def ids(self, numbers: Int64, default: str) -> UInt32:
         """Return the string ids of texts by their numbers; ``default`` names what has none."""
-        distinct, which = np.unique(numbers, return_inverse=True)
-        texts = (plain_call(self.text(each, default)) for each in distinct.tolist())
-        found = self._gathered.texts(texts)
-        return found[which] if len(found) else np.zeros(0, np.uint32)
+        return self._gathered.named(numbers, lambda each: plain_call(self.text(each, default)))
 
 
 def process_of(global_id: int) -> str:

@@ -20,7 +20,7 @@ from stepscope.trace.schema import CAPTURED_NODE
 from stepscope.trace.validate import LATEST_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from stepscope.formats.sqlite_file import SqliteFile
     from stepscope.trace.model import Int64, Trace, UInt32
@@ -60,9 +60,8 @@ def read_nsight(file: SqliteFile) -> Trace:
     names = Names(file, gathered)
     _add_kernels(file, gathered, names)
     _add_copies(file, gathered, names)
-    _add_fills(file, gathered, names)
-    _add_waits(file, gathered, names)
-    _add_graphs(file, gathered, names)
+    for kind in _KINDS:
+        _add_kind(file, gathered, names, kind)
     add_calls(file, gathered, names)
     add_ranges(file, gathered, names)
     name_tracks(file, gathered, names)
@@ -117,44 +116,45 @@ def _copy_name(kind: int, source: int, target: int) -> str:
     return f"{name} ({_MEMORY.get(source, 'Unknown')} -> {_MEMORY.get(target, 'Unknown')})"
 
 
-def _add_fills(file: SqliteFile, gathered: Gathered, names: Names) -> None:
-    table = f"{_KIND}MEMSET"
+def _fill_name(kind: int) -> str:
+    return f"Memset ({_MEMORY.get(kind, 'Device')})"
+
+
+def _wait_name(kind: int) -> str:
+    return _SYNCS.get(kind, "Sync")
+
+
+def _graph_name(graph: int) -> str:
+    return "CUDA graph" if graph == ABSENT else f"CUDA graph {graph}"
+
+
+class _Kind(NamedTuple):
+    """Work that has no name but what one of its columns says."""
+
+    table: str
+    category: str
+    column: str
+    name: Callable[[int], str]
+    integers: Mapping[str, str]  # the columns that become arguments, by what these are called
+
+
+_KINDS = (
+    _Kind("MEMSET", "gpu_memset", "memKind", _fill_name, {"bytes": "bytes"}),
+    _Kind("SYNCHRONIZATION", "cuda_sync", "syncType", _wait_name, {}),
+    # Nsight traces whole graphs instead of their nodes unless it is told to.
+    _Kind("GRAPH_TRACE", "kernel", "graphId", _graph_name, {"graph id": "graphId"}),
+)
+
+
+def _add_kind(file: SqliteFile, gathered: Gathered, names: Names, kind: _Kind) -> None:
+    table = f"{_KIND}{kind.table}"
     if not file.has(table, "start", "end"):
         return
-    columns = ("start", "end", *_OF_WORK, "bytes", "memKind")
+    columns = ("start", "end", *_OF_WORK, kind.column, *kind.integers.values())
     found = dict(zip(columns, file.integers(table, columns), strict=True))
-    kinds, which = np.unique(found["memKind"], return_inverse=True)
-    ids = gathered.texts(f"Memset ({_MEMORY.get(kind, 'Device')})" for kind in kinds.tolist())
-    _add_work(
-        _Target(file, gathered, names), "gpu_memset", ids[which], found, {"bytes": found["bytes"]}
-    )
-
-
-def _add_waits(file: SqliteFile, gathered: Gathered, names: Names) -> None:
-    table = f"{_KIND}SYNCHRONIZATION"
-    if not file.has(table, "start", "end"):
-        return
-    columns = ("start", "end", *_OF_WORK, "syncType")
-    found = dict(zip(columns, file.integers(table, columns), strict=True))
-    kinds, which = np.unique(found["syncType"], return_inverse=True)
-    ids = gathered.texts(_SYNCS.get(kind, "Sync") for kind in kinds.tolist())
-    _add_work(_Target(file, gathered, names), "cuda_sync", ids[which], found, {})
-
-
-def _add_graphs(file: SqliteFile, gathered: Gathered, names: Names) -> None:
-    """Add whole graphs, which Nsight traces instead of their nodes unless it is told to."""
-    table = f"{_KIND}GRAPH_TRACE"
-    if not file.has(table, "start", "end"):
-        return
-    columns = ("start", "end", *_OF_WORK, "graphId", "graphExecId")
-    found = dict(zip(columns, file.integers(table, columns), strict=True))
-    graphs, which = np.unique(found["graphId"], return_inverse=True)
-    ids = gathered.texts(
-        "CUDA graph" if graph == ABSENT else f"CUDA graph {graph}" for graph in graphs.tolist()
-    )
-    _add_work(
-        _Target(file, gathered, names), "kernel", ids[which], found, {"graph id": found["graphId"]}
-    )
+    name = gathered.named(found[kind.column], kind.name)
+    more = {key: found[column] for key, column in kind.integers.items()}
+    _add_work(_Target(file, gathered, names), kind.category, name, found, more)
 
 
 class _Target(NamedTuple):

@@ -276,9 +276,7 @@ class Process:
         default: str,
         shown: Callable[[str], str] = str,
     ) -> UInt32:
-        distinct, which = np.unique(numbers, return_inverse=True)
-        ids = self.gathered.texts(shown(texts.get(each, default)) for each in distinct.tolist())
-        return ids[which] if len(ids) else np.zeros(0, np.uint32)
+        return self.gathered.named(numbers, lambda each: shown(texts.get(each, default)))
 
 
 def _copy_name(name: str) -> str:

@@ -13,7 +13,7 @@ from stepscope.trace.model import TraceInfo, Track
 
 if TYPE_CHECKING:
     from stepscope.formats.sqlite_file import SqliteFile
-    from stepscope.trace.model import Int64, Trace, UInt32
+    from stepscope.trace.model import Trace
 
 PRODUCER = "rocmProfileData"
 
@@ -35,12 +35,6 @@ def read_rpd(file: SqliteFile) -> Trace:
     return gathered.trace(TraceInfo(PRODUCER))
 
 
-def _named(gathered: Gathered, numbers: Int64, strings: dict[int, str]) -> UInt32:
-    distinct, which = np.unique(numbers, return_inverse=True)
-    ids = gathered.texts(strings.get(each, "") for each in distinct.tolist())
-    return ids[which] if len(ids) else np.zeros(0, np.uint32)
-
-
 def _add_work(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) -> None:
     columns = ("id", "gpuId", "queueId", "start", "end", "description_id", "opType_id")
     number, device, queue, start, end, text, kind = file.integers("rocpd_op", columns)
@@ -55,7 +49,7 @@ def _add_work(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) -> 
         if "barrier" in what or "marker" in what:
             category = "cuda_sync"
         rows = kind == word
-        name = _named(gathered, text[rows], strings)
+        name = gathered.named(text[rows], lambda each: strings.get(each, ""))
         name = np.where(name == 0, gathered.text(strings.get(word, category)), name)
         tracks = [
             gathered.track(device_track(*place))
@@ -89,7 +83,7 @@ def _add_calls(file: SqliteFile, gathered: Gathered, strings: dict[int, str]) ->
     ):
         gathered.add_slices(
             category,
-            _named(gathered, names[rows], strings),
+            gathered.named(names[rows], lambda each: strings.get(each, "")),
             (start[rows], end[rows]),
             track[rows],
             correlation=number[rows] if category == "hip_runtime" else None,

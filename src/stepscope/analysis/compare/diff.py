@@ -19,9 +19,9 @@ from stepscope.analysis.compare.model import (
     SAME,
     Diff,
     DiffTable,
-    Quantity,
     Row,
 )
+from stepscope.analysis.compare.quantities import count_changes, memory_changes, peaks_of
 from stepscope.analysis.compare.side import Amount, Work, side_of
 from stepscope.analysis.compare.sorting import knows_shapes
 from stepscope.analysis.compare.statistics import (
@@ -30,11 +30,7 @@ from stepscope.analysis.compare.statistics import (
     corrected,
 )
 from stepscope.analysis.findings import find_problems
-from stepscope.analysis.memory.blocks import blocks_of_device
-from stepscope.analysis.memory.totals import totals_of
-from stepscope.analysis.memory.usage import devices, with_memory
 from stepscope.analysis.shared import both, shared_analyses
-from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,7 +46,6 @@ MOST_TESTED = 8
 
 OUTSIDE = "outside of modules"
 
-_SYNCHRONIZE = ("Synchronize", "synchronize")
 _MOST_SHARED = 6_000_000  # slices: of more, what is kept would fill the memory
 _FEW_EVENTS = 300_000  # of one trace: looking for problems in a bigger one takes seconds
 _UNEVEN = 0.25  # of a line: runs of one program differ by that where the machine is busy
@@ -111,8 +106,8 @@ def _diff(
         sides[1],
         step,
         tuple(_tables(sides, matches, changed)),
-        tuple(_memory(peaks, later_peaks)),
-        tuple(_counts(sides)),
+        tuple(memory_changes(peaks, later_peaks)),
+        tuple(count_changes(sides)),
         came,
         went,
     )
@@ -340,57 +335,7 @@ def _measured(
     traces: Sequence[Trace], names: Sequence[str], *, with_shapes: bool
 ) -> tuple[Side, dict[str, float]]:
     """Return what one side is, and the peaks of its memory: what takes long for large traces."""
-    return side_of(traces, names, with_shapes=with_shapes), _peaks(traces)
-
-
-def _memory(before: Mapping[str, float], after: Mapping[str, float]) -> list[Quantity]:
-    """Compare the highest peak of each device's memory."""
-    return [
-        Quantity(f"peak memory, {device}", before[device], after[device], "bytes")
-        for device in before
-        if device in after
-    ]
-
-
-def _peaks(traces: Sequence[Trace]) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for trace in traces:
-        known = with_memory(trace)
-        for device in devices(known) if len(known.memory) else ():
-            blocks, _ = blocks_of_device(known, device)
-            totals = totals_of(known, device, blocks)
-            found.setdefault(device, []).append(float(totals.bytes[totals.peak_row]))
-    return {device: float(np.median(values)) for device, values in found.items()}
-
-
-def _counts(sides: tuple[Side, Side]) -> list[Quantity]:
-    """Compare how many events of each kind a step has."""
-    counted = [_events(side) for side in sides]
-    return [
-        Quantity(what, counted[0][what], counted[1][what])
-        for what in counted[0]
-        if counted[0][what] or counted[1][what]
-    ]
-
-
-def _events(side: Side) -> dict[str, float]:
-    sums = dict.fromkeys(("operators", "kernels", "copies", "synchronisations"), 0)
-    steps = 0
-    for run in side.runs:
-        slices, chosen = run.trace.slices, run.windows
-        steps += len(chosen)
-        at = np.searchsorted(chosen.start_ns, slices.start_ns, side="right") - 1
-        inside = (at >= 0) & (slices.start_ns < chosen.end_ns[at])
-        kind = slices.kind[inside]
-        sums["operators"] += int((kind == SliceKind.OPERATOR).sum())
-        sums["kernels"] += int((kind == SliceKind.KERNEL).sum())
-        sums["copies"] += int((kind == SliceKind.MEMCPY).sum())
-        calls = slices.name[inside & (slices.kind == SliceKind.RUNTIME)]
-        ids, count = np.unique(calls, return_counts=True)
-        for each, number in zip(ids.tolist(), count.tolist(), strict=True):
-            if any(word in run.trace.strings[each] for word in _SYNCHRONIZE):
-                sums["synchronisations"] += number
-    return {what: count / max(steps, 1) for what, count in sums.items()}
+    return side_of(traces, names, with_shapes=with_shapes), peaks_of(traces)
 
 
 def _findings(

@@ -12,14 +12,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import combinations
 from math import comb, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.compare.oddities import block_length, oddities, warm_up
-from stepscope.analysis.compare.student import two_sided_p, two_sided_quantile
+from stepscope.analysis.compare.oddities import oddities, warm_up
+from stepscope.analysis.compare.resampling import (
+    RUN_SPREAD,
+    blocks,
+    drawn_medians,
+    logs,
+    permuted,
+    permuted_runs,
+    t_test,
+)
+from stepscope.analysis.compare.student import two_sided_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,23 +46,13 @@ ALPHA = 0.01
 CONFIDENCE = 0.95
 """Of the interval."""
 
-RUN_SPREAD = 0.03
-"""How much runs of one program differ, of one, where there are too few of them to tell.
-
-Address layout, clock rates and the machine's other work: a prior of three runs' weight.
-"""
-
 SINGLE_RUN_EFFECT = 0.10
 """With one run a side only a larger change is called one: whole runs differ by several percent."""
 
 FEWEST_STEPS = 5
 """Fewer steps on a side say nothing about how much they vary."""
 
-_PRIOR_RUNS = 3
 _FEWEST_LABELINGS = round(2 / ALPHA)  # of runs to sides: with fewer no p is below ALPHA
-_PERMUTATIONS = 3000
-_DRAWS = 1000
-_MOST_BLOCKS = 64
 _AGREEING = 0.5  # of the change of the median: how much the lower quartile must change, too
 _APART = 1.25  # times: faster steps that much slower are no noise
 _LOWER = 25  # the percentile that other work of the machine hardly touches
@@ -244,93 +242,21 @@ def _measured(sides: tuple[_Side, _Side], least_effect: float) -> Comparison:
     )
 
 
-def _logs(times: Float64) -> Float64:
-    """Return logarithms, so that differences are relative; a time of 0 is as good as 1e-9 of it."""
-    floor = max(float(times.max()), 1e-300) * 1e-9
-    logs: Float64 = np.log(np.maximum(times, floor))
-    return logs
-
-
 def _p_value(sides: tuple[_Side, _Side], generator: np.random.Generator) -> tuple[float, Test]:
     counts = [len(side.runs) for side in sides]
     if min(counts) < 2:
-        blocks = [np.concatenate([_blocks(_logs(run)) for run in side.runs]) for side in sides]
-        return _permuted(blocks[0], blocks[1], generator), Test.BLOCKS
-    both = _logs(np.concatenate([side.at(50) for side in sides]))
+        parts = [np.concatenate([blocks(logs(run)) for run in side.runs]) for side in sides]
+        return permuted(parts[0], parts[1], generator), Test.BLOCKS
+    both = logs(np.concatenate([side.at(50) for side in sides]))
     before, after = both[: counts[0]], both[counts[0] :]
     if comb(sum(counts), counts[0]) >= _FEWEST_LABELINGS:
-        return _permuted_runs(before, after, generator), Test.RUNS
-    return _t_test(before, after), Test.FEW_RUNS
-
-
-def _blocks(values: Float64) -> Float64:
-    """Return the medians of blocks of neighbouring steps, long enough to be independent."""
-    length = max(block_length(values), -(-len(values) // _MOST_BLOCKS))
-    whole = len(values) // length * length
-    if length == 1 or not whole:
-        return values
-    return np.asarray(np.median(values[:whole].reshape(-1, length), axis=1))
-
-
-def _permuted(before: Float64, after: Float64, generator: np.random.Generator) -> float:
-    """Test the difference of medians by dealing the blocks to the sides anew.
-
-    The mean, without outliers, has half a say: many ways to deal have the same medians.
-    """
-    values = np.concatenate([before, after])
-    middle = float(np.median(values))
-    far = 3 * float(np.median(np.abs(values - middle))) + 1e-12
-    values = np.clip(values, middle - far, middle + far)
-    n = len(before)
-    dealt = values[np.argsort(generator.random((_PERMUTATIONS, len(values))), axis=1)]
-    seen = _middle_difference(values[None, :n], values[None, n:])[0]
-    as_large = int((_middle_difference(dealt[:, :n], dealt[:, n:]) >= seen - 1e-12).sum())
-    return (1 + as_large) / (1 + _PERMUTATIONS)
-
-
-def _middle_difference(before: Float64, after: Float64) -> Float64:
-    shift = np.median(after, axis=1) - np.median(before, axis=1)
-    return np.asarray(np.abs(shift + after.mean(axis=1) - before.mean(axis=1)) / 2)
-
-
-def _permuted_runs(before: Float64, after: Float64, generator: np.random.Generator) -> float:
-    """Test whether one side has the higher medians by dealing the runs to the sides anew.
-
-    Their ranks are summed: one run in which the machine was busy counts no more than another.
-    """
-    values = np.concatenate([before, after])
-    n, k = len(values), len(before)
-    ranks = (values[:, None] > values).sum(1) + ((values[:, None] == values).sum(1) - 1) / 2
-    ranks -= (n - 1) / 2
-    is_exact = comb(n, k) <= _PERMUTATIONS
-    if is_exact:
-        chosen = np.array(list(combinations(range(n), k)))
-    else:
-        chosen = np.argsort(generator.random((_PERMUTATIONS, n)), axis=1)[:, :k]
-    seen = abs(float(ranks[:k].sum()))
-    as_large = int((np.abs(ranks[chosen].sum(axis=1)) >= seen - 1e-9).sum())
-    return as_large / len(chosen) if is_exact else (1 + as_large) / (1 + len(chosen))
-
-
-def _run_variance(before: Float64, after: Float64) -> tuple[float, int]:
-    """Return the variance between runs of a side, with its degrees of freedom.
-
-    What few runs show of it is not trusted alone: the prior has the weight of some runs.
-    """
-    squares = sum(float(((side - side.mean()) ** 2).sum()) for side in (before, after))
-    free = len(before) + len(after) - 2 + _PRIOR_RUNS
-    return (_PRIOR_RUNS * RUN_SPREAD**2 + squares) / free, free
-
-
-def _t_test(before: Float64, after: Float64) -> float:
-    variance, free = _run_variance(before, after)
-    error = (variance * (1 / len(before) + 1 / len(after))) ** 0.5
-    return two_sided_p(abs(float(after.mean() - before.mean())) / error, free)
+        return permuted_runs(before, after, generator), Test.RUNS
+    return t_test(before, after), Test.FEW_RUNS
 
 
 def _interval(sides: tuple[_Side, _Side], generator: np.random.Generator) -> tuple[float, float]:
     """Draw the runs again and again; of one or two runs a side, blocks of their steps, too."""
-    drawn = [_drawn_medians(side, generator) for side in sides]
+    drawn = [drawn_medians(side.runs, generator) for side in sides]
     shifts = drawn[1] - drawn[0]
     point = log(sides[1].median / sides[0].median) if sides[1].median > 0 else -np.inf
     runs = [len(side.runs) for side in sides]
@@ -343,21 +269,6 @@ def _interval(sides: tuple[_Side, _Side], generator: np.random.Generator) -> tup
     tail = 50 * (1 - CONFIDENCE)
     low, high = np.percentile((shifts - np.median(shifts)) * stretch, [tail, 100 - tail])
     return float(np.expm1(point + low)), float(np.expm1(point + high))
-
-
-def _drawn_medians(side: _Side, generator: np.random.Generator) -> Float64:
-    if len(side.runs) > 2:  # what their medians owe to their steps shows in how they differ
-        medians = np.broadcast_to(_logs(side.at(50))[:, None], (len(side.runs), _DRAWS))
-    else:
-        medians = np.stack([_drawn_of_run(run, generator) for run in side.runs])
-    picked = generator.integers(0, len(medians), (_DRAWS, len(medians)))
-    return np.asarray(np.median(medians[picked, np.arange(_DRAWS)[:, None]], axis=1))
-
-
-def _drawn_of_run(run: Float64, generator: np.random.Generator) -> Float64:
-    blocks = _blocks(_logs(run))
-    picks = generator.integers(0, len(blocks), (_DRAWS, len(blocks)))
-    return np.asarray(np.median(blocks[picks], axis=1))
 
 
 def _verdict(found: Comparison, sides: tuple[_Side, _Side], alpha: float) -> Verdict:

@@ -1,8 +1,7 @@
-"""The results of a profiler of torch's dialect: lists, files, metadata."""
+"""The results of a profiler of torch's dialect: lists, tables and files."""
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import uuid
@@ -11,24 +10,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from stepscope.arguments import file_path, function, shown, text_or_none, whole
+from stepscope.arguments import file_path, function, text_or_none, whole
 from stepscope.background import EXPORTS, LARGE
 from stepscope.frameworks.torch.dialect.as_torch import (
     with_adjusted_steps,
     with_function_ids,
-    with_overloads_in_names,
     with_scripts,
-    with_torch_keywords,
 )
 from stepscope.frameworks.torch.dialect.columns import Fields
 from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+from stepscope.frameworks.torch.dialect.exports import export_as_torch, export_chrome, export_html
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
+from stepscope.frameworks.torch.dialect.metadata import Metadata
 from stepscope.frameworks.torch.live_objects import TorchObjects
 from stepscope.frameworks.torch.source import WhenImported
 from stepscope.frameworks.torch.switches import Switches, as_switched
 from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
-from stepscope.trace.strings import valid_value
 
 if TYPE_CHECKING:
     import os
@@ -48,7 +46,7 @@ _Source = TypeVar("_Source", bound="Source")
 _LOGGER = logging.getLogger("torch.autograd.profiler")
 
 
-class ProfileResults:
+class ProfileResults(Metadata):
     """The results of a recorder's last cycle, and what the user adds to them."""
 
     def __init__(
@@ -59,12 +57,11 @@ class ProfileResults:
         with_flops: bool = False,
     ) -> None:
         """Look at a recorder that has not recorded yet."""
+        super().__init__()
         self.with_flops = with_flops
         self.set_custom_trace_id_callback(custom_trace_id_callback)
         self._recorder = recorder
         self._trace_id: str | None = None  # as long as nothing was prepared
-        self._metadata: dict[str, Any] = {}
-        self._presets: dict[str, str] = {}
         self._stats_of_cycle = ProfilerStats()
         self._switches = Switches()
         self._inner: Inner | None = None
@@ -318,9 +315,9 @@ class ProfileResults:
         if cuda_graph_annotations is not None:
             warn_user("cuda_graph_annotations are not written by Stepscope")
         file_path("path", path)
-        write = _export_chrome
+        write = export_chrome
         if self._in_place_of_torch:
-            write = partial(_export_as_torch, overloads=self._shows_overloads)
+            write = partial(export_as_torch, overloads=self._shows_overloads)
         self._write("export_chrome_trace", path, write, background=background)
 
     def export_stacks(
@@ -347,7 +344,7 @@ class ProfileResults:
     def export_html(self, path: str | os.PathLike[str], *, background: bool = False) -> None:
         """Write the report: one HTML file that opens offline, in any browser."""
         file_path("path", path)
-        self._write("export_html", path, _export_html, background=background)
+        self._write("export_html", path, export_html, background=background)
         self._report = Path(path).absolute()
 
     def __reduce__(self) -> NoReturn:
@@ -367,44 +364,6 @@ class ProfileResults:
 
         return self.trace._repr_html_() + report_link_html(self._report)
 
-    # Metadata: kept whenever it is given, and written with every export from then on.
-
-    def add_metadata(self, key: str, value: str) -> None:
-        """Keep a text with the trace."""
-        _check_key("add_metadata", key)
-        if not isinstance(value, str):
-            raise TypeError(
-                f"add_metadata({key!r}, {shown(value)}): give a str; add_metadata_json(key, "
-                "json.dumps(value)) keeps other values"
-            )
-        self._metadata[valid_value(key)] = valid_value(value)
-
-    def add_metadata_json(self, key: str, value: str) -> None:
-        """Keep a JSON value, given as text, with the trace."""
-        _check_key("add_metadata_json", key)
-        if not isinstance(value, str):
-            raise TypeError(
-                f"add_metadata_json({key!r}, {shown(value)}): give JSON as a str, json.dumps(value)"
-            )
-        try:
-            parsed = json.loads(value, parse_constant=_refuse_constant)
-        except ValueError as error:
-            raise ValueError(
-                f"add_metadata_json({key!r}, ...) needs valid JSON, not {value!r}: {error}; "
-                "use add_metadata for plain text"
-            ) from None
-        self._metadata[valid_value(key)] = valid_value(parsed)
-
-    def preset_metadata_json(self, key: str, value: str) -> None:
-        """Keep a JSON value with every trace of this profiler."""
-        self.add_metadata_json(key, value)
-        self._presets[key] = value
-
-    @property
-    def preset_metadata(self) -> dict[str, str]:
-        """Return what preset_metadata_json() was given, or may be given here."""
-        return self._presets
-
     def wait_for_exports(self) -> None:
         """Wait for the files that are written in the background."""
         EXPORTS.wait()
@@ -420,31 +379,3 @@ _DOING = {
     "export_chrome_trace": "exporting chrome trace",
     "export_stacks": "exporting stacks",
 }
-
-# Imported where they are used: on the thread that writes.
-
-
-def _export_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
-    from stepscope.formats.chrome.write import export_chrome
-
-    export_chrome(trace, path)
-
-
-def _export_as_torch(trace: Trace, path: str | os.PathLike[str], *, overloads: bool) -> None:
-    trace = with_torch_keywords(trace)
-    _export_chrome(with_overloads_in_names(trace) if overloads else trace, path)
-
-
-def _export_html(trace: Trace, path: str | os.PathLike[str]) -> None:
-    from stepscope.report.build import export_html
-
-    export_html(trace, path)
-
-
-def _check_key(function: str, key: Any) -> None:
-    if not isinstance(key, str):
-        raise TypeError(f"{function}({shown(key)}, ...): give a str as the key")
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")

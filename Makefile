@@ -274,7 +274,7 @@ test-paddle: $(VENV)-paddle/done/test $(VENV)-paddle/done/package
 		tests/migrate/test_migrate_runs.py::test_a_torch_training_program_runs_with_paddle
 
 # ... and in one with no framework: ranges, reading, writing and the dialects need none.
-PLAIN_TESTS := tests/frameworks/paddle/dialect tests/text tests/test_import.py tests/test_layers.py \
+PLAIN_TESTS := tests/frameworks/paddle/dialect tests/test_import.py tests/test_layers.py \
 	$(addprefix tests/trace/test_, join.py slices.py trace_store.py) \
 	$(addprefix tests/record/test_, module_calls.py range_names.py ranges.py schedules.py \
 		session.py) \

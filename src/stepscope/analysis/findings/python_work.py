@@ -119,30 +119,9 @@ def python_work(facts: Facts) -> Finding | None:
     """Find Python code, or data that is prepared, while the model waits."""
     ledger = facts.ledger
     alone = not facts.frameworks & {"torch", "paddle", "jax", "cupy"}
-    native = ledger.spent_on(Cause.NATIVE)
-    if not facts.frameworks & _WITH_OPERATORS:
-        # What such a program is for is done by its libraries.
-        native &= _stacks_where(
-            facts,
-            lambda stack: (
-                _calls_builtin(stack, ledger.files) or (not alone and _prepares_data(stack))
-            ),
-        )
-    which = (ledger.spent_on(Cause.PYTHON) | native) & ~_stacks_where(
-        facts,
-        lambda stack: (
-            stack.callee in _FROM_LISTS or _makes_array_of_list(stack) or _is_event_loop(stack)
-        ),
-    )
-    if reading := reading_spot(facts):  # has a finding of its own
-        which &= ~reading.which
-    spot = hot_spot(ledger, which)
-    if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
+    spot = _spot_of_own_work(facts, alone=alone)
+    if spot is None:
         return None
-    if alone:
-        spot = _with_short_calls(facts, spot)
-        if spot.each_ns < MIN_SHARE * ledger.unit_ns:
-            return None
     data = _stacks_where(facts, _prepares_data)
     is_data = ledger.each_ns(spot.which & data) >= DATA_SHARE * spot.each_ns
     spent = (
@@ -198,6 +177,37 @@ def python_work(facts: Facts) -> Finding | None:
     if is_bulk or ledger.idle_ns > ledger.total_ns:
         return replace(found, severity=Severity.LOW)
     return found
+
+
+def _spot_of_own_work(facts: Facts, *, alone: bool) -> Spot | None:
+    """Return where Python code or the libraries that it calls hold up a step; ``alone``: no model.
+
+    What has a finding of its own is left out.
+    """
+    ledger = facts.ledger
+    native = ledger.spent_on(Cause.NATIVE)
+    if not facts.frameworks & _WITH_OPERATORS:
+        # What such a program is for is done by its libraries.
+        native &= _stacks_where(
+            facts,
+            lambda stack: (
+                _calls_builtin(stack, ledger.files) or (not alone and _prepares_data(stack))
+            ),
+        )
+    which = (ledger.spent_on(Cause.PYTHON) | native) & ~_stacks_where(
+        facts,
+        lambda stack: (
+            stack.callee in _FROM_LISTS or _makes_array_of_list(stack) or _is_event_loop(stack)
+        ),
+    )
+    if reading := reading_spot(facts):  # has a finding of its own
+        which &= ~reading.which
+    spot = hot_spot(ledger, which)
+    if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
+        return None
+    if alone:
+        spot = _with_short_calls(facts, spot)
+    return spot if spot.each_ns >= MIN_SHARE * ledger.unit_ns else None
 
 
 def _with_short_calls(facts: Facts, spot: Spot) -> Spot:

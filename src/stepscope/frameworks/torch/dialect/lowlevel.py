@@ -37,15 +37,17 @@ from stepscope.frameworks.torch.process_groups import distributed_info
 from stepscope.frameworks.torch.source import TorchCollector
 from stepscope.frameworks.torch.switches import SWITCHES
 from stepscope.record.limits import Last, MemoryLimit
-from stepscope.record.options import StackMode
+from stepscope.record.options import SHAPES, StackMode
 from stepscope.record.recorder import Recorder
 from stepscope.record.source import known_options, make_sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.observer import TraceObserver
+    from stepscope.record.options import RecordOptions
+    from stepscope.record.source import Source
 
 # Options that torch's files tell of: some of their readers look there for what to expect.
 _TOLD_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
@@ -86,25 +88,15 @@ class LowLevelProfile(ProfileResults):
         _check_names(source_options)
         _check(memory_limit, keep, torch_collector)
         _check_others(execution_trace_observer, post_processing_timeout_s)
-        several("activities", activities, is_activity, "ProfilerActivity.CPU")
-        wanted = None if activities is None else list(activities)
-        chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
-        self.activity_configs = configs_of(wanted or ())
-        check_collectors(wanted or (), has_cpu=ProfilerActivity.CPU in chosen)
-        self.activities: set[Any] = own_members(chosen) if self._in_place_of_torch else chosen
+        wanted, chosen = self._choose(activities, use_cuda)
         experimental_config = checked_config(experimental_config, with_stack=bool(with_stack))
         if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
             raise ValueError("post_processing_timeout_s must be non-negative")
         settings = settings_of(experimental_config)
-        asks = settings.get(SYNC_EVENTS) or sync_events_wanted(wanted or ())
+        self._follow(settings)
+        asks = settings.get(SYNC_EVENTS) or sync_events_wanted(wanted)
         if asks and ProfilerActivity.CUDA in chosen:
             source_options.setdefault("device_records", "sync")
-        self._trace_only = bool(settings.get("trace_only"))
-        self._adjusts_steps = bool(settings.get("adjust_profiler_step"))
-        if self._in_place_of_torch:
-            self._shows_overloads = bool(settings.get("capture_overload_names"))
-            exposed = settings.get("expose_kineto_event_metadata")
-            self._fields = Fields.TORCH if exposed else Fields.TORCH_NONE
         self.record_shapes = record_shapes
         self.profile_memory = profile_memory
         self.with_stack = with_stack
@@ -114,7 +106,6 @@ class LowLevelProfile(ProfileResults):
         self.acc_events = acc_events
         # Results are ready at once: only 0 s is too short.
         self.post_processing_timeout_s = post_processing_timeout_s
-        self.use_device: str | None = "cuda" if ProfilerActivity.CUDA in chosen else None
         self.has_cudagraphs = False
         self.profiling_start_time_ns = self.profiling_end_time_ns = 0
         self.mem_tl: object | None = None
@@ -137,21 +128,50 @@ class LowLevelProfile(ProfileResults):
         )
         if keep is not None:
             memory_limit = keep.limit(memory_limit)
-        sources = make_sources(options, memory_limit)
+        sources = self._sources(options, memory_limit, settings)
+        recorder = Recorder(sources, memory_limit, keep_cycles=acc_events)
+        super().__init__(recorder, custom_trace_id_callback, with_flops=with_flops)
+        self._metadata |= {name: 1 for name in _TOLD_IN_FILES if getattr(self, name)}
+
+    def _choose(
+        self, activities: Iterable[Any] | None, use_cuda: bool | None
+    ) -> tuple[list[Any], set[ProfilerActivity]]:
+        """Return what was given of activities, and what is recorded by it."""
+        several("activities", activities, is_activity, "ProfilerActivity.CPU")
+        wanted = None if activities is None else list(activities)
+        chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
+        self.activity_configs = configs_of(wanted or ())
+        check_collectors(wanted or (), has_cpu=ProfilerActivity.CPU in chosen)
+        self.activities: set[Any] = own_members(chosen) if self._in_place_of_torch else chosen
+        self.use_device: str | None = "cuda" if ProfilerActivity.CUDA in chosen else None
+        return wanted or [], chosen
+
+    def _follow(self, settings: Mapping[str, Any]) -> None:
+        """Show results as torch's experimental config has it."""
+        self._trace_only = bool(settings.get("trace_only"))
+        self._adjusts_steps = bool(settings.get("adjust_profiler_step"))
+        if self._in_place_of_torch:
+            self._shows_overloads = bool(settings.get("capture_overload_names"))
+            exposed = settings.get("expose_kineto_event_metadata")
+            self._fields = Fields.TORCH if exposed else Fields.TORCH_NONE
+
+    def _sources(
+        self, options: RecordOptions, limit: MemoryLimit | None, settings: Mapping[str, Any]
+    ) -> list[Source]:
+        """Return what is recorded, and who tells torch's observers of it."""
+        sources = make_sources(options, limit)
         if settings.get("record_python_gc_info"):
             sources.append(GcPauses(0, name="Python GC"))
         sources.append(
             Announcement(
                 in_place_of_torch=self._in_place_of_torch,
-                shapes=bool(record_shapes or with_flops),
+                shapes=options[SHAPES],
                 on_start=self._add_distributed_info,
             )
         )
-        if execution_trace_observer is not None:
-            sources.insert(0, ObserverSource(execution_trace_observer))
-        recorder = Recorder(sources, memory_limit, keep_cycles=acc_events)
-        super().__init__(recorder, custom_trace_id_callback, with_flops=with_flops)
-        self._metadata |= {name: 1 for name in _TOLD_IN_FILES if getattr(self, name)}
+        if self.execution_trace_observer is not None:
+            sources.insert(0, ObserverSource(self.execution_trace_observer))
+        return sources
 
     def start(self) -> None:
         """Begin to record."""

@@ -16,7 +16,6 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
-    from types import TracebackType
 
     from stepscope.gate.limits import Limits
     from stepscope.trace.model import Trace
@@ -86,12 +85,7 @@ class StepscopeTrace:
         self._block.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End it."""
         block, self._block = self._block, None
         block.stop()

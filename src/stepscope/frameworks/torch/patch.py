@@ -19,7 +19,6 @@ from stepscope.record.post_import import PostImport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 _lock = threading.RLock()
 _depth = 0
@@ -32,12 +31,7 @@ class _Patch:
     def __enter__(self) -> None:
         """The patch is in force already."""
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         unpatch_torch()
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.analysis.device.idle import IdleReason
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.kernels import UNKNOWN
-from stepscope.text.layout import Column, printable, text_lines
+from stepscope.text.layout import Column, printable, rows_left_out, text_lines
 from stepscope.units import duration_text, percent_text, rate_text, scaled_text, size_text
 
 if TYPE_CHECKING:
@@ -342,9 +342,7 @@ def _text(rows: Sequence[object] | NDArray[np.int64], limit: int, columns: list[
         return ""
     shown = count if limit < 0 else min(limit, count)
     cut = [Column(c.header, c.cells[:shown], c.is_text) for c in columns]
-    lines = text_lines(cut, _NAME_WIDTH)
-    if shown < count:
-        lines.append(f"({count - shown:,} more rows)")
+    lines = [*text_lines(cut, _NAME_WIDTH), *rows_left_out(count - shown)]
     return "\n".join(lines) + "\n"
 
 

@@ -60,6 +60,11 @@ def text_lines(columns: Sequence[Column], max_width: int) -> list[str]:
     return [layout.line(cells).rstrip() for cells in lines]
 
 
+def rows_left_out(count: int) -> list[str]:
+    """Return the line below a table that says how many rows are not shown, if any."""
+    return [f"({count:,} more rows)"] if count else []
+
+
 def cut(text: str, width: int) -> str:
     """Return a text that fits the width."""
     return text if len(text) <= width else text[: width - 3] + "..."

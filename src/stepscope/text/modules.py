@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.formats.files import ExportError, output_file
-from stepscope.text.layout import Column, printable, text_lines
+from stepscope.text.layout import Column, printable, rows_left_out, text_lines
 from stepscope.units import duration_text, percent_text, scaled_text, size_text
 
 if TYPE_CHECKING:
@@ -38,10 +38,8 @@ def module_table_text(
     order = _order(rows, sort_by)
     shown = order if row_limit < 0 else order[:row_limit]
     columns = _columns(rows, shown, as_tree=sort_by is None)
-    text = text_lines(columns, max_name_width)
-    if len(shown) < len(order):
-        text.append(f"({len(order) - len(shown)} more rows)")
-    return "\n".join(text) + "\n"
+    lines = [*text_lines(columns, max_name_width), *rows_left_out(len(order) - len(shown))]
+    return "\n".join(lines) + "\n"
 
 
 def module_cells(rows: ModuleTable) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

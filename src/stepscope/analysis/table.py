@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -30,6 +30,11 @@ class Table:
         """Return the number of rows."""
         return len(next(iter(self.to_columns().values())))
 
+    def take(self, rows: NDArray[Any]) -> Self:
+        """Return some of the rows, in the order in which they are chosen."""
+        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        return type(self)(**{name: _taken(getattr(self, name), rows) for name in names})
+
     def to_columns(self) -> Columns:
         """Return the columns by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
@@ -39,6 +44,14 @@ class Table:
         import polars as pl
 
         return pl.DataFrame([_series(name, column) for name, column in self.to_columns().items()])
+
+
+def _taken(column: Any, rows: NDArray[Any]) -> Any:
+    if column is None:
+        return None
+    if isinstance(column, tuple):
+        return tuple(column[i] for i in np.arange(len(column))[rows].tolist())
+    return column.take(rows) if isinstance(column, Labels) else column[rows]
 
 
 def _series(name: str, column: Sequence[Any] | NDArray[Any]) -> polars.Series:

@@ -15,7 +15,6 @@ from stepscope.cli.streams import say
 from stepscope.formats.asynchronous import async_rows
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.power import counter_lines, power_line
-from stepscope.trace.model import DEVICE_KINDS
 from stepscope.trace.schema import RECORD_BYTES
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
@@ -120,7 +119,7 @@ def _places(trace: Trace) -> str:
     slices = trace.slices
     rows = async_rows(slices)  # what belongs to no thread
     tracks = np.unique(np.delete(slices.track, rows))
-    streams = np.unique(slices.track[np.isin(slices.kind, DEVICE_KINDS)])
+    streams = np.unique(slices.track[slices.on_device])
     threads = len(tracks) - len(streams)
     apart = np.setdiff1d(slices.track[rows], tracks)
     counts = ((threads, "thread"), (len(streams), "stream"), (len(apart), "async track"))

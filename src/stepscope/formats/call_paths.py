@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.device.launches import launched_work
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT
+from stepscope.trace.model import NO_PARENT
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Bool, Int64, Trace
@@ -38,7 +38,7 @@ def call_paths(trace: Trace) -> CallPaths:
     around = slices.parent.astype(np.int64)
     depth = slices.depth.astype(np.int64)
     track = slices.track.astype(np.int64)
-    is_device = np.isin(slices.kind, DEVICE_KINDS)
+    is_device = slices.on_device
     work, call = launched_work(trace)
     on_top = around[work] == NO_PARENT  # what nests on a stream stays below what it is in
     work, call = work[on_top], call[on_top]

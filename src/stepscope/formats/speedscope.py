@@ -14,7 +14,7 @@ import numpy as np
 from stepscope.analysis.host.own_lines import place_of
 from stepscope.formats.files import output_file
 from stepscope.formats.sampled import SampledStacks, rows_by_track, thread_titles
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags
+from stepscope.trace.model import NO_PARENT, SliceFlags
 
 if TYPE_CHECKING:
     import os
@@ -94,7 +94,7 @@ def _busiest_first(trace: Trace) -> list[tuple[int, UInt32]]:
 
 def _nested(trace: Trace, frames: _Frames) -> list[dict[str, Any]]:
     slices, titles = trace.slices, thread_titles(trace)
-    shown = ~np.isin(slices.kind, DEVICE_KINDS) & (slices.flags & SliceFlags.ASYNC == 0)
+    shown = ~slices.on_device & (slices.flags & SliceFlags.ASYNC == 0)
     rows = np.flatnonzero(shown).astype(np.uint32)
     profiles = []
     for track, places in rows_by_track(slices.track[rows]).items():

@@ -23,7 +23,7 @@ from stepscope.analysis.steps.steps import outermost
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.fragments import pairs_of
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
 from stepscope.trace.names import COLLECTIVE
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def plain_name(name: str) -> str:
 
 def _of_host(trace: Trace) -> Collectives:
     slices = trace.slices
-    on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    on_host = ~slices.on_device
     rows = np.zeros(0, np.int64)
     if len(slices.args.rest):
         told = trace.strings.ids_with(f'"{COLLECTIVE}"')
@@ -158,9 +158,9 @@ def _called_by(trace: Trace, host: Int64) -> Int64:
     marked = np.zeros(len(slices), np.bool_)
     if len(slices.args.rest):
         told = trace.strings.ids_with(f'"{COLLECTIVE}"')
-        marked = np.isin(slices.args.rest, told) & ~np.isin(slices.kind, DEVICE_KINDS)
+        marked = np.isin(slices.args.rest, told) & ~slices.on_device
     if not marked.any():
-        marked = _named(trace, _HOST_NAME) & ~np.isin(slices.kind, DEVICE_KINDS)
+        marked = _named(trace, _HOST_NAME) & ~slices.on_device
     around = np.append(nearest(slices.parent, marked), np.int32(NO_SLICE))[host]
     return np.where(around == NO_SLICE, host, around).astype(np.int64)
 

@@ -19,7 +19,7 @@ from stepscope.analysis.memory.usage import devices as memory_devices
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
 from stepscope.analysis.tree import distinct_ids, ids_where
-from stepscope.trace.model import DEVICE_KINDS, SliceKind
+from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +82,7 @@ def overview_of(trace: Trace) -> Overview:
     """Summarise a trace."""
     slices, info = trace.slices, trace.info
     work = device_work(trace)
-    streams = np.unique(slices.track[np.isin(slices.kind, DEVICE_KINDS)])
+    streams = np.unique(slices.track[slices.on_device])
     busy = device_busy(trace, work) if len(work) else None
     return Overview(
         events=len(trace),

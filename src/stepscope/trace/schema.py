@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.trace.kinds import SliceFlags, SliceKind, ThreadState, WaitReason
+from stepscope.trace.kinds import DEVICE_KINDS, SliceFlags, SliceKind, ThreadState, WaitReason
 from stepscope.trace.table import (
     Args,
     Column,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.trace.strings import Strings
-    from stepscope.trace.table import Int32, Int64, UInt8, UInt32
+    from stepscope.trace.table import Bool, Int32, Int64, UInt8, UInt32
 
 PRODUCER = "stepscope"  # TraceInfo.producer of our own recordings
 RECORD_BYTES = 64  # of an event while it is recorded: native/include/stepscope/record.h
@@ -44,6 +44,9 @@ NO_STACK = 0
 
 CAPTURED_NODE = "captured node"
 """The argument that work of a CUDA graph shares with the event that put it into the graph."""
+
+
+_ON_DEVICE = np.isin(np.arange(256), DEVICE_KINDS)  # by kind: a lookup is a fast isin
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,11 @@ class Slices(Table):
     def end_ns(self) -> Int64:
         """Return start plus duration."""
         return self.start_ns + self.duration_ns
+
+    @property
+    def on_device(self) -> Bool:
+        """Return which of them ran on devices."""
+        return _ON_DEVICE.take(self.kind)
 
     def ends_of(self, rows: NDArray[Any] | slice | int) -> Int64:
         """Return when some of them end, without a column for all."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from made_trace import Bytes, Call, trace_of_calls
-from stepscope.analysis.host.averages import averages, grouped, rows_of, single_events
+from stepscope.analysis.host.averages import averages, grouped, single_events
 from stepscope.analysis.host.counted import counted_columns, self_within
 from stepscope.analysis.intervals import union
 from stepscope.analysis.memory.by_event import with_memory
@@ -95,7 +95,7 @@ def test_own_times_within_all_the_time_are_all_own_times() -> None:
 
 def test_some_events_can_be_taken() -> None:
     tree = call_tree(trace_of_calls(RECURSION))
-    each = rows_of(single_events(tree), np.array([1, 2]))
+    each = single_events(tree).take(np.array([1, 2]))
     assert list(each.key) == ["f", "g"]
     assert each.cpu_ns.tolist() == [80_000, 65_000]
 

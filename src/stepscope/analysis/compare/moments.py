@@ -20,7 +20,7 @@ from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.timeline import Timeline, innermost
 from stepscope.analysis.tree import span_mask
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags
+from stepscope.trace.model import NO_SLICE, SliceFlags
 
 if TYPE_CHECKING:
     from stepscope.analysis.device.work import DeviceWork
@@ -92,7 +92,7 @@ def windows(trace: Trace) -> Windows:
 def _whole(trace: Trace) -> Windows:
     """Return the whole trace as one step, on the thread with the most time in slices."""
     slices, info = trace.slices, trace.info
-    on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    on_host = ~slices.on_device
     start, end = info.start_ns, info.end_ns
     if len(slices):
         start = min(start, int(slices.start_ns[0])) if end > start else int(slices.start_ns[0])

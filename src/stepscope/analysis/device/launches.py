@@ -10,7 +10,7 @@ import numpy as np
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import nearest, summed, with_children
 from stepscope.trace.kinds import CALL_KINDS, WORK_KINDS
-from stepscope.trace.model import DEVICE_KINDS, NO_CORRELATION, NO_PARENT, SliceKind
+from stepscope.trace.model import NO_CORRELATION, NO_PARENT, SliceKind
 from stepscope.trace.schema import CAPTURED_NODE
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def launched_work(trace: Trace) -> tuple[Int64, Int64]:
 def device_name(trace: Trace) -> str | None:
     """Return torch's word for the device of a trace's device slices, None without any."""
     slices = trace.slices
-    on_device = np.flatnonzero(np.isin(slices.kind, DEVICE_KINDS))
+    on_device = np.flatnonzero(slices.on_device)
     if not len(on_device):
         return None
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ from stepscope.analysis.host.stacks import stack_labels, stack_of_events
 from stepscope.analysis.labels import Labels, name_labels, overload_labels, shape_labels
 from stepscope.analysis.memory.by_event import with_memory
 from stepscope.analysis.sums import summed
+from stepscope.analysis.table import Table
 from stepscope.analysis.tree import CallTree, call_tree
 from stepscope.trace.model import NO_PARENT, SliceFlags, SliceKind
 
@@ -32,7 +33,7 @@ _Text = TypeVar("_Text")
 
 
 @dataclass(frozen=True, slots=True)
-class Averages:
+class Averages(Table):
     """One row per group of events, in the order in which the groups were first seen.
 
     A list of single events has the same shape: every group is one event.
@@ -223,18 +224,6 @@ def added(one: Averages, other: Averages) -> Averages:
         return mine if theirs is None else theirs if mine is None else mine + theirs
 
     return replace(one, **{name: total(name) for name in ("count", *SUMS)})
-
-
-def rows_of(rows: Averages, chosen: NDArray[Any]) -> Averages:
-    """Return some of the rows, in the order in which they are chosen."""
-    columns = {each.name: getattr(rows, each.name) for each in fields(rows)}
-
-    def taken(column: Any) -> Any:
-        if column is None:
-            return None
-        return column.take(chosen) if isinstance(column, Labels) else column[chosen]
-
-    return Averages(**{name: taken(column) for name, column in columns.items()})
 
 
 def polars_frame(columns: Columns) -> polars.DataFrame:

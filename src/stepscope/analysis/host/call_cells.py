@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.distinct import distinct
-from stepscope.analysis.host.averages import SUMS, rows_of
+from stepscope.analysis.host.averages import SUMS
 from stepscope.analysis.host.counted import counted_columns, uncovered
 from stepscope.analysis.sums import summed
 
@@ -69,9 +69,7 @@ class CallCells:
             for name, column in self._sums.items()
         }
         called_ns = sums.pop(_CALLED)
-        rows = replace(
-            rows_of(self._each, first[order]), first=first[order].astype(np.uint32), **sums
-        )
+        rows = replace(self._each.take(first[order]), first=first[order].astype(np.uint32), **sums)
         return rows, called_ns
 
 

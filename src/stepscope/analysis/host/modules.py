@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,25 +14,26 @@ from stepscope.analysis.host.module_calls import module_calls, module_of_slices
 from stepscope.analysis.host.module_groups import ModuleGroups
 from stepscope.analysis.memory.usage import memory_of_slices
 from stepscope.analysis.sums import summed
+from stepscope.analysis.table import Table
 from stepscope.analysis.tree import call_tree, span_mask
 from stepscope.registry import Registry
 from stepscope.trace.kinds import WORK_KINDS
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceFlags, SliceKind
+from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas
-    import polars
 
     from stepscope.analysis.intervals import Intervals
+    from stepscope.analysis.table import Columns
     from stepscope.trace.model import Int64, Trace
 
 __all__ = ["NOTEBOOK", "ModuleTable", "module_of_slices", "module_table"]
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleTable:
+class ModuleTable(Table):
     """One row per module, in the order of first calls. ``self`` excludes the modules called in it.
 
     The row without a model holds all that belongs to no module: with it, the columns ``operators``
@@ -78,28 +79,16 @@ class ModuleTable:
         """Return the table for a notebook."""
         return "".join(show(self) for show in NOTEBOOK)
 
+    def to_columns(self) -> Columns:
+        """Return the columns by name, with the times of both passes."""
+        columns = Table.to_columns(self)
+        return {**columns, "total_ns": self.total_ns, "self_ns": self.self_ns}
+
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return one dictionary a row, of texts and integers."""
-        columns = {
-            field.name: np.asarray(getattr(self, field.name), object) for field in fields(self)
-        }
-        columns |= {"total_ns": self.total_ns, "self_ns": self.self_ns}
-        values = [column.tolist() for column in columns.values()]
+        columns = self.to_columns()
+        values = [np.asarray(column, object).tolist() for column in columns.values()]
         return [dict(zip(columns, row, strict=True)) for row in zip(*values, strict=True)]
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return the rows as a Polars DataFrame; all times in ns."""
-        import polars as pl
-
-        columns = {field.name: getattr(self, field.name) for field in fields(self)}
-        texts = {name: list(c) for name, c in columns.items() if isinstance(c, tuple)}
-        numbers = {name: c for name, c in columns.items() if not isinstance(c, tuple)}
-        schema: dict[str, Any] = dict.fromkeys(texts, pl.String)
-        return pl.DataFrame(texts, schema=schema).with_columns(
-            **{name: pl.Series(column) for name, column in numbers.items()},
-            total_ns=pl.Series(self.total_ns),
-            self_ns=pl.Series(self.self_ns),
-        )
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the rows as a pandas DataFrame (needs pandas and pyarrow)."""
@@ -121,7 +110,7 @@ def module_table(
     calls = module_calls(trace)
     groups = ModuleGroups.of(calls, depth)
     slices = trace.slices
-    on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    on_host = ~slices.on_device
     spans = span_mask(trace)
     if spans is not None:
         on_host &= ~spans
@@ -162,7 +151,7 @@ def module_table(
         parameters=groups.parameters,
         own_parameters=groups.own_parameters,
     )
-    return table if (on_host & (calls.owner < 0)).any() else _without_last(table)
+    return table if (on_host & (calls.owner < 0)).any() else table.take(np.arange(len(table) - 1))
 
 
 def _device_ns(trace: Trace) -> Int64:
@@ -184,10 +173,6 @@ def _device_ns(trace: Trace) -> Int64:
     host[work] = np.where(call == NO_SLICE, host[work], call)
     work = work[host[work] != NO_SLICE]
     return summed(host[work], trace.slices.duration_ns[work], len(trace.slices))
-
-
-def _without_last(table: ModuleTable) -> ModuleTable:
-    return ModuleTable(*(getattr(table, field.name)[:-1] for field in fields(table)))
 
 
 # Functions that render the table for a notebook; the report adds one.

@@ -32,7 +32,7 @@ from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import CPU, with_memory
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import call_tree, distinct_ids
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind, Stacks
+from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceFlags, SliceKind, Stacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -131,7 +131,7 @@ class _Costs(NamedTuple):
 
 def _costs(trace: Trace) -> _Costs:
     slices = trace.slices
-    counts = ~np.isin(slices.kind, DEVICE_KINDS) & (slices.flags & SliceFlags.ASYNC == 0)
+    counts = ~slices.on_device & (slices.flags & SliceFlags.ASYNC == 0)
     counts &= ~waiting_tracks(trace)[slices.track]
     device_ns = np.zeros(len(slices), np.int64)
     tree = call_tree(trace)
@@ -210,7 +210,7 @@ def _is_call(trace: Trace, on_own_frame: Bool) -> Int64:
 
 
 def _operators(trace: Trace, of_slice: Int64, costs: _Costs) -> LineOperators:
-    on_device = np.isin(trace.slices.kind, DEVICE_KINDS)
+    on_device = trace.slices.on_device
     rows = np.flatnonzero((of_slice != NO_LINE) & ~on_device)
     (line, name), which = distinct_pairs(of_slice[rows], trace.slices.name[rows])
 

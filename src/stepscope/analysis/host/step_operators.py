@@ -19,7 +19,7 @@ from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.steps.undisturbed import undisturbed
 from stepscope.analysis.sums import summed, with_children
 from stepscope.analysis.tree import call_tree
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
+from stepscope.trace.model import NO_PARENT, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,7 +129,7 @@ def _inside_same_name(trace: Trace, wanted: Bool) -> Bool:
 def _launched_ns(trace: Trace) -> Int64:
     slices = trace.slices
     found = np.zeros(len(slices), np.int64)
-    if not np.isin(slices.kind, DEVICE_KINDS).any():
+    if not slices.on_device.any():
         return found
     tree = call_tree(trace)
     launched = launches(tree)

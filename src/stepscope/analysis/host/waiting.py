@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import DEVICE_KINDS, NO_STACK, SliceFlags, ThreadState
+from stepscope.trace.model import NO_STACK, SliceFlags, ThreadState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,7 @@ def waiting_tracks(trace: Trace) -> Bool:
     ran_ns += np.bincount(samples.track[~waits], samples.duration_ns[~waits], count)
     waited_ns += np.bincount(samples.track[waits], samples.duration_ns[waits], count)
     sampled = (ran_ns + waited_ns) > 0
-    called = ~np.isin(slices.kind, DEVICE_KINDS) & (slices.flags & SliceFlags.ASYNC == 0)
+    called = ~slices.on_device & (slices.flags & SliceFlags.ASYNC == 0)
     rows = np.flatnonzero(called & ~sampled[slices.track])
     waits = _waiting_names(trace)[slices.name[rows]]
     own_ns, track = slices.self_ns[rows], slices.track[rows]

@@ -9,11 +9,12 @@ import numpy as np
 
 from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.memory.usage import rows_of_device
+from stepscope.analysis.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from stepscope.trace.model import Bool, Int64, Owners, Trace, UInt8
+    from stepscope.trace.model import Int64, Owners, Trace, UInt8
 
 ALWAYS = int(np.iinfo(np.int64).min)  # the start of a block that was there before the recording
 NEVER = int(np.iinfo(np.int64).max)  # the end of a block that was there after it
@@ -22,7 +23,7 @@ NO_BLOCK = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class Blocks(Table):
     """One row per block of memory, ordered by address, then by time."""
 
     address: Int64  # 0 or less: not known
@@ -30,10 +31,6 @@ class Blocks:
     start_ns: Int64  # ALWAYS for what was there before the recording
     end_ns: Int64  # NEVER for what was there after it
     created: Int64  # row of Memory, NO_ROW when its allocation was not seen
-
-    def __len__(self) -> int:
-        """Return the number of blocks."""
-        return len(self.address)
 
 
 def blocks_of_device(trace: Trace, device: str) -> tuple[Blocks, Owners]:
@@ -88,7 +85,7 @@ def _seen(trace: Trace, device: str) -> Blocks:
     start_ns = np.where(is_free, np.where(follows, np.roll(time_ns, 1), ALWAYS), time_ns)
     end_ns = np.where(is_free, time_ns, np.where(goes_on, np.roll(time_ns, -1), NEVER))
     created = np.where(is_free, NO_ROW, rows)
-    return _picked(Blocks(address, np.abs(size), start_ns, end_ns, created), begins)
+    return Blocks(address, np.abs(size), start_ns, end_ns, created).take(begins)
 
 
 def _places(address: Int64, size: Int64) -> Int64:
@@ -133,11 +130,7 @@ def _only_told(seen: Blocks, told: Owners) -> Blocks:
     next_ns[reused] = seen.start_ns[at[reused]]
     there = time_ns < next_ns  # later ones lie between two blocks: a statement that came too late
     rows = np.full(len(address), NO_ROW, np.int64)
-    return _picked(Blocks(address, size, np.full(len(address), ALWAYS), next_ns, rows), there)
-
-
-def _picked(blocks: Blocks, rows: Bool | Int64) -> Blocks:
-    return Blocks(**{f.name: getattr(blocks, f.name)[rows] for f in fields(Blocks)})
+    return Blocks(address, size, np.full(len(address), ALWAYS), next_ns, rows).take(there)
 
 
 def joined_blocks(parts: Sequence[Blocks]) -> Blocks:
@@ -145,7 +138,7 @@ def joined_blocks(parts: Sequence[Blocks]) -> Blocks:
     columns = {
         f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Blocks)
     }
-    return _picked(Blocks(**columns), np.lexsort((columns["start_ns"], columns["address"])))
+    return Blocks(**columns).take(np.lexsort((columns["start_ns"], columns["address"])))
 
 
 def told_of_blocks(blocks: Blocks, told: Owners, rank: UInt8) -> UInt8:

@@ -33,7 +33,7 @@ from stepscope.analysis.steps.parts import Part, host_parts, thread_moments
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.analysis.table import Table
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +126,7 @@ def run_parts(trace: Trace, since_ns: int | None = None) -> tuple[Int64, bool]:
     ``since_ns``.
     """
     slices = trace.slices
-    on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    on_host = ~slices.on_device
     if not on_host.any():
         return np.zeros(len(Part), np.int64), False
     told = on_host & (slices.kind != SliceKind.OTHER)  # Kineto has a span for the recording itself

@@ -29,7 +29,7 @@ from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.kinds import step_number
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceKind
+from stepscope.trace.model import NO_PARENT, SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ def _numbered(trace: Trace, rows: Int64, starts: Int64, ends: Int64, by: StepsBy
 def _host_rows(trace: Trace, wanted: Callable[[str], bool]) -> Int64:
     slices = trace.slices
     names = ids_where(slices.name, trace.strings, wanted)
-    on_host = ~np.isin(slices.kind, DEVICE_KINDS)
+    on_host = ~slices.on_device
     return np.flatnonzero(np.isin(slices.name, names) & on_host)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from stepscope.analysis.device.launches import launched_work
 from stepscope.formats.chrome.flows import flow_marks
 from stepscope.trace.kinds import CALL_KINDS
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, Args, IntColumn, SliceKind
+from stepscope.trace.model import NO_PARENT, Args, IntColumn, SliceKind
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Marks, Slices, Trace, UInt32
@@ -47,7 +47,7 @@ def external_ids(trace: Trace) -> IntColumn:
     ids = np.arange(1, len(slices) + 1, dtype=np.int64)
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
     ids[calls] = _around(slices, calls, CALL_KINDS) + 1
-    on_device = np.isin(slices.kind, DEVICE_KINDS)
+    on_device = slices.on_device
     ids[on_device] = 0
     work, call = launched_work(trace)
     ids[work] = ids[call]

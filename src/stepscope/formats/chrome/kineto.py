@@ -14,7 +14,6 @@ from stepscope.formats.chrome.device import external_ids
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES
 from stepscope.trace.kinds import CALL_KINDS, device_type_number
 from stepscope.trace.model import (
-    DEVICE_KINDS,
     NO_CORRELATION,
     NO_SEQUENCE,
     NO_STACK,
@@ -200,7 +199,7 @@ def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     # Present wherever a sequence number is, as in torch's files: 0 means a forward operator.
     yield "Fwd thread id", IntColumn.where(numbered, np.maximum(slices.forward_thread, 0))
     yield "correlation", IntColumn.where(slices.correlation != NO_CORRELATION, slices.correlation)
-    yield "Ev Idx", IntColumn.where(~np.isin(slices.kind, DEVICE_KINDS), index)
+    yield "Ev Idx", IntColumn.where(~slices.on_device, index)
     if "torch" in trace.info.versions:  # 0 where no observer of execution traces ran
         functions = np.flatnonzero(np.isin(slices.kind, CALL_KINDS)).astype(np.uint32)
         yield "Record function id", IntColumn(functions, np.zeros(len(functions), np.int64))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.formats.perfetto import messages
-from stepscope.trace.model import DEVICE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +68,7 @@ def _in_order(tracks: tuple[Track, ...]) -> Iterator[int]:
 def _device_tracks(trace: Trace) -> set[int]:
     """Return the tracks on which devices work."""
     slices = trace.slices
-    return set(np.unique(slices.track[np.isin(slices.kind, DEVICE_KINDS)]).tolist())
+    return set(np.unique(slices.track[slices.on_device]).tolist())
 
 
 def _os_id(text: str) -> int | None:

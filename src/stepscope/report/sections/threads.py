@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.host.waiting import helper_tracks, waiting_tracks
-from stepscope.trace.model import DEVICE_KINDS
 
 if TYPE_CHECKING:
     from stepscope.report.payload import Payload
@@ -18,7 +17,7 @@ _LAST = 1 << 62
 
 def host_threads(trace: Trace) -> list[int]:
     """Return the tracks that are threads of the host and did something, as they are shown."""
-    on_device = np.isin(trace.slices.kind, DEVICE_KINDS)
+    on_device = trace.slices.on_device
     used = np.union1d(trace.slices.track[~on_device], trace.samples.track)
     streams = np.setdiff1d(trace.slices.track[on_device], trace.slices.track[~on_device])
     rows = np.setdiff1d(used, streams).tolist()

@@ -14,7 +14,7 @@ from stepscope.analysis.memory.usage import memory_events
 from stepscope.analysis.sums import summed
 from stepscope.report.sections.counters import add_counters
 from stepscope.report.sections.threads import place_of, process_name, thread_name
-from stepscope.trace.model import DEVICE_KINDS, NO_SLICE
+from stepscope.trace.model import NO_SLICE
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _groups(trace: Trace, lane: Int32) -> list[dict[str, Any]]:
 
 def _device_tracks(trace: Trace) -> set[int]:
     """Return the tracks with device work, and those that have the same device's name."""
-    on_device = np.isin(trace.slices.kind, DEVICE_KINDS)
+    on_device = trace.slices.on_device
     found = set(np.unique(trace.slices.track[on_device]).tolist())
     named = {trace.tracks[row].process_label for row in found} - {"", "CPU"}
     return found | {row for row, track in enumerate(trace.tracks) if track.process_label in named}

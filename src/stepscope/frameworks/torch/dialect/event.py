@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from stepscope.analysis.host.averages import added, rows_of
+from stepscope.analysis.host.averages import added
 from stepscope.analysis.host.python_ids import module_number
 from stepscope.analysis.labels import flat_dims
 from stepscope.frameworks.torch.dialect.columns import Fields
@@ -299,8 +299,8 @@ class FunctionEventAvg(_InTree):
         """Add the sums of another group of the same name to these."""
         if other.key != self.key:
             raise AssertionError(f"Expected keys to match, but got {other.key} vs {self.key}")
-        mine = rows_of(self._rows, np.array([self._index]))
-        self._rows = added(mine, rows_of(other._rows, np.array([other._index])))
+        mine = self._rows.take(np.array([self._index]))
+        self._rows = added(mine, other._rows.take(np.array([other._index])))
         self._index = 0
         return self
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from stepscope.analysis.host.averages import grouped, polars_frame, rows_of, total_of
+from stepscope.analysis.host.averages import grouped, polars_frame, total_of
 from stepscope.analysis.labels import shape_labels
 from stepscope.arguments import flag, whole
 from stepscope.frameworks.torch.dialect.columns import EventColumns, Fields
@@ -260,12 +260,12 @@ class EventList(_Results[FunctionEvent]):
             stack_frames=frames,
         )
         if self._made:
-            each = rows_of(each, self._rows.first)
+            each = each.take(self._rows.first)
         if not include_python_functions:
             tree = self._columns.tree
             is_call = tree.of(tree.trace.slices.kind)[each.first] == SliceKind.PYTHON
             if is_call.any():
-                each = rows_of(each, np.flatnonzero(~is_call))
+                each = each.take(np.flatnonzero(~is_call))
         return AverageList(self._columns, grouped(each))
 
     def supported_export_stacks_metrics(self) -> list[str]:
@@ -293,7 +293,7 @@ class EventList(_Results[FunctionEvent]):
 
     def _table_rows(self) -> Averages:
         rows = self._columns.told_apart(shapes=True, overloads=True, stack_frames=None)
-        return rows_of(rows, self._rows.first) if self._made else rows
+        return rows.take(self._rows.first) if self._made else rows
 
     def _data(self) -> Columns:
         tree = self._columns.tree
@@ -347,7 +347,7 @@ def _rows_behind(elements: list[Any]) -> Averages | None:
     if len(tables) != 1 or None in found:
         return None
     (table_of_all,) = tables.values()
-    return rows_of(table_of_all, np.array([row[1] for row in found if row], np.int64))
+    return table_of_all.take(np.array([row[1] for row in found if row], np.int64))
 
 
 def _restored(cls: type[_List], state: dict[str, Any], elements: list[Any] | None) -> _List:

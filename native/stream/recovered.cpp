@@ -6,14 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <string_view>
 
-#include "stream/placed_sample.h"
+#include "stream/read_bytes.h"
+#include "stream/recovered_journal.h"
 #include "stream/segment_file.h"
 
 namespace stepscope {
@@ -39,51 +38,9 @@ std::string contents(const std::string& path) {
   return bytes;
 }
 
-template <typename T>
-bool take(std::string_view& bytes, T& value) {
-  if (bytes.size() < sizeof(T)) return false;
-  std::memcpy(static_cast<void*>(&value), bytes.data(), sizeof(T));
-  bytes.remove_prefix(sizeof(T));
-  return true;
-}
-
-std::string_view take_text(std::string_view& bytes, size_t size) {
-  const std::string_view text = bytes.substr(0, size);
-  bytes.remove_prefix(text.size());
-  return text;
-}
-
-template <typename T>
-std::vector<T> all_of(std::string_view bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty())
-    std::memcpy(static_cast<void*>(values.data()), bytes.data(), values.size() * sizeof(T));
-  return values;
-}
-
-// Numbers come from a file that anybody may have changed: none may ask for all memory there is.
-constexpr uint32_t kMostNumbered = 1U << 26;
-
-template <typename T>
-T* at_number(std::vector<T>& all, uint32_t number) {
-  if (number >= kMostNumbered) return nullptr;
-  if (all.size() <= number) all.resize(number + 1);
-  return &all[number];
-}
-
 struct FoundChunk {
   uint32_t generation = 0;
   std::vector<Record> records;
-};
-
-struct FoundRecording {
-  std::vector<std::string> texts;
-  std::vector<std::string> inputs;
-  std::vector<ThreadInfo> threads;
-  uint64_t window = 0;  // the first that was opened
-  uint64_t start_ticks = 0;
-  uint64_t limit_bytes = 0;
-  std::vector<Record> open;
 };
 
 class Reader {
@@ -141,7 +98,8 @@ class Reader {
         lanes_[block.address] = payload;
       } else if (block.kind == BlockKind::kSlices) {
         for (const Record& record : all_of<Record>(payload)) {
-          if (record.slice.order) recordings_[record.slice.generation].open.push_back(record);
+          if (record.slice.order)
+            journal_.recordings[record.slice.generation].open.push_back(record);
         }
       } else if (block.kind == BlockKind::kPulse) {
         Pulse pulse{};
@@ -153,7 +111,7 @@ class Reader {
   void read_chunks(std::string_view bytes) {
     each_block(bytes, [&](const BlockHeader& block, std::string_view payload) {
       if (block.kind == BlockKind::kJournal) {
-        read_journal(payload.substr(0, block.size));
+        read_journal(payload.substr(0, block.size), journal_, out_);
       } else if (block.kind == BlockKind::kChunk) {
         const size_t size = std::min(size_of(block), payload.size() / sizeof(Record));
         keep(block.serial, block.generation, 0,
@@ -206,7 +164,7 @@ class Reader {
 
   void read_frame(FrameKind kind, std::string_view bytes) {
     if (kind == FrameKind::kJournal) {
-      read_journal(bytes);
+      read_journal(bytes, journal_, out_);
     } else if (kind == FrameKind::kRecords) {
       RecordsHeader header;
       if (take(bytes, header))
@@ -215,9 +173,9 @@ class Reader {
       Pulse pulse{};
       if (!take(bytes, pulse)) return;
       note(pulse);
-      for (auto& [generation, recording] : recordings_) recording.open.clear();
+      for (auto& [generation, recording] : journal_.recordings) recording.open.clear();
       for (const Record& record : all_of<Record>(bytes)) {
-        recordings_[record.slice.generation].open.push_back(record);
+        journal_.recordings[record.slice.generation].open.push_back(record);
       }
     }
   }
@@ -240,174 +198,23 @@ class Reader {
     lost_ = std::max(lost_, pulse.lost);
   }
 
-  // ---- the journal
-
-  void read_journal(std::string_view bytes) {
-    EntryHeader header;
-    while (take(bytes, header)) {
-      if (header.bytes > bytes.size()) {
-        out_.damaged += bytes.size();
-        return;
-      }
-      read_entry(static_cast<Entry>(header.kind), bytes.substr(0, header.bytes));
-      bytes.remove_prefix(std::min(padded(header.bytes), bytes.size()));
-    }
-  }
-
-  void read_entry(Entry kind, std::string_view bytes) {
-    switch (kind) {
-      case Entry::kText:
-        return read_text(bytes);
-      case Entry::kThread: {
-        ThreadEntry entry;
-        if (!take(bytes, entry)) return;
-        if (auto* const thread = at_number(recordings_[entry.generation].threads, entry.number)) {
-          thread->os_id = entry.os_id;
-          thread->name = bytes;
-        }
-        return;
-      }
-      case Entry::kLogicalId: {
-        LogicalIdEntry entry;
-        if (!take(bytes, entry)) return;
-        if (auto* const thread = at_number(recordings_[entry.generation].threads, entry.number))
-          thread->logical_id = entry.logical_id;
-        return;
-      }
-      case Entry::kSyncPoint: {
-        SyncPoint point;
-        if (take(bytes, point)) points_.push_back(point);
-        return;
-      }
-      case Entry::kWindow: {
-        WindowEntry entry;
-        if (!take(bytes, entry)) return;
-        FoundRecording& recording = recordings_[entry.generation];
-        if (recording.window && recording.window != entry.window) return;
-        recording.window = entry.window;
-        recording.start_ticks = entry.start_ticks;
-        recording.limit_bytes = entry.limit_bytes;
-        return;
-      }
-      case Entry::kStack: {
-        StackEntry entry;
-        if (!take(bytes, entry)) return;
-        RecoveredStack& stack = out_.stacks[entry.number];
-        stack.parent = entry.parent;
-        stack.file = take_text(bytes, entry.file_bytes);
-        stack.name = bytes;
-        return;
-      }
-      case Entry::kClosed:
-        out_.is_closed = true;
-        return;
-      case Entry::kMeta: {
-        MetaEntry entry;
-        if (!take(bytes, entry)) return;
-        const std::string name(take_text(bytes, entry.name_bytes));
-        out_.meta[name] = bytes;
-        return;
-      }
-      case Entry::kPause: {
-        std::array<int64_t, 4> pause;
-        if (take(bytes, pause)) out_.pauses.push_back(pause);
-        return;
-      }
-      default:
-        return read_other(kind, bytes);
-    }
-  }
-
-  void read_text(std::string_view bytes) {
-    TextEntry entry;
-    if (!take(bytes, entry)) return;
-    if (entry.space == static_cast<uint32_t>(TextSpace::kTypes)) {
-      if (auto* const text = at_number(out_.types, entry.id)) *text = bytes;
-      return;
-    }
-    FoundRecording& recording = recordings_[entry.generation];
-    const bool is_label = entry.space == static_cast<uint32_t>(TextSpace::kLabels);
-    if (auto* const text = at_number(is_label ? recording.texts : recording.inputs, entry.id))
-      *text = bytes;
-  }
-
-  // What the sampler and the device left.
-  void read_other(Entry kind, std::string_view bytes) {
-    switch (kind) {
-      case Entry::kCode: {
-        CodeEntry entry;
-        if (!take(bytes, entry)) return;
-        SampledCode* const code = at_number(out_.codes, entry.number);
-        if (!code) return;
-        code->first_line = entry.first_line;
-        code->file = take_text(bytes, entry.file_bytes);
-        code->function = take_text(bytes, entry.function_bytes);
-        code->line_table = all_of<uint8_t>(take_text(bytes, entry.lines_bytes));
-        code->operations = all_of<uint8_t>(take_text(bytes, entry.operations_bytes));
-        return;
-      }
-      case Entry::kNode:
-        for (const NodeEntry& entry : all_of<NodeEntry>(bytes)) {
-          if (auto* const node = at_number(out_.nodes, entry.number))
-            *node = {entry.parent, entry.code, entry.instruction};
-        }
-        return;
-      case Entry::kSamples:
-        for (const PlacedSample& each : all_of<PlacedSample>(bytes))
-          samples_[each.place] = each.sample;
-        return;
-      case Entry::kSampled: {
-        SampledThreadEntry entry;
-        if (!take(bytes, entry)) return;
-        if (auto* const thread = at_number(out_.sampled, entry.number))
-          *thread = {entry.os_id, std::string(bytes)};
-        return;
-      }
-      case Entry::kResident:
-        for (const auto& each : all_of<std::array<int64_t, 2>>(bytes))
-          out_.resident.emplace_back(each[0], each[1]);
-        return;
-      case Entry::kDeviceName: {
-        std::array<uint32_t, 2> entry;
-        if (!take(bytes, entry)) return;
-        if (auto* const name = at_number(out_.device.names, entry[0])) *name = bytes;
-        return;
-      }
-      case Entry::kDeviceShape:
-        for (const LaunchShape& shape : all_of<LaunchShape>(bytes))
-          out_.device.shapes.push_back(shape);
-        return;
-      case Entry::kDeviceRecords:
-        for (const DeviceRecord& record : all_of<DeviceRecord>(bytes))
-          out_.device.records.push_back(record);
-        return;
-      case Entry::kDeviceCall: {
-        std::array<uint32_t, 2> entry;
-        if (take(bytes, entry)) out_.calls[{entry[0], entry[1]}] = bytes;
-        return;
-      }
-      default:
-        return;  // of a later version
-    }
-  }
-
   // ---- all of it
 
   void finish() {
-    for (const auto& [place, sample] : samples_) out_.samples.push_back(sample);
+    for (const auto& [place, sample] : journal_.samples) out_.samples.push_back(sample);
     for (const auto& [serial, chunk] : chunks_) {
       for (const Record& record : chunk.records) {
         if (is_slice(record)) last_ticks_ = std::max(last_ticks_, record.slice.end_ticks);
         last_ticks_ = std::max(last_ticks_, record.start_ticks);
       }
     }
-    for (const auto& [generation, recording] : recordings_) {
+    for (const auto& [generation, recording] : journal_.recordings) {
       for (const Record& record : recording.open)
         last_ticks_ = std::max(last_ticks_, record.start_ticks);
     }
     out_.tick_map = map();
     out_.last_ns = last_ticks_ ? out_.tick_map.ns(last_ticks_) : 0;
-    for (auto& [generation, recording] : recordings_) {
+    for (auto& [generation, recording] : journal_.recordings) {
       if (generation) out_.recordings.push_back(snapshot_of(generation, recording));
     }
   }
@@ -417,10 +224,10 @@ class Reader {
   // Where only one point is known, this moment is the other: all processes of a machine, as long as
   // it is up, have the same clocks.
   TickMap map() {
-    std::sort(points_.begin(), points_.end(),
+    std::sort(journal_.points.begin(), journal_.points.end(),
               [](const SyncPoint& a, const SyncPoint& b) { return a.ticks < b.ticks; });
     std::vector<SyncPoint> apart;
-    for (const SyncPoint& point : points_) {
+    for (const SyncPoint& point : journal_.points) {
       if (apart.empty() || point.ns - apart.back().ns >= kShortestBaseNs) apart.push_back(point);
     }
     const SyncPoint now = SyncPoint::now();
@@ -473,10 +280,8 @@ class Reader {
 
   Recovered& out_;
   std::map<uint64_t, std::string_view> lanes_;  // by the address that they had
-  std::map<uint32_t, FoundRecording> recordings_;
   std::map<uint64_t, FoundChunk> chunks_;
-  std::map<int64_t, Sample> samples_;
-  std::vector<SyncPoint> points_;
+  Journal journal_;
   uint64_t last_ticks_ = 0;
   uint64_t lost_ = 0;
 };

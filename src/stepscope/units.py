@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import re
 
+EARLIEST_UNIX_NS = 10**18  # 2001: a smaller clock counts from something else
+
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
 _SIZES = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stepscope.text.layout import Column, printable, text_lines
-from stepscope.trace.validate import EARLIEST_UNIX_NS
-from stepscope.units import count_text
+from stepscope.units import EARLIEST_UNIX_NS, count_text
 
 if TYPE_CHECKING:
     from stepscope.history.changes import History

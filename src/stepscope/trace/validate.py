@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 # Times and ends of spans lie within this many ns of zero, 146 years: their differences fit 64 bits.
 LATEST_NS = 1 << 62
-EARLIEST_UNIX_NS = 10**18  # 2001: a smaller clock counts from something else
 _BLOCK = 1 << 15
 _TREE = ("start_ns", "duration_ns", "self_ns", "parent", "depth")  # see _native.is_sound
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.cli.json_output import json_text
 from stepscope.trace.revision import revision_text
-from stepscope.trace.validate import EARLIEST_UNIX_NS
-from stepscope.units import count_text, duration_text
+from stepscope.units import EARLIEST_UNIX_NS, count_text, duration_text
 
 if TYPE_CHECKING:
     import argparse

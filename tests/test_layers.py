@@ -54,6 +54,7 @@ MAY_IMPORT = {**NEUTRAL, "itt": {"record"}, "nvtx": {"record"}, **FRAMEWORKS}
 TOP = {"", "torch", "paddle", "cli", "__main__", "integrations"}
 
 _OURS = re.compile(r"stepscope(\.\w+)+")
+_FRAMEWORKS_FILE = re.compile(r"(torch|paddle|jax)/")
 _DYNAMIC = {"import_module", "__import__", "resolve_name", "lazy_names", "loader"}
 # It imports what others name: a text of theirs that names a module counts as their import of it.
 _IMPORTS_FOR_OTHERS = "stepscope.lazy"
@@ -139,6 +140,16 @@ def test_nothing_neutral_knows_a_framework() -> None:
     for module in MODULES:
         if part_of(module) in NEUTRAL:
             assert "frameworks" not in parts_of(imported_by(module)), module
+
+
+def test_nothing_neutral_names_a_file_of_a_framework() -> None:
+    # Each framework registers its own: analysis/host/landmarks.py.
+    for module, path in MODULES.items():
+        if part_of(module) not in NEUTRAL or module == "stepscope.analysis.host.stacks":
+            continue  # which knows how torch.profiler writes its frames
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not _FRAMEWORKS_FILE.match(node.value), f"{module}, line {node.lineno}"
 
 
 def test_the_table_itself_has_no_cycle() -> None:

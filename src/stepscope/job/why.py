@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.allocations import DRIVER_ALLOCATION
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.unit import WHOLE_RUN
 from stepscope.trace.names import COLLECTION
@@ -35,9 +36,6 @@ _OF_OPERATORS = tuple(cause.words for cause in (Cause.FORWARD, Cause.BACKWARD, C
 _GENERAL = frozenset({*_OF_OPERATORS, Cause.OTHER.words, "own work", "device idle"})
 _GENERAL_COUNTS = 0.5  # a general reason must explain so much more to come before a specific one
 _OF_MACHINE = frozenset({"contention", "slow-operators"})
-_ALLOCATING = frozenset(
-    f"aten::{name}" for name in ("empty", "empty_strided", "empty_like", "new_empty", "resize_")
-)
 _MORE_CALLS = 1.05
 _CONTENTION = 0.25  # of the excess, waiting for a core: then the cores are the reason
 _MOST_PEERS = 64  # that a rank is compared with: enough for a median
@@ -175,7 +173,7 @@ def _operators(beside: _Beside) -> list[Reason]:
 
 
 def _asks_for_memory(name: str) -> bool:
-    return name in _ALLOCATING or DRIVER_ALLOCATION.search(name) is not None
+    return name.startswith(landmarks().allocations) or DRIVER_ALLOCATION.search(name) is not None
 
 
 def _allocations(rows: dict[str, tuple[Float64, Float64]], per: str) -> list[Reason]:

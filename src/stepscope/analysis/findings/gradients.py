@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS
-from stepscope.analysis.findings.model_calls import LAYERS, ModelCalls, moments_inside
+from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import call_around, finding_at, hot_spot, taken
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.findings.trends import thirds
 from stepscope.analysis.host.backward import in_graph
-from stepscope.analysis.host.sampled_stacks import last_name
-from stepscope.analysis.steps.causes import OPTIMIZERS, Cause
+from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.sampled_stacks import any_in, last_name
+from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.steps import StepsBy, step_table
 from stepscope.trace.model import NO_SLICE
 from stepscope.units import duration_text
@@ -121,7 +122,7 @@ def _in_optimizers(facts: Facts) -> Bool:
     rows = [
         row
         for row, stack in facts.ledger.stacks.items()
-        if any(frame.file.startswith(OPTIMIZERS) for frame in stack.beyond)
+        if any_in(stack.beyond, landmarks().optimizers)
     ]
     return np.isin(facts.ledger.stack, rows)
 
@@ -131,7 +132,7 @@ def _in_layers(facts: Facts) -> Bool:
     rows = [
         row
         for row, stack in facts.ledger.stacks.items()
-        if any(frame.file.startswith(LAYERS) for frame in stack.beyond)
+        if any_in(stack.beyond, landmarks().layers)
         or any(last_name(frame) == "forward" for frame in _called_directly(stack))
     ]
     return np.isin(facts.ledger.stack, rows)

@@ -10,8 +10,9 @@ import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, hottest_path, source_line
-from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
-from stepscope.analysis.steps.causes import LOADERS, Cause
+from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, any_in
+from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import RUNNING_STATES
 from stepscope.units import duration_text
@@ -103,7 +104,7 @@ def _restarts(facts: Facts) -> bool:
     rows = [
         row
         for row, stack in ledger.stacks.items()
-        if any(frame.file in LOADERS and _ABOUT_WORKERS(frame.function) for frame in stack.frames)
+        if any_in((f for f in stack.frames if _ABOUT_WORKERS(f.function)), landmarks().loaders)
     ]
     about_workers = ledger.each_ns(loading & np.isin(ledger.stack, rows))
     return about_workers > MIN_RESTARTS * ledger.each_ns(loading)
@@ -119,9 +120,7 @@ def _in_its_thread(facts: Facts, loading_ns: int) -> tuple[Place, ...]:
     samples, ledger = facts.trace.samples, facts.ledger
     mine = np.unique(samples.track[ledger.row[ledger.row != NO_SAMPLE]])
     loads = [
-        row
-        for row, stack in ledger.stacks.items()
-        if any(frame.file in LOADERS for frame in stack.frames)
+        row for row, stack in ledger.stacks.items() if any_in(stack.frames, landmarks().loaders)
     ]
     rows = np.flatnonzero(
         ~np.isin(samples.track, mine)

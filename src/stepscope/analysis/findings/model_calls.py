@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Bool, Int64
 
 
-LAYERS = ("torch/nn/modules/", "paddle/nn/layer/")
-"""Where the frameworks' own layers are."""
-
 TRAINING, GRAD, MODEL, DTYPE = "Training", "Grad", "Model id", "Input dtype"
 
 

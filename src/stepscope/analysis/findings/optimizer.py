@@ -9,6 +9,7 @@ import numpy as np
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot
 from stepscope.analysis.findings.tiny import CALL_SHARE, TINY_NS
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
@@ -39,14 +40,13 @@ _FUSED = frozenset({"Adam", "AdamW", "SGD", "Adagrad"})
 _FOREACH = frozenset({"Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop"})
 _WHOLE = frozenset({"LBFGS"})  # computes with all parameters as one vector
 _OF_CLOSURES = (Part.FORWARD, Part.BACKWARD, Part.DATA_LOADING)  # that an optimizer may call
-_FILLING = frozenset({"aten::zero_", "aten::_foreach_zero_"})
 
 
 @DETECTORS.register
 def gradients_filled(facts: Facts) -> Finding | None:
     """Find gradients that are filled with zeros instead of being freed."""
     calls = facts.named(lambda name: name.startswith(OPTIMIZER_ZERO_GRAD))
-    fills = facts.named(_FILLING.__contains__)
+    fills = facts.named(landmarks().fills.__contains__)
     fills = fills[facts.within(calls)[fills]] if len(calls) else fills[:0]
     if not len(fills):
         return None

@@ -19,9 +19,9 @@ import numpy as np
 from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words, taken
 from stepscope.analysis.findings.tensors import reading_spot
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.own_code import OWN
-from stepscope.analysis.host.own_lines import FRAMEWORKS
-from stepscope.analysis.host.sampled_stacks import last_name
+from stepscope.analysis.host.sampled_stacks import any_in, last_name
 from stepscope.analysis.host.statements import imported_module
 from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
@@ -45,12 +45,6 @@ MIN_LIBRARY_SHARE = 0.15
 DATA_SHARE = 0.5
 """From this share of native calls on, the work is preparing data rather than running Python."""
 
-_FROM_LISTS = frozenset(
-    {
-        *("torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.LongTensor"),
-        *("torch.Tensor", "torch.asarray", "paddle.to_tensor", "torch.DoubleTensor"),
-    }
-)
 _DATA_LIBRARIES = frozenset(
     {
         *("numpy", "pandas", "PIL", "cv2", "scipy", "sklearn", "skimage", "tokenizers", "polars"),
@@ -58,13 +52,6 @@ _DATA_LIBRARIES = frozenset(
         *("pyarrow", "h5py", "json", "orjson", "csv", "gzip", "bz2", "lzma", "pickle", "nltk"),
         *("transformers",),  # outside of the model's phases: its tokenizers
     }
-)
-_WITH_OPERATORS = frozenset({"torch", "paddle"})  # whose computations are no native calls
-_MACHINERY = (
-    *("torch/nn/", "torch/optim/", "torch/autograd/", "torch/utils/data/", "torch/_dynamo/"),
-    *("torch/_tensor.py", "torch/functional.py", "torch/_ops.py", "torch/utils/_contextlib.py"),
-    *("paddle/nn/", "paddle/optimizer/", "paddle/io/", "paddle/autograd/", "paddle/tensor/"),
-    *("paddle/base/", "paddle/utils/", "paddle/framework/"),
 )
 _STANDARD_TYPES = (
     *(str, bytes, bytearray, list, dict, set, int, float, deque, date, Decimal, Random, Struct),
@@ -90,7 +77,8 @@ def tensors_from_lists(facts: Facts) -> Finding | None:
     """Find tensors that are built from Python lists, element by element."""
     ledger = facts.ledger
     which = ledger.spent_on(Cause.NATIVE, Cause.FORWARD, Cause.OTHER) & _stacks_where(
-        facts, lambda stack: stack.callee in _FROM_LISTS or _makes_array_of_list(stack)
+        facts,
+        lambda stack: _makes_tensor_of_list(stack) or _makes_array_of_list(stack),
     )
     spot = hot_spot(ledger, which)
     if spot is None or spot.each_ns < MIN_SHARE * ledger.unit_ns:
@@ -186,7 +174,7 @@ def _spot_of_own_work(facts: Facts, *, alone: bool) -> Spot | None:
     """
     ledger = facts.ledger
     native = ledger.spent_on(Cause.NATIVE)
-    if not facts.frameworks & _WITH_OPERATORS:
+    if not facts.frameworks & landmarks().with_operators:
         # What such a program is for is done by its libraries.
         native &= _stacks_where(
             facts,
@@ -197,7 +185,7 @@ def _spot_of_own_work(facts: Facts, *, alone: bool) -> Spot | None:
     which = (ledger.spent_on(Cause.PYTHON) | native) & ~_stacks_where(
         facts,
         lambda stack: (
-            stack.callee in _FROM_LISTS or _makes_array_of_list(stack) or _is_event_loop(stack)
+            _makes_tensor_of_list(stack) or _makes_array_of_list(stack) or _is_event_loop(stack)
         ),
     )
     if reading := reading_spot(facts):  # has a finding of its own
@@ -244,9 +232,7 @@ def _mostly_in(facts: Facts, spot: Spot) -> str:
 def library_call(facts: Facts) -> Finding | None:
     """Find calls of a framework's Python code, outside of the model, that cost much of a step."""
     ledger = facts.ledger
-    machinery = _stacks_where(
-        facts, lambda stack: bool(stack.beyond) and stack.beyond[0].file.startswith(_MACHINERY)
-    )
+    machinery = _stacks_where(facts, lambda stack: any_in(stack.beyond[:1], landmarks().machinery))
     spot = hot_spot(ledger, ledger.spent_on(Cause.LIBRARY) & ~machinery)
     if spot is None:
         return None
@@ -331,6 +317,10 @@ def _is_event_loop(stack: SampledStack) -> bool:
     return any(frame.file.startswith(EVENT_LOOPS) for frame in stack.beyond)
 
 
+def _makes_tensor_of_list(stack: SampledStack) -> bool:
+    return stack.callee in landmarks().tensors_from_lists
+
+
 def _makes_array_of_list(stack: SampledStack) -> bool:
     return stack.callee in ("np.array", "np.asarray", "numpy.array") and stack.library == OWN
 
@@ -341,7 +331,7 @@ def _prepares_data(stack: SampledStack) -> bool:
     if any(frame.file.startswith("torchvision/transforms") for frame in stack.beyond):
         return True
     is_standard = stack.beyond and stack.beyond[0].file.partition("/")[0] in _DATA_LIBRARIES
-    return bool(is_standard) and stack.library not in FRAMEWORKS
+    return bool(is_standard) and stack.library not in landmarks().packages
 
 
 def _commonest_callee(facts: Facts, spot: Spot) -> str:

@@ -8,8 +8,9 @@ import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot, taken
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.sampled_stacks import last_name
-from stepscope.analysis.steps.causes import LOADERS, Cause
+from stepscope.analysis.steps.causes import Cause
 from stepscope.units import duration_text
 
 if TYPE_CHECKING:
@@ -59,14 +60,6 @@ _POOLS = _PROCESSES._replace(
     ),
     functions=(*_POOL_STARTS, *_ENDINGS, "start"),
 )
-_WORKERS = _Start(
-    "workers-started",
-    "Starting and ending a loader's workers",
-    LOADERS,
-    _OF_LOADERS,
-    "Make the DataLoader and its iterator once, before the loop, and draw many batches from it; "
-    "persistent_workers=True keeps the workers from one epoch to the next.",
-)
 _PROGRAMS = _Start(
     "programs-started",
     "Running other programs",
@@ -81,23 +74,35 @@ _PROGRAMS = _Start(
 def processes_started(facts: Facts) -> Finding | None:
     """Find processes, or pools of them, that are started and ended in most of the steps."""
     which = _moments(facts, _PROCESSES) | _moments(facts, _POOLS)
-    return _found(facts, _PROCESSES, which & ~_moments(facts, _WORKERS))
+    return _found(facts, _PROCESSES, which & ~_moments(facts, _workers()))
 
 
 @DETECTORS.register
 def workers_started(facts: Facts) -> Finding | None:
     """Find a loader that is made anew, with its workers, in most of the steps."""
-    which = _moments(facts, _WORKERS)
+    workers = _workers()
+    which = _moments(facts, workers)
     if _is_rare(facts, which):
         return None
     # Each time the first batch has to be waited for: nobody has prepared it.
-    return _found(facts, _WORKERS, which | facts.ledger.spent_on(Cause.DATA_LOADING))
+    return _found(facts, workers, which | facts.ledger.spent_on(Cause.DATA_LOADING))
 
 
 @DETECTORS.register
 def programs_started(facts: Facts) -> Finding | None:
     """Find other programs that are run in most of the steps."""
     return _found(facts, _PROGRAMS, _moments(facts, _PROGRAMS))
+
+
+def _workers() -> _Start:
+    return _Start(
+        "workers-started",
+        "Starting and ending a loader's workers",
+        landmarks().loaders,
+        _OF_LOADERS,
+        "Make the DataLoader and its iterator once, before the loop, and draw many batches from "
+        "it; persistent_workers=True keeps the workers from one epoch to the next.",
+    )
 
 
 def _moments(facts: Facts, start: _Start) -> Bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.findings.model import DETECTORS, Severity
-from stepscope.analysis.findings.model_calls import LAYERS, ModelCalls, moments_inside
+from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import (
     Spot,
     call_around,
@@ -21,7 +21,8 @@ from stepscope.analysis.findings.spots import (
     tenths,
 )
 from stepscope.analysis.host.backward import backward_functions, forward_operators, in_graph
-from stepscope.analysis.host.sampled_stacks import last_name
+from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.host.sampled_stacks import any_in, any_of, last_name
 from stepscope.analysis.host.statements import called_methods
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
@@ -31,10 +32,9 @@ from stepscope.trace.model import NO_SLICE, SliceKind
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.findings.model import Finding
+    from stepscope.analysis.host.landmarks import Names
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.steps.ledger import Ledger
     from stepscope.trace.model import Bool, Int64
@@ -71,23 +71,9 @@ MIN_GRAPH_NODES = 0.2
 NODE_NS = 1_500
 """What an operator pays for recording itself in a graph that is thrown away."""
 
-_READS = frozenset(
-    {"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "item"}
-)
 _READ_CALLS = (".item", ".tolist", ".cpu", ".numpy")
 _READ_METHODS = frozenset({"item", "tolist"})
-_READING_FILES = ("torch/_tensor_str.py", "paddle/tensor/to_string.py")
-_PADDLE_TENSOR = "paddle/base/dygraph/tensor_patch_methods.py"
-_PADDLE_READS = ("item", "numpy", "tolist", "__float__", "__int__", "__bool__", "__str__")
-_PADDLE_NODE = " node_creation"  # recorded for an operator whose inputs want gradients
 _COPY_CALLS = (".astype", ".copy", ".clone", ".contiguous", "np.copy", "np.ascontiguousarray")
-_COPIES = frozenset(
-    {
-        *("aten::copy_", "aten::to", "aten::_to_copy", "aten::clone", "aten::contiguous"),
-        *("aten::type_as", "aten::_to_cpu", "cast", "assign", "contiguous", "clone", "copy_"),
-    }
-)
-_JOINS = frozenset({"aten::cat", "aten::stack", "aten::hstack", "aten::vstack", "concat", "stack"})
 _COPYING = (Cause.FORWARD, Cause.OTHER, Cause.LIBRARY, Cause.NATIVE)
 _A_COPY = "copies its input or changes the type, device or layout"
 _CONVERT_ONCE = (
@@ -108,7 +94,7 @@ def scalar_reads(facts: Facts) -> Finding | None:
     spot = reading_spot(facts)
     if spot is None:
         return None
-    calls = _calls(facts, _READS.__contains__)
+    calls = _calls(facts, landmarks().reads)
     often = f" {count_text(round(calls), 'read')} a {ledger.unit}." if calls >= 1 else ""
     return finding_at(
         facts,
@@ -128,14 +114,12 @@ def scalar_reads(facts: Facts) -> Finding | None:
 
 def reading_spot(facts: Facts) -> Spot | None:
     """Return where tensors are read in Python, if that takes long."""
-    ledger = facts.ledger
-    reads = ledger.spent_on(Cause.TENSOR_TEXT) | _operators(facts, _READS.__contains__)
+    ledger, known = facts.ledger, landmarks()
+    reads = ledger.spent_on(Cause.TENSOR_TEXT) | _operators(facts, known.reads)
     chosen = [
         row
         for row, stack in ledger.stacks.items()
-        if stack.callee.endswith(_READ_CALLS)
-        or any(frame.file.startswith(_READING_FILES) for frame in stack.beyond)
-        or stack.runs(_PADDLE_TENSOR, *_PADDLE_READS)
+        if stack.callee.endswith(_READ_CALLS) or any_of(stack.frames, known.reading_functions)
     ]
     reads |= np.isin(ledger.stack, chosen)
     reads &= ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
@@ -151,7 +135,7 @@ def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
     ledger = facts.ledger
     often = _reads_often(facts)
     share = OFTEN_READING_LINE if often else READING_LINE
-    if often and _calls(facts, _READS.__contains__) > MOST_READ * _calls(facts, lambda _: True):
+    if often and _calls(facts, landmarks().reads) > MOST_READ * _calls(facts):
         share = ALWAYS_READING_LINE
     function = (spot.place.file, spot.place.function)
     lines: dict[Place, list[int]] = {}
@@ -170,24 +154,24 @@ def _with_reading_lines(facts: Facts, reads: Bool, spot: Spot) -> Spot:
 
 
 def _in_model(ledger: Ledger, row: int) -> bool:
-    return any(frame.file.startswith(LAYERS) for frame in ledger.stacks[row].beyond)
+    return any_in(ledger.stacks[row].beyond, landmarks().layers)
 
 
 def _reads_often(facts: Facts) -> bool:
     """Tell whether many tensors are read in a step; Paddle does not record each."""
     if "paddle" in facts.frameworks:
-        return _calls(facts, lambda _: True) >= MANY_OPERATORS
-    return _calls(facts, _READS.__contains__) >= OFTEN
+        return _calls(facts) >= MANY_OPERATORS
+    return _calls(facts, landmarks().reads) >= OFTEN
 
 
 @DETECTORS.register
 def redundant_copies(facts: Facts) -> Finding | None:
     """Find copies, casts and joined tensors in the loop that take much of a step."""
-    ledger = facts.ledger
+    ledger, known = facts.ledger, landmarks()
     calls_copy = [row for row, stack in ledger.stacks.items() if stack.callee.endswith(_COPY_CALLS)]
-    copies = _operators(facts, _COPIES.__contains__) | np.isin(ledger.stack, calls_copy)
+    copies = _operators(facts, known.copies) | np.isin(ledger.stack, calls_copy)
     copies &= ledger.spent_on(*_COPYING)
-    joins = _operators(facts, _JOINS.__contains__) & ledger.spent_on(*_COPYING)
+    joins = _operators(facts, known.joins) & ledger.spent_on(*_COPYING)
     is_join = ledger.each_ns(joins) > ledger.each_ns(copies)
     copies, least = (joins, MIN_JOINS_SHARE) if is_join else (copies, MIN_COPIES_SHARE)
     spot = hot_spot(ledger, copies)
@@ -197,7 +181,7 @@ def redundant_copies(facts: Facts) -> Finding | None:
         return None  # a model that is moved to its device before the work begins
     there_ns = spot.each_ns
     spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
-    calls = _calls(facts, (_JOINS if is_join else _COPIES).__contains__)
+    calls = _calls(facts, known.joins if is_join else known.copies)
     often = f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}; " if calls >= 1 else ""
     what = "tensors" if facts.frameworks & {"torch", "paddle"} else "arrays"
     return finding_at(
@@ -274,7 +258,7 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
         return None
     rows = facts.in_steps(np.flatnonzero(slices.kind == SliceKind.OPERATOR))
     nodes = len(np.unique(slices.sequence[rows][slices.sequence[rows] >= 0]))
-    nodes += len(facts.in_steps(facts.named(lambda name: name.endswith(_PADDLE_NODE))))
+    nodes += len(facts.in_steps(facts.named(lambda name: name.endswith(landmarks().graph_nodes))))
     operators = len(outermost(trace, rows))
     if not operators or nodes < MIN_GRAPH_NODES * operators or nodes < 2:
         return None
@@ -344,14 +328,14 @@ def _backward_ns(facts: Facts, calls: Int64) -> float:
     if mine.any():
         return facts.covered_ns(backward[mine]) / max(facts.steps, 1)
     # Paddle does not say which operator a backward function belongs to: they count alike.
-    nodes = facts.in_steps(facts.named(lambda name: name.endswith(_PADDLE_NODE)))
+    nodes = facts.in_steps(facts.named(lambda name: name.endswith(landmarks().graph_nodes)))
     if not len(nodes):
         return 0.0
     ledger = facts.ledger
     return float(inside[nodes].mean()) * ledger.each_ns(ledger.spent_on(Cause.BACKWARD))
 
 
-def _operators(facts: Facts, wanted: Callable[[str], bool]) -> Bool:
+def _operators(facts: Facts, wanted: Names) -> Bool:
     """Return the moments whose outermost operator has a wanted name."""
     names = _ids(facts, wanted)
     operator = facts.operator
@@ -362,15 +346,16 @@ def _operators(facts: Facts, wanted: Callable[[str], bool]) -> Bool:
     return found
 
 
-def _calls(facts: Facts, wanted: Callable[[str], bool]) -> float:
-    """Return how often operators with a wanted name are called in a step."""
+def _calls(facts: Facts, wanted: Names | None = None) -> float:
+    """Return how often operators with a wanted name are called in a step; all without names."""
     slices = facts.trace.slices
-    rows = np.flatnonzero(
-        np.isin(slices.name, _ids(facts, wanted)) & (slices.kind == SliceKind.OPERATOR)
-    )
+    is_wanted = slices.kind == SliceKind.OPERATOR
+    if wanted is not None:
+        is_wanted &= np.isin(slices.name, _ids(facts, wanted))
+    rows = np.flatnonzero(is_wanted)
     rows = outermost(facts.trace, facts.in_steps(rows) if facts.steps else rows)
     return len(rows) / max(facts.steps, 1)
 
 
-def _ids(facts: Facts, wanted: Callable[[str], bool]) -> Int64:
-    return ids_where(facts.trace.slices.name, facts.trace.strings, wanted)
+def _ids(facts: Facts, wanted: Names) -> Int64:
+    return ids_where(facts.trace.slices.name, facts.trace.strings, wanted.__contains__)

@@ -11,8 +11,10 @@ from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot
 from stepscope.analysis.findings.tensors import reading_spot
 from stepscope.analysis.host.backward import backward_functions, forward_operators
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.operator_inputs import operator_inputs
-from stepscope.analysis.steps.causes import LOADERS, Cause
+from stepscope.analysis.host.sampled_stacks import any_in
+from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import outermost, step_table
 from stepscope.analysis.sums import nearest
@@ -53,8 +55,6 @@ MOST_CALLED_WITHIN = 8
 CALL_SHARE = 0.8
 """Of the time of tiny operators: what is left is computed in any case."""
 
-_LOADER_LIBRARIES = frozenset({"torch", "paddle"})
-_ENGINE = ("torch/autograd/", "torch/_tensor.py", "paddle/autograd/", "paddle/base/dygraph/")
 _COPY = "copy.py"
 _WHOLE_STEP = (Cause.FORWARD, Cause.BACKWARD, Cause.OPTIMIZER)
 
@@ -186,12 +186,12 @@ def _has_small_batch(facts: Facts, each: float) -> bool:
 
 def _drawing(facts: Facts) -> Bool:
     """Return the moments of a loader's own work; making an item takes as long in any batch."""
-    ledger = facts.ledger
+    ledger, known = facts.ledger, landmarks()
     rows = [
         row
         for row, stack in ledger.stacks.items()
-        if stack.library in _LOADER_LIBRARIES
-        and any(frame.file in LOADERS for frame in stack.beyond)  # called by no Dataset of its own
+        if stack.library in known.with_operators
+        and any_in(stack.beyond, known.loaders)  # called by no Dataset of its own
     ]
     return ledger.spent_on(Cause.DATA_LOADING) & np.isin(ledger.stack, rows)
 
@@ -211,9 +211,7 @@ def _own_backward(facts: Facts) -> Bool:
     """Return the moments of the backward pass in functions that the program brings for it."""
     ledger = facts.ledger
     rows = [
-        row
-        for row, stack in ledger.stacks.items()
-        if not any(frame.file.startswith(_ENGINE) for frame in stack.beyond)
+        row for row, stack in ledger.stacks.items() if not any_in(stack.beyond, landmarks().engine)
     ]
     return ledger.spent_on(Cause.BACKWARD) & np.isin(ledger.stack, rows)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.names import FRAME, MODULE_PREFIX
@@ -25,18 +26,8 @@ NO_LINE = -1
 
 LAUNCHER = "/bin/stepscope"  # the script of an environment that starts us
 _LIBRARY_PARTS = ("site-packages/", "dist-packages/", "lib/python3")
-FRAMEWORKS = frozenset(
-    {
-        *("torch", "functorch", "torchgen", "paddle", "jax", "jaxlib", "flax", "optax", "triton"),
-        *("lightning", "pytorch_lightning", "lightning_fabric", "accelerate", "deepspeed"),
-        *("transformers", "timm", "diffusers", "peft", "trl", "torchvision", "torchaudio", "cupy"),
-        *("torchmetrics", "tensorflow", "keras", "mlx", "einops", "xformers", "flash_attn"),
-    }
-)
-"""Libraries whose Python code is the model's and the loop's machinery, not work beside it."""
-
-_LIBRARIES = FRAMEWORKS | {"autograd", "numpy", "scipy", "stepscope", "tqdm"}
-"""Common libraries; every other file counts as the user's."""
+_LIBRARIES = frozenset({"autograd", "numpy", "scipy", "stepscope", "tqdm"})
+"""Common libraries beside the frameworks; every other file counts as the user's."""
 
 
 class Place(NamedTuple):
@@ -67,7 +58,8 @@ def is_own_file(path: str) -> bool:
     if any(part in path for part in _LIBRARY_PARTS) or path.endswith(LAUNCHER):
         return False
     first = path.partition("/")[0].removesuffix(".py")
-    return first not in _LIBRARIES and first not in sys.stdlib_module_names
+    known = first in _LIBRARIES or first in landmarks().packages
+    return not known and first not in sys.stdlib_module_names
 
 
 def own_lines(

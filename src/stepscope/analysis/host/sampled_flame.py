@@ -17,6 +17,7 @@ from stepscope.analysis.distinct import distinct_pairs
 from stepscope.analysis.host.doing import Doing, doing_of_samples, is_native
 from stepscope.analysis.host.flame import ALL, MOST_NODES, NO_LAUNCH, without_address
 from stepscope.analysis.host.flame_merge import NATIVE, ROOT, Amounts, Nodes, merged
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.module_calls import forward_rows
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, samples_at
 from stepscope.analysis.host.stacks import stacks_of_samples
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.analysis.host.flame_merge import FlameGraph
+    from stepscope.analysis.host.landmarks import Functions
     from stepscope.analysis.host.stacks import KnownStacks
     from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Int64, Trace, UInt32
@@ -37,11 +39,6 @@ if TYPE_CHECKING:
 
 NO_PATH = 0
 NO_PYTHON = "(no Python)"
-
-# How frameworks call a module: the frame that stands for it, and those that only lead there.
-_MODULE_FILES = ("torch/nn/modules/module.py", "paddle/nn/layer/layers.py")
-_CALLS = ("_call_impl", "__call__")
-_LEADS = ("_wrapped_call_impl", "inner", "_dygraph_call_func")
 
 
 def sampled_flame_graph(trace: Trace, *, steps: Intervals | None = None) -> FlameGraph:
@@ -182,18 +179,16 @@ class _Paths:
 
     def _frames(self, stack: int, path: int) -> int:
         """Return the node of a stack whose modules are those of a path."""
-        strings = self.trace.strings
+        strings, known = self.trace.strings, landmarks()
         modules = list(self._modules.names(path))
         node = ROOT
         for frame in reversed(self.stacks.table.frames(stack)):
             text = strings[frame]
-            if modules and _is_in_module_file(text):
-                function = text.rpartition(" ")[2].rpartition(".")[2]
-                if function in _LEADS:
-                    continue
-                if function in _CALLS:
-                    node = self.node(node, modules.pop(0), SliceKind.MODULE)
-                    continue
+            if modules and _is_one_of(text, known.module_leads):
+                continue
+            if modules and _is_one_of(text, known.module_calls):
+                node = self.node(node, modules.pop(0), SliceKind.MODULE)
+                continue
             node = self.node(node, text, NATIVE if is_native(text) else SliceKind.PYTHON)
         return node
 
@@ -243,6 +238,7 @@ class _Chains:
         return names[::-1]
 
 
-def _is_in_module_file(frame: str) -> bool:
-    file = frame.partition("(")[0]
-    return any(file.endswith(each) for each in _MODULE_FILES)
+def _is_one_of(frame: str, functions: Functions) -> bool:
+    """Tell whether a frame is one of some functions, wherever their package is installed."""
+    file, name = frame.partition("(")[0], frame.rpartition(" ")[2].rpartition(".")[2]
+    return any(file.endswith(each) and name in names for each, names in functions)

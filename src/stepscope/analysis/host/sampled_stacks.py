@@ -15,6 +15,9 @@ from stepscope.analysis.shared import shared
 from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stepscope.analysis.host.landmarks import Files, Functions
     from stepscope.trace.model import Int64, Trace
 
 NO_SAMPLE = -1
@@ -119,6 +122,27 @@ def samples_at(trace: Trace, rows: Int64) -> Int64:
 def last_name(place: Place) -> str:
     """Return the name of a frame's function without its class."""
     return place.function.rpartition(".")[2]
+
+
+def package_of(place: Place) -> str:
+    """Return the package that a library's frame is in, as its file begins."""
+    return place.file.partition("/")[0]
+
+
+def any_in(places: Iterable[Place], files: Files) -> bool:
+    """Tell whether a frame is in one of some files or folders."""
+    return any(place.file.startswith(files) for place in places)
+
+
+def any_of(places: Iterable[Place], functions: Functions) -> bool:
+    """Tell whether a frame is one of some functions."""
+    return any(is_one_of(place, functions) for place in places)
+
+
+def is_one_of(place: Place, functions: Functions) -> bool:
+    """Tell whether a frame is one of some functions."""
+    name = last_name(place)
+    return any(place.file == file and name in names for file, names in functions)
 
 
 def _callee(frame: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.distinct import distinct_pairs
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.module_calls import module_of_slices
 from stepscope.analysis.host.own_lines import is_own_file, place_of
 from stepscope.analysis.host.stacks import stack_of_slices
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.trace.strings import Strings
 
 
-# They only get memory, for the operator around them.
-_ALLOCATING = ("aten::empty", "aten::new_empty", "aten::resize_")
 _NO_TEXT = 0
 
 
@@ -80,9 +79,10 @@ def asker_of(trace: Trace, row: int) -> str:
 def _asking(trace: Trace, rows: Int32) -> Int64:
     """Go out of Python frames, modules and operators that only get memory for another."""
     slices = trace.slices
+    begins = landmarks().allocations
     is_allocating = np.isin(
         slices.name,
-        ids_where(slices.name, trace.strings, lambda name: name.startswith(_ALLOCATING)),
+        ids_where(slices.name, trace.strings, lambda name: name.startswith(begins)),
     )
     parent_is_operator = slices.kind.take(slices.parent, mode="clip") == SliceKind.OPERATOR
     leave = ~np.isin(slices.kind, CALL_KINDS)

@@ -6,9 +6,9 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.own_code import is_generated
-from stepscope.analysis.host.own_lines import FRAMEWORKS
-from stepscope.analysis.host.sampled_stacks import last_name
+from stepscope.analysis.host.sampled_stacks import any_in, any_of, is_one_of, last_name, package_of
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
 
@@ -102,51 +102,8 @@ _OF_WAIT = {
 }
 
 _IMPORTLIB = "<frozen importlib"
-_FIRST_USES = (("torch/cuda/__init__.py", frozenset({"_lazy_init"})),)  # of a device
-_COMPILERS = (
-    *("torch/_dynamo/convert_frame.py", "torch/_inductor/", "paddle/jit/dy2static/"),
-    *("jax/_src/compiler.py", "jax/_src/interpreters/mlir.py"),
-    "jax/_src/interpreters/partial_eval.py",
-)
-_LOGGERS = (
-    *("logging/", "torch/utils/tensorboard/", "tensorboard/", "wandb/", "mlflow/", "loguru/"),
-    *("tqdm/", "rich/", "tensorboardX/"),
-)
 _PRINTING = frozenset({"print", "sys.stdout.write", "sys.stderr.write"})
-_SAVERS = (
-    ("torch/serialization.py", frozenset({"save", "_save", "_legacy_save"})),
-    ("torch/distributed/checkpoint/state_dict_saver.py", frozenset({"save", "async_save"})),
-    ("safetensors/torch.py", frozenset({"save_file", "save_model", "save"})),
-    ("safetensors/numpy.py", frozenset({"save_file"})),
-    ("paddle/framework/io.py", frozenset({"save"})),
-    ("paddle/hapi/model.py", frozenset({"save"})),
-    ("joblib/numpy_pickle.py", frozenset({"dump"})),
-    ("numpy/lib/npyio.py", frozenset({"save", "savez", "savez_compressed"})),
-    ("numpy/lib/_npyio_impl.py", frozenset({"save", "savez", "savez_compressed"})),
-)
-_SAVING_CALLS = frozenset({"pickle.dump", "torch.save", "paddle.save", "np.save", "np.savez"})
-LOADERS = ("torch/utils/data/dataloader.py", "paddle/io/dataloader/dataloader_iter.py")
-_BACKWARD = (
-    ("torch/autograd/__init__.py", frozenset({"backward", "grad"})),
-    ("torch/autograd/graph.py", frozenset({"_engine_run_backward"})),
-    ("torch/_tensor.py", frozenset({"backward"})),
-    ("paddle/base/dygraph/tensor_patch_methods.py", frozenset({"backward"})),
-    ("paddle/autograd/backward_mode.py", frozenset({"backward"})),
-)
-_COMMUNICATION = ("torch/distributed/distributed_c10d.py", "paddle/distributed/communication/")
-OPTIMIZERS = ("torch/optim/", "paddle/optimizer/")
-_TORCH = ("torch/", "paddle/")
-_MODULE_CALLS = (
-    ("torch/nn/modules/module.py", frozenset({"_call_impl", "_wrapped_call_impl"})),
-    ("paddle/nn/layer/layers.py", frozenset({"__call__", "_dygraph_call_func"})),
-)
 _QUEUES = frozenset({"queue.py", "multiprocessing/queues.py", "multiprocessing/connection.py"})
-_CHILDREN = (
-    ("torch/multiprocessing/spawn.py", frozenset({"join", "start_processes", "spawn"})),
-    ("multiprocessing/process.py", frozenset({"join"})),
-    ("multiprocessing/popen_fork.py", frozenset({"wait", "poll"})),
-    ("torch/distributed/elastic/agent/server/api.py", frozenset({"_invoke_run", "run"})),
-)
 _THREADING = (
     *("threading.py", "queue.py", "_weakrefset.py", "concurrent/", "multiprocessing/", "asyncio/"),
     *("socketserver.py", "selectors.py", "subprocess.py", "ssl.py", "socket.py"),
@@ -165,35 +122,37 @@ _FILE_CALL = re.compile(r"(open|file|f|fh|handle|out|stream|os|shutil|path)(\.|$
 
 def cause_of_stack(stack: SampledStack) -> Cause | None:
     """Return what a stack says by itself, whatever its thread is doing; None where it does not."""
-    beyond = stack.beyond
-    if any(frame.file.startswith(_IMPORTLIB) for frame in beyond) or _any(stack, _FIRST_USES):
+    beyond, known = stack.beyond, landmarks()
+    if any(frame.file.startswith(_IMPORTLIB) for frame in beyond):
         return Cause.IMPORT
-    if any(frame.file.startswith(_COMPILERS) for frame in beyond) and not any(
-        is_generated(frame.file)
-        for frame in beyond  # what was compiled runs
-    ):
+    if any_of(beyond, known.first_uses):
+        return Cause.IMPORT
+    is_compiled = any(is_generated(frame.file) for frame in beyond)  # what was compiled runs
+    if any_in(beyond, known.compilers) and not is_compiled:
         return Cause.COMPILE
-    if any(frame.file.startswith("torch/_tensor_str.py") for frame in beyond):
+    if any_in(beyond, known.tensor_text):
         return Cause.TENSOR_TEXT
-    if _any(stack, _SAVERS) or stack.callee in _SAVING_CALLS:
+    if any_of(beyond, known.savers) or stack.callee in known.saving_calls:
         return Cause.CHECKPOINT
-    if any(frame.file.startswith(_LOGGERS) for frame in beyond) or stack.callee in _PRINTING:
+    if any_in(beyond, known.loggers) or stack.callee in _PRINTING:
         return Cause.LOGGING
     return None
 
 
 def phase_of_stack(stack: SampledStack) -> Cause | None:
     """Return the phase of training that a stack is in, by the framework's functions on it."""
+    known = landmarks()
     for frame in reversed(_closure(stack) or stack.frames):  # the innermost decides
-        if frame.file.startswith(LOADERS):
+        if frame.file.startswith(known.loaders):
             return Cause.DATA_LOADING
-        if frame.file.startswith(OPTIMIZERS):
+        if frame.file.startswith(known.optimizers):
             return Cause.OPTIMIZER
-        if frame.file.startswith(_COMMUNICATION):
+        if frame.file.startswith(known.communication):
             return Cause.COMMUNICATION
-        for table, cause in ((_BACKWARD, Cause.BACKWARD), (_MODULE_CALLS, Cause.FORWARD)):
-            if any(frame.file == file and last_name(frame) in names for file, names in table):
-                return cause
+        if is_one_of(frame, known.backward):
+            return Cause.BACKWARD
+        if is_one_of(frame, known.module_calls) or is_one_of(frame, known.module_leads):
+            return Cause.FORWARD
     return None
 
 
@@ -202,11 +161,12 @@ def _closure(stack: SampledStack) -> tuple[Place, ...]:
 
     Lightning runs a whole training step in there.
     """
-    frames = stack.frames
-    last = max((i for i, f in enumerate(frames) if f.file.startswith(OPTIMIZERS)), default=-1)
+    frames, known = stack.frames, landmarks()
+    optimizers = (i for i, frame in enumerate(frames) if frame.file.startswith(known.optimizers))
+    last = max(optimizers, default=-1)
     inner = frames[last + 1 :] if last >= 0 else ()
-    begin = next((i for i, f in enumerate(inner) if not f.file.startswith(_TORCH)), len(inner))
-    inner = inner[begin:]
+    called = (i for i, frame in enumerate(inner) if package_of(frame) not in known.with_operators)
+    inner = inner[next(called, len(inner)) :]
     # An optimizer of the program's own is called by torch's wrapper.
     return inner if inner and last_name(inner[0]) != "step" else ()
 
@@ -219,7 +179,7 @@ def cause_of_moment(
     ``part`` is that of the slices then running; ``in_gap``: no operator has run for a while, nor
     will soon, so that the Python code is more than the glue between two operators.
     """
-    told = cause_of_stack(stack)
+    told, frameworks = cause_of_stack(stack), landmarks().packages
     if told is not None:
         return told
     by_stack = part == Part.OTHER or (part == Part.OPTIMIZER and bool(_closure(stack)))
@@ -232,11 +192,11 @@ def cause_of_moment(
         return phase
     if in_operator or (phase is not None and not in_gap):
         return Cause.FORWARD if phase is None or phase is Cause.OTHER else phase
-    if phase is Cause.BACKWARD and stack.library in FRAMEWORKS:
+    if phase is Cause.BACKWARD and stack.library in frameworks:
         return phase  # the engine works on another thread
     if state == ThreadState.BLOCKED:
         return _cause_of_wait(stack, wait)
-    if stack.library in FRAMEWORKS:
+    if stack.library in frameworks:
         if phase not in (None, Cause.OTHER):
             return phase
         if not stack.callee:
@@ -250,7 +210,7 @@ def cause_of_moment(
 
 def _cause_of_wait(stack: SampledStack, wait: int) -> Cause:
     files = {frame.file for frame in stack.beyond}
-    if _any(stack, _CHILDREN):
+    if any_of(stack.beyond, landmarks().children):
         return Cause.CHILDREN
     if not files.isdisjoint(_QUEUES):
         return Cause.QUEUE
@@ -281,11 +241,3 @@ def _touches_files(stack: SampledStack) -> bool:
     if stack.beyond:
         return stack.beyond[0].file in _FILE_MODULES
     return _FILE_CALL.match(stack.callee) is not None
-
-
-def _any(stack: SampledStack, table: tuple[tuple[str, frozenset[str]], ...]) -> bool:
-    return any(
-        frame.file == file and last_name(frame) in names
-        for frame in stack.beyond
-        for file, names in table
-    )

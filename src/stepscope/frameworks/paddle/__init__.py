@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.flops.formulas import FORMULAS
+from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.formats.chrome import DIALECTS, ChromeDialect
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from stepscope.analysis.flops.inputs import Formula
+    from stepscope.analysis.host.landmarks import Landmarks
     from stepscope.record.source import Source
+
+
+@LANDMARKS.register
+def _landmarks() -> Landmarks:
+    from stepscope.frameworks.paddle.landmarks import LANDMARKS as OF_PADDLE
+
+    return OF_PADDLE
 
 
 @SOURCES.register

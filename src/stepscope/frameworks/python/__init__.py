@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 from stepscope.record.source import SOURCES
@@ -13,7 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from stepscope.analysis.host.landmarks import Landmarks
     from stepscope.record.source import Source
+
+
+@LANDMARKS.register
+def _landmarks() -> Landmarks:
+    from stepscope.frameworks.python.landmarks import LANDMARKS as OF_PYTHON
+
+    return OF_PYTHON
 
 
 @SOURCES.register

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.flops.formulas import FORMULAS
+from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stepscope.analysis.flops.inputs import Formula
+    from stepscope.analysis.host.landmarks import Landmarks
     from stepscope.record.source import Source
 
 
@@ -19,6 +21,13 @@ def _formulas() -> Mapping[str, Formula]:
     from stepscope.frameworks.torch.flops import FORMULAS as FOR_TORCH
 
     return FOR_TORCH
+
+
+@LANDMARKS.register
+def _landmarks() -> Landmarks:
+    from stepscope.frameworks.torch.landmarks import LANDMARKS as OF_TORCH
+
+    return OF_TORCH
 
 
 @SOURCES.register

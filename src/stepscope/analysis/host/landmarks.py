@@ -1,0 +1,77 @@
+"""The registry of landmarks: what a framework is doing when one of its files is on a stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from stepscope.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Names: TypeAlias = frozenset[str]
+Files: TypeAlias = tuple[str, ...]
+Functions: TypeAlias = tuple[tuple[str, Names], ...]
+
+NONE: Names = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landmarks:
+    """The files, functions and operators by which the code of a framework is known.
+
+    A file is written as recordings write it, from the package on. Files are compared by their
+    beginning, so that ``torch/optim/`` is a whole folder; functions by their file and last name.
+    """
+
+    packages: Names = NONE  # whose Python code is the model's and the loop's machinery
+    with_operators: Names = NONE  # those of them that compute in operators, not in native calls
+
+    machinery: Files = ()  # what a training step runs in any case
+    layers: Files = ()
+    module_calls: Functions = ()  # the frame that stands for a call of a module
+    module_leads: Functions = ()  # frames that only lead there
+    loaders: Files = ()
+    backward: Functions = ()
+    engine: Files = ()  # what starts and runs the backward pass
+    optimizers: Files = ()
+    communication: Files = ()
+    children: Functions = ()  # that wait for the processes that they have started
+
+    first_uses: Functions = ()  # of a device, or of anything that is set up once
+    compilers: Files = ()
+    loggers: Files = ()
+    tensor_text: Files = ()  # what a tensor is printed by
+    savers: Functions = ()
+    saving_calls: Names = NONE  # as a program writes them
+
+    tensors_from_lists: Names = NONE  # calls, as a program writes them
+    reading_functions: Functions = ()  # that read a tensor in Python
+    reads: Names = NONE  # operators that do
+    copies: Names = NONE  # operators that copy, or change type, device or layout
+    joins: Names = NONE  # operators that join tensors
+    allocations: tuple[str, ...] = ()  # how the names of operators begin that only get memory
+    fills: Names = NONE  # operators that fill with zeros
+    graph_nodes: tuple[str, ...] = ()  # how names end of ranges that make a node of the graph
+
+
+# Each entry returns those of one framework, imported when asked.
+LANDMARKS: Registry[Callable[[], Landmarks]] = Registry()
+
+
+def landmarks() -> Landmarks:
+    """Return what all frameworks have registered, as one."""
+    return _joined(tuple(LANDMARKS))
+
+
+@cache
+def _joined(entries: tuple[Callable[[], Landmarks], ...]) -> Landmarks:
+    known = [entry() for entry in entries]
+    joined: dict[str, Any] = {}
+    for field in fields(Landmarks):
+        of_all = chain.from_iterable(getattr(each, field.name) for each in known)
+        joined[field.name] = frozenset(of_all) if field.default is NONE else tuple(of_all)
+    return Landmarks(**joined)

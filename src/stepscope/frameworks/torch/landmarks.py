@@ -1,0 +1,60 @@
+"""Where the code of PyTorch is that tells what a program is doing."""
+
+from __future__ import annotations
+
+from stepscope.analysis.host.landmarks import Landmarks
+
+_MODULE = "torch/nn/modules/module.py"
+_AUTOGRAD = "torch/autograd/"
+
+LANDMARKS = Landmarks(
+    packages=frozenset({"torch", "functorch", "torchgen", "torchvision", "torchaudio"}),
+    with_operators=frozenset({"torch"}),
+    machinery=(
+        *("torch/nn/", "torch/optim/", _AUTOGRAD, "torch/utils/data/", "torch/_dynamo/"),
+        *("torch/_tensor.py", "torch/functional.py", "torch/_ops.py", "torch/utils/_contextlib.py"),
+    ),
+    layers=("torch/nn/modules/",),
+    module_calls=((_MODULE, frozenset({"_call_impl"})),),
+    module_leads=((_MODULE, frozenset({"_wrapped_call_impl", "inner"})),),
+    loaders=("torch/utils/data/dataloader.py",),
+    backward=(
+        (f"{_AUTOGRAD}__init__.py", frozenset({"backward", "grad"})),
+        (f"{_AUTOGRAD}graph.py", frozenset({"_engine_run_backward"})),
+        ("torch/_tensor.py", frozenset({"backward"})),
+    ),
+    engine=(_AUTOGRAD, "torch/_tensor.py"),
+    optimizers=("torch/optim/",),
+    communication=("torch/distributed/distributed_c10d.py",),
+    children=(
+        ("torch/multiprocessing/spawn.py", frozenset({"join", "start_processes", "spawn"})),
+        ("torch/distributed/elastic/agent/server/api.py", frozenset({"_invoke_run", "run"})),
+    ),
+    first_uses=(("torch/cuda/__init__.py", frozenset({"_lazy_init"})),),
+    compilers=("torch/_dynamo/convert_frame.py", "torch/_inductor/"),
+    loggers=("torch/utils/tensorboard/",),
+    tensor_text=("torch/_tensor_str.py",),
+    savers=(
+        ("torch/serialization.py", frozenset({"save", "_save", "_legacy_save"})),
+        (
+            "torch/distributed/checkpoint/state_dict_saver.py",
+            frozenset({"save", "async_save"}),
+        ),
+    ),
+    saving_calls=frozenset({"torch.save"}),
+    tensors_from_lists=frozenset(
+        f"torch.{name}"
+        for name in (
+            *("tensor", "as_tensor", "asarray", "Tensor"),
+            *("FloatTensor", "DoubleTensor", "LongTensor"),
+        )
+    ),
+    reads=frozenset({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal"}),
+    copies=frozenset(
+        f"aten::{name}"
+        for name in ("copy_", "to", "_to_copy", "clone", "contiguous", "type_as", "_to_cpu")
+    ),
+    joins=frozenset({"aten::cat", "aten::stack", "aten::hstack", "aten::vstack"}),
+    allocations=("aten::empty", "aten::new_empty", "aten::resize_"),
+    fills=frozenset({"aten::zero_", "aten::_foreach_zero_"}),
+)

@@ -257,7 +257,7 @@ PYTEST := -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 WITH_TORCH := $(DONE)/test $(DONE)/torch $(DONE)/frameworks $(DONE)/browser $(DONE)/package
 NOT_WITH_TORCH := $(addprefix --ignore tests/, frameworks/paddle/with_paddle conformance/paddle \
-	frameworks/cuda)
+	frameworks/cuda/with_gpu)
 
 test-python: $(WITH_TORCH)
 	$(BIN)/python $(PYTEST) -m 'not slow' $(NOT_WITH_TORCH)
@@ -294,7 +294,7 @@ test-pythons: $(DONE)/venv $(HEADERS)
 
 # On a machine with an NVIDIA GPU, in whatever environment has a PyTorch with CUDA and Stepscope.
 test-gpu:
-	python3 -m pytest tests/frameworks/cuda
+	python3 -m pytest tests/frameworks/cuda/with_gpu
 
 # The C++ tests are written with doctest, of which Debian has a package for all processors. Where it
 # is not installed and cannot be fetched, they are left out, and cmake says so.

@@ -31,6 +31,7 @@ from stepscope.analysis.device.work import device_work
 from stepscope.errors import StepscopeError
 from stepscope.formats.records import write_csv, write_json
 from stepscope.text import device as text
+from stepscope.text import device_math as math_text
 from stepscope.text.power import power_text
 from stepscope.units import count_text, duration_text, scaled_text
 
@@ -234,9 +235,9 @@ def _communication(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 
 
 def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
-    cores = text.tensor_core_text(tensor_core_time(trace, work))
+    cores = math_text.tensor_core_text(tensor_core_time(trace, work))
     peak = _peak(trace, work)
-    operators = text.flops_text(operator_flops(trace), peak and peak[1], row_limit)
+    operators = math_text.flops_text(operator_flops(trace), peak and peak[1], row_limit)
     if not operators:
         operators = "No FLOPs are known: the trace has no input shapes (record_shapes=True)."
     elif peak is not None:
@@ -246,14 +247,13 @@ def _flops(trace: Trace, work: DeviceWork, row_limit: int) -> str:
 
 
 def _roofline(trace: Trace, work: DeviceWork, row_limit: int) -> str:
-    rows = text.roofline_text(roofline(trace, work), row_limit)
+    rows = math_text.roofline_text(roofline(trace, work), row_limit)
     if not rows:
         return "No operator has input shapes: record with record_shapes=True, or `run --shapes`."
     used = flops_utilisation(trace, work)
     told = f"Model FLOP utilisation of the steps: {used:.1%} of the 16-bit peak.\n" if used else ""
-    return (
-        f"{rows}{told}{text.peaks_text(model_of_trace(trace, work), peaks_of_trace(trace, work))}"
-    )
+    roofs = math_text.peaks_text(model_of_trace(trace, work), peaks_of_trace(trace, work))
+    return f"{rows}{told}{roofs}"
 
 
 def _power(trace: Trace, _: DeviceWork, row_limit: int) -> str:

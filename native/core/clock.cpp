@@ -11,7 +11,6 @@
 namespace stepscope {
 namespace {
 
-constexpr int64_t kShortestBaseNs = 50'000'000;
 constexpr size_t kFewPoints = 4096;
 constexpr uint64_t kTicksMeasured = 1'000'000'000;
 

@@ -44,10 +44,13 @@ struct SyncPoint {
 // Ticks to ns by straight lines between the points where both clocks were read together.
 class TickMap {
  public:
+  // Points closer together make a poor slope.
+  static constexpr int64_t kShortestBaseNs = 50'000'000;
+
   // Starts with a point taken when the program loaded us: a long base makes a true slope.
   TickMap();
 
-  // Points too close to the one before would make a poor slope; such a one is left out.
+  // A point too close to the one before is left out.
   void add_if_due();
   // Nobody will ask for what was before: points that no later moment needs may go.
   void forget_before(uint64_t ticks);

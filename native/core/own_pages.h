@@ -12,6 +12,10 @@
 
 namespace stepscope {
 
+// MADV_POPULATE_WRITE, which older headers do not have: since Linux 5.14. Before, it is refused and
+// does no harm.
+inline constexpr int kPopulateWrite = 23;
+
 // For large pieces, or behind a resource that takes large pieces: each takes whole pages.
 class OwnPages : public std::pmr::memory_resource {
  public:

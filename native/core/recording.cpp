@@ -23,9 +23,6 @@ constexpr size_t kLargestChunkRecords = 4096;
 // the middle of an operator costs it ten times what a page costs that comes with others; those of a
 // whole chunk at once would be a pause that shows in the recording.
 constexpr size_t kReadyRecords = 1024;
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23  // since Linux 5.14; before, it is refused and does no harm
-#endif
 
 constexpr uint64_t kReserveShare = 8;
 
@@ -88,7 +85,7 @@ bool make_ready(Chunk& chunk, Cursor& cursor) {
   const auto filled = static_cast<size_t>(cursor.next.load() - chunk.records);
   if (filled == chunk.capacity) return false;
   if (filled == chunk.ready) {
-    madvise(chunk.records + filled, kReadyRecords * sizeof(Record), MADV_POPULATE_WRITE);
+    madvise(chunk.records + filled, kReadyRecords * sizeof(Record), kPopulateWrite);
     chunk.ready += kReadyRecords;
   }
   cursor.end = chunk.records + chunk.ready;

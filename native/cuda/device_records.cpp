@@ -22,8 +22,8 @@ constexpr const char* kCopyKinds[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH",
                                       "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
 
 // As Kineto calls them.
-constexpr const char* kSynchronizations[] = {"Unknown Sync", "Event Sync", "Stream Wait Event",
-                                             "Stream Sync", "Context Sync"};
+constexpr const char* kSynchronizationNames[] = {"Unknown Sync", "Event Sync", "Stream Wait Event",
+                                                 "Stream Sync", "Context Sync"};
 constexpr const char* kPoolOperations[] = {"Memory pool", "Memory pool created",
                                            "Memory pool destroyed", "Memory pool trimmed"};
 
@@ -225,7 +225,7 @@ bool DeviceRecords::add_extra(const cupti::Activity* activity, const cupti::Libr
       record->kind = DeviceRecordKind::kSynchronization;
       record->start_ticks = wait.start;
       record->end_ticks = wait.end;
-      record->name = name_id(word(kSynchronizations, wait.type));
+      record->name = name_id(word(kSynchronizationNames, wait.type));
       record->correlation = wait.correlation;
       record->context = wait.context;
       record->stream = wait.stream;

@@ -12,8 +12,6 @@ constexpr int kNsDigits = 3;         // decimals of a microsecond that make whol
 constexpr int kMaxWholeDigits = 19;  // of any number of ns up to kMaxTimeNs
 constexpr int64_t kMaxExponent = 100'000;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // The digits of a number, and where its point is.
 struct Digits {
   std::string_view whole;

@@ -9,6 +9,8 @@
 
 namespace stepscope::json {
 
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
 // Eight characters at once, if all are digits.
 inline bool take_eight_digits(const char* p, uint64_t& value) {
   uint64_t word;

@@ -3,36 +3,13 @@
 #include <array>
 #include <utility>
 
+#include "json/scanner.h"
 #include "json/utf8.h"
 
 namespace stepscope::json {
 namespace {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20; }
-
-void append_control(std::string& out, char c) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  if (c == '\n') {
-    out += "\\n";
-    return;
-  }
-  out += "\\u00";
-  out += kHex[c >> 4];
-  out += kHex[c & 15];
-}
-
-bool is_hex(char c) {
-  return ('0' <= c && c <= '9') || ('a' <= c && c <= 'f') || ('A' <= c && c <= 'F');
-}
-
-// Whether `text`, which starts with a backslash, starts with an escape that JSON knows.
-bool starts_with_escape(std::string_view text) {
-  constexpr std::string_view kEscapes = "\"\\/bfnrt";
-  if (text.size() < 2) return false;
-  if (text[1] != 'u') return kEscapes.find(text[1]) != std::string_view::npos;
-  return text.size() >= 6 && is_hex(text[2]) && is_hex(text[3]) && is_hex(text[4]) &&
-         is_hex(text[5]);
-}
 
 // The bare word at the front of `text` that JSON does not know, or nothing.
 std::string_view forbidden_word(std::string_view text) {
@@ -46,7 +23,7 @@ std::string_view forbidden_word(std::string_view text) {
 // Appends what stands at the front of `text`, inside a string, and returns its length.
 size_t append_inside_string(std::string& out, std::string_view text) {
   if (text[0] == '\\') {
-    const bool known = starts_with_escape(text);
+    const bool known = escape_length(text) > 0;
     out += known ? text.substr(0, 2) : "\\\\";
     return known ? 2 : 1;
   }

@@ -4,14 +4,13 @@
 #include <cstring>
 #include <optional>
 
+#include "json/decimal.h"
 #include "json/utf8.h"
 
 namespace stepscope::json {
 namespace {
 
 bool is_space(char c) { return static_cast<unsigned char>(c) <= ' '; }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // What numbers and words are made of, and what broken writers put in their place ("nan", "1.#INF").
 bool is_scalar_char(char c) {
@@ -34,13 +33,6 @@ std::optional<uint32_t> hex4(std::string_view text) {
     }
   }
   return code;
-}
-
-// The length of the escape at the front, its backslash included; 0 when it is none.
-size_t escape_length(std::string_view text) {
-  if (text.size() < 2) return 0;
-  if (text[1] == 'u') return hex4(text.substr(2)) ? 6 : 0;
-  return std::strchr("\"\\/bfnrt", text[1]) != nullptr && text[1] != '\0' ? 2 : 0;
 }
 
 bool is_json_number(std::string_view text) {
@@ -83,13 +75,6 @@ void append_scalar(std::string& out, std::string_view text) {
   } else {
     append_quoted(out, text);
   }
-}
-
-void append_control(std::string& out, char c) {
-  constexpr char kHex[] = "0123456789abcdef";
-  out += "\\u00";
-  out += kHex[(c >> 4) & 15];
-  out += kHex[c & 15];
 }
 
 void append_repaired_string(std::string& out, std::string_view inner) {
@@ -264,6 +249,23 @@ void append_compact(std::string& out, std::string_view text) {
 }
 
 }  // namespace
+
+size_t escape_length(std::string_view text) {
+  if (text.size() < 2) return 0;
+  if (text[1] == 'u') return hex4(text.substr(2)) ? 6 : 0;
+  return std::strchr("\"\\/bfnrt", text[1]) != nullptr && text[1] != '\0' ? 2 : 0;
+}
+
+void append_control(std::string& out, char c) {
+  constexpr char kHex[] = "0123456789abcdef";
+  if (c == '\n') {
+    out += "\\n";
+    return;
+  }
+  out += "\\u00";
+  out += kHex[(c >> 4) & 15];
+  out += kHex[c & 15];
+}
 
 const char* scan_odd_string(const char* start, const char* p, const char* end, Value& out) {
   out.escaped = false;

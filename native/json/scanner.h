@@ -91,6 +91,12 @@ inline const char* find_special(const char* p) {
 #endif
 }
 
+// The length of the escape at the front, its backslash included; 0 when it is none.
+size_t escape_length(std::string_view text);
+
+// Appends a control character as an escape.
+void append_control(std::string& out, char c);
+
 // Goes on where find_special met something else than the closing quote.
 const char* scan_odd_string(const char* start, const char* p, const char* end, Value& out);
 

@@ -7,13 +7,13 @@
 #include <string>
 #include <utility>
 
+#include "json/decimal.h"
+
 namespace stepscope::paddle {
 namespace {
 
 constexpr std::string_view kSeparator = ", ";
 constexpr int64_t kMostMicroseconds = INT64_MAX / 1000 - 1;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // `12.345`: digits, a point, three digits. In thousandths; nothing for any other text.
 std::optional<int64_t> parse_decimal(std::string_view text) {
@@ -23,13 +23,13 @@ std::optional<int64_t> parse_decimal(std::string_view text) {
   if (point == 0 || point == std::string_view::npos || text.size() - point != 4) return {};
   int64_t whole = 0;
   for (const char c : text.substr(0, point)) {
-    if (!is_digit(c) || whole > kMostMicroseconds / 10) return {};
+    if (!json::is_digit(c) || whole > kMostMicroseconds / 10) return {};
     whole = whole * 10 + (c - '0');
   }
   int64_t thousandths = whole * 1000;
   int64_t place = 100;
   for (const char c : text.substr(point + 1)) {
-    if (!is_digit(c)) return {};
+    if (!json::is_digit(c)) return {};
     thousandths += (c - '0') * place;
     place /= 10;
   }
@@ -58,9 +58,10 @@ std::optional<int64_t> take_time(std::string& fragment, std::string_view opening
   return time;
 }
 
-class Texts {
+class CheckedTexts {
  public:
-  Texts(std::string_view blob, std::span<const int64_t> offsets) : blob_(blob), offsets_(offsets) {}
+  CheckedTexts(std::string_view blob, std::span<const int64_t> offsets)
+      : blob_(blob), offsets_(offsets) {}
 
   std::string_view operator[](uint32_t id) const {
     if (size_t{id} + 1 >= offsets_.size()) throw std::invalid_argument("an id without a text");
@@ -95,7 +96,7 @@ Unlabeled unlabel(std::string_view blob, std::span<const int64_t> offsets,
   if (!rest.empty() && rest.size() != name.size()) {
     throw std::invalid_argument("name and rest differ in length");
   }
-  const Texts texts(blob, offsets);
+  const CheckedTexts texts(blob, offsets);
   Unlabeled out;
   std::string fragment;
   for (size_t row = 0; row < name.size(); ++row) {

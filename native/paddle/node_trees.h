@@ -16,6 +16,8 @@ enum : uint32_t { kVersion = 1, kSpanIndex, kThreadTree, kExtraInfo, kDeviceProp
 namespace thread_tree {
 enum : uint32_t { kThreadId = 1, kHostNode };
 }
+inline constexpr uint32_t kNodesEvent = 1;  // of every node but the host's
+
 namespace host_node {
 enum : uint32_t { kId = 1, kParentId, kEvent, kRuntimeNode, kMemoryNode, kSupplementNode };
 }

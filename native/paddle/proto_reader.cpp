@@ -21,7 +21,6 @@ using protobuf::Got;
 using protobuf::Wire;
 using protobuf::WireReader;
 
-constexpr uint32_t kEvent = 1;  // of every node but the host's
 constexpr int64_t kNoCorrelation = -1;
 constexpr int64_t kIdsPerNode = 64;  // a larger id is no number of a node, but damage
 constexpr uint64_t kLatest = std::numeric_limits<int64_t>::max();
@@ -32,7 +31,7 @@ std::string_view inner(std::string_view bytes) {
   Field field;
   std::string_view found;
   while (reader.next(field) == Got::kField) {
-    if (field.number == kEvent && field.wire == Wire::kBytes) found = field.bytes;
+    if (field.number == kNodesEvent && field.wire == Wire::kBytes) found = field.bytes;
   }
   return found;
 }

@@ -9,8 +9,6 @@
 namespace stepscope::paddle {
 namespace {
 
-constexpr uint32_t kEvent = 1;  // of every node but the host's
-
 uint64_t unsigned_of(int64_t value) { return value < 0 ? 0 : static_cast<uint64_t>(value); }
 
 void check(const Result& result) {
@@ -128,7 +126,7 @@ class Encoder {
     event_.number(e::kCorrelation, static_cast<uint32_t>(runtime.correlation[call]));
     event_.number(e::kCallback, static_cast<uint32_t>(runtime.callback[call]));
     call_node_.clear();
-    call_node_.bytes(kEvent, event_.view());
+    call_node_.bytes(kNodesEvent, event_.view());
     for (; work_ < in_.device.owner.size() && in_.device.owner[work_] == call; ++work_) {
       put_device(work_);
     }
@@ -155,7 +153,7 @@ class Encoder {
       event_.bytes(e::kKernel + (type - kKernelWork), info_.view());
     }
     inner_.clear();
-    inner_.bytes(kEvent, event_.view());
+    inner_.bytes(kNodesEvent, event_.view());
     call_node_.bytes(runtime_node::kDeviceNode, inner_.view());
   }
 
@@ -196,7 +194,7 @@ class Encoder {
     event_.number(e::kPeakAllocated, unsigned_of(memory.peak_allocated[at]));
     event_.number(e::kPeakReserved, unsigned_of(memory.peak_reserved[at]));
     inner_.clear();
-    inner_.bytes(kEvent, event_.view());
+    inner_.bytes(kNodesEvent, event_.view());
     node_.bytes(host_node::kMemoryNode, inner_.view());
   }
 
@@ -215,7 +213,7 @@ class Encoder {
     event_.encoded(in_.texts.encoded[host.supplement[node]]);
     event_.number(e::kOpId, static_cast<uint64_t>(host.op_id[node]));
     inner_.clear();
-    inner_.bytes(kEvent, event_.view());
+    inner_.bytes(kNodesEvent, event_.view());
     node_.bytes(host_node::kSupplementNode, inner_.view());
   }
 

@@ -40,7 +40,7 @@ enum Mark : char {
 };
 
 constexpr Py_ssize_t kLongestList = 16;  // a longer one is data, not an option
-constexpr int kDeepest = 4;
+constexpr int kDeepestArgument = 4;
 
 int64_t thread_id() {
   static thread_local const int64_t id = gettid();
@@ -124,7 +124,8 @@ class CallNotes {
       put(key, PyFloat_AS_DOUBLE(value));
     } else if (PyUnicode_CheckExact(value)) {
       put_text(key, kText, value);
-    } else if ((PyList_CheckExact(value) || PyTuple_CheckExact(value)) && depth < kDeepest) {
+    } else if ((PyList_CheckExact(value) || PyTuple_CheckExact(value)) &&
+               depth < kDeepestArgument) {
       encode_list(key, value, depth);
     } else if (PyObject_TypeCheck(value, reinterpret_cast<PyTypeObject*>(tensor_.ptr()))) {
       encode_tensor(key, value);

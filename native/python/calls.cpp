@@ -49,7 +49,7 @@ struct State {
   std::vector<std::unique_ptr<CallStack>> stacks;  // one a thread that made a call in this run
 };
 
-State* const state = new State;  // never deleted: threads may outlive static destructors
+State* const call_state = new State;  // never deleted: threads may outlive static destructors
 
 thread_local CallStack* my_stack __attribute__((tls_model("initial-exec"))) = nullptr;
 thread_local uint32_t my_run __attribute__((tls_model("initial-exec"))) = 0;
@@ -68,7 +68,7 @@ void push(CallStack& stack, const Callee& callee, bool of_frame, uint64_t start_
 }
 
 // The callee as this very call of it is named.
-[[gnu::noinline]] Callee watched(Callee callee, PyObject* subject) {
+[[gnu::noinline]] Callee named_by_watcher(Callee callee, PyObject* subject) {
   callee.label = watched_label(static_cast<const PyCodeObject*>(callee.key), subject, callee.label);
   return callee;
 }
@@ -122,7 +122,7 @@ void push_frames(CallStack& stack, size_t besides, uint64_t start_ticks) {
   }
   for (size_t i = calls.size(); i-- > besides;) {
     PyCodeObject* const code = calls[i].code;
-    Callee callee = state->callees.of(code);
+    Callee callee = call_state->callees.of(code);
     // As in torch's traces: one that was running already stands where it is, not where it begins.
     if (calls[i].line > 0 && !callee.stands_in) {
       callee.label = Recorder::label(place_name(code, calls[i].line, code->co_name));
@@ -133,9 +133,9 @@ void push_frames(CallStack& stack, size_t besides, uint64_t start_ticks) {
 
 [[gnu::noinline]] CallStack& first_stack(size_t besides, uint64_t start_ticks) {
   const nb::error_scope keep_error;
-  my_stack = state->stacks.emplace_back(std::make_unique<CallStack>()).get();
+  my_stack = call_state->stacks.emplace_back(std::make_unique<CallStack>()).get();
   my_stack->reserve(kUsualDepth);
-  my_run = state->run;
+  my_run = call_state->run;
   push_frames(*my_stack, besides, start_ticks);
   return *my_stack;
 }
@@ -143,20 +143,20 @@ void push_frames(CallStack& stack, size_t besides, uint64_t start_ticks) {
 // The calling thread's; made when it makes its first call, or ends one. What runs on a thread by
 // then has run since before we were switched on.
 CallStack& stack_before_event(size_t besides) {
-  if (my_run == state->run) [[likely]]
+  if (my_run == call_state->run) [[likely]]
     return *my_stack;
-  return first_stack(besides, state->start_ticks);
+  return first_stack(besides, call_state->start_ticks);
 }
 
 // End all that is open, as cut off.
 void end_open_calls() {
-  for (const auto& stack : state->stacks) {
+  for (const auto& stack : call_state->stacks) {
     for (; !stack->empty(); stack->pop_back()) {
       if (OpenSlice* const slice = stack->back().slice) Recorder::cut_off(slice);
     }
   }
-  state->stacks.clear();
-  ++state->run;  // from here on no thread takes its stack for a living one
+  call_state->stacks.clear();
+  ++call_state->run;  // from here on no thread takes its stack for a living one
 }
 
 // What keeps Python calls from being recorded, or nothing.
@@ -164,40 +164,40 @@ void end_open_calls() {
 // Whoever wants all calls, of functions in C as well wherever they are called, has others see them,
 // too, until nobody wants any. Names are given as the first wants them.
 std::string start_calls(bool all_calls, bool as_torch) {
-  if (state->users == 0) {
+  if (call_state->users == 0) {
     end_open_calls();
-    state->callees.clear();
-    state->callees.name_as_torch(as_torch);
+    call_state->callees.clear();
+    call_state->callees.name_as_torch(as_torch);
     forget_watched_objects();
-    state->all_calls = all_calls;
-    state->start_ticks = Clock::ticks();
+    call_state->all_calls = all_calls;
+    call_state->start_ticks = Clock::ticks();
     if (std::string reason = install_call_hook(all_calls); !reason.empty()) return reason;
-    first_stack(0, state->start_ticks);
-  } else if (all_calls && !std::exchange(state->all_calls, true)) {
+    first_stack(0, call_state->start_ticks);
+  } else if (all_calls && !std::exchange(call_state->all_calls, true)) {
     extend_call_hook();
   }
-  ++state->users;
+  ++call_state->users;
   return {};
 }
 
 // Whether nobody wants them any more. What is open stays so: whoever closes a window now finds it
 // unfinished.
 bool stop_calls() {
-  if (state->users == 0 || --state->users > 0) return false;
+  if (call_state->users == 0 || --call_state->users > 0) return false;
   remove_call_hook();
   return true;
 }
 
 // The windows that saw the calls are closed: forget them.
 void clear_calls() {
-  if (state->users > 0) return;
+  if (call_state->users > 0) return;
   end_open_calls();
-  state->callees.clear();
+  call_state->callees.clear();
   forget_watched_objects();
 }
 
 void forget_calls_after_fork() {
-  if (std::exchange(state->users, 0) > 0) remove_call_hook();
+  if (std::exchange(call_state->users, 0) > 0) remove_call_hook();
   clear_calls();
 }
 
@@ -205,11 +205,11 @@ void forget_calls_after_fork() {
 
 void on_call(PyCodeObject* code) noexcept {
   CallStack& stack = stack_before_event(1);
-  const Callee& callee = state->callees.of(code);
-  if (state->callees.names_as_torch() && (code->co_flags & kGenerates)) [[unlikely]]
+  const Callee& callee = call_state->callees.of(code);
+  if (call_state->callees.names_as_torch() && (code->co_flags & kGenerates)) [[unlikely]]
     return push(stack, resumed(callee, code), false);
   if (callee.is_watched) [[unlikely]]
-    return push(stack, watched(callee, first_argument_of_innermost()), false);
+    return push(stack, named_by_watcher(callee, first_argument_of_innermost()), false);
   push(stack, callee, false);
 }
 
@@ -217,8 +217,8 @@ void on_return(PyCodeObject* code) noexcept { pop(stack_before_event(0), code); 
 
 void on_c_call(PyMethodDef* method, PyObject* self) noexcept {
   CallStack& stack = stack_before_event(0);
-  if (!state->all_calls && !stack.empty() && stack.back().in_library) return;
-  push(stack, state->callees.of(method, self), false, 0, Below::kShown);
+  if (!call_state->all_calls && !stack.empty() && stack.back().in_library) return;
+  push(stack, call_state->callees.of(method, self), false, 0, Below::kShown);
 }
 
 // One that was not wanted when it began is not there to end: its caller is the innermost.
@@ -231,9 +231,9 @@ void on_c_return(PyMethodDef* method) noexcept {
 FrameCall begin_frame(PyCodeObject* code, const _PyInterpreterFrame* frame) noexcept {
   CallStack& stack = stack_before_event(0);
   const auto depth = static_cast<uint32_t>(stack.size());
-  const Callee& callee = state->callees.of(code);
+  const Callee& callee = call_state->callees.of(code);
   if (callee.is_watched) [[unlikely]]
-    push(stack, watched(callee, first_argument_of(frame)), true);
+    push(stack, named_by_watcher(callee, first_argument_of(frame)), true);
   else
     push(stack, callee, true);
   const OpenCall& call = stack.back();
@@ -243,7 +243,7 @@ FrameCall begin_frame(PyCodeObject* code, const _PyInterpreterFrame* frame) noex
 // Where the call is not found any more, recording has begun anew, or the thread went on with
 // another stack of frames meanwhile.
 void end_frame(const FrameCall& call) noexcept {
-  if (call.run != state->run) [[unlikely]]
+  if (call.run != call_state->run) [[unlikely]]
     return;
   CallStack& stack = *my_stack;
   if (call.depth >= stack.size()) return;
@@ -256,15 +256,15 @@ bool is_innermost_frame(PyCodeObject* code) noexcept {
   return !stack.empty() && stack.back().of_frame && stack.back().key == code;
 }
 
-uint32_t calls_run() noexcept { return state->run; }
+uint32_t calls_run() noexcept { return call_state->run; }
 
 bool skips_c_calls_of(PyCodeObject* code) noexcept {
-  return !state->all_calls && state->callees.of(code).in_library;
+  return !call_state->all_calls && call_state->callees.of(code).in_library;
 }
 
 bool on_new_thread() noexcept {
-  if (state->users == 0) return false;
-  if (my_run != state->run) first_stack(0, Clock::ticks());
+  if (call_state->users == 0) return false;
+  if (my_run != call_state->run) first_stack(0, Clock::ticks());
   return true;
 }
 

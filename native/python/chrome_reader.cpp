@@ -19,19 +19,18 @@ namespace {
 
 using json::ChromeColumns;
 using json::ChromeReader;
-using json::Oddity;
 
-constexpr std::pair<Oddity, const char*> kOddityNames[] = {
-    {Oddity::kNoDuration, "slices without a duration"},
-    {Oddity::kNegativeDuration, "slices with a negative duration"},
-    {Oddity::kNoTime, "events without a time"},
-    {Oddity::kTimeOutOfRange, "times out of range"},
-    {Oddity::kOpenBegin, "begins without an end"},
-    {Oddity::kStrayEnd, "ends without a begin"},
-    {Oddity::kNotAnEvent, "entries that are no events"},
-    {Oddity::kMalformedEvent, "malformed events skipped"},
-    {Oddity::kMalformedMetadata, "malformed metadata skipped"},
-    {Oddity::kTextAfterEnd, "text after the end"},
+constexpr std::pair<json::Oddity, const char*> kChromeOddities[] = {
+    {json::Oddity::kNoDuration, "slices without a duration"},
+    {json::Oddity::kNegativeDuration, "slices with a negative duration"},
+    {json::Oddity::kNoTime, "events without a time"},
+    {json::Oddity::kTimeOutOfRange, "times out of range"},
+    {json::Oddity::kOpenBegin, "begins without an end"},
+    {json::Oddity::kStrayEnd, "ends without a begin"},
+    {json::Oddity::kNotAnEvent, "entries that are no events"},
+    {json::Oddity::kMalformedEvent, "malformed events skipped"},
+    {json::Oddity::kMalformedMetadata, "malformed metadata skipped"},
+    {json::Oddity::kTextAfterEnd, "text after the end"},
 };
 
 nb::dict to_dict(ChromeColumns&& columns) {
@@ -55,7 +54,7 @@ nb::dict to_dict(ChromeColumns&& columns) {
   }
   out["metadata"] = metadata;
   out["strings"] = to_strings(columns.strings);
-  out["anomalies"] = to_anomalies(columns.oddities, kOddityNames);
+  out["anomalies"] = to_anomalies(columns.oddities, kChromeOddities);
   out["events"] = columns.event_count;
   out["bytes"] = columns.bytes;
   out["broken_at"] = columns.is_broken ? nb::cast(columns.broken_at) : nb::none();
@@ -65,13 +64,13 @@ nb::dict to_dict(ChromeColumns&& columns) {
   return out;
 }
 
-void feed(ChromeReader& reader, const nb::bytes& chunk) {
+void feed_text(ChromeReader& reader, const nb::bytes& chunk) {
   const std::string_view text(chunk.c_str(), chunk.size());
   nb::gil_scoped_release release;
   reader.feed(text);
 }
 
-nb::dict finish(ChromeReader& reader) {
+nb::dict finish_trace(ChromeReader& reader) {
   ChromeColumns columns;
   {
     nb::gil_scoped_release release;
@@ -101,8 +100,8 @@ int64_t first_bad_fragment(const nb::bytes& blob, const ColumnView<int64_t>& off
 void bind_chrome_reader(nb::module_& m) {
   nb::class_<ChromeReader>(m, "ChromeReader")
       .def(nb::init<>())
-      .def("feed", &feed, nb::arg("chunk"))
-      .def("finish", &finish)
+      .def("feed", &feed_text, nb::arg("chunk"))
+      .def("finish", &finish_trace)
       .def_prop_ro("event_count", &ChromeReader::event_count)
       .def_prop_ro("pending_bytes", &ChromeReader::pending_bytes)
       .def_prop_ro("in_events", &ChromeReader::in_events);

@@ -19,8 +19,8 @@ namespace {
 
 using Ids = ColumnView<uint32_t>;
 using Numbers = ColumnView<int64_t>;
-using IntegerColumns = std::vector<std::tuple<nb::bytes, Ids, Numbers>>;
-using PairColumns = std::pair<IntegerColumns, std::optional<Ids>>;
+using ChromeIntegers = std::vector<std::tuple<nb::bytes, Ids, Numbers>>;
+using PairColumns = std::pair<ChromeIntegers, std::optional<Ids>>;
 
 std::string_view as_text(const nb::bytes& bytes) {
   return {static_cast<const char*>(bytes.data()), bytes.size()};

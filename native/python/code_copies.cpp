@@ -6,11 +6,11 @@
 
 #include "json/utf8.h"
 #include "python/sampler_layout.h"
+#include "sampler/sampled_code.h"
 
 namespace stepscope {
 namespace {
 
-constexpr int kUnitBytes = 2;
 constexpr int kMostBytes = 1 << 24;  // of a text, a table, a function: anything longer is no such
 
 // ---- what was destroyed
@@ -20,7 +20,7 @@ std::array<std::atomic<uint32_t>, kSlots> destroyed_at;
 std::atomic<uint32_t> destroyed_in_all;
 
 // Guarded by the GIL.
-int users = 0;
+int copy_users = 0;
 destructor plain_destructor = nullptr;
 
 std::atomic<uint32_t>& slot_of(Address code) {
@@ -35,13 +35,13 @@ void counting_destructor(PyObject* code) {
 }
 
 void use_hook() {
-  if (users++ > 0 || PyCode_Type.tp_dealloc == &counting_destructor) return;
+  if (copy_users++ > 0 || PyCode_Type.tp_dealloc == &counting_destructor) return;
   plain_destructor = PyCode_Type.tp_dealloc;
   PyCode_Type.tp_dealloc = &counting_destructor;
 }
 
 void leave_hook() {
-  if (users > 0 && --users == 0 && PyCode_Type.tp_dealloc == &counting_destructor) {
+  if (copy_users > 0 && --copy_users == 0 && PyCode_Type.tp_dealloc == &counting_destructor) {
     PyCode_Type.tp_dealloc = plain_destructor;
   }
 }
@@ -75,7 +75,7 @@ CodeCopies::~CodeCopies() { leave_hook(); }
 uint32_t CodeCopies::destroyed() { return destroyed_in_all.load(std::memory_order_acquire); }
 
 void CodeCopies::forget_after_fork() {
-  users = 1;
+  copy_users = 1;
   leave_hook();
 }
 

@@ -15,14 +15,14 @@ namespace stepscope {
 namespace {
 
 // The GIL guards them.
-struct Paths {
+struct PathRules {
   std::vector<std::string> prefixes;
   std::string own_folder;
   std::string library_folder;
 };
 
-Paths& paths() {
-  static auto* const all = new Paths;
+PathRules& path_rules() {
+  static auto* const all = new PathRules;
   return *all;
 }
 
@@ -42,7 +42,7 @@ bool lies_in(std::string_view path, std::string_view folder) {
 }
 
 std::string_view without_prefix(std::string_view path) {
-  for (const std::string& prefix : paths().prefixes) {
+  for (const std::string& prefix : path_rules().prefixes) {
     if (path.starts_with(prefix)) return path.substr(prefix.size());
   }
   return path;
@@ -55,14 +55,14 @@ void set_paths(std::vector<std::string> prefixes, std::string own_folder,
   // The longest that fits is the one to leave out.
   std::sort(prefixes.begin(), prefixes.end(),
             [](const auto& a, const auto& b) { return a.size() > b.size(); });
-  paths() = {std::move(prefixes), std::move(own_folder), std::move(library_folder)};
+  path_rules() = {std::move(prefixes), std::move(own_folder), std::move(library_folder)};
 }
 
 bool is_hidden(std::string_view path, bool caller_is_hidden) {
-  if (lies_in(path, paths().own_folder)) return true;
+  if (lies_in(path, path_rules().own_folder)) return true;
   if (!caller_is_hidden) return false;
   if (path.starts_with("<frozen ")) return true;
-  return lies_in(path, paths().library_folder) && path.find("-packages/") == std::string::npos;
+  return lies_in(path, path_rules().library_folder) && path.find("-packages/") == std::string::npos;
 }
 
 bool is_hidden(PyCodeObject* code, bool caller_is_hidden) {
@@ -71,8 +71,8 @@ bool is_hidden(PyCodeObject* code, bool caller_is_hidden) {
 
 bool is_launcher(std::string_view path, std::string_view function) {
   if (path.ends_with("multiprocessing/process.py")) return function.ends_with("_bootstrap");
-  return lies_in(path, paths().own_folder) &&
-         path.substr(paths().own_folder.size()) == "cli/program.py";
+  return lies_in(path, path_rules().own_folder) &&
+         path.substr(path_rules().own_folder.size()) == "cli/program.py";
 }
 
 std::string file_of(PyCodeObject* code) { return text_of(code->co_filename); }
@@ -81,7 +81,7 @@ std::string function_of(PyCodeObject* code) { return text_of(code->co_name); }
 
 bool is_library(PyCodeObject* code) {
   const std::string path = file_of(code);
-  return lies_in(path, paths().own_folder) || lies_in(path, paths().library_folder) ||
+  return lies_in(path, path_rules().own_folder) || lies_in(path, path_rules().library_folder) ||
          path.starts_with("<frozen ") || path.find("/site-packages/") != std::string::npos ||
          path.find("/dist-packages/") != std::string::npos;
 }

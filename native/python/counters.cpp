@@ -11,7 +11,7 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-nb::list devices_of(const CounterSampler& sampler) {
+nb::list counter_devices(const CounterSampler& sampler) {
   nb::list list;
   for (const CounterDevice& device : sampler.devices()) {
     nb::dict told;
@@ -30,7 +30,7 @@ nb::list devices_of(const CounterSampler& sampler) {
   return list;
 }
 
-nb::dict columns_of(const CounterSampler& sampler) {
+nb::dict counter_columns(const CounterSampler& sampler) {
   using R = CounterReading;
   const std::vector<R> readings = sampler.readings();
   Table<R> table(readings);
@@ -64,8 +64,8 @@ void bind_counters(nb::module_& m) {
           nb::arg("keep_newest"), nb::arg("age_ns"), nb::arg("candidates"))
       .def("start", &CounterSampler::start, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &CounterSampler::stop, nb::call_guard<nb::gil_scoped_release>())
-      .def("devices", &devices_of)
-      .def("columns", &columns_of);
+      .def("devices", &counter_devices)
+      .def("columns", &counter_columns);
 }
 
 }  // namespace stepscope

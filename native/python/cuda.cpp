@@ -18,7 +18,7 @@ namespace stepscope {
 namespace {
 
 // Calls are numbered by CUPTI: give their names a place behind those of the device's work.
-void name_calls(DeviceColumns* columns) {
+void give_calls_names(DeviceColumns* columns) {
   std::map<std::pair<DeviceRecordKind, uint32_t>, uint32_t> places;
   for (DeviceRecord& record : columns->records) {
     if (!is_call(record)) continue;
@@ -79,7 +79,7 @@ nb::dict stop(uint64_t since_ticks) {
   {
     nb::gil_scoped_release release;
     columns = DeviceCollector::stop(since_ticks);
-    name_calls(&columns);
+    give_calls_names(&columns);
     map = TickMap().closed();
   }
   return dict_of(columns, map);

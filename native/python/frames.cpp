@@ -22,11 +22,10 @@
 
 #include "python/frames.h"
 #include "python/interrupts.h"
+#include "sampler/sampled_code.h"
 
 namespace stepscope {
 namespace {
-
-constexpr int kUnitBytes = 2;  // of an instruction
 
 // ---- through the public API
 

@@ -28,7 +28,7 @@ namespace stepscope {
 namespace {
 
 // What is given back sooner is no memory that grows.
-constexpr int64_t kShortNs = 250'000'000;
+constexpr int64_t kShortLifeNs = 250'000'000;
 // More blocks that were given back tell no more: from here on, every other one is forgotten, and
 // those that stay stand for twice as many bytes.
 constexpr size_t kMostReleased = size_t{1} << 16;
@@ -66,7 +66,7 @@ class HeapSamples {
     held_.erase(found);
     block.duration_ns = Clock::now_ns() - block.time_ns;
     block.is_held = 0;
-    if (block.duration_ns < kShortNs) return;
+    if (block.duration_ns < kShortLifeNs) return;
     released_.push_back(block);
     if (released_.size() >= kMostReleased) thin_out();
   }
@@ -181,7 +181,7 @@ void listen(HeapSamples* samples) {
   Recorder::set_block_listener(&kTellAll);
 }
 
-void leave(const HeapSamples* samples) {
+void stop_listening(const HeapSamples* samples) {
   const std::lock_guard lock(listeners_mutex);
   std::erase(listeners(), samples);
 }
@@ -189,14 +189,14 @@ void leave(const HeapSamples* samples) {
 // A forked child has the parent's object; its memory is given back as ever.
 class PythonHeapSamples {
  public:
-  ~PythonHeapSamples() { leave(&samples_); }
+  ~PythonHeapSamples() { stop_listening(&samples_); }
 
   bool start() {
     if (HeapSamples::works()) listen(&samples_);
     return HeapSamples::works();
   }
   void stop() {
-    leave(&samples_);
+    stop_listening(&samples_);
     samples_.stop();
   }
   nb::dict collect(bool goes_on) { return samples_.collect(goes_on); }

@@ -12,7 +12,7 @@ namespace stepscope {
 namespace {
 
 // Python runs signal handlers on this thread only.
-bool is_main_thread() { return syscall(SYS_gettid) == getpid(); }
+bool runs_signal_handlers() { return syscall(SYS_gettid) == getpid(); }
 
 int raise_again(void* kept) {
   PyObject* const error = static_cast<PyObject*>(kept);
@@ -57,7 +57,7 @@ nb::object shielded(nb::callable function) {
       PyObject* const result = PyObject_CallObject(function.ptr(), args.ptr());
       Py_XDECREF(result);
       if (result) break;
-      if (interruption || !is_end_of_program() || !is_main_thread()) {
+      if (interruption || !is_end_of_program() || !runs_signal_handlers()) {
         drop_error();
         break;
       }
@@ -100,22 +100,22 @@ nb::object importing(nb::object scope, nb::object loader, nb::callable after) {
 
 // ---- signals that end the program, below Python: its own view of them stays what it was
 
-struct Watched {
+struct WatchedSignal {
   pid_t process = 0;
   int stand_in = 0;
   volatile sig_atomic_t received = 0;
 };
-Watched watched;
+WatchedSignal watched_signal;
 
 // Has Python call the handler of the stand-in, at the main thread's next instruction.
 void on_signal(int number) {
-  if (getpid() != watched.process) {  // a child that was forked just now
+  if (getpid() != watched_signal.process) {  // a child that was forked just now
     signal(number, SIG_DFL);
     raise(number);
     return;
   }
-  watched.received = number;
-  PyErr_SetInterruptEx(watched.stand_in);
+  watched_signal.received = number;
+  PyErr_SetInterruptEx(watched_signal.stand_in);
 }
 
 bool is_handled_by(int number, void (*handler)(int)) {
@@ -126,8 +126,8 @@ bool is_handled_by(int number, void (*handler)(int)) {
 
 bool watch_signal(int number, int stand_in) {
   if (!is_handled_by(number, SIG_DFL)) return false;
-  watched.process = getpid();
-  watched.stand_in = stand_in;
+  watched_signal.process = getpid();
+  watched_signal.stand_in = stand_in;
   struct sigaction ours{};
   ours.sa_handler = &on_signal;
   ours.sa_flags = SA_ONSTACK;  // and calls that wait are interrupted
@@ -159,7 +159,7 @@ void end_by_signal(int number) {
 }  // namespace
 
 void drop_error() {
-  if (!is_end_of_program() || !is_main_thread()) return PyErr_Clear();
+  if (!is_end_of_program() || !runs_signal_handlers()) return PyErr_Clear();
   raise_later(taken_error());
 }
 
@@ -169,7 +169,7 @@ void bind_interrupts(nb::module_& m) {
   m.def("end_by_signal", &end_by_signal, nb::arg("number"));
   m.def("watch_signal", &watch_signal, nb::arg("number"), nb::arg("stand_in"));
   m.def("leave_signal", &leave_signal, nb::arg("number"));
-  m.def("received_signal", [] { return static_cast<int>(watched.received); });
+  m.def("received_signal", [] { return static_cast<int>(watched_signal.received); });
 }
 
 }  // namespace stepscope

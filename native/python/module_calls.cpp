@@ -59,7 +59,7 @@ struct Here {
   bool is_in_call = false;
   PyObject* names = nullptr;  // borrowed from the call
 };
-thread_local Here here __attribute__((tls_model("initial-exec")));
+thread_local Here this_call __attribute__((tls_model("initial-exec")));
 
 // ---- what is told of a call
 
@@ -107,7 +107,7 @@ std::string told_of(PyObject* model, PyObject* args, const Family& family) {
   return modes_of(model, family) + (family.tells_input ? type_of_input(args) : std::string());
 }
 
-struct Words {
+struct ModuleWords {
   nb::object name;
   nb::object fragment;  // the inside of a JSON object; null: nothing is known but the class
 };
@@ -135,7 +135,7 @@ nb::object entry_of(PyObject* names, PyObject* module) {
   return quietly(PyObject_CallMethodOneArg(names, learn, module));
 }
 
-Words words_of(PyObject* names, PyObject* module) {
+ModuleWords words_of(PyObject* names, PyObject* module) {
   if (names) {
     const nb::object entry = entry_of(names, module);
     if (entry.is_valid()) {
@@ -146,7 +146,7 @@ Words words_of(PyObject* names, PyObject* module) {
   return {quietly(PyType_GetName(Py_TYPE(module))), {}};
 }
 
-OpenSlice* begin(Words words, const std::string& modes) {
+OpenSlice* begin_module(ModuleWords words, const std::string& modes) {
   const std::string_view name = utf8(words.name);
   if (words.fragment.is_valid() && modes.empty()) {
     return Recorder::begin(Kind::kModule, name, utf8(words.fragment), current_context());
@@ -183,7 +183,7 @@ PyObject* call_within(PyObject* self, PyObject* args, PyObject* kwargs) {
 [[gnu::noinline]] PyObject* call_model(PyObject* self, PyObject* args, PyObject* kwargs) {
   const Family* const family = family_of(Py_TYPE(self));
   if (!family || !(family->recorded || family->listener)) return call_within(self, args, kwargs);
-  here.is_in_call = true;
+  this_call.is_in_call = true;
   if (family->listener) {
     const Unseen unseen;
     const nb::object listener = nb::borrow(family->listener);
@@ -192,7 +192,7 @@ PyObject* call_within(PyObject* self, PyObject* args, PyObject* kwargs) {
   }
   if (!family->recorded) {
     PyObject* const result = call_within(self, args, kwargs);
-    here = {};
+    this_call = {};
     return result;
   }
   nb::object names;
@@ -200,24 +200,24 @@ PyObject* call_within(PyObject* self, PyObject* args, PyObject* kwargs) {
     const Unseen unseen;
     names = quietly(PyObject_CallOneArg(family->names_of, self));
   }
-  OpenSlice* const slice = begin(words_of(names.ptr(), self), told_of(self, args, *family));
-  here.names = names.ptr();
+  OpenSlice* const slice = begin_module(words_of(names.ptr(), self), told_of(self, args, *family));
+  this_call.names = names.ptr();
   PyObject* const result = call_within(self, args, kwargs);
   if (slice) Recorder::end(slice);
-  here = {};
+  this_call = {};
   return result;
 }
 
 [[gnu::noinline]] PyObject* call_part(PyObject* self, PyObject* args, PyObject* kwargs) {
-  OpenSlice* const slice = begin(words_of(here.names, self), {});
+  OpenSlice* const slice = begin_module(words_of(this_call.names, self), {});
   PyObject* const result = call_within(self, args, kwargs);
   if (slice) Recorder::end(slice);
   return result;
 }
 
-PyObject* call(PyObject* self, PyObject* args, PyObject* kwargs) {
-  if (here.is_in_call) {
-    return here.names ? call_part(self, args, kwargs) : call_within(self, args, kwargs);
+PyObject* watched_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  if (this_call.is_in_call) {
+    return this_call.names ? call_part(self, args, kwargs) : call_within(self, args, kwargs);
   }
   const bool is_wanted = Recorder::recording() || someone_listens;
   return is_wanted ? call_model(self, args, kwargs) : plain_call(self, args, kwargs);
@@ -279,14 +279,14 @@ void tell_calls(nb::type_object base, nb::object listener) {
 // Watch a class, unless its calls are none of Python code; whether it was watched before.
 bool watch_calls(nb::type_object type) {
   ternaryfunc& slot = as_type(type)->tp_call;
-  if (slot == &call) return true;
-  if (slot == plain_call) slot = &call;
+  if (slot == &watched_call) return true;
+  if (slot == plain_call) slot = &watched_call;
   return false;
 }
 
 void leave_calls(nb::type_object type) {
   ternaryfunc& slot = as_type(type)->tp_call;
-  if (slot == &call) slot = plain_call;
+  if (slot == &watched_call) slot = plain_call;
 }
 
 }  // namespace

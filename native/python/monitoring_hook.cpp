@@ -39,7 +39,7 @@ PyMethodDef* method_of(PyObject* callable) {
 }
 
 // With CALL, the instruction stops to tell of C_RETURN and C_RAISE, too.
-PyObject* call(PyObject*, PyObject* const* args, Py_ssize_t) {
+PyObject* on_call_event(PyObject*, PyObject* const* args, Py_ssize_t) {
   if (skips_c_calls_of(reinterpret_cast<PyCodeObject*>(args[0]))) return Py_NewRef(disable);
   PyObject* const callable = args[2];
   PyMethodDef* const method = method_of(callable);
@@ -75,7 +75,7 @@ constexpr std::initializer_list<const char*> kCEnds = {"C_RETURN", "C_RAISE"};
 
 Callback callbacks[] = {{"py_start", &py_start, kStarts},
                         {"py_end", &py_end, kEnds},
-                        {"call", &call, kCalls},
+                        {"call", &on_call_event, kCalls},
                         {"c_end", &c_end, kCEnds}};
 
 int free_tool_id(const nb::object& monitoring) {

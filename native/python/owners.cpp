@@ -23,9 +23,9 @@ namespace {
 constexpr uint8_t kGradient = 2;
 constexpr uint8_t kInput = 4;
 
-constexpr int kDeepest = 4;  // how far tensors are looked for in lists of lists
+constexpr int kDeepestInput = 4;  // how far tensors are looked for in lists of lists
 
-struct Names {
+struct OwnerNames {
   PyObject* data_ptr = interned("data_ptr");
   PyObject* grad = interned("grad");
   PyObject* grad_fn = interned("grad_fn");
@@ -38,8 +38,8 @@ struct Names {
   PyObject* exit = interned("__exit__");
 };
 
-const Names& names() {
-  static const Names* const only = new Names;
+const OwnerNames& owner_names() {
+  static const OwnerNames* const only = new OwnerNames;
   return *only;
 }
 
@@ -65,11 +65,11 @@ int64_t called(nb::handle object, PyObject* method) {
 class Within {
  public:
   explicit Within(nb::handle make) : context_(nb::steal(PyObject_CallNoArgs(make.ptr()))) {
-    if (context_) is_inside_ = nb::steal(call(names().enter)).is_valid();
+    if (context_) is_inside_ = nb::steal(call(owner_names().enter)).is_valid();
     drop_error();
   }
   ~Within() {
-    if (is_inside_) nb::steal(call(names().exit, Py_None));
+    if (is_inside_) nb::steal(call(owner_names().exit, Py_None));
     drop_error();
   }
   Within(const Within&) = delete;
@@ -85,12 +85,13 @@ class Within {
 
 // How many parameters an optimizer has; -1 when it is like none.
 int64_t count_of(nb::handle optimizer) {
-  const nb::object groups = attribute(optimizer, names().param_groups);
+  const nb::object groups = attribute(optimizer, owner_names().param_groups);
   if (!groups || !PyList_Check(groups.ptr())) return -1;
   int64_t count = 0;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(groups.ptr()); ++i) {
     PyObject* const group = PyList_GET_ITEM(groups.ptr(), i);
-    PyObject* const params = PyDict_Check(group) ? PyDict_GetItem(group, names().params) : nullptr;
+    PyObject* const params =
+        PyDict_Check(group) ? PyDict_GetItem(group, owner_names().params) : nullptr;
     if (!params || !PyList_Check(params)) return -1;
     count += PyList_GET_SIZE(params);
   }
@@ -186,9 +187,9 @@ class OwnerHooks {
       if (!known) return;
     }
     for (const auto& [parameter, bytes, device] : known->gradients) {
-      const nb::object gradient = attribute(parameter, names().grad);
+      const nb::object gradient = attribute(parameter, owner_names().grad);
       if (gradient && !gradient.is_none())
-        note(called(gradient, names().data_ptr), bytes, device, kGradient);
+        note(called(gradient, owner_names().data_ptr), bytes, device, kGradient);
       drop_error();  // a missing statement is no reason to break a training
     }
     if (known->others.size()) listener_.attr("tell_gradients")(known->others);
@@ -234,7 +235,7 @@ class OwnerHooks {
     const bool is_dict = PyDict_Check(object);
     if (!is_dict && !PyList_Check(object) && !PyTuple_Check(object))
       return static_cast<void>(listener_.attr("tell_input")(value));
-    if (depth == kDeepest) return;
+    if (depth == kDeepestInput) return;
     // A copy: whoever is asked below may change the program's own.
     const nb::object all = is_dict                ? nb::steal(PyDict_Values(object))
                            : PyList_Check(object) ? nb::steal(PyList_AsTuple(object))
@@ -246,12 +247,13 @@ class OwnerHooks {
 
   // Tell of a plain tensor, if no operator made it.
   void tell_input(nb::handle tensor) {
-    const bool is_whole_on_cpu =
-        is(tensor, names().is_cpu, Py_True) && called(tensor, names().storage_offset) == 0;
+    const bool is_whole_on_cpu = is(tensor, owner_names().is_cpu, Py_True) &&
+                                 called(tensor, owner_names().storage_offset) == 0;
     if (is_whole_on_cpu) {
-      const bool is_made = !is(tensor, names().grad_fn, Py_None);
-      const int64_t address = is_made ? 0 : called(tensor, names().data_ptr);
-      if (address > 0) note(address, number(attribute(tensor, names().nbytes)), kCpuDevice, kInput);
+      const bool is_made = !is(tensor, owner_names().grad_fn, Py_None);
+      const int64_t address = is_made ? 0 : called(tensor, owner_names().data_ptr);
+      if (address > 0)
+        note(address, number(attribute(tensor, owner_names().nbytes)), kCpuDevice, kInput);
       drop_error();
     } else {
       drop_error();

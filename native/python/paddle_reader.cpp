@@ -13,18 +13,17 @@ namespace stepscope {
 namespace {
 
 using paddle::NodeTrees;
-using paddle::Oddity;
 
-constexpr std::pair<Oddity, const char*> kOddityNames[] = {
-    {Oddity::kNegativeDuration, "slices with a negative duration"},
-    {Oddity::kNoTime, "events without a time"},
-    {Oddity::kTimeOutOfRange, "times out of range"},
-    {Oddity::kUnknownType, "events of unknown types"},
-    {Oddity::kMalformed, "malformed events skipped"},
+constexpr std::pair<paddle::Oddity, const char*> kPaddleOddities[] = {
+    {paddle::Oddity::kNegativeDuration, "slices with a negative duration"},
+    {paddle::Oddity::kNoTime, "events without a time"},
+    {paddle::Oddity::kTimeOutOfRange, "times out of range"},
+    {paddle::Oddity::kUnknownType, "events of unknown types"},
+    {paddle::Oddity::kMalformed, "malformed events skipped"},
 };
-static_assert(std::size(kOddityNames) == static_cast<size_t>(Oddity::kCount));
+static_assert(std::size(kPaddleOddities) == static_cast<size_t>(paddle::Oddity::kCount));
 
-nb::dict to_slices(NodeTrees& trees) {
+nb::dict tree_slices(NodeTrees& trees) {
   nb::dict out;
   out["category"] = to_column(std::move(trees.category));
   out["name"] = to_column(std::move(trees.name));
@@ -62,7 +61,7 @@ nb::dict to_memory(NodeTrees::Memory&& memory) {
 
 nb::dict to_dict(NodeTrees&& trees) {
   nb::dict out;
-  out["slices"] = to_slices(trees);
+  out["slices"] = tree_slices(trees);
   out["memory"] = to_memory(std::move(trees.memory));
   nb::list tracks;
   for (const paddle::Track& track : trees.tracks) {
@@ -87,7 +86,7 @@ nb::dict to_dict(NodeTrees&& trees) {
   }
   out["device_properties"] = properties;
   nb::dict anomalies;
-  for (const auto& [what, name] : kOddityNames) {
+  for (const auto& [what, name] : kPaddleOddities) {
     const uint64_t count = trees.oddities[static_cast<size_t>(what)];
     if (count > 0) anomalies[name] = count;
   }

@@ -16,9 +16,9 @@ namespace stepscope {
 namespace {
 
 // The columns of a table that Python gives as a dict. The views live as long as this.
-class Table {
+class GivenColumns {
  public:
-  explicit Table(const nb::dict& columns) : columns_(columns) {}
+  explicit GivenColumns(const nb::dict& columns) : columns_(columns) {}
 
   template <typename T>
   std::span<const T> operator()(const char* name) {
@@ -35,20 +35,20 @@ class Table {
   nb::dict columns_;
 };
 
-paddle::HostNodes host_nodes(Table table) {
+paddle::HostNodes host_nodes(GivenColumns table) {
   return {table.ids("name"),         table.types(),
           table.numbers("start_ns"), table.numbers("duration_ns"),
           table.numbers("parent"),   table.ids("supplement"),
           table.numbers("op_id"),    table.ids("thread")};
 }
 
-paddle::RuntimeNodes runtime_nodes(Table table) {
+paddle::RuntimeNodes runtime_nodes(GivenColumns table) {
   return {table.ids("owner"),           table.ids("name"),
           table.numbers("start_ns"),    table.numbers("duration_ns"),
           table.numbers("correlation"), table.numbers("callback")};
 }
 
-paddle::MemoryNodes memory_nodes(Table table) {
+paddle::MemoryNodes memory_nodes(GivenColumns table) {
   return {table.ids("owner"),
           table.types(),
           table.ids("place"),
@@ -62,7 +62,8 @@ paddle::MemoryNodes memory_nodes(Table table) {
           table.numbers("peak_reserved")};
 }
 
-paddle::DeviceNodes device_nodes(Table table, const std::vector<ColumnView<int64_t>>& details) {
+paddle::DeviceNodes device_nodes(GivenColumns table,
+                                 const std::vector<ColumnView<int64_t>>& details) {
   paddle::DeviceNodes nodes = {table.ids("owner"),
                                table.ids("name"),
                                table.types(),
@@ -91,10 +92,10 @@ nb::bytes encode_paddle_trees(const nb::bytes& blob, const ColumnView<int64_t>& 
     result.texts.encoded.emplace_back(part.c_str(), part.size());
   }
   for (const auto& [process, id] : threads) result.threads.push_back({process, id});
-  result.host = host_nodes(Table(host));
-  result.runtime = runtime_nodes(Table(runtime));
-  result.memory = memory_nodes(Table(memory));
-  result.device = device_nodes(Table(device), details);
+  result.host = host_nodes(GivenColumns(host));
+  result.runtime = runtime_nodes(GivenColumns(runtime));
+  result.memory = memory_nodes(GivenColumns(memory));
+  result.device = device_nodes(GivenColumns(device), details);
   std::string file;
   {
     nb::gil_scoped_release release;

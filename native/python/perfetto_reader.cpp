@@ -16,20 +16,19 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-using perfetto::Oddity;
 using perfetto::PerfettoColumns;
 
-constexpr std::pair<Oddity, const char*> kOddityNames[] = {
-    {Oddity::kNoTime, "events without a time"},
-    {Oddity::kTimeOutOfRange, "times out of range"},
-    {Oddity::kUnknownClock, "times of unknown clocks"},
-    {Oddity::kUnknownName, "names that were not introduced"},
-    {Oddity::kOpenBegin, "begins without an end"},
-    {Oddity::kStrayEnd, "ends without a begin"},
-    {Oddity::kMalformed, "malformed events skipped"},
-    {Oddity::kLongArguments, "arguments left out: too long"},
-    {Oddity::kFtracePackets, "ftrace packets not read"},
-    {Oddity::kOtherPackets, "packets of other kinds not read"},
+constexpr std::pair<perfetto::Oddity, const char*> kPerfettoOddities[] = {
+    {perfetto::Oddity::kNoTime, "events without a time"},
+    {perfetto::Oddity::kTimeOutOfRange, "times out of range"},
+    {perfetto::Oddity::kUnknownClock, "times of unknown clocks"},
+    {perfetto::Oddity::kUnknownName, "names that were not introduced"},
+    {perfetto::Oddity::kOpenBegin, "begins without an end"},
+    {perfetto::Oddity::kStrayEnd, "ends without a begin"},
+    {perfetto::Oddity::kMalformed, "malformed events skipped"},
+    {perfetto::Oddity::kLongArguments, "arguments left out: too long"},
+    {perfetto::Oddity::kFtracePackets, "ftrace packets not read"},
+    {perfetto::Oddity::kOtherPackets, "packets of other kinds not read"},
 };
 
 nb::dict to_dict(PerfettoColumns&& columns) {
@@ -49,7 +48,7 @@ nb::dict to_dict(PerfettoColumns&& columns) {
     out[key] = told;
   }
   out["strings"] = to_strings(columns.strings);
-  out["anomalies"] = to_anomalies(columns.oddities, kOddityNames);
+  out["anomalies"] = to_anomalies(columns.oddities, kPerfettoOddities);
   out["wall_offset_ns"] = columns.wall_offset_ns;
   out["own"] = to_str(columns.own);
   out["packets"] = columns.packets;

@@ -19,7 +19,7 @@ namespace {
 
 using Ids = ColumnView<uint32_t>;
 using Numbers = ColumnView<int64_t>;
-using IntegerColumns = std::vector<std::tuple<std::string, Ids, Numbers>>;
+using PerfettoIntegers = std::vector<std::tuple<std::string, Ids, Numbers>>;
 
 // The columns of a table that Python gives as a dict.
 class Columns {
@@ -51,7 +51,7 @@ class PerfettoWriter {
         writer_({{blob_.c_str(), blob_.size()}, text_offsets(blob_, offsets_)}, as_span(uuids_),
                 first_ns, free_uuid) {}
 
-  void add_events(const nb::dict& table, IntegerColumns integers) {
+  void add_events(const nb::dict& table, PerfettoIntegers integers) {
     const Columns columns(table);
     perfetto::Events events;
     events.name = columns.operator()<uint32_t>("name");
@@ -99,7 +99,7 @@ class PerfettoWriter {
   Numbers offsets_;
   Numbers uuids_;
   std::vector<nb::dict> kept_tables_;
-  std::vector<IntegerColumns> kept_integers_;
+  std::vector<PerfettoIntegers> kept_integers_;
   std::vector<KeptCounter> kept_counters_;
   perfetto::Writer writer_;
 };

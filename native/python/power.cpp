@@ -11,7 +11,7 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-nb::list devices_of(const PowerSampler& sampler) {
+nb::list power_devices(const PowerSampler& sampler) {
   nb::list list;
   for (const PoweredDevice& device : sampler.devices()) {
     nb::dict told;
@@ -25,7 +25,7 @@ nb::list devices_of(const PowerSampler& sampler) {
   return list;
 }
 
-nb::dict columns_of(const PowerSampler& sampler) {
+nb::dict power_columns(const PowerSampler& sampler) {
   using R = PowerReading;
   const std::vector<R> readings = sampler.readings();
   Table<R> table(readings);
@@ -63,8 +63,8 @@ void bind_power(nb::module_& m) {
           nb::arg("devices"))
       .def("start", &PowerSampler::start)
       .def("stop", &PowerSampler::stop, nb::call_guard<nb::gil_scoped_release>())
-      .def("devices", &devices_of)
-      .def("columns", &columns_of);
+      .def("devices", &power_devices)
+      .def("columns", &power_columns);
 }
 
 }  // namespace stepscope

@@ -12,9 +12,10 @@
 #include "python/torch_ranges.h"
 
 namespace stepscope {
-namespace {
 
 PyTypeObject* range_type = nullptr;
+
+namespace {
 
 bool encode_texts(Range* self) {
   return utf8_of(&self->name, &self->name_utf8) &&
@@ -310,7 +311,7 @@ void leave(Range* self) {
 
 void bind_range(nanobind::module_& m) {
   range_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&range_spec));
-  if (!range_type || !add_range_methods(range_type)) throw nanobind::python_error();
+  if (!range_type || !add_range_methods()) throw nanobind::python_error();
   range_type->tp_vectorcall = &range_vectorcall;
   // Nobody may change it from here on: then the interpreter specialises calls of it.
   range_type->tp_flags |= Py_TPFLAGS_IMMUTABLETYPE;

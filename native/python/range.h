@@ -39,7 +39,9 @@ void leave(Range* range);
 // Make the methods that a new object has room for.
 void init_range_methods(Range* range);
 
+extern PyTypeObject* range_type;
+
 // Give the type its __enter__ and __exit__; false with an exception set.
-bool add_range_methods(PyTypeObject* range_type);
+bool add_range_methods();
 
 }  // namespace stepscope

@@ -9,7 +9,6 @@
 namespace stepscope {
 namespace {
 
-PyTypeObject* range_type = nullptr;
 PyTypeObject* bound_type = nullptr;
 
 // What happens to most ranges is kept apart from the rest: it then needs no stack.
@@ -132,8 +131,7 @@ void init_range_methods(Range* range) {
   init(&range->exit, &call_exit);
 }
 
-bool add_range_methods(PyTypeObject* type) {
-  range_type = type;
+bool add_range_methods() {
   bound_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&bound_spec));
   auto* descriptor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&descriptor_spec));
   return bound_type && descriptor_type && add_method(descriptor_type, "__enter__", &Range::enter) &&

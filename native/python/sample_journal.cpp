@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kEveryNs = 250'000'000;
 
-std::atomic<SampleJournal*> first{nullptr};
+std::atomic<SampleJournal*> streamed_journal{nullptr};
 
 template <typename T>
 std::string_view bytes_of(const std::vector<T>& values) {
@@ -24,11 +24,11 @@ std::string_view bytes_of(const std::vector<T>& values) {
 
 SampleJournal::SampleJournal() {
   SampleJournal* nobody = nullptr;
-  is_first_ = Stream::is_on() && first.compare_exchange_strong(nobody, this);
+  is_first_ = Stream::is_on() && streamed_journal.compare_exchange_strong(nobody, this);
 }
 
 SampleJournal::~SampleJournal() {
-  if (is_first_) first = nullptr;
+  if (is_first_) streamed_journal = nullptr;
 }
 
 bool SampleJournal::is_on() const { return is_first_ && Stream::is_on(); }

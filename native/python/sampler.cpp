@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kOthersEveryNs = 100 * kMs;
 constexpr int64_t kResidentEveryNs = 50 * kMs;
-constexpr int64_t kShortNs = kMs;  // that another thread waits for a core: not worth a sample
+constexpr int64_t kShortWaitNs = kMs;  // that another thread waits for a core: not worth a sample
 constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
 constexpr int kPassesToCost = 8;                   // reading our own clock costs, too
 constexpr size_t kWaitingLooks = 4;  // at threads that have run and wait again, in a pass
@@ -407,7 +407,7 @@ void Sampler::look_at_others(int64_t now_ns) {
         used_ns = std::min(used_ns, most_ns);
         ready_ns = std::min(ready_ns, most_ns - used_ns);
         add(others_looked_ns_, used_ns, SampleState::kNative);
-        if (ready_ns > kShortNs) {
+        if (ready_ns > kShortWaitNs) {
           add(others_looked_ns_ + used_ns, ready_ns, SampleState::kReady);
         }
       });

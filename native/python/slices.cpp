@@ -45,7 +45,7 @@ bool is_text(const char* function, PyObject* object, const char* role) {
   return false;
 }
 
-OpenSlice* begin(Kind kind, PyObject* name, PyObject* fragment) {
+OpenSlice* begin_of_kind(Kind kind, PyObject* name, PyObject* fragment) {
   Py_INCREF(name);
   Py_INCREF(fragment);
   std::string_view name_utf8;
@@ -71,7 +71,7 @@ PyObject* begin_slice(PyObject*, PyObject* const* args, Py_ssize_t count) {
     return nullptr;
   }
   if (!Recorder::recording()) Py_RETURN_NONE;
-  OpenSlice* const slice = begin(kind, args[1], args[2]);
+  OpenSlice* const slice = begin_of_kind(kind, args[1], args[2]);
   if (!slice) {
     if (PyErr_Occurred()) return nullptr;
     Py_RETURN_NONE;

@@ -12,11 +12,10 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-using pickle::Kind;
 using pickle::MemorySnapshot;
 using pickle::Value;
 
-void feed(MemorySnapshot& snapshot, nb::bytes text) {
+void feed_pickle(MemorySnapshot& snapshot, nb::bytes text) {
   const std::string_view bytes(text.c_str(), text.size());
   nb::gil_scoped_release unlocked;
   snapshot.feed(bytes);
@@ -66,20 +65,20 @@ nb::dict to_ranges(pickle::SnapshotRanges&& ranges) {
 
 nb::object to_object(MemorySnapshot& snapshot, const Value& value) {
   switch (value.kind) {
-    case Kind::kBool:
+    case pickle::Kind::kBool:
       return nb::cast(value.integer != 0);
-    case Kind::kInteger:
+    case pickle::Kind::kInteger:
       return nb::cast(value.integer);
-    case Kind::kReal:
+    case pickle::Kind::kReal:
       return nb::cast(value.real);
-    case Kind::kText:
+    case pickle::Kind::kText:
       return to_str(std::string(snapshot.strings()[value.at]));
     default:
       return nb::none();
   }
 }
 
-nb::dict finish(MemorySnapshot& snapshot) {
+nb::dict finish_snapshot(MemorySnapshot& snapshot) {
   {
     nb::gil_scoped_release unlocked;
     snapshot.finish();
@@ -112,8 +111,8 @@ void bind_snapshot_reader(nb::module_& m) {
   nb::exception<pickle::Refused>(m, "RefusedPickleError", PyExc_ValueError);
   nb::class_<MemorySnapshot>(m, "SnapshotReader")
       .def(nb::init<>())
-      .def("feed", &feed)
-      .def("finish", &finish)
+      .def("feed", &feed_pickle)
+      .def("finish", &finish_snapshot)
       .def_prop_ro("position", &MemorySnapshot::position);
 }
 

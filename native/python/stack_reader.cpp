@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "sampler/sampled_code.h"
 #include "sampler/stack_nodes.h"
 
 namespace stepscope {
 namespace {
 
 constexpr int kRounds = 8;
-constexpr int kUnitBytes = 2;  // of instructions
 constexpr size_t kMostChunkBytes = size_t{1} << 20;
 constexpr size_t kMostChunks = size_t{1} << 16;
 constexpr size_t kFirstChunkBytes = 16384;  // of every thread
@@ -18,7 +18,7 @@ constexpr size_t kMostElsewhere = 48;
 constexpr size_t kEnoughFrames = 128;
 
 // Of the calling thread's own memory.
-const char* here(Address address) { return reinterpret_cast<const char*>(address); }
+const char* own_memory(Address address) { return reinterpret_cast<const char*>(address); }
 
 }  // namespace
 
@@ -47,7 +47,7 @@ bool StackReader::read_own(Address thread, std::vector<Frame>& frames) {
   Address at = innermost_address(thread);
   while (at) {
     if (frames.size() == kMostFrames) return false;
-    frames.push_back(frame_in(here(at)));
+    frames.push_back(frame_in(own_memory(at)));
     if (frames.back().previous == at) return false;
     at = frames.back().previous;
   }
@@ -56,12 +56,12 @@ bool StackReader::read_own(Address thread, std::vector<Frame>& frames) {
 
 StackReader::Frame StackReader::innermost(Address thread) {
   const Address at = innermost_address(thread);
-  return at ? frame_in(here(at)) : Frame{};
+  return at ? frame_in(own_memory(at)) : Frame{};
 }
 
 Address StackReader::innermost_address(Address thread) {
-  const auto at = field<Address>(here(thread), kLayout.thread_frame);
-  return kLayout.frame_is_behind && at ? field<Address>(here(at), kLayout.frame_behind) : at;
+  const auto at = field<Address>(own_memory(thread), kLayout.thread_frame);
+  return kLayout.frame_is_behind && at ? field<Address>(own_memory(at), kLayout.frame_behind) : at;
 }
 
 // ---- fetching

@@ -255,7 +255,7 @@ StackCache* StackCache::mine() {
 
 // ---- on and off
 
-int users = 0;  // guarded by the GIL
+int stack_users = 0;  // guarded by the GIL
 
 void forget_thread() {
   if (my_cache) my_cache->set_lasting_thread(nullptr);
@@ -264,7 +264,7 @@ void forget_thread() {
 bool is_fork = false;  // its main thread is whichever forked
 
 void forget_users_after_fork() {
-  users = 0;
+  stack_users = 0;
   is_fork = true;
   forget_thread();
   Recorder::set_stack_source(nullptr);
@@ -283,15 +283,15 @@ void start_stacks() {
   [[maybe_unused]] static const int registered =
       pthread_atfork(nullptr, nullptr, &forget_users_after_fork);
   if (StackCache* const cache = StackCache::mine()) cache->set_lasting_thread(lasting_thread());
-  if (users++ == 0) Recorder::set_stack_source(&current_stack);
+  if (stack_users++ == 0) Recorder::set_stack_source(&current_stack);
 }
 
 void stop_stacks() {
-  if (users > 0 && --users == 0) Recorder::set_stack_source(nullptr);
+  if (stack_users > 0 && --stack_users == 0) Recorder::set_stack_source(nullptr);
 }
 
 void clear_stacks() {
-  if (users == 0 && !Recorder::recording()) StackTree::instance().clear();
+  if (stack_users == 0 && !Recorder::recording()) StackTree::instance().clear();
 }
 
 // ---- the table

@@ -26,7 +26,7 @@ namespace {
 
 sendfunc plain_send = nullptr;
 destructor plain_dealloc = nullptr;
-int users = 0;
+int task_users = 0;
 PyInterpreterState* interpreter = nullptr;  // the only one whose tasks are recorded
 
 // By coroutine; guarded by the GIL. Whoever dies is taken out, so an address is never another's.
@@ -40,9 +40,9 @@ std::unordered_map<const PyObject*, OpenSlice*>& open_tasks() {
 constexpr bool kHasEagerTasks = PY_VERSION_HEX >= 0x030C0000;
 
 // How many coroutines that were sent something run on this thread: one resumes the next.
-thread_local int depth __attribute__((tls_model("initial-exec"))) = 0;
+thread_local int coroutines_running __attribute__((tls_model("initial-exec"))) = 0;
 
-struct Names {
+struct TaskNames {
   PyObject* cr_code = interned("cr_code");
   PyObject* cr_suspended = interned("cr_suspended");
   PyObject* current_task = interned("current_task");
@@ -50,8 +50,8 @@ struct Names {
   PyObject* tasks = interned("asyncio.tasks");
 };
 
-const Names& names() {
-  static const Names* const only = new Names;
+const TaskNames& task_names() {
+  static const TaskNames* const only = new TaskNames;
   return *only;
 }
 
@@ -59,9 +59,9 @@ const Names& names() {
 nb::object current_task() {
   static PyObject* ask = nullptr;
   if (!ask) {
-    const nb::object module = quietly(PyImport_GetModule(names().tasks));
+    const nb::object module = quietly(PyImport_GetModule(task_names().tasks));
     if (!module.is_valid()) return {};
-    ask = quietly(PyObject_GetAttr(module.ptr(), names().current_task)).release().ptr();
+    ask = quietly(PyObject_GetAttr(module.ptr(), task_names().current_task)).release().ptr();
     if (!ask) return {};
   }
   return quietly(PyObject_CallNoArgs(ask));
@@ -70,14 +70,15 @@ nb::object current_task() {
 // Whether this is the first step of a task: others drive coroutines, too, and what a task runs
 // awaits more of them.
 bool begins_task(PyObject* coroutine) {
-  if (quietly(PyObject_GetAttr(coroutine, names().cr_suspended)).ptr() == Py_True) return false;
+  if (quietly(PyObject_GetAttr(coroutine, task_names().cr_suspended)).ptr() == Py_True)
+    return false;
   const nb::object task = current_task();
   if (!task.is_valid() || task.is_none()) return false;
-  return quietly(PyObject_CallMethodNoArgs(task.ptr(), names().get_coro)).ptr() == coroutine;
+  return quietly(PyObject_CallMethodNoArgs(task.ptr(), task_names().get_coro)).ptr() == coroutine;
 }
 
 // What a task is called, and where its code is, as the inside of a JSON object.
-struct Words {
+struct TaskWords {
   std::string name;
   std::string place;
 };
@@ -91,19 +92,19 @@ std::string utf8(PyObject* text) {
   return copy;
 }
 
-Words words_of(const PyCodeObject* code) {
+TaskWords words_of(const PyCodeObject* code) {
   return {utf8(code->co_qualname), "\"File\": " + json::quoted(utf8(code->co_filename)) +
                                        ", \"Line\": " + std::to_string(code->co_firstlineno)};
 }
 
 // By code, which is kept for as long as tasks are recorded; guarded by the GIL.
-std::unordered_map<PyCodeObject*, Words>& known_codes() {
-  static auto* const only = new std::unordered_map<PyCodeObject*, Words>;
+std::unordered_map<PyCodeObject*, TaskWords>& known_codes() {
+  static auto* const only = new std::unordered_map<PyCodeObject*, TaskWords>;
   return *only;
 }
 
-const Words* words_of(PyObject* coroutine) {
-  const nb::object code = quietly(PyObject_GetAttr(coroutine, names().cr_code));
+const TaskWords* words_of(PyObject* coroutine) {
+  const nb::object code = quietly(PyObject_GetAttr(coroutine, task_names().cr_code));
   if (!code.is_valid() || !PyCode_Check(code.ptr())) return nullptr;
   auto* const known = reinterpret_cast<PyCodeObject*>(code.ptr());
   const auto [found, is_new] = known_codes().try_emplace(known);
@@ -114,8 +115,8 @@ const Words* words_of(PyObject* coroutine) {
   return &found->second;
 }
 
-void begin(PyObject* coroutine) {
-  const Words* const words = words_of(coroutine);
+void begin_task(PyObject* coroutine) {
+  const TaskWords* const words = words_of(coroutine);
   if (!words) return;
   OpenSlice* const slice =
       Recorder::begin(Kind::kTask, words->name, words->place, current_context());
@@ -130,14 +131,15 @@ void end(const PyObject* coroutine) {
 }
 
 PySendResult send(PyObject* coroutine, PyObject* value, PyObject** result) {
-  const bool is_top = (depth == 0 || kHasEagerTasks) && PyInterpreterState_Get() == interpreter;
+  const bool is_top =
+      (coroutines_running == 0 || kHasEagerTasks) && PyInterpreterState_Get() == interpreter;
   if (is_top && Recorder::recording() && !open_tasks().contains(coroutine) &&
       begins_task(coroutine)) {
-    begin(coroutine);
+    begin_task(coroutine);
   }
-  ++depth;
+  ++coroutines_running;
   const PySendResult status = plain_send(coroutine, value, result);
-  --depth;
+  --coroutines_running;
   if (is_top && status != PYGEN_NEXT) end(coroutine);
   return status;
 }
@@ -149,7 +151,7 @@ void dealloc(PyObject* coroutine) {
 }
 
 void start_tasks() {
-  if (users++ > 0) return;
+  if (task_users++ > 0) return;
   PyAsyncMethods& methods = *PyCoro_Type.tp_as_async;
   interpreter = PyInterpreterState_Get();
   plain_send = methods.am_send;
@@ -165,7 +167,7 @@ void give_back_slots() {
 }
 
 void stop_tasks() {
-  if (users == 0 || --users > 0) return;
+  if (task_users == 0 || --task_users > 0) return;
   give_back_slots();
   for (const auto& [coroutine, slice] : open_tasks()) Recorder::cut_off(slice);
   open_tasks().clear();
@@ -174,7 +176,7 @@ void stop_tasks() {
 }
 
 void forget_tasks_after_fork() {
-  users = 0;
+  task_users = 0;
   give_back_slots();
   open_tasks().clear();
 }

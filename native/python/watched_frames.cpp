@@ -16,18 +16,18 @@ namespace nb = nanobind;
 namespace stepscope {
 namespace {
 
-struct Watched {
+struct WatchedCode {
   PyCodeObject* code;
   PyObject* tell;  // a function of the object: its name, or None
   std::unordered_map<const PyObject*, Recorder::Label> known;
 };
 
-std::vector<Watched>& all_watched() {
-  static auto* const all = new std::vector<Watched>;
+std::vector<WatchedCode>& all_watched() {
+  static auto* const all = new std::vector<WatchedCode>;
   return *all;
 }
 
-Watched* watched_by(const PyCodeObject* code) {
+WatchedCode* watched_by(const PyCodeObject* code) {
   auto& all = all_watched();
   const auto found = std::find_if(all.begin(), all.end(), [&](auto& w) { return w.code == code; });
   return found == all.end() ? nullptr : &*found;
@@ -53,7 +53,7 @@ void watch_frames(nb::object code, nb::object tell) {
 }
 
 void leave_frames(nb::handle code) {
-  Watched* const watched = watched_by(reinterpret_cast<PyCodeObject*>(code.ptr()));
+  WatchedCode* const watched = watched_by(reinterpret_cast<PyCodeObject*>(code.ptr()));
   if (!watched) return;
   const nb::object gone_code = nb::steal(reinterpret_cast<PyObject*>(watched->code));
   const nb::object gone_tell = nb::steal(watched->tell);
@@ -68,7 +68,7 @@ Recorder::Label watched_label(const PyCodeObject* code, PyObject* subject, Recor
   if (subject && PyTuple_CheckExact(subject)) {  // of a function that takes *args
     subject = PyTuple_GET_SIZE(subject) ? PyTuple_GET_ITEM(subject, 0) : nullptr;
   }
-  Watched* watched = watched_by(code);
+  WatchedCode* watched = watched_by(code);
   if (!watched || !subject) return plain;
   const auto found = watched->known.find(subject);
   Recorder::Label label;
@@ -85,7 +85,7 @@ Recorder::Label watched_label(const PyCodeObject* code, PyObject* subject, Recor
 }
 
 void forget_watched_objects() {
-  for (Watched& watched : all_watched()) watched.known.clear();
+  for (WatchedCode& watched : all_watched()) watched.known.clear();
 }
 
 void bind_watched_frames(nb::module_& m) {

@@ -2,13 +2,13 @@
 
 #include <cstddef>
 
+#include "sampler/sampled_code.h"
+
 namespace stepscope {
 namespace {
 
-constexpr int kUnitBytes = 2;
-
 // Kinds of entries; those below kOneLine0 are the short form, with the column in the kind.
-enum Kind { kOneLine0 = 10, kOneLine2 = 12, kNoColumns = 13, kLong = 14, kNone = 15 };
+enum EntryKind { kOneLine0 = 10, kOneLine2 = 12, kNoColumns = 13, kLong = 14, kNone = 15 };
 
 class TableReader {
  public:

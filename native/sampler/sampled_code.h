@@ -8,6 +8,8 @@
 
 namespace stepscope {
 
+inline constexpr int kUnitBytes = 2;  // of instructions
+
 struct SampledCode {
   std::string file;
   std::string function;
@@ -16,7 +18,7 @@ struct SampledCode {
   std::vector<uint8_t> operations;  // what each unit of the instructions does
 
   uint8_t operation_at(int instruction) const {
-    const auto unit = static_cast<size_t>(instruction) / 2;
+    const auto unit = static_cast<size_t>(instruction) / kUnitBytes;
     return instruction >= 0 && unit < operations.size() ? operations[unit] : 0;
   }
 };

@@ -8,11 +8,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/own_pages.h"
+
 namespace stepscope {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, which older headers do not have
 constexpr size_t kLargestRegion = size_t{16} << 20;
 // By a thread that records and cannot wait for one made ready.
 constexpr size_t kRegionInPassing = size_t{1} << 20;

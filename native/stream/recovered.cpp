@@ -228,11 +228,12 @@ class Reader {
               [](const SyncPoint& a, const SyncPoint& b) { return a.ticks < b.ticks; });
     std::vector<SyncPoint> apart;
     for (const SyncPoint& point : journal_.points) {
-      if (apart.empty() || point.ns - apart.back().ns >= kShortestBaseNs) apart.push_back(point);
+      if (apart.empty() || point.ns - apart.back().ns >= TickMap::kShortestBaseNs)
+        apart.push_back(point);
     }
     const SyncPoint now = SyncPoint::now();
     const bool same_boot = apart.empty() || (now.ticks > apart.back().ticks &&
-                                             now.ns > apart.back().ns + kShortestBaseNs);
+                                             now.ns > apart.back().ns + TickMap::kShortestBaseNs);
     if (apart.size() < 2 && same_boot) apart.push_back(now);
     if (apart.size() == 1) apart.push_back({apart[0].ticks + 1, apart[0].ns + 1});
     return TickMap(std::move(apart));
@@ -275,8 +276,6 @@ class Reader {
     put_in_order(out, out.start_ticks, {});
     return out;
   }
-
-  static constexpr int64_t kShortestBaseNs = 50'000'000;
 
   Recovered& out_;
   std::map<uint64_t, std::string_view> lanes_;  // by the address that they had

@@ -39,8 +39,8 @@ struct PidfdInfo {
 };
 constexpr uint64_t kInfoExit = 1 << 3;
 
-OwnFile line;    // to the watcher
-OwnFile answer;  // from it
+OwnFile to_watcher;
+OwnFile from_watcher;
 
 void sleep_ms(int ms) {
   const timespec time{ms / 1000, ms % 1000 * 1'000'000L};
@@ -202,15 +202,15 @@ void close_all_but(int first, int second, int third) {
 }
 
 void close_line() {
-  line.close();
-  answer.close();
+  to_watcher.close();
+  from_watcher.close();
 }
 
 }  // namespace
 
 bool start_watcher(const std::vector<std::string>& command) {
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, &close_line);
-  if (line.was_opened() || command.empty()) return false;
+  if (to_watcher.was_opened() || command.empty()) return false;
   int to[2];
   int from[2];
   if (pipe2(to, O_CLOEXEC) != 0) return false;
@@ -248,16 +248,16 @@ bool start_watcher(const std::vector<std::string>& command) {
     close(from[0]);
     return false;
   }
-  line.take(to[1]);
-  answer.take(from[0]);
+  to_watcher.take(to[1]);
+  from_watcher.take(from[0]);
   return true;
 }
 
 void dismiss_watcher() {
-  if (!line.was_opened()) return;
-  const ssize_t sent = write(line.number(), &kDismissal, 1);
+  if (!to_watcher.was_opened()) return;
+  const ssize_t sent = write(to_watcher.number(), &kDismissal, 1);
   if (sent == 1) {
-    pollfd gone{answer.number(), 0, 0};
+    pollfd gone{from_watcher.number(), 0, 0};
     while (poll(&gone, 1, 1'000) < 0 && errno == EINTR) {
     }
   }

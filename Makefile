@@ -110,9 +110,10 @@ build/torch-headers/done-%: tools/torch_headers.py src/stepscope/frameworks/torc
 		echo '--- without some of them: the wheel has no bridge to those releases of torch'
 	mkdir -p $(@D) && touch $@
 
-# Headers are precompiled where it has to be quick: the wheel of the slow tests is built as the users'
-# is, and shows a missing #include.
-WHEEL_OPTIONS = WERROR=ON PRECOMPILE=$(if $(filter all,$(BRIDGES)),OFF,ON)
+# Headers are precompiled, and files compiled together, where it has to be quick: the wheel of the
+# slow tests is built as the users' is, and shows a missing #include.
+QUICK = $(if $(filter all,$(BRIDGES)),OFF,ON)
+WHEEL_OPTIONS = WERROR=ON PRECOMPILE=$(QUICK) UNITY=$(QUICK)
 
 $(WHEEL)/done: $(DONE)/venv $(HEADERS) $(PACKAGE)
 	@echo '--- building stepscope; this takes a minute'
@@ -316,7 +317,7 @@ TOOLS = PATH="$(CURDIR)/$(BIN):$$PATH"
 
 CMAKE = $(TOOLS) cmake -S . -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Debug \
 	-DCMAKE_INCLUDE_PATH="$(CURDIR)/build/doctest/usr/include" -DSTEPSCOPE_NATIVE_TESTS=ON \
-	-DSTEPSCOPE_WERROR=ON -DSTEPSCOPE_PRECOMPILE=ON
+	-DSTEPSCOPE_WERROR=ON -DSTEPSCOPE_PRECOMPILE=ON -DSTEPSCOPE_UNITY=ON
 
 configure-sanitized: $(DONE)/test $(DOCTEST)
 	$(CMAKE) -B $(SANITIZED) -DSTEPSCOPE_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"

@@ -76,6 +76,10 @@ class Reader {
 
  private:
   struct Packet;
+  struct PacketTime {
+    std::optional<uint64_t> time, clock;
+    uint32_t sequence = 0;
+  };
   struct Sequence {
     Interned interned;
     std::optional<uint64_t> clock;
@@ -93,9 +97,9 @@ class Reader {
   void read_thread(TrackTold& track, std::string_view bytes);
   void read_thread_descriptor(Sequence& sequence, std::string_view bytes);
   void read_process_tree(std::string_view bytes);
-  void read_event(const Packet& packet, Sequence& sequence);
+  void read_event(std::string_view bytes, const PacketTime& packet, Sequence& sequence);
   bool take_apart(std::string_view bytes, Sequence& sequence, Told& told);
-  std::optional<int64_t> time_of(const Packet& packet, Sequence& sequence, const Told& told);
+  std::optional<int64_t> time_of(const PacketTime& packet, Sequence& sequence, const Told& told);
   uint32_t track_of(const Sequence& sequence, const Told& told);
   void add_event(const Told& told, json::Event event);
   void add_counter(const Told& told, json::Event event);

@@ -13,6 +13,8 @@
 
 namespace stepscope::pickle {
 
+class Input;
+
 // Told when a value goes into a container, so that it can be put away in less space.
 class Observer {
  public:
@@ -49,9 +51,6 @@ class Machine {
   uint64_t position() const { return position_; }
 
  private:
-  // Where the arguments of an opcode are read; false once there is not enough.
-  class Input;
-
   const char* recall_all(const char* at, const char* end);
   bool step(Input& in);
   bool step_number(uint8_t op, Input& in);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from recording import (
 from stepscope import Keep, MemoryLimit, record_function
 from stepscope._native import advance_clock, recording
 from stepscope.record import Window
+from stepscope.record.limits import RECORD_BYTES
 from stepscope.torch import EventList
 from stepscope.trace.model import SliceFlags, SliceKind
 
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SMALLEST = 64 * 1024
-EVENT_BYTES = 56
 
 
 @pytest.fixture(autouse=True)
@@ -256,11 +257,16 @@ def test_two_hundred_recordings_do_not_grow_the_process() -> None:
     before = resident_bytes()
     for _ in range(200):
         record_much()
-    # Each recording holds 56 KB of records; a leak of them would be 11 MB.
+    # Each recording holds 64 KB of records; a leak of them would be 13 MB.
     assert resident_bytes() - before < 4 << 20
 
 
 # ---- a bound on memory
+
+
+def test_the_size_of_an_event_is_what_the_recorder_has() -> None:
+    header = Path(__file__).parents[2] / "native/include/stepscope/record.h"
+    assert f"static_assert(sizeof(Record) == {RECORD_BYTES}," in header.read_text(encoding="utf-8")
 
 
 def made_and_kept(count: int, limit: MemoryLimit) -> tuple[list[str], int]:
@@ -286,7 +292,7 @@ def test_what_is_kept_and_what_is_lost_is_what_was_made(keep: Keep, count: int) 
 @pytest.mark.parametrize("kib", [64, 100, 256, 1_024])
 def test_the_bound_holds_and_is_used(keep: Keep, kib: int) -> None:
     """Ranges may take an eighth more than the bound."""
-    room = kib * 1024 // EVENT_BYTES
+    room = kib * 1024 // RECORD_BYTES
     names, _ = made_and_kept(4 * room, MemoryLimit(kib * 1024, keep))
     assert room // 2 <= len(names) <= room * 9 // 8
 
@@ -365,7 +371,7 @@ def test_ranges_survive_when_operators_are_dropped(kib: int, keep: Keep) -> None
     from stepscope import profile
 
     one = torch.ones(1)
-    made = kib * 1024 // EVENT_BYTES * 3
+    made = kib * 1024 // RECORD_BYTES * 3
     with (
         profile(memory_limit=MemoryLimit(kib * 1024, keep)) as profiler,
         record_function("epoch"),

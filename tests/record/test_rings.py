@@ -14,6 +14,7 @@ from stepscope.live.budget import Budget
 from stepscope.live.captures import write_capture
 from stepscope.live.steps import StepWatch
 from stepscope.live.triggers import Triggers, TriggerWatch
+from stepscope.record.limits import RECORD_BYTES
 from stepscope.record.running import RUNNING
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def test_a_ring_of_some_bytes_begins_where_it_is_whole() -> None:
                 pass
     trace = prof.trace
     assert (trace.slices.start_ns >= trace.info.start_ns).all()
-    assert 10_000 < len(trace) < (1 << 20) / 56
+    assert 10_000 < len(trace) < (1 << 20) / RECORD_BYTES
     assert len(trace) + trace.info.losses.events == 100_100
 
 
@@ -98,7 +99,7 @@ def test_a_window_that_wants_all_lets_a_ring_grow_only_for_its_time() -> None:
         assert recorder is not None
         held = recorder.snapshot()
         assert held is not None
-        assert len(held) < (1 << 20) / 56 + 5_000
+        assert len(held) < (1 << 20) / RECORD_BYTES + 5_000
 
 
 def test_a_capture_is_a_trace_that_says_why(tmp_path: Path) -> None:

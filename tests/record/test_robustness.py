@@ -209,7 +209,7 @@ def test_200_cycles_do_not_grow_the_process() -> None:
         json.dumps(ALL_OPTIONS),
     )
     assert done.returncode == 0, done.stderr
-    # If 100 cycles kept their events, those were 100,000 records of 56 bytes and more.
+    # If 100 cycles kept their events, those were 100,000 records of 64 bytes and more.
     assert int(done.stdout) < 2 * 1024 * 1024
 
 

@@ -13,9 +13,9 @@ from stepscope.cli.device import device_facts
 from stepscope.cli.printing import show_findings
 from stepscope.cli.streams import say
 from stepscope.formats.asynchronous import async_rows
+from stepscope.record.limits import RECORD_BYTES
 from stepscope.text.answer import lines_text, where_text
 from stepscope.text.power import counter_lines, power_line
-from stepscope.trace.schema import RECORD_BYTES
 from stepscope.units import count_text, duration_text, percent_text, size_text
 
 if TYPE_CHECKING:

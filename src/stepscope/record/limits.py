@@ -7,6 +7,8 @@ from enum import Enum
 
 from stepscope.arguments import number, shown, whole
 
+RECORD_BYTES = 64  # of an event while it is recorded: native/include/stepscope/record.h
+
 _SMALLEST_BYTES = 64 * 1024
 _RING_BYTES = 2 << 30  # for a ring that is told its seconds only
 
@@ -35,7 +37,7 @@ class MemoryLimit:
         if self.bytes < _SMALLEST_BYTES:
             raise ValueError(
                 f"a memory limit of {self.bytes} bytes is too small: "
-                f"give at least {_SMALLEST_BYTES} bytes (an event takes 56)"
+                f"give at least {_SMALLEST_BYTES} bytes (an event takes {RECORD_BYTES})"
             )
 
 

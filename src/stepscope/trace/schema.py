@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from stepscope.trace.table import Bool, Int32, Int64, UInt8, UInt32
 
 PRODUCER = "stepscope"  # TraceInfo.producer of our own recordings
-RECORD_BYTES = 64  # of an event while it is recorded: native/include/stepscope/record.h
 
 NO_PARENT = -1
 NO_STEP = -1

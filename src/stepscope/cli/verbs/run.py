@@ -33,6 +33,7 @@ from stepscope.cli.signals import (
     let_ctrl_c_raise,
 )
 from stepscope.errors import StepscopeError
+from stepscope.record.limits import RECORD_BYTES
 from stepscope.trace.placing import shortened
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 _ROWS = 10
-_DEFAULT_LIMIT = "2G"
+_DEFAULT_BYTES = 2 << 30
 
 
 class Run:
@@ -81,9 +82,10 @@ class Run:
                 "--memory-limit",
                 metavar="SIZE",
                 type=memory_size,
-                default=_DEFAULT_LIMIT,
-                help="memory for the recording: 512M, 2G, none; an event takes 56 bytes, and "
-                f"dropped events are counted (default: {_DEFAULT_LIMIT}, 38 million events)",
+                default=_DEFAULT_BYTES,
+                help=f"memory for the recording: 512M, 2G, none; an event takes {RECORD_BYTES} "
+                f"bytes, and dropped events are counted (default: {_DEFAULT_BYTES >> 30}G, "
+                f"{_DEFAULT_BYTES // RECORD_BYTES // 10**6} million events)",
             ),
             parser.add_argument(
                 "--keep",

@@ -50,6 +50,18 @@ def test_a_program_that_serves_is_listed_and_captured(tmp_path: Path) -> None:
         ask(os.getpid(), {"do": "status"})
 
 
+def test_the_rank_is_the_launchers_whoever_that_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("RANK", "2"), ("SIZE", "4")):
+        monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", value)
+    monkeypatch.setenv("PMIX_NAMESPACE", "prterun-1@1")
+    with stepscope.serve(keep=Last(seconds=60), sample=False):
+        (told,) = living()
+        assert (told["rank"], told["world_size"], told["job"]) == ("2", "4", "prterun-1@1")
+        answer = ask(os.getpid(), {"do": "capture"}, 60)
+    assert answer["rank"] == "2"
+    assert "-rank2-" in answer["path"]
+
+
 def test_without_a_ring_it_is_recorded_from_now_on(tmp_path: Path) -> None:
     with stepscope.serve():
         (told,) = living()

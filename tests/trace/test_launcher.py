@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepscope.trace.launcher import place_of_process, shared_id
+from stepscope.trace.launcher import job_name, place_of_process, shared_id
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
 SLURM = {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1"}
@@ -61,3 +61,13 @@ def test_a_run_has_the_number_that_its_launcher_gave_it() -> None:
     again = {"TORCHELASTIC_RUN_ID": "a", "TORCHELASTIC_RESTART_COUNT": "2"}
     assert shared_id(again) == "a-restart2"
     assert shared_id({**SLURM, "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}) == "slurm-7.0"
+
+
+def test_a_job_has_a_name_that_outlives_its_runs() -> None:
+    restarted = {"TORCHELASTIC_RUN_ID": "a", "TORCHELASTIC_RESTART_COUNT": "2"}
+    assert job_name(restarted) == "a"
+    assert job_name({**SLURM, "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}) == "7"
+    assert job_name({"PMIX_NAMESPACE": "prterun-1@1"}) == "prterun-1@1"
+    assert job_name({**restarted, "STEPSCOPE_JOB": "mine"}) == "mine"
+    assert job_name({"STEPSCOPE_JOB": '{"folder": "/x"}'}) == ""  # which is no name
+    assert job_name({"TORCHELASTIC_RUN_ID": "none"}) == job_name({}) == ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
 from stepscope.integrations.late import Late
+from stepscope.trace.launcher import place_of_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,7 @@ class AccelerateProfile(_Theirs, Late):
         if self.schedule_option is not None:
             options["schedule"] = schedule(**self.schedule_option)
         recording = Recording(options, report=self._report)
-        rank = os.environ.get("RANK", "0")
+        place = place_of_process()
+        rank = 0 if place is None else place.rank
         recording.saves_to(self.output_trace_dir, f"profile_{rank}")
         return recording.profiler

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import re
 import sys
 import threading
 import time
@@ -14,8 +14,10 @@ from stepscope.arguments import file_path, shown
 from stepscope.background import EXPORTS
 from stepscope.notices import notify
 from stepscope.record.running import RUNNING
+from stepscope.trace.launcher import place_of_process
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from stepscope.record.cycle import Cycle
@@ -104,9 +106,9 @@ def new_path() -> Path:
     """Return a name that no other capture has."""
     folder = PLACE.folder or Path.cwd()
     stem = PLACE.stem or _program()
-    rank = os.environ.get("RANK", "")
-    if rank.isdecimal() and f"rank{rank}" not in stem:
-        stem = f"{stem}-rank{rank}"
+    place = place_of_process()
+    if place is not None and not re.search(rf"rank-?{place.rank}(?!\d)", stem):
+        stem = f"{stem}-rank{place.rank}"
     if not PLACE.stem:
         stem += time.strftime("-%Y%m%d-%H%M%S")
     with _naming:

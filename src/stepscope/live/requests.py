@@ -13,6 +13,7 @@ from stepscope.live.captures import new_path, write_capture, write_later
 from stepscope.live.triggers import resident_bytes
 from stepscope.record.options import StackMode
 from stepscope.record.source import known_options
+from stepscope.trace.launcher import job_name, place_of_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,11 +32,9 @@ def status(always_on: AlwaysOn, _request: Mapping[str, Any]) -> dict[str, Any]:
     """Tell who this is and what it records."""
     recorder = always_on.best()
     return {
-        "pid": os.getpid(),
+        **_who(),
         "program": _program(),
-        "rank": os.environ.get("RANK", ""),
-        "world_size": os.environ.get("WORLD_SIZE", ""),
-        "job": job_of_environment(),
+        "job": job_name(),
         "since": always_on.began_s,
         "recording": "" if recorder is None else "ring" if recorder.is_ring else "all",
         "memory_bytes": resident_bytes(),
@@ -76,7 +75,7 @@ def capture(always_on: AlwaysOn, request: Mapping[str, Any]) -> dict[str, Any]:
         quiet = bool(request.get("quiet"))
         write_later(cycle, {"reason": reason, "by": "outside"}, path, quiet=quiet)
     EXPORTS.wait()
-    return {"path": str(path), "pid": os.getpid(), "rank": os.environ.get("RANK", "")}
+    return {"path": str(path), **_who()}
 
 
 REQUESTS: Mapping[str, Callable[[AlwaysOn, Mapping[str, Any]], dict[str, Any]]] = {
@@ -86,13 +85,10 @@ REQUESTS: Mapping[str, Callable[[AlwaysOn, Mapping[str, Any]], dict[str, Any]]] 
 }
 
 
-def job_of_environment() -> str:
-    """Return what the launcher calls the job; empty where there is none."""
-    for name in ("STEPSCOPE_JOB", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
-        value = os.environ.get(name)
-        if value and value != "none":
-            return value
-    return ""
+def _who() -> dict[str, Any]:
+    place = place_of_process()
+    rank, world_size = ("", "") if place is None else (str(place.rank), str(place.world_size))
+    return {"pid": os.getpid(), "rank": rank, "world_size": world_size}
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, object]:

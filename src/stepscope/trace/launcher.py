@@ -98,6 +98,18 @@ def shared_id(environ: Mapping[str, str] = os.environ) -> str | None:
     return None
 
 
+def job_name(environ: Mapping[str, str] = os.environ) -> str:
+    """Return what people call the job that this process is part of; empty where there is none.
+
+    Unlike a run's id it stays over restarts, and is that of all steps of a Slurm job.
+    """
+    given = environ.get("STEPSCOPE_JOB", "")
+    if given.startswith("{"):  # what `stepscope run` tells the processes that a program starts
+        given = run_id_given
+    names = (given, environ.get("TORCHELASTIC_RUN_ID"), environ.get("SLURM_JOB_ID"))
+    return next((each for each in names if each and each != _NO_ID), shared_id(environ) or "")
+
+
 def launched_at_ns() -> int:
     """Return the Unix time at which our parent process was started: that of a launcher on one host.
 

@@ -282,8 +282,5 @@ def _recorded(
 
 def _default_output(stem: str) -> Path:
     """Return the first choice; where it is taken when the program ends, the next one is used."""
-    rank = os.environ.get("RANK", "")
-    # The processes of a distributed job start in the same second.
-    rest = f"-rank{rank}" if rank.isdecimal() else ""
-    rest += time.strftime("-%Y%m%d-%H%M%S.stepscope")
+    rest = time.strftime("-%Y%m%d-%H%M%S.stepscope")
     return Path(shortened(stem, rest) + rest)

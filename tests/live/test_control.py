@@ -43,8 +43,9 @@ def test_a_program_that_serves_is_listed_and_captured(tmp_path: Path) -> None:
         trace = stepscope.read_trace(path)
         assert trace.info.user["capture"]["reason"] == "a test"
         assert len(trace) == 1
-        with pytest.raises(StepscopeError, match="no_such"):
-            ask(os.getpid(), {"do": "capture", "options": {"no_such": 1}})
+        for wrong in ({"no_such": 1}, {"stacks": "no_such"}, {"torch_collector": "no_such"}):
+            with pytest.raises(StepscopeError, match="no_such"):
+                ask(os.getpid(), {"do": "capture", "options": wrong})
     assert living() == []
     with pytest.raises(StepscopeError, match="stepscope ps"):
         ask(os.getpid(), {"do": "status"})
@@ -70,6 +71,15 @@ def test_without_a_ring_it_is_recorded_from_now_on(tmp_path: Path) -> None:
         request = {"do": "capture", "seconds": 0.05, "path": str(path)}
         ask(os.getpid(), request, 60)
         assert stepscope.read_trace(path).info.end_ns > 0
+
+
+def test_what_is_asked_for_from_outside_is_recorded() -> None:
+    pytest.importorskip("torch")
+    with stepscope.serve():
+        options = {"torch_collector": "kineto", "stacks": "operators"}
+        request = {"do": "capture", "seconds": 0.05, "options": options}
+        answer = ask(os.getpid(), request, 60)
+    assert "requested" in stepscope.read_trace(answer["path"]).info.sources["torch"]
 
 
 def test_only_the_owner_gets_in_and_garbage_does_not_disturb() -> None:

@@ -62,7 +62,7 @@ def _checked(option: Option[Any]) -> Callable[[str], str]:
 
     def check(text: str) -> str:
         try:
-            RecordOptions(**{option.name: text})[option]
+            option.value_of(text)
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
         return text
@@ -76,7 +76,7 @@ def record_options(args: argparse.Namespace) -> RecordOptions:
     for name, option in known_options().items():
         given = getattr(args, f"{_RECORD}{name}") if option.flag else None
         if given is not None:
-            values[name] = given if option.parse else type(option.default)(given)
+            values[name] = given
         elif option.run_default is not None:
             values[name] = option.run_default
     return RecordOptions(**values)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from stepscope.background import EXPORTS
 from stepscope.live.captures import new_path, write_capture, write_later
 from stepscope.live.triggers import resident_bytes
-from stepscope.record.options import StackMode
 from stepscope.record.source import known_options
 from stepscope.trace.launcher import job_name, place_of_process
 
@@ -93,12 +92,11 @@ def _who() -> dict[str, Any]:
 
 def _options(given: Mapping[str, Any]) -> dict[str, object]:
     known = known_options()
-    values: dict[str, object] = {}
     for name, value in given.items():
         if name not in known:
             raise RequestError(f"{name!r} is not a recording option; use one of {sorted(known)}")
-        values[name] = StackMode(value) if name == "stacks" else value
-    return values
+        known[name].value_of(value)  # raises here what is wrong with it
+    return dict(given)
 
 
 def _program() -> str:

@@ -42,6 +42,14 @@ class Option(Generic[T]):
     run_default: T | None = None
     parse: Callable[[object], T] | None = None
 
+    def value_of(self, given: object) -> T:
+        """Return the value that was meant, by text from outside or by a value in a program."""
+        if self.parse is not None:
+            return self.parse(given)
+        if isinstance(self.default, Enum) and isinstance(given, str):
+            return type(self.default)(given)
+        return given  # type: ignore[return-value]
+
 
 # Options that several sources share.
 SHAPES = Option("shapes", False, "--shapes", "also record operator inputs")
@@ -82,10 +90,8 @@ class RecordOptions:
 
     def __getitem__(self, option: Option[T]) -> T:
         """Return the given value, or the option's default."""
-        if option.name not in self._values:
-            return option.default
-        given = self._values[option.name]
-        return option.parse(given) if option.parse else given  # type: ignore[return-value]
+        given = self._values
+        return option.value_of(given[option.name]) if option.name in given else option.default
 
     def but(self, **values: object) -> RecordOptions:
         """Return a copy with some values changed."""

@@ -150,8 +150,23 @@ def levels(depth: Int32) -> Iterator[Int64]:
 @shared
 def torch_operators(trace: Trace) -> Bool:
     """Return which slices are operators of torch's own, as their names tell."""
-    names = ids_where(trace.slices.name, trace.strings, lambda name: name.startswith("aten::"))
-    return np.isin(trace.slices.name, names)
+    return is_named(trace, lambda name: name.startswith("aten::"))
+
+
+def rows_named(trace: Trace, wanted: Callable[[str], bool]) -> Int64:
+    """Return the slices whose name is wanted."""
+    return np.flatnonzero(is_named(trace, wanted))
+
+
+def is_named(trace: Trace, wanted: Callable[[str], bool]) -> Bool:
+    """Tell which slices have a name that is wanted."""
+    return has_text(trace.slices.name, trace.strings, wanted)
+
+
+def has_text(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Bool:
+    """Tell which values of a column of ids have a text that satisfies the predicate."""
+    found = _mask(ids, ids_where(ids, strings, predicate))
+    return np.zeros(len(ids), np.bool_) if found is None else found
 
 
 def ids_where(ids: UInt32, strings: Strings, predicate: Callable[[str], bool]) -> Int64:
@@ -169,7 +184,7 @@ def distinct_ids(ids: UInt32) -> Int64:
 def _mask(ids: UInt32, wanted: Int64) -> Bool | None:
     if not len(wanted):
         return None
-    table = np.zeros(int(ids.max()) + 1, np.bool_)
+    table = np.zeros(int(ids.max()) + 1, np.bool_)  # texts are few, rows are many
     table[wanted] = True
     return table.take(ids)
 

@@ -19,7 +19,7 @@ from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import steady_steps
 from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import rows_named
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
@@ -249,13 +249,7 @@ class Facts:
 
     def named(self, wanted: Callable[[str], bool]) -> Int64:
         """Return the slices whose name is wanted."""
-        name = self.trace.slices.name
-        ids = ids_where(name, self.trace.strings, wanted)
-        if not len(ids):
-            return np.zeros(0, np.int64)
-        is_wanted = np.zeros(len(self.trace.strings), np.bool_)  # names are few, slices are many
-        is_wanted[ids] = True
-        return np.flatnonzero(is_wanted.take(name))
+        return rows_named(self.trace, wanted)
 
     def within(self, rows: Int64) -> Bool:
         """Tell which slices lie inside one of some slices, at any depth."""

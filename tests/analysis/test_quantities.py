@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
+from stepscope.analysis.findings import find_problems
 from stepscope.analysis.quantities import quantities
 from stepscope.analysis.quantity import Share, Unit
 
@@ -65,6 +66,34 @@ def test_recompilations_and_breaks() -> None:
     found = quantities(trace_of_calls(calls))
     counts = [found[name].total for name in ("compilations", "recompilations", "graph_breaks")]
     assert counts == [2, 1, 1]
+
+
+def test_recompilations_in_the_recording_of_another_profiler() -> None:
+    def compilation(start: int) -> Call:
+        name = "_compile.compile_inner (dynamo_timed)"
+        return Call(name, start, start + 10, "user_annotation")
+
+    ran = Call("Torch-Compiled Region: 0/0", 12, 20)
+    found = quantities(trace_of_calls([compilation(0), ran, compilation(30)]))
+    assert found["recompilations"].total == 1
+    told = Call("gc, compile_id=1/0", 32, 33, "user_annotation")
+    found = quantities(trace_of_calls([compilation(0), ran, compilation(30), told]))
+    assert found["recompilations"].total == 0, "the first compilation of another region"
+
+
+def test_the_first_compilation_behind_a_graph_break_is_no_recompilation() -> None:
+    mark = "_compile.compile_inner (dynamo_timed)"
+    calls = [
+        Call("torch.compile 0/0: f", 0, 10, "compile"),
+        Call(mark, 1, 9, "user_annotation"),
+        Call("Torch-Compiled Region: 0/0", 12, 20),
+        Call("graph break: f at a.py:3", 20, 20, "compile"),
+        Call("torch.compile 1/0: f after the graph break at a.py:3", 30, 40, "compile"),
+        Call(mark, 31, 39, "user_annotation"),
+    ]
+    trace = trace_of_calls(calls)
+    assert quantities(trace)["recompilations"].total == 0
+    assert "recompilations" not in {finding.id for finding in find_problems(trace)}
 
 
 def test_memory_and_what_was_not_recorded() -> None:

@@ -16,7 +16,6 @@ synchronisations
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,16 +33,13 @@ from stepscope.analysis.memory.peak import peaks_of_memory
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.quantity import Quantity, Share, Unit
 from stepscope.analysis.shared import shared, shared_analyses
+from stepscope.analysis.steps.compilation import graph_breaks, recompilations
 from stepscope.analysis.steps.parts import Part, host_parts
-from stepscope.analysis.steps.phases import (
-    COMPILE_CATEGORY,
-    compilations,
-    without_compilation,
-)
+from stepscope.analysis.steps.phases import compilations, without_compilation
 from stepscope.analysis.steps.steps import outermost, step_table
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
-from stepscope.trace.names import GRAPH_BREAK, SIZED_BY_VALUES
+from stepscope.trace.names import SIZED_BY_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +52,6 @@ MOST_ROWS = 200
 MOST_PLACES = 12
 """Lines that are kept of a row."""
 
-_AGAIN = re.compile(r"torch\.compile (?:\d+/)?\d+/[1-9]\d*")  # see findings/compilation.py
 _WOULD_WAIT = SIZED_BY_VALUES | {"aten::_local_scalar_dense", "aten::equal"}
 
 
@@ -214,17 +209,11 @@ def _compilations(trace: Trace, name: str) -> Quantity:
 
 
 def _recompilations(trace: Trace, name: str) -> Quantity:
-    rows = compilations(trace)
-    again = ids_where(trace.slices.name, trace.strings, lambda text: _AGAIN.match(text) is not None)
-    return _whole(trace, name, rows[np.isin(trace.slices.name[rows], again)])
+    return _whole(trace, name, recompilations(trace))
 
 
 def _graph_breaks(trace: Trace, name: str) -> Quantity:
-    slices = trace.slices
-    words = ids_where(slices.category, trace.strings, COMPILE_CATEGORY.__eq__)
-    names = ids_where(slices.name, trace.strings, lambda text: text.startswith(GRAPH_BREAK))
-    rows = np.flatnonzero(np.isin(slices.name, names) & np.isin(slices.category, words))
-    return _whole(trace, name, rows)
+    return _whole(trace, name, graph_breaks(trace))
 
 
 def _whole(trace: Trace, name: str, rows: Int64) -> Quantity:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,21 +12,17 @@ from stepscope.analysis.findings.model import DETECTORS, MEDIUM_SHARE, Finding, 
 from stepscope.analysis.findings.spots import hot_spot, saving, share_words, source_line
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
 from stepscope.analysis.intervals import union
+from stepscope.analysis.steps import compilation
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.ledger import ledger_with_startup
-from stepscope.analysis.steps.phases import COMPILE_CATEGORY, DYNAMO_TIMED, compilations
-from stepscope.trace.names import GRAPH_BREAK
+from stepscope.trace.names import COMPILED_BACKWARD, GRAPH_BREAK
 from stepscope.units import count_text, duration_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.findings.facts import Facts
     from stepscope.analysis.steps.ledger import Ledger
-    from stepscope.trace.model import Bool, Int64
+    from stepscope.trace.model import Bool
 
-_COMPILATION = re.compile(r"torch\.compile (?:\d+/)?(\d+)/(\d+)")  # region and how often before
-_COMPILE_ID = re.compile(r"compile_id=(?:\d+/)?\d+/(\d+)")
-_REGION = "Torch-Compiled Region: "
-_BACKWARD = ", backward"  # the gradient of a region is compiled by itself
 MIN_RECOMPILATIONS = 1
 """A second compilation means that a region met inputs that the first one does not cover."""
 
@@ -40,7 +35,7 @@ _NAMED_PLACES = 3
 @DETECTORS.register
 def recompilations(facts: Facts) -> Finding | None:
     """Find regions that were recompiled because their inputs changed."""
-    again = _again(facts)
+    again = compilation.recompilations(facts.trace)
     if len(again) < MIN_RECOMPILATIONS:
         return None
     slices = facts.trace.slices
@@ -51,8 +46,8 @@ def recompilations(facts: Facts) -> Finding | None:
     share = spent.total_ns / whole_ns if whole_ns else 1.0
     row = facts.longest(again)
     names = [facts.trace.name_of(int(i)).partition(": ")[2] for i in again]
-    regions = sorted({name.removesuffix(_BACKWARD) for name in names} - {""})
-    called = again[[not name.endswith(_BACKWARD) for name in names]]
+    regions = sorted({name.removesuffix(COMPILED_BACKWARD) for name in names} - {""})
+    called = again[[not name.endswith(COMPILED_BACKWARD) for name in names]]
     return Finding(
         id="recompilations",
         title=f"torch.compile recompiled {count_text(len(again), 'time')}",
@@ -73,7 +68,7 @@ def recompilations(facts: Facts) -> Finding | None:
 @DETECTORS.register
 def compiling_again(facts: Facts) -> Finding | None:
     """Find a loop that compiles all the time: a new function, or new shapes, in every step."""
-    if len(_again(facts)):
+    if len(compilation.recompilations(facts.trace)):
         return None
     spent = ledger_with_startup(facts.trace)
     spent = spent.take(~spent.spent_on(Cause.IMPORT) & (spent.row != NO_SAMPLE))
@@ -117,7 +112,7 @@ def _all_along(facts: Facts, spent: Ledger, which: Bool) -> bool:
 @DETECTORS.register
 def graph_breaks(facts: Facts) -> Finding | None:
     """Find places where torch.compile gave up and fell back to Python."""
-    rows = facts.named(lambda name: name.startswith(GRAPH_BREAK))
+    rows = compilation.graph_breaks(facts.trace)
     if not len(rows):
         return None
     slices = facts.trace.slices
@@ -135,42 +130,6 @@ def graph_breaks(facts: Facts) -> Finding | None:
         "torch.compile(fullgraph=True) turns a break into an error that says why.",
         severity=Severity.LOW,
     )
-
-
-def _again(facts: Facts) -> Int64:
-    """Return the recompilations: those of regions that were compiled before."""
-    slices, strings = facts.trace.slices, facts.trace.strings
-    marked = facts.named(lambda name: name.endswith(DYNAMO_TIMED))
-    if len(marked):
-        return _marked_again(facts)
-    rows = facts.named(lambda name: (m := _COMPILATION.match(name)) is not None and m[2] != "0")
-    is_compilation = [strings[int(i)] == COMPILE_CATEGORY for i in slices.category[rows]]
-    return rows[np.array(is_compilation, np.bool_)]
-
-
-def _marked_again(facts: Facts) -> Int64:
-    """Return the compilations in another profiler's recording that are not a region's first.
-
-    Newer torches say which region it is and how often it was compiled; else a compilation after
-    the first step, or after a compiled region has run, is one too many.
-    """
-    slices = facts.trace.slices
-    rows = compilations(facts.trace)
-    told = facts.named(lambda name: _COMPILE_ID.search(name) is not None)
-    again = facts.named(lambda name: (m := _COMPILE_ID.search(name)) is not None and m[1] != "0")
-    if len(told):
-        numbers = np.searchsorted(
-            slices.start_ns[again], [slices.start_ns[rows], slices.ends_of(rows)]
-        )
-        found: Int64 = rows[numbers[1] > numbers[0]]
-        return found
-    ran = facts.named(lambda name: name.startswith(_REGION))
-    if len(facts.breakdown) > 1:
-        since_ns = int(facts.breakdown.start_ns[1])
-    else:
-        since_ns = int(slices.start_ns[ran].min() if len(ran) else slices.end_ns.max())
-    later: Int64 = rows[slices.start_ns[rows] >= since_ns]
-    return later
 
 
 def _listed(texts: list[str]) -> str:

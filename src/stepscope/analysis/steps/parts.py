@@ -26,7 +26,7 @@ from stepscope.analysis.host.backward import backward_functions
 from stepscope.analysis.host.event_types import event_types
 from stepscope.analysis.intervals import Intervals, union
 from stepscope.analysis.shared import shared
-from stepscope.analysis.steps.phases import COMPILE_CATEGORY
+from stepscope.analysis.steps.phases import compile_marks
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import TracerEventType
@@ -135,9 +135,7 @@ def _told_parts(trace: Trace, types: UInt8) -> Int8:
     is_backward[names] = True
     told[is_backward[slices.name] & (slices.kind == SliceKind.OPERATOR)] = Part.BACKWARD
     told[backward_functions(trace)] = Part.BACKWARD
-    compiling = ids_where(slices.category, strings, lambda word: word == COMPILE_CATEGORY)
-    for category in compiling:
-        told[slices.category == category] = Part.OTHER
+    told[compile_marks(trace)] = Part.OTHER
     on_device = np.zeros(max(SliceKind) + 1, np.bool_)
     on_device[list(DEVICE_KINDS)] = True
     told[on_device[slices.kind]] = Part.OTHER

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.intervals import union
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.shared import shared
+from stepscope.analysis.tree import has_text, is_named
 from stepscope.trace.model import NO_PARENT, PRODUCER, SliceKind
+from stepscope.trace.names import COMPILE_CATEGORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +19,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.intervals import Intervals
     from stepscope.trace.model import Int64, Trace
 
-COMPILE_CATEGORY = "compile"
-DYNAMO_TIMED = " (dynamo_timed)"  # so torch marks what its compiler does, in any recording
+_DYNAMO_TIMED = " (dynamo_timed)"  # so torch marks what its compiler does, in any recording
 _IMPORT_PREFIX = "import "
 
 
@@ -56,20 +57,21 @@ def compilations(trace: Trace) -> Int64:
 
     Those of other profilers are known by torch's own marks, where ours are not there.
     """
-    slices = trace.slices
-    categories = ids_where(slices.category, trace.strings, lambda word: word == COMPILE_CATEGORY)
-    if not len(categories):
-        return _marked_by_torch(trace)
-    return np.flatnonzero(np.isin(slices.category, categories) & (slices.duration_ns > 0))
+    own = compile_marks(trace)
+    return own[trace.slices.duration_ns[own] > 0] if len(own) else _marked_by_torch(trace)
+
+
+@shared
+def compile_marks(trace: Trace) -> Int64:
+    """Return our own marks of what torch.compile did: compilations and graph breaks."""
+    category = trace.slices.category
+    return np.flatnonzero(has_text(category, trace.strings, COMPILE_CATEGORY.__eq__))
 
 
 def _marked_by_torch(trace: Trace) -> Int64:
     """Return the outermost marks of torch's compiler."""
     slices = trace.slices
-    names = ids_where(slices.name, trace.strings, lambda name: name.endswith(DYNAMO_TIMED))
-    if not len(names):
-        return np.zeros(0, np.int64)
-    is_mark = np.isin(slices.name, names) & (slices.duration_ns > 0)
+    is_mark = is_named(trace, lambda name: name.endswith(_DYNAMO_TIMED)) & (slices.duration_ns > 0)
     rows = np.flatnonzero(is_mark)
     inner = np.zeros(len(rows), np.bool_)
     above = slices.parent[rows].astype(np.int64)
@@ -83,10 +85,8 @@ def import_rows(trace: Trace) -> Int64:
     """Return our own marks of what the program imported while it was recorded."""
     if trace.info.producer != PRODUCER:
         return np.zeros(0, np.int64)
-    slices = trace.slices
-    names = ids_where(slices.name, trace.strings, lambda name: name.startswith(_IMPORT_PREFIX))
-    is_mark = np.isin(slices.name, names) & (slices.kind == SliceKind.RANGE)
-    return np.flatnonzero(is_mark)
+    is_mark = is_named(trace, lambda name: name.startswith(_IMPORT_PREFIX))
+    return np.flatnonzero(is_mark & (trace.slices.kind == SliceKind.RANGE))
 
 
 def _time_of(trace: Trace, rows: Int64) -> Intervals:

@@ -9,12 +9,16 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from stepscope.record.slice_table import SliceTable
-from stepscope.trace.names import GRAPH_BREAK
+from stepscope.trace.names import (
+    COMPILATION,
+    COMPILE_CATEGORY,
+    COMPILED_BACKWARD,
+    GRAPH_BREAK,
+)
 
 if TYPE_CHECKING:
     from stepscope.trace.schema import Captured
 
-CATEGORY = "compile"  # of the slices
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")  # dynamo's name for a function's rest
 
 
@@ -84,7 +88,7 @@ class CompileLog:
             return None
         self._is_taken = True
         frames = compiled_frames()
-        table = SliceTable(CATEGORY)
+        table = SliceTable(COMPILE_CATEGORY)
         for span in self._spans:
             is_open = span.end_ns < 0
             end_ns = self._end_ns if is_open else span.end_ns
@@ -123,8 +127,8 @@ def _frame(name: str, filename: str, line: int | None) -> str:
 
 def _title(span: Span, frames: dict[str, str]) -> str:
     frame = frames.get(span.compile_id)
-    title = f"torch.compile {span.compile_id}".rstrip() + (f": {frame}" if frame else "")
-    return f"{title}, backward" if span.is_backward else title
+    title = f"{COMPILATION} {span.compile_id}".rstrip() + (f": {frame}" if frame else "")
+    return title + COMPILED_BACKWARD if span.is_backward else title
 
 
 def _short(filename: str, line: int | None) -> str:

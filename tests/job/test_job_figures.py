@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from made_job import WALL_NS, Plan, times_of, trace_of
+from made_trace import Call, trace_of_calls
 from sample_traces import SHARED_TRACES
 from stepscope import job as jobs
 from stepscope.analysis.device.work import WorkKind, device_work
+from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.formats import read_trace
 from stepscope.job.collectives import collectives
 from stepscope.job.exposed_sums import ALL, HOST, overlaps
@@ -192,6 +194,13 @@ def test_imbalance_names_the_ranks_with_most_and_least_work() -> None:
 
 
 @pytest.mark.skipif(not SHARED_TRACES, reason="the sample traces are not here")
+@pytest.mark.parametrize("backend", ["nccl", "rccl", "hccl", "xccl", "gloo", "ucc", "mpi", "pccl"])
+def test_collectives_of_every_backend_are_known_by_their_ranges(backend: str) -> None:
+    trace = trace_of_calls([Call(f"{backend}:all_reduce", 0, 10, "user_annotation")])
+    assert [kind.name for kind in collectives(trace).kinds] == ["all_reduce"]
+    assert host_parts(trace).tolist() == [Part.COMMUNICATION]
+
+
 def test_files_of_many_ranks_are_read_as_they_are() -> None:
     (folder,) = {path.parent for path in SHARED_TRACES if path.name.startswith("worker")}
     job = jobs.open_job(folder)

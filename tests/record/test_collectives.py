@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stepscope.frameworks.torch.flight_recorder import learn, plain_title
+from stepscope.frameworks.torch.flight_recorder import learn
 from stepscope.record.collective_columns import annotated, calls_named
 from stepscope.record.collectives import Collective, Group, number_calls, take_notes
+from stepscope.trace.names import plain_collective
 from stepscope.trace.schema import Captured, Slices, Track
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args, IntColumn
@@ -58,9 +59,10 @@ def test_the_names_of_one_collective_are_one() -> None:
         ("c10d::_allgather_base_", "gloo:_all_gather_base", "nccl:_all_gather_base", "allgather"),
         ("c10d::allreduce_coalesced_", "gloo:sparse_all_reduce", "allreduce"),
         ("c10d::recv_any_source_", "recv 0<-1", "gloo:recv"),
+        ("alltoall_single", "gloo:all_to_allv", "c10d::alltoall_base_", "AllToAll"),
         ("c10d::barrier", "nccl:barrier"),
     ):
-        assert len(set(map(plain_title, names))) == 1
+        assert len(set(map(plain_collective, names))) == 1
 
 
 def test_arguments_are_added_to_those_that_are_there() -> None:

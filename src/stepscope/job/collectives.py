@@ -24,7 +24,7 @@ from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
-from stepscope.trace.names import COLLECTIVE
+from stepscope.trace.names import BACKEND_COLLECTIVE, COLLECTIVE, plain_collective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,27 +32,8 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Bool, Int64, Trace
 
 NO_NUMBER = -1
-_HOST_NAME = re.compile(r"^(gloo|nccl|mpi|ucc|hccl):")
 _CALL_NAME = re.compile(r"^(record_param_comms|c10d::)")
 _POINT_TO_POINT = re.compile(r"send|recv", re.IGNORECASE)
-_NOT_LETTERS = re.compile(r"[^a-z]")
-# What tools call one and the same collective.
-_SAME = {
-    "allreduce": "all_reduce",
-    "allreducecoalesced": "all_reduce",
-    "allgather": "all_gather",
-    "allgatherbase": "all_gather",
-    "allgatherintotensorcoalesced": "all_gather",
-    "allgatherintotensor": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "reducescatterbase": "reduce_scatter",
-    "reducescattertensor": "reduce_scatter",
-    "reducescattertensorcoalesced": "reduce_scatter",
-    "alltoall": "all_to_all",
-    "alltoallv": "all_to_all",
-    "alltoallbase": "all_to_all",
-    "sendrecv": "send_recv",
-}
 SYNCHRONISING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
 """Nobody leaves one of these before all have arrived."""
 
@@ -100,12 +81,6 @@ def collectives(trace: Trace) -> Collectives:
     return _of_host(trace)
 
 
-def plain_name(name: str) -> str:
-    """Return one name for what tools call ``_allgather_base``, ``AllGather`` or ``allgather``."""
-    bare = _NOT_LETTERS.sub("", name.rpartition(":")[2].lower())
-    return _SAME.get(bare, bare or "collective")
-
-
 def _of_host(trace: Trace) -> Collectives:
     slices = trace.slices
     on_host = ~slices.on_device
@@ -113,7 +88,7 @@ def _of_host(trace: Trace) -> Collectives:
     if len(slices.args.rest):
         told = trace.strings.ids_with(f'"{COLLECTIVE}"')
         rows = np.flatnonzero(np.isin(slices.args.rest, told) & on_host)
-    for pattern in (_HOST_NAME, _CALL_NAME):
+    for pattern in (BACKEND_COLLECTIVE, _CALL_NAME):
         if not len(rows):
             rows = outermost(trace, np.flatnonzero(_named(trace, pattern) & on_host))
     parts = _together(trace, rows)
@@ -160,7 +135,7 @@ def _called_by(trace: Trace, host: Int64) -> Int64:
         told = trace.strings.ids_with(f'"{COLLECTIVE}"')
         marked = np.isin(slices.args.rest, told) & ~slices.on_device
     if not marked.any():
-        marked = _named(trace, _HOST_NAME) & ~slices.on_device
+        marked = _named(trace, BACKEND_COLLECTIVE) & ~slices.on_device
     around = np.append(nearest(slices.parent, marked), np.int32(NO_SLICE))[host]
     return np.where(around == NO_SLICE, host, around).astype(np.int64)
 
@@ -243,13 +218,13 @@ class _Told:
         if not isinstance(name, str):
             called = self._trace.strings[caller]
             kernel = self._trace.strings[name_id]
-            name = called if _HOST_NAME.search(called) else collective_of_kernel(kernel)
+            name = called if BACKEND_COLLECTIVE.search(called) else collective_of_kernel(kernel)
         dtype, group = str(pairs.get("dtype", "")), str(pairs.get("Process Group Name", ""))
         told = pairs.get("Module")
         if elements == NO_NUMBER:
             elements, dtype = _input_size(pairs)
         width = element_bytes(dtype)
-        plain = plain_name(name)
+        plain = plain_collective(name)
         is_pair = _POINT_TO_POINT.search(plain) is not None
         members = _ranks(pairs.get("Process Group Ranks")) or _ranks(
             self._groups.get(group, {}).get("ranks")

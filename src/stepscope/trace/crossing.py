@@ -15,6 +15,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.trace.kinds import SliceFlags, SliceKind
+from stepscope.trace.names import BACKEND_COLLECTIVE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +33,6 @@ ROUNDING_NS = 2_000
 MOST_OWN_OPERATORS = 16
 """A collective copies and casts its tensors; who runs more inside it has gone on with the work."""
 
-_COLLECTIVE = re.compile(r"^(nccl|rccl|hccl|xccl|gloo|ucc|mpi|pccl):\w")
 # A range begins and ends inside the calls that do so: those cross it always.
 _BEGIN_OR_END = re.compile(r"_record_function_e(nter|xit)|__(enter|exit)__")
 _CALLS = (SliceKind.OPERATOR, SliceKind.RUNTIME)
@@ -45,7 +45,7 @@ def nested(slices: Slices, kind: UInt8, flags: UInt8, strings: Strings) -> tuple
 
     Each round takes ranges out that cross others, which may show more of them.
     """
-    collective = _named(slices, strings, _COLLECTIVE)
+    collective = _named(slices, strings, BACKEND_COLLECTIVE)
     collective &= (kind == SliceKind.RANGE) | (kind == SliceKind.OPERATOR)
     while True:
         found = _native.nest(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 COLLECTION = "Python garbage collection"  # a range around each run of the collector
 RESIDENT_MEMORY = "resident memory"  # a counter of the process
@@ -27,9 +28,31 @@ SIZED_BY_VALUES = frozenset(
 )
 """Operators that wait for the device: the size of their result depends on values."""
 
+BACKENDS = "(?:nccl|rccl|hccl|xccl|gloo|ucc|mpi|pccl)"  # that do the work of collectives
+BACKEND_COLLECTIVE = re.compile(rf"^{BACKENDS}:\w")  # torch's ranges: ``gloo:all_reduce``
+
 _CALLS_VERSION = re.compile(r"(_v\d+|_ptsz|_ptds)+$")
 
 
 def plain_call(name: str) -> str:
     """Return a call as one writes it: CUPTI's end in the version of their arguments."""
     return _CALLS_VERSION.sub("", name) if name.startswith("cu") and "(" not in name else name
+
+
+_NOT_LETTERS = re.compile(r"[^a-z]")
+_VARIANTS = re.compile(r"^sparse|(coalesced|intotensor|tensor|base|single|anysource)+$")
+_COLLECTIVE_WORDS = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "alltoallv": "all_to_all",
+    "sendrecv": "send_recv",
+}
+
+
+@lru_cache(1 << 10)
+def plain_collective(name: str) -> str:
+    """Return one name for what tools call ``_allgather_base``, ``AllGather`` or ``allgather``."""
+    bare = _VARIANTS.sub("", _NOT_LETTERS.sub("", name.rpartition(":")[2].lower()))
+    return _COLLECTIVE_WORDS.get(bare, bare or "collective")

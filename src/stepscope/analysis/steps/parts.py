@@ -5,7 +5,7 @@ The innermost slice with a part of its own decides, and everything inside it inh
 ``data loading``   ranges of a data loader (``enumerate(DataLoader)``, Paddle's)
 ``optimizer``      ``Optimizer.step#``, ``Optimizer.zero_grad#``, Paddle's Optimization
 ``backward``       functions of the autograd engine, typed Backward ranges
-``communication``  collectives of c10d, gloo, NCCL, MPI
+``communication``  collectives of c10d and its backends: gloo, NCCL, MPI
 ``other``          compilations
 ``forward``        calls of modules, Forward ranges and plain operators, where nothing around them
                    says otherwise: a forward that is recomputed in the backward pass is backward
@@ -31,7 +31,7 @@ from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
-from stepscope.trace.names import ENGINE, MODULE_PREFIX
+from stepscope.trace.names import BACKENDS, ENGINE, MODULE_PREFIX
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ _KNOWN_NAMES = 1 << 14  # the ranks of a job run the same operators
 _UNTOLD = -1
 _BACKWARD_NAME = re.compile(r"^[A-Z]\w*Backward\d*$|^torch::autograd::")  # of early Kinetos
 _ZERO_GRAD = "Optimizer.zero_grad#"
-_COLLECTIVE = re.compile(r"^(c10d|nccl|gloo|mpi|ucc)[:_]|record_param_comms|^_?c10d_functional")
+_COLLECTIVE = re.compile(rf"^(c10d|{BACKENDS})[:_]|record_param_comms|^_c10d_functional")
 
 
 class Part(IntEnum):

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stepscope._native import now_ns
 from stepscope.frameworks.torch import shards
 from stepscope.frameworks.torch.collective_calls import METHODS, noted
-from stepscope.frameworks.torch.flight_recorder import flights, learn, plain_title
+from stepscope.frameworks.torch.flight_recorder import flights, learn
 from stepscope.frameworks.torch.process_groups import Membership
 from stepscope.record.collective_notes import CollectiveNotes
 from stepscope.record.collectives import Collective, number_calls, take_notes
 from stepscope.record.patching import Patches
+from stepscope.trace.names import plain_collective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -127,11 +128,11 @@ def _add_works(captured: Captured, calls: Sequence[Collective]) -> None:
     works = rows_named(captured, {i for i, text in enumerate(texts) if text.startswith(_WORK)})
     waiting: dict[str, list[Collective]] = {}
     for call in calls:
-        waiting.setdefault(plain_title(call.name), []).append(call)
+        waiting.setdefault(plain_collective(call.name), []).append(call)
     group_of: dict[int, str | None] = {}
     for row in works:
         start_ns, track = int(slices.start_ns[row]), int(slices.track[row])
-        mine = waiting.get(plain_title(texts[int(slices.name[row])]), [])
+        mine = waiting.get(plain_collective(texts[int(slices.name[row])]), [])
         for i, call in enumerate(mine):
             if call.start_ns > start_ns:
                 break

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.record.collectives import Collective
+from stepscope.trace.names import plain_collective
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,7 +46,7 @@ def _flight(entry: dict[str, Any]) -> Collective | None:
     dtypes = entry["input_dtypes"] or entry["output_dtypes"] or [None]
     has_sizes = bool(entry["input_sizes"] or entry["output_sizes"])
     return Collective(
-        plain_title(title),
+        plain_collective(title),
         start_ns,
         start_ns,
         thread="",
@@ -59,18 +60,6 @@ def _flight(entry: dict[str, Any]) -> Collective | None:
 
 def _elements(sizes: Iterable[Sequence[int]]) -> int:
     return sum(prod(size) for size in sizes)
-
-
-def plain_title(text: str) -> str:
-    """Return what the names of one collective have in common, wherever they are from.
-
-    ``c10d::_allgather_base_``, ``gloo:_all_gather_base`` and ``nccl:_all_gather_base`` are one.
-    """
-    plain = text.removeprefix("c10d::").partition(":")[2] or text.removeprefix("c10d::")
-    word = plain.split(" ")[0].replace("_", "").replace("sparse", "")
-    for ending in ("coalesced", "intotensor", "tensor", "base", "single"):
-        word = word.replace(ending, "")
-    return "recv" if word.startswith("recv") else word
 
 
 def learn(calls: Sequence[Collective], known: Sequence[Collective]) -> None:
@@ -87,7 +76,7 @@ def learn(calls: Sequence[Collective], known: Sequence[Collective]) -> None:
         for each in known[at : at + 8]:
             if each.start_ns > call.end_ns + _TOLERANCE_NS:
                 break
-            if each.name == plain_title(call.name) and not _is_taken(each):
+            if plain_collective(each.name) == plain_collective(call.name) and not _is_taken(each):
                 call.take(each)
                 each.end_ns = -1
                 break

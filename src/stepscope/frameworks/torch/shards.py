@@ -9,8 +9,8 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stepscope.frameworks.torch.flight_recorder import plain_title
 from stepscope.record.patching import Patches
+from stepscope.trace.names import plain_collective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,7 +74,7 @@ class Buckets:
         turn = dict.fromkeys(self._of_bytes, 0)
         for call in calls:
             size = (call.elements_in or 0) * _BYTES.get(call.dtype or "", 0)
-            if call.module or size not in turn or plain_title(call.name) != "allreduce":
+            if call.module or size not in turn or plain_collective(call.name) != "all_reduce":
                 continue
             names = self._of_bytes[size]
             call.module = names[turn[size] % len(names)] or None

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.device.communication import collective_of_kernel, element_bytes
+from stepscope.analysis.device.communication import collective_of_kernel
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct_rows
 from stepscope.analysis.steps.steps import outermost
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
+from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
 from stepscope.trace.names import BACKEND_COLLECTIVE, COLLECTIVE, plain_collective

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope.record.patching import PatchesWhenImported
 from stepscope.record.source import Source
+from stepscope.trace.element_types import element_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,11 +18,6 @@ if TYPE_CHECKING:
     from stepscope.record.patching import Patches
 
 _MOST_NOTES = 1_000_000
-_WORDS = {  # a framework's name of a type, and Kineto's
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
-    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
-    "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-}  # fmt: skip
 
 
 class CollectiveNotes(Source):
@@ -93,7 +89,8 @@ def note_tensors(note: Collective, args: Sequence[Any], out: int | None, taken: 
     first = next((tensor for each in tensors for tensor in each), None)
     if first is not None:
         word = str(first.dtype).rpartition(".")[2]
-        note.dtype = _WORDS.get(word, word)
+        told = element_type(word)
+        note.dtype = told.kineto if told else word
 
 
 def _tensors(value: Any) -> Iterator[Any]:

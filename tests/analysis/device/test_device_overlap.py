@@ -91,16 +91,19 @@ def test_communication_is_exposed_while_nothing_computes() -> None:
     assert collectives.group_size.tolist() == [-1, -1]
 
 
-def test_what_the_trace_tells_of_a_collective(tmp_path: Path) -> None:
-    about = {"Collective name": "allreduce", "dtype": "BFloat16", "Group size": 8,
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("BFloat16", 2000), ("ComplexDouble", 16_000), ("Float8_e4m3fnuz", 1000)]
+)
+def test_what_the_trace_tells_of_a_collective(tmp_path: Path, dtype: str, size: int) -> None:
+    about = {"Collective name": "allreduce", "dtype": dtype, "Group size": 8,
              "In msg nelems": 1000, "Out msg nelems": 1000}  # fmt: skip
     kernel = {"ph": "X", "cat": "kernel", "name": "a kernel", "pid": 0, "tid": 7, "ts": 1, "dur": 2,
               "args": about}  # fmt: skip
     rows = collective_table(read_text(tmp_path, json.dumps({"traceEvents": [kernel]})))
     (row,) = rows.to_polars().rows(named=True)
     assert row["collective"] == "allreduce"
-    assert (row["dtype"], row["group_size"], row["bytes"]) == ("BFloat16", 8, 2000)
-    assert rows.bytes_per_second.tolist() == [1e9]
+    assert (row["dtype"], row["group_size"], row["bytes"]) == (dtype, 8, size)
+    assert rows.bytes_per_second.tolist() == [size * 500_000]
 
 
 def test_without_device_work_there_are_no_rows() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.flops.count import flops_per_second as per_second
 from stepscope.analysis.table import Table
+from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.names import COLLECTIVE
 
@@ -31,13 +32,6 @@ _COLLECTIVE_WORD = re.compile(
     r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv|broadcast|cross_device_reduce",
     re.IGNORECASE,
 )
-# Bytes of an element, by the words that torch's NCCL metadata has for types.
-_ELEMENT_BYTES = {
-    **dict.fromkeys(("byte", "char", "bool", "uint8", "int8", "float8_e4m3fn", "float8_e5m2"), 1),
-    **dict.fromkeys(("short", "half", "bfloat16", "float16", "int16"), 2),
-    **dict.fromkeys(("int", "float", "float32", "int32"), 4),
-    **dict.fromkeys(("long", "double", "float64", "int64", "complexfloat"), 8),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +142,6 @@ def collective_of_kernel(kernel: str) -> str:
     match = _NCCL_NAME.search(kernel)
     word = _COLLECTIVE_WORD.search(kernel)
     return match[1] if match else word[0] if word else kernel
-
-
-def element_bytes(dtype: str) -> int:
-    """Return the bytes of an element of a type, by torch's words; 0 for an unknown one."""
-    return _ELEMENT_BYTES.get(dtype.lower(), 0)
 
 
 def _told(trace: Trace, name: int, fragment: int) -> tuple[str, str]:

@@ -13,32 +13,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from stepscope.analysis.device.peaks import BFLOAT16, FLOAT8, FLOAT16, FLOAT32, FLOAT64
+from stepscope.trace.element_types import element_type
 from stepscope.trace.fragments import pairs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_TYPES = {
-    **dict.fromkeys(("double", "float64"), (FLOAT64, 8)),
-    **dict.fromkeys(("float", "float32"), (FLOAT32, 4)),
-    **dict.fromkeys(("c10::Half", "float16"), (FLOAT16, 2)),
-    **dict.fromkeys(("c10::BFloat16", "bfloat16"), (BFLOAT16, 2)),
-    **dict.fromkeys(
-        [
-            *(f"c10::Float8_{kind}" for kind in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")),
-            *("float8_e4m3fn", "float8_e5m2"),
-        ],
-        (FLOAT8, 1),
-    ),
-    **dict.fromkeys(("c10::complex<float>", "complex64"), ("complex64", 8)),
-    **dict.fromkeys(("c10::complex<double>", "complex128"), ("complex128", 16)),
-    **dict.fromkeys(("long", "long int", "int64"), ("int64", 8)),
-    **dict.fromkeys(("int", "int32"), ("int32", 4)),
-    **dict.fromkeys(("short", "short int", "int16"), ("int16", 2)),
-    **dict.fromkeys(("bool", "unsigned char", "signed char", "char", "uint8"), ("int8", 1)),
-}
-_FRACTIONS = frozenset({FLOAT64, FLOAT32, FLOAT16, BFLOAT16, FLOAT8, "complex64", "complex128"})
 
 # Where the matrices are; for some, the bytes of an element of the result.
 _PRODUCTS = {
@@ -87,7 +67,7 @@ class CallInputs:
     def kind(self) -> str:
         """Return in which type it computes: that of its first tensor of fractions, if any."""
         kinds = [tensor.kind for tensor in self.tensors.values()]
-        return next((kind for kind in kinds if kind in _FRACTIONS), kinds[0])
+        return next((kind for kind in kinds if not kind.startswith("int")), kinds[0])
 
     @property
     def shapes_text(self) -> str:
@@ -149,13 +129,13 @@ def _written(word: str, inputs: CallInputs, flops: int) -> int:
 
 def _tensors(dims: list[Any], types: list[Any], strides: list[Any]) -> Iterator[tuple[int, Tensor]]:
     for place, (sizes, word) in enumerate(zip(dims, types, strict=False)):
-        if not isinstance(word, str) or word not in _TYPES or not _is_shape(sizes):
+        told = element_type(word) if isinstance(word, str) else None
+        if told is None or not _is_shape(sizes):
             continue
         apart = strides[place] if place < len(strides) else None
         steps = apart if _is_shape(apart) and len(apart) == len(sizes) else [1] * len(sizes)
         moved = math.prod(size for size, step in zip(sizes, steps, strict=True) if step)
-        kind, item_bytes = _TYPES[word]
-        yield place, Tensor(tuple(sizes), kind, item_bytes, moved)
+        yield place, Tensor(tuple(sizes), told.kind, told.bytes, moved)
 
 
 def _is_shape(sizes: Any) -> TypeGuard[list[int]]:

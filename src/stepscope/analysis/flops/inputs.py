@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from stepscope.trace.element_types import element_type
 from stepscope.trace.fragments import pairs_of
 
 Shape = tuple[int, ...]
@@ -17,26 +18,6 @@ Shape = tuple[int, ...]
 _KEYS = ("Input Dims", "Input type", "Concrete Inputs", "Input names")
 _MOST_DIMENSIONS = 64  # torch's own limit
 _LONGEST_DIMENSION = 2**63 - 1
-
-_INTEGER_TYPES = frozenset(
-    {
-        "bool",
-        "char",
-        "int",
-        "long",
-        "long int",
-        "long long",
-        "short",
-        "short int",
-        "signed char",
-        "unsigned char",
-        "unsigned int",
-        "unsigned long",
-        "unsigned short",
-        *("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"),  # Paddle's words
-    }
-)
-"""The words that frameworks write as "Input type" of tensors without a fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +97,8 @@ class Inputs:
         if word == "Scalar":
             text = str(_item(self.concrete, index)) if index < len(self.concrete) else ""
             return text in {"True", "False"} or text.removeprefix("-").isdecimal()
-        return word in _INTEGER_TYPES
+        told = element_type(word)
+        return told is not None and told.is_integer
 
     def _type(self, index: int) -> str:
         return str(self.types[index]) if index < len(self.types) else ""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope.record.patching import Patches
+from stepscope.trace.element_types import element_bytes
 from stepscope.trace.names import plain_collective
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_BYTES = {
-    "Float": 4, "Double": 8, "Half": 2, "BFloat16": 2, "Long": 8, "Int": 4, "Short": 2, "Char": 1,
-    "Byte": 1, "Bool": 1,
-}  # fmt: skip
 _MOST_NAMES = 3
 _DDP = "torch.nn.parallel.distributed"
 _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
@@ -73,7 +70,7 @@ class Buckets:
         """Name the module of each bucket's reduction, by its size; equal ones take turns."""
         turn = dict.fromkeys(self._of_bytes, 0)
         for call in calls:
-            size = (call.elements_in or 0) * _BYTES.get(call.dtype or "", 0)
+            size = (call.elements_in or 0) * element_bytes(call.dtype or "")
             if call.module or size not in turn or plain_collective(call.name) != "all_reduce":
                 continue
             names = self._of_bytes[size]

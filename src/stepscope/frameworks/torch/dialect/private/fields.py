@@ -10,6 +10,7 @@ from stepscope.analysis.host.averages import ANNOTATION_KINDS
 from stepscope.frameworks.torch.dialect.private.tensor_ids import Numbers
 from stepscope.frameworks.torch.dialect.values import scalar_value
 from stepscope.frameworks.torch.tensor_notes import tensors_of
+from stepscope.trace.element_types import element_type
 from stepscope.trace.kinds import DEVICE_TYPES
 
 if TYPE_CHECKING:
@@ -160,8 +161,8 @@ class TorchOp(_OfSlice):
         torch = sys.modules["torch"]
         note = known.get((position, place))
         if note is None:
-            dtype = _TYPES.get(kind, "float32")
-            of_type = getattr(torch, dtype)
+            told = element_type(kind)
+            of_type = getattr(torch, told.name if told else "float32")
             strided = torch.strided
             cpu = torch.device("cpu")
             return TensorMetadata(None, None, cpu, of_type, strided, dims, strides, Numbers())
@@ -332,12 +333,6 @@ def is_c_call(name: str) -> bool:
 
 # ---- torch's objects by its numbers
 
-_TYPES = {
-    "float": "float32", "double": "float64", "c10::Half": "float16", "c10::BFloat16": "bfloat16",
-    "long int": "int64", "long": "int64", "int": "int32", "short int": "int16", "short": "int16",
-    "signed char": "int8", "unsigned char": "uint8", "bool": "bool",
-    "c10::complex<float>": "complex64", "c10::complex<double>": "complex128",
-}  # fmt: skip
 # In the order of c10::ScalarType.
 _DTYPES = (
     "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32",

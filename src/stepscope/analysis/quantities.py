@@ -37,6 +37,7 @@ from stepscope.analysis.steps.compilation import graph_breaks, recompilations
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import compilations, without_compilation
 from stepscope.analysis.steps.steps import outermost, step_table
+from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
 from stepscope.trace.names import SIZED_BY_VALUES
@@ -44,7 +45,7 @@ from stepscope.trace.names import SIZED_BY_VALUES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from stepscope.trace.model import Int64, Trace
+    from stepscope.trace.model import Int64, Trace, UInt32
 
 MOST_ROWS = 200
 """Rows that are kept of a quantity, the largest: enough to find the one that grew."""
@@ -130,8 +131,7 @@ def _shares(trace: Trace, rows: Int64, amount: Int64) -> Iterator[Share]:
 
 def _places(trace: Trace, rows: Int64, amount: Int64) -> tuple[tuple[str, float], ...]:
     """Return the program's lines in which something happens; nothing without stacks."""
-    stack = trace.slices.stack[_with_stack(trace, rows)]
-    stacks, which = np.unique(stack, return_inverse=True)
+    stacks, which = np.unique(_stacks(trace)[rows], return_inverse=True)
     sums = np.bincount(which.reshape(-1), amount.astype(np.float64), len(stacks))
     known, found = _own_lines(trace), dict[str, float]()
     for row, mine in zip(stacks.tolist(), sums.tolist(), strict=True):
@@ -151,16 +151,11 @@ def _own_lines(_trace: Trace) -> dict[int, str]:
     return {}
 
 
-def _with_stack(trace: Trace, rows: Int64) -> Int64:
-    """Return each slice, or the nearest around it that has a stack."""
-    slices, found = trace.slices, rows.astype(np.int64).copy()
-    climbing = np.flatnonzero(slices.stack[found] == NO_STACK) if len(found) else found
-    while len(climbing):
-        above = slices.parent[found[climbing]]
-        climbing = climbing[above != NO_SLICE]
-        found[climbing] = slices.parent[found[climbing]]
-        climbing = climbing[slices.stack[found[climbing]] == NO_STACK]
-    return found
+@shared
+def _stacks(trace: Trace) -> UInt32:
+    """Return the stack of each slice, or of the nearest around it that has one."""
+    stack = trace.slices.stack
+    return np.append(stack, np.uint32(NO_STACK))[nearest(trace.slices.parent, stack != NO_STACK)]
 
 
 def _unknown(name: str, unit: Unit, why: str) -> Quantity:

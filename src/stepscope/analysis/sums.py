@@ -32,3 +32,18 @@ def nearest(parent: Int32, marked: Bool) -> Int32:
     """Return for every row itself or the nearest marked one around it, -1 without."""
     own = np.where(marked, np.arange(len(marked), dtype=np.int32), np.int32(-1))
     return _native.handed_down(parent, own)
+
+
+def around(parent: Int32, rows: Int64 | Int32, wanted: Bool, *, itself: bool = False) -> Int64:
+    """Return the nearest wanted row around each of some rows, -1 without and for -1.
+
+    With ``itself``, a row that is wanted is its own.
+    """
+    found = np.append(nearest(parent, wanted), np.int32(-1))  # the last for no row
+    return found[rows if itself else np.append(parent, np.int32(-1))[rows]].astype(np.int64)
+
+
+def inside(parent: Int32, marked: Bool) -> Bool:
+    """Tell which rows lie in a marked one, at any depth."""
+    found: Bool = np.append(nearest(parent, marked), np.int32(-1))[parent] != -1
+    return found

@@ -14,8 +14,8 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import summed
-from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, NO_SLICE, SliceFlags, SliceKind
+from stepscope.analysis.sums import around, summed
+from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,13 +84,8 @@ class CallTree:
         """Return the innermost event that is or encloses each slice, NO_PARENT if there is none."""
         event = np.full(len(self.trace.slices) + 1, NO_PARENT, np.int32)  # the last for no slice
         event[slice(len(self)) if self.rows is None else self.rows] = np.arange(len(self))
-        parent = self.trace.slices.parent
-        slices = slices.copy()
-        hidden = np.flatnonzero(slices != NO_SLICE)
-        while len(hidden := hidden[event[slices[hidden]] == NO_PARENT]):
-            slices[hidden] = parent[slices[hidden]]
-            hidden = hidden[slices[hidden] != NO_SLICE]
-        return event[slices]
+        is_event = event[:-1] != NO_PARENT
+        return event[around(self.trace.slices.parent, slices, is_event, itself=True)]
 
     def children(self, event: int) -> Int64:
         """Return the direct children of an event, in time order."""

@@ -20,7 +20,7 @@ from stepscope.analysis.device.communication import collective_of_kernel
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct_rows
 from stepscope.analysis.steps.steps import outermost
-from stepscope.analysis.sums import nearest
+from stepscope.analysis.sums import around, nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
@@ -137,8 +137,8 @@ def _called_by(trace: Trace, host: Int64) -> Int64:
         marked = np.isin(slices.args.rest, told) & ~slices.on_device
     if not marked.any():
         marked = _named(trace, BACKEND_COLLECTIVE) & ~slices.on_device
-    around = np.append(nearest(slices.parent, marked), np.int32(NO_SLICE))[host]
-    return np.where(around == NO_SLICE, host, around).astype(np.int64)
+    found = around(slices.parent, host, marked, itself=True)
+    return np.where(found == NO_SLICE, host, found)
 
 
 def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collectives:

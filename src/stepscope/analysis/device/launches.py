@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import nearest, summed, with_children
+from stepscope.analysis.sums import around, summed, with_children
 from stepscope.trace.kinds import CALL_KINDS, WORK_KINDS
 from stepscope.trace.model import NO_CORRELATION, NO_PARENT, SliceKind
 from stepscope.trace.schema import CAPTURED_NODE
@@ -166,9 +166,8 @@ def _enclosing_op(tree: CallTree, kind: UInt8, call: Int64) -> Int64:
 
     The call is part of the launch, and so are the Python frames of whoever wrote the operator.
     """
-    around = tree.parent[call].astype(np.int64)
-    op = np.append(nearest(tree.parent, np.isin(kind, CALL_KINDS)), NO_PARENT)[around]
-    return np.where(op == NO_PARENT, around, op)
+    op = around(tree.parent, call, np.isin(kind, CALL_KINDS))
+    return np.where(op == NO_PARENT, tree.parent[call], op)
 
 
 def _matched(wanted: Int64, keys: Int64, values: Int64) -> Int64:

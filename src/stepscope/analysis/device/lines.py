@@ -19,7 +19,7 @@ from stepscope.analysis.host.sampled_stacks import own_path, sampled_stacks
 from stepscope.analysis.intervals import union
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.sums import nearest
+from stepscope.analysis.sums import around
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def launching_paths(trace: Trace, operators: Int64, ns: NDArray[np.generic]) -> 
 def _forward(trace: Trace, rows: Int64) -> Int64:
     """Return the forward operators of slices in the backward pass, and the others as they are."""
     tied_to = forward_rows(trace)
-    function = np.append(nearest(trace.slices.parent, tied_to != NO_SLICE), NO_SLICE)[rows]
+    function = around(trace.slices.parent, rows, tied_to != NO_SLICE, itself=True)
     return np.where(function != NO_SLICE, tied_to[function], rows)
 
 
@@ -107,7 +107,9 @@ def _sampled_paths(trace: Trace) -> Weights:
     """Return how long samples saw each path in operators, by each of the operators' keys."""
     samples, stacks = trace.samples, sampled_stacks(trace)
     seen = np.flatnonzero(samples.slice != NO_SLICE)
-    inside = _operators_around(trace, samples.slice[seen].astype(np.int64))
+    slices = trace.slices
+    is_operator = slices.kind == SliceKind.OPERATOR
+    inside = around(slices.parent, samples.slice[seen], is_operator, itself=True)
     seen, inside = seen[inside != NO_PARENT], inside[inside != NO_PARENT]
     weights: defaultdict[Hashable, defaultdict[Path, float]]
     weights = defaultdict(lambda: defaultdict(float))
@@ -135,17 +137,6 @@ def _keys(trace: Trace, rows: Int64) -> Iterator[tuple[Hashable, ...]]:
             slices.name[rows].tolist(), above.tolist(), outermost.tolist(), strict=True
         )
     )
-
-
-def _operators_around(trace: Trace, rows: Int64) -> Int64:
-    """Return the innermost operator at each of some slices, itself included, or NO_PARENT."""
-    slices, found = trace.slices, rows.copy()
-    climbing = np.arange(len(found))
-    while len(climbing):
-        at = found[climbing]
-        climbing = climbing[(at != NO_PARENT) & (slices.kind[at] != SliceKind.OPERATOR)]
-        found[climbing] = slices.parent[found[climbing]]
-    return found
 
 
 def _outermost(trace: Trace, rows: Int64) -> Int64:

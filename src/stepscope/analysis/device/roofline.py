@@ -24,10 +24,10 @@ from stepscope.analysis.distinct import distinct, distinct_pairs
 from stepscope.analysis.flops.count import flops_of
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.steps import steady_steps, step_table
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import around, summed
 from stepscope.analysis.table import Table
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
     from stepscope.analysis.device.peaks import Peaks
@@ -247,12 +247,8 @@ def _counting_operators(trace: Trace, work: DeviceWork, flops: Int64) -> Int64:
     found = work.operator[work.rows].copy()
     counts = np.isin(work.kind, (WorkKind.COMPUTE, WorkKind.FILL))
     found[~(counts | _is_copy_on_device(trace, work))] = NO_SLICE
-    above = found.copy()
-    while len(climbing := np.flatnonzero(above != NO_SLICE)):
-        is_it = flops[above[climbing]] > 0
-        found[climbing[is_it]] = above[climbing[is_it]]
-        parent = slices.parent[above[climbing]].astype(np.int64)
-        above[climbing] = np.where(is_it | (parent == NO_PARENT), NO_SLICE, parent)
+    counted = around(slices.parent, found, flops > 0, itself=True)
+    found = np.where(counted != NO_SLICE, counted, found)
     is_operator = slices.kind.take(found, mode="clip") == SliceKind.OPERATOR
     return np.where(is_operator, found, NO_SLICE)
 

@@ -18,9 +18,9 @@ from stepscope.analysis.steps.breakdown import device_parts, run_parts, step_bre
 from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import steady_steps
-from stepscope.analysis.sums import nearest
+from stepscope.analysis.sums import around, inside
 from stepscope.analysis.tree import rows_named
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
+from stepscope.trace.model import NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,15 +200,9 @@ class Facts:
         found = np.full(len(self.ledger), NO_SLICE, np.int64)
         sampled = np.flatnonzero(self.ledger.row != NO_SAMPLE)
         found[sampled] = samples.slice[self.ledger.row[sampled]]
-        best = np.full(len(found), NO_SLICE, np.int64)
-        climbing = np.flatnonzero(found != NO_SLICE)
-        while len(climbing):
-            at = found[climbing]
-            is_operator = slices.kind[at] == SliceKind.OPERATOR
-            best[climbing[is_operator]] = at[is_operator]
-            found[climbing] = slices.parent[at]
-            climbing = climbing[found[climbing] != NO_SLICE]
-        return best
+        is_operator = slices.kind == SliceKind.OPERATOR
+        is_outermost = is_operator & ~inside(slices.parent, is_operator)
+        return around(slices.parent, found, is_outermost, itself=True)
 
     @cached_property
     def frameworks(self) -> frozenset[str]:
@@ -256,11 +250,7 @@ class Facts:
         slices = self.trace.slices
         marked = np.zeros(len(slices), np.bool_)
         marked[rows] = True
-        around = nearest(slices.parent, marked)
-        inside: Bool = (around.take(slices.parent, mode="clip") != NO_PARENT) & (
-            slices.parent != NO_PARENT
-        )
-        return inside
+        return inside(slices.parent, marked)
 
     def commonest(self, rows: Int64) -> str:
         """Return the name that most of some slices have."""

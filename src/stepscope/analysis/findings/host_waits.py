@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.analysis.device.idle import IdleReason, waiting_calls
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import around
 from stepscope.analysis.tree import torch_operators
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
@@ -24,7 +25,8 @@ class HostWaits:
         """Find the calls that are made by an operator."""
         self._facts = facts
         calls = facts.in_loop(waiting_calls(facts.trace, facts.work))
-        operator = _nearest_operator(facts, calls)
+        slices = facts.trace.slices
+        operator = around(slices.parent, calls, slices.kind == SliceKind.OPERATOR)
         self.calls = calls[operator != NO_PARENT]
         self.operator: Int64 = operator[operator != NO_PARENT]  # the innermost around each
 
@@ -78,15 +80,3 @@ class HostWaits:
 def host_waits(facts: Facts) -> HostWaits:
     """Return the waits for the device in what is repeated."""
     return HostWaits(facts)
-
-
-def _nearest_operator(facts: Facts, rows: Int64) -> Int64:
-    """Return the innermost operator around each of some slices, NO_PARENT where there is none."""
-    slices = facts.trace.slices
-    above = slices.parent[rows].astype(np.int64)
-    climbing = np.arange(len(above))
-    while len(climbing):
-        at = above[climbing]
-        climbing = climbing[(at != NO_PARENT) & (slices.kind[at] != SliceKind.OPERATOR)]
-        above[climbing] = slices.parent[above[climbing]]
-    return above

@@ -13,6 +13,7 @@ from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
+from stepscope.analysis.sums import around
 from stepscope.trace.model import SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD
 from stepscope.units import duration_text
@@ -50,10 +51,13 @@ def gradients_filled(facts: Facts) -> Finding | None:
     fills = fills[facts.within(calls)[fills]] if len(calls) else fills[:0]
     if not len(fills):
         return None
-    calls = np.unique(_outer(facts, fills, calls))
-    around = np.zeros(len(facts.trace.slices), np.bool_)
-    around[facts.trace.slices.parent[fills]] = True
-    fills = fills[~around[fills]]  # one for all tensors, and inside of it one for each
+    parent = facts.trace.slices.parent
+    is_call = np.zeros(len(parent), np.bool_)
+    is_call[calls] = True
+    calls = np.unique(around(parent, fills, is_call))
+    fills = fills[
+        ~np.isin(fills, parent[fills])
+    ]  # one for all tensors, and inside of it one for each
     base_ns = facts.step_time.total_ns
     spent_ns = facts.covered_ns(calls)
     if not base_ns or spent_ns < MIN_FILLING_SHARE * base_ns:
@@ -149,13 +153,3 @@ def _outermost_operators(facts: Facts, calls: Int64) -> Int64:
     is_operator = facts.trace.slices.kind == SliceKind.OPERATOR
     operators = np.flatnonzero(is_operator & facts.within(calls))
     return operators[~facts.within(operators)[operators]]
-
-
-def _outer(facts: Facts, rows: Int64, wanted: Int64) -> Int64:
-    """Return the one of the ``wanted`` slices that each of some slices is in."""
-    is_wanted = np.zeros(len(facts.trace.slices), np.bool_)
-    is_wanted[wanted] = True
-    above = facts.trace.slices.parent[rows].astype(np.int64)
-    while len(climbing := np.flatnonzero(~is_wanted[above])):
-        above[climbing] = facts.trace.slices.parent[above[climbing]]
-    return above

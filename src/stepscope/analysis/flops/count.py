@@ -47,13 +47,13 @@ import numpy as np
 from stepscope.analysis.flops.formulas import formula_of
 from stepscope.analysis.flops.inputs import Inputs
 from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import nearest
+from stepscope.analysis.sums import inside
 from stepscope.analysis.tree import distinct_ids
-from stepscope.trace.model import NO_PARENT, SliceKind
+from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
     from stepscope.analysis.flops.inputs import Formula
-    from stepscope.trace.model import Bool, Float64, Int32, Int64, Slices, Trace
+    from stepscope.trace.model import Float64, Int64, Slices, Trace
 
 
 _MOST = 2**63 - 1
@@ -76,7 +76,7 @@ def flops_of(trace: Trace) -> Int64:
         if (formula := formulas[key >> 32]) is not None
     ]
     flops[rows] = np.array(counts, np.int64)[which]
-    flops[_inside(flops > 0, slices.parent)] = 0
+    flops[inside(slices.parent, flops > 0)] = 0
     return flops
 
 
@@ -105,9 +105,3 @@ def _candidates(slices: Slices, formulas: dict[int, Formula | None]) -> Int64:
     asked &= slices.kind == SliceKind.OPERATOR
     asked &= slices.args.rest != 0
     return np.flatnonzero(asked)
-
-
-def _inside(marked: Bool, parent: Int32) -> Bool:
-    """Return which slices have a marked one among their ancestors."""
-    inside: Bool = np.append(nearest(parent, marked), NO_PARENT)[parent] != NO_PARENT
-    return inside

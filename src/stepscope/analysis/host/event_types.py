@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import nearest
+from stepscope.analysis.sums import inside
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.event_types import EVENT_TYPE_KEY, TracerEventType
 from stepscope.trace.fragments import pairs_of
-from stepscope.trace.model import NO_PARENT, SliceKind
+from stepscope.trace.model import SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def _starts_with(prefix: str, name: str) -> bool:
 def _within_operator(trace: Trace) -> Bool:
     """Tell which slices have an operator around them, at any distance."""
     slices = trace.slices
-    holder = np.append(nearest(slices.parent, slices.kind == SliceKind.OPERATOR), NO_PARENT)
-    within: Bool = holder[slices.parent] != NO_PARENT
-    return within
+    return inside(slices.parent, slices.kind == SliceKind.OPERATOR)
 
 
 def _with_told(trace: Trace, types: UInt8) -> UInt8:

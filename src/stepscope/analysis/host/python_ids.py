@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import around
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -41,13 +42,9 @@ def python_ids(trace: Trace) -> PythonIds:
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
     number = np.zeros(len(slices), np.int64)
     number[calls] = np.arange(1, len(calls) + 1)
-    at = slices.parent[calls]
-    climbing = np.flatnonzero((at >= 0) & (number[at] == 0))
-    while len(climbing):
-        at[climbing] = slices.parent[at[climbing]]
-        climbing = climbing[(at[climbing] >= 0) & (number[at[climbing]] == 0)]
+    caller = around(slices.parent, calls, number > 0)
     callers = np.zeros(len(slices), np.int64)
-    callers[calls] = np.where(at >= 0, number[at], 0)
+    callers[calls] = np.where(caller >= 0, number[caller], 0)
     return PythonIds(number, callers)
 
 

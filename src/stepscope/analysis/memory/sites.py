@@ -12,6 +12,7 @@ from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.module_calls import module_of_slices
 from stepscope.analysis.host.own_lines import is_own_file, place_of
 from stepscope.analysis.host.stacks import stack_of_slices
+from stepscope.analysis.sums import around
 from stepscope.analysis.tree import distinct_ids, ids_where
 from stepscope.trace.kinds import CALL_KINDS
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind, Stacks
@@ -87,12 +88,7 @@ def _asking(trace: Trace, rows: Int32) -> Int64:
     parent_is_operator = slices.kind.take(slices.parent, mode="clip") == SliceKind.OPERATOR
     leave = ~np.isin(slices.kind, CALL_KINDS)
     leave |= is_allocating & parent_is_operator & (slices.parent != NO_SLICE)
-    found = rows.astype(np.int64)
-    climbing = np.flatnonzero(found != NO_SLICE)
-    while len(climbing := climbing[leave[found[climbing]]]):
-        found[climbing] = slices.parent[found[climbing]]
-        climbing = climbing[found[climbing] != NO_SLICE]
-    return found
+    return around(slices.parent, rows, ~leave, itself=True)
 
 
 def _with_told(table: Stacks, stack: UInt32, own: Stacks, told: UInt32) -> tuple[Stacks, UInt32]:

@@ -42,6 +42,7 @@ from stepscope.analysis.memory.usage import (
     with_memory,
 )
 from stepscope.analysis.shared import shared
+from stepscope.analysis.sums import around
 from stepscope.analysis.tree import ids_where
 from stepscope.errors import StepscopeError
 from stepscope.trace.model import (
@@ -247,8 +248,8 @@ def _by_life(trace: Trace, blocks: Blocks, where: Int32) -> UInt8:
         slices.name,
         ids_where(slices.name, trace.strings, lambda name: name.startswith(OPTIMIZER_STEP)),
     )
-    step = _nearest_around(where, is_step, trace)
-    in_backward = _nearest_around(where, is_backward, trace) != NO_SLICE
+    step = around(slices.parent, where, is_step, itself=True)
+    in_backward = around(slices.parent, where, is_backward, itself=True) != NO_SLICE
     in_step = step != NO_SLICE
     outlives_step = in_step & (blocks.end_ns > np.append(slices.end_ns, NEVER)[step])
     meets_step = _meets(blocks, slices.start_ns[is_step])
@@ -296,16 +297,6 @@ def _meets_its_backward(trace: Trace, blocks: Blocks, is_backward: Bool) -> Bool
         its = rows[slices.forward_thread[rows] == logical[place]]
         met |= (track == place) & _meets(blocks, slices.start_ns[its])
     return met
-
-
-def _nearest_around(rows: Int32, wanted: Bool, trace: Trace) -> Int32:
-    """Return the slice itself or the nearest one around it that is wanted, NO_SLICE without."""
-    rows = rows.copy()
-    climbing = np.flatnonzero(rows != NO_SLICE)
-    while len(climbing := climbing[~wanted[rows[climbing]]]):
-        rows[climbing] = trace.slices.parent[rows[climbing]]
-        climbing = climbing[rows[climbing] != NO_SLICE]
-    return rows
 
 
 def _null_where(column: Int64, missing: Bool) -> polars.Series:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.shared import shared
-from stepscope.analysis.sums import summed
+from stepscope.analysis.sums import around, summed
 from stepscope.trace.build import tied_to_slices
 from stepscope.trace.kinds import device_type_name
 from stepscope.trace.model import (
     NO_SLICE,
-    Int32,
     Int64,
     Memory,
     SliceKind,
-    Slices,
     Trace,
     UInt32,
 )
@@ -104,7 +102,8 @@ def memory_of_slices(
     trace = with_memory(trace)
     events = trace.memory
     on_cpu = _is_cpu(trace)[events.device]
-    holder = _climbed_out_of(events.slice, trace.slices, without)
+    counts = ~np.isin(trace.slices.kind, [int(kind) for kind in without])
+    holder = around(trace.slices.parent, events.slice, counts, itself=True)
     held = holder != NO_SLICE
 
     def total(rows: Bool) -> Int64:
@@ -194,14 +193,3 @@ def _is_cpu(trace: Trace) -> Bool:
     for device in np.unique(trace.memory.device):
         table[device] = trace.strings[int(device)].partition(":")[0] == CPU
     return table
-
-
-def _climbed_out_of(rows: Int32, slices: Slices, kinds: Collection[SliceKind]) -> Int32:
-    """Go from slices of the given kinds to the next ones around them of another."""
-    leave = np.isin(slices.kind, [int(kind) for kind in kinds])
-    rows = rows.copy()
-    inside = np.flatnonzero(rows != NO_SLICE)
-    while len(inside := inside[leave[rows[inside]]]):
-        rows[inside] = slices.parent[rows[inside]]
-        inside = inside[rows[inside] != NO_SLICE]
-    return rows

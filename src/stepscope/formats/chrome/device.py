@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.device.launches import launched_work
+from stepscope.analysis.sums import around
 from stepscope.formats.chrome.flows import flow_marks
 from stepscope.trace.kinds import CALL_KINDS
 from stepscope.trace.model import NO_PARENT, Args, IntColumn, SliceKind
 
 if TYPE_CHECKING:
-    from stepscope.trace.model import Int64, Marks, Slices, Trace, UInt32
+    from stepscope.trace.model import Int64, Marks, Trace, UInt32
 
 _RANGE_KINDS = (SliceKind.RANGE, SliceKind.STEP)
 
@@ -46,7 +47,7 @@ def external_ids(trace: Trace) -> IntColumn:
     slices = trace.slices
     ids = np.arange(1, len(slices) + 1, dtype=np.int64)
     calls = np.flatnonzero(slices.kind == SliceKind.RUNTIME)
-    ids[calls] = _around(slices, calls, CALL_KINDS) + 1
+    ids[calls] = around(slices.parent, calls, np.isin(slices.kind, CALL_KINDS)) + 1
     on_device = slices.on_device
     ids[on_device] = 0
     work, call = launched_work(trace)
@@ -66,20 +67,22 @@ def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
     slices = trace.slices
     work, call = launched_work(trace)
     seen, keys = [], []  # work, and a range around it with the work's stream
-    around = _around(slices, call, _RANGE_KINDS)
-    while len(work := work[inside := around != NO_PARENT]):
-        around = around[inside]
+    every = np.arange(len(slices))
+    outer = around(slices.parent, every, np.isin(slices.kind, _RANGE_KINDS))
+    of_range = outer[call]
+    while len(work := work[inside := of_range != NO_PARENT]):
+        of_range = of_range[inside]
         seen.append(work)
-        keys.append(around << 32 | slices.track[work])
-        around = _around(slices, around, _RANGE_KINDS)
+        keys.append(of_range << 32 | slices.track[work])
+        of_range = outer[of_range]
     if not seen:
         return None
-    of_range = np.concatenate(seen)
+    rows_seen = np.concatenate(seen)
     distinct, group = np.unique(np.concatenate(keys), return_inverse=True)
     first = np.full(len(distinct), np.iinfo(np.int64).max)
     last = np.full(len(distinct), np.iinfo(np.int64).min)
-    np.minimum.at(first, group, slices.start_ns[of_range])
-    np.maximum.at(last, group, slices.ends_of(of_range))
+    np.minimum.at(first, group, slices.start_ns[rows_seen])
+    np.maximum.at(last, group, slices.ends_of(rows_seen))
     rows = distinct >> 32
     return DeviceRanges(
         category=np.full(len(distinct), category, np.uint32),
@@ -89,13 +92,3 @@ def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
         track=(distinct & 0xFFFFFFFF).astype(np.uint32),
         args=Args({"External id": IntColumn(np.arange(len(rows), dtype=np.uint32), rows + 1)}),
     )
-
-
-def _around(slices: Slices, rows: Int64, kinds: tuple[SliceKind, ...]) -> Int64:
-    """Return the innermost slice of one of the kinds around each row, NO_PARENT without."""
-    found = slices.parent[rows].astype(np.int64)
-    climbing = np.flatnonzero(found != NO_PARENT)
-    while len(climbing := climbing[~np.isin(slices.kind[found[climbing]], kinds)]):
-        found[climbing] = slices.parent[found[climbing]]
-        climbing = climbing[found[climbing] != NO_PARENT]
-    return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.sums import around
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.frameworks.paddle.views.tables import MemoryRow, MemoryTable, Peak
 from stepscope.trace.event_types import TracerEventType
@@ -13,7 +14,7 @@ from stepscope.trace.model import NO_SLICE
 
 if TYPE_CHECKING:
     from stepscope.frameworks.paddle.views.forest import Forest
-    from stepscope.trace.model import Int32, Int64
+    from stepscope.trace.model import Int64
 
 OUTSIDE = "(outside of all events)"
 _HIGH = 2**32
@@ -39,7 +40,7 @@ def memory_table(forest: Forest) -> MemoryTable:
     return MemoryTable(tuple(by_place), peaks)
 
 
-def _rows(forest: Forest, host: Int32, size: Int64, memory_type: str) -> list[MemoryRow]:
+def _rows(forest: Forest, host: Int64, size: Int64, memory_type: str) -> list[MemoryRow]:
     """Group the bytes of one type by place and event."""
     trace = forest.trace
     which = np.flatnonzero(size)
@@ -70,15 +71,10 @@ def _rows(forest: Forest, host: Int32, size: Int64, memory_type: str) -> list[Me
     return sorted(rows, key=lambda row: -row.increased_bytes)
 
 
-def _hosts(forest: Forest) -> Int32:
+def _hosts(forest: Forest) -> Int64:
     """Return the host event that each memory event belongs to, NO_SLICE without."""
     counts = forest.is_event & (forest.types != TracerEventType.OperatorInner)
-    host = forest.trace.memory.slice.copy()
-    climbing = np.flatnonzero(host != NO_SLICE)
-    while len(climbing := climbing[~counts[host[climbing]]]):
-        host[climbing] = forest.parent[host[climbing]]
-        climbing = climbing[host[climbing] != NO_SLICE]
-    return host
+    return around(forest.parent, forest.trace.memory.slice, counts, itself=True)
 
 
 def _peak(forest: Forest, place: str) -> Peak:

@@ -24,7 +24,7 @@ from stepscope.trace.schema import (
 )
 from stepscope.trace.stack_tree import StackTree
 from stepscope.trace.strings import Strings
-from stepscope.trace.table import Args, Remap, Role, Table
+from stepscope.trace.table import Remap, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -181,22 +181,9 @@ def _link_offsets(traces: Sequence[Trace]) -> list[int]:
     processes = [_process(trace) for trace in traces]
     rank = {process: n for n, process in enumerate(dict.fromkeys(processes))}
     stride = 1 + max(
-        _largest_link(table) for trace in traces for table in (trace.slices, trace.marks)
+        table.largest_link() for trace in traces for table in (trace.slices, trace.marks)
     )
     return [rank[process] * stride for process in processes]
-
-
-def _largest_link(table: Table) -> int:
-    columns = []
-    for name, known in table.columns().items():
-        values = getattr(table, name)
-        if isinstance(values, Args):
-            columns += [
-                values.integers[key].values for key in known.links if key in values.integers
-            ]
-        elif known.role is Role.LINK:
-            columns.append(values)
-    return max((int(column.max()) for column in columns if len(column)), default=0)
 
 
 def _joined_tracks(traces: Sequence[Trace]) -> tuple[tuple[Track, ...], list[UInt32]]:

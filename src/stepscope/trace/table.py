@@ -328,6 +328,18 @@ class Table:
 
         return self._changed(moved)
 
+    def largest_link(self) -> int:
+        """Return the largest number by which its rows refer to events, 0 without any."""
+        links: list[NDArray[Any]] = []
+        for name, known in self.columns().items():
+            values = getattr(self, name)
+            if isinstance(values, Args):
+                integers = values.integers
+                links += [integers[key].values for key in known.links if key in integers]
+            elif known.role is Role.LINK:
+                links.append(values)
+        return max((int(values.max(initial=0)) for values in links), default=0)
+
     def solid(self) -> Self:
         """Return the table with memory of its own for every column that ``of`` left out."""
         return self._changed(

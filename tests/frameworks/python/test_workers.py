@@ -11,11 +11,17 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from recording import chain_of, nothing_left_on, row_of, run_python
 from stepscope import MemoryLimit, profile, record_function, schedule
-from stepscope._native import recording
+from stepscope._native import now_ns, recording
+from stepscope.analysis.device.launches import captured_nodes
+from stepscope.record.source import SOURCES, Source
+from stepscope.trace.schema import CAPTURED_NODE, NO_SLICE, Captured, Slices, Track
+from stepscope.trace.strings import Strings
+from stepscope.trace.table import Args, IntColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,6 +137,56 @@ def test_threads_of_different_processes_are_never_the_same() -> None:
         list(loader())
     ids = [track.logical_id for track in profiler.trace.tracks]
     assert len(set(ids)) == len(ids) >= 3
+
+
+def test_nor_are_those_of_a_grandchild_and_of_a_later_child() -> None:
+    context = multiprocessing.get_context("fork")
+    with profile(record_workers=True) as profiler:
+        for target in (work_in_grandchild, work):
+            child = context.Process(target=target, args=("a child",))
+            child.start()
+            child.join()
+    ids = [track.logical_id for track in profiler.trace.tracks]
+    assert len(set(ids)) == len(ids) == 3
+
+
+class Replays(Source):
+    """Notes one node of a CUDA graph, and the kernel that ran it, under a number of its process."""
+
+    name = "replays"
+
+    def start(self) -> None:
+        self._now_ns = now_ns()
+
+    def stop(self) -> None:
+        pass
+
+    def collect(self) -> Captured:
+        slices = Slices.of(
+            category=np.array([1, 2], np.uint32),
+            start_ns=self._now_ns + np.arange(2),
+            duration_ns=np.ones(2, np.int64),
+            track=np.zeros(2, np.uint32),
+            args=Args({CAPTURED_NODE: IntColumn(np.arange(2, dtype=np.uint32), np.ones(2, int))}),
+        )
+        track = Track(str(os.getpid()), "0")
+        return Captured(slices, (track,), Strings.of(["", "cuda_graph_node", "kernel"]))
+
+
+def test_numbers_that_tie_events_do_not_tie_them_across_processes() -> None:
+    sources = SOURCES.register(lambda: [Replays])
+    try:
+        with profile(record_workers=True) as profiler:
+            child = multiprocessing.get_context("fork").Process(target=work, args=("worked",))
+            child.start()
+            child.join()
+    finally:
+        SOURCES.unregister(sources)
+    trace = profiler.trace
+    nodes = captured_nodes(trace)
+    replayed = np.flatnonzero(nodes != NO_SLICE)
+    assert len(replayed) == 2
+    assert trace.slices.track[replayed].tolist() == trace.slices.track[nodes[replayed]].tolist()
 
 
 def test_workers_that_were_started_in_a_step_that_is_not_recorded() -> None:

@@ -44,7 +44,7 @@ from stepscope.record.stream.left_behind import LeftBehind
 from stepscope.record.stream.streaming import ProcessStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
     from pathlib import Path
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 _START_TIMEOUT_S = 5.0  # a child that is busy for longer is recorded from when it is free
 _SAVE_TIMEOUT_S = 10.0
 _NUMBERS_OF_A_PROCESS = 1 << 32  # frameworks number threads and launches anew in each
+_MOST = 1 << 62  # a number that is not counted may be any of 64 bits
 
 _watching: list[ChildProcesses] = []
 
@@ -154,7 +155,7 @@ class ChildProcesses(Source):
             return None
         from stepscope.trace.join import merge_parts
 
-        return merge_parts([_placed(i, each.captured) for i, each in sorted(captures.items())])
+        return merge_parts(list(_placed(captures[i].captured for i in sorted(captures))))
 
     def close(self) -> None:
         """Disconnect from the children, and restore multiprocessing."""
@@ -185,8 +186,7 @@ class ChildProcesses(Source):
             child = LeftBehind.of(left.folders, pid)
             name = child.meta.get("sources", {}).get("process", "")
             delivered.append(named(captured_of(child)[0], pid, name or f"process {pid}"))
-        placed = [_placed(number, each) for number, each in enumerate(delivered, 1)]
-        return merge_parts(placed) if placed else None
+        return merge_parts(list(_placed(delivered))) if delivered else None
 
     def describe_running(self) -> str:
         """Say nothing: who delivers is known at the end."""
@@ -317,29 +317,34 @@ def _delivered(folders: StreamFolders) -> Iterator[ChildCapture]:
             yield pickle.loads(path.read_bytes())
 
 
-def _placed(serial: int, captured: Captured) -> Captured:
-    """Give threads and launches numbers that no other process has, and leave out memory."""
-    from stepscope.trace.model import Held, Memory, Owners
+def _placed(delivered: Iterable[Captured]) -> Iterator[Captured]:
+    """Give threads and links numbers that no other process has, and leave out memory.
 
-    raw, offset = captured.slices, serial * _NUMBERS_OF_A_PROCESS
-    tracks = tuple(
-        replace(track, logical_id=track.logical_id + offset) if track.logical_id > 0 else track
-        for track in captured.tracks
-    )
-    if raw.forward_thread is not None:
-        is_given = raw.forward_thread > 0
-        raw = replace(raw, forward_thread=raw.forward_thread + offset * is_given)
-    if raw.correlation is not None:
-        is_given = raw.correlation >= 0
-        raw = replace(raw, correlation=raw.correlation + offset * is_given)
-    return replace(
-        captured,
-        slices=raw,
-        tracks=tracks,
-        memory=Memory.empty(),
-        owners=Owners.empty(),
-        held=Held.empty(),
-    )
+    What a child delivers may hold numbers of several processes: those of its own children.
+    """
+    from stepscope.trace.model import Held, Memory, Owners
+    from stepscope.trace.table import Remap
+
+    largest = 0
+    for captured in delivered:
+        offset = (largest // _NUMBERS_OF_A_PROCESS + 1) * _NUMBERS_OF_A_PROCESS % _MOST
+        moved = Remap(link_offset=offset)
+        slices, marks = captured.slices.remap(moved), captured.marks.remap(moved)
+        forward_thread = slices.forward_thread + offset * (slices.forward_thread > 0)
+        threads = [each.logical_id + offset * (each.logical_id > 0) for each in captured.tracks]
+        yield replace(
+            captured,
+            slices=replace(slices, forward_thread=forward_thread),
+            marks=marks,
+            tracks=tuple(
+                replace(each, logical_id=thread)
+                for each, thread in zip(captured.tracks, threads, strict=True)
+            ),
+            memory=Memory.empty(),
+            owners=Owners.empty(),
+            held=Held.empty(),
+        )
+        largest = max(offset, slices.largest_link(), marks.largest_link(), *threads)
 
 
 # ---- multiprocessing

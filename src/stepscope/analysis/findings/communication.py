@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.advice import Remedy
 from stepscope.analysis.device.communication import collective_table
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.launched import (
@@ -92,9 +93,9 @@ def _on_host(facts: Facts) -> Finding | None:
 
 
 def _fix(facts: Facts) -> str:
-    buckets = "smaller gradient buckets (bucket_cap_mb), " if "torch" in facts.frameworks else ""
     return (
-        f"Start communication earlier and compute in the meantime: {buckets}prefetching of shards, "
+        "Start communication earlier and compute in the meantime: "
+        f"{facts.advise(Remedy.BUCKETS, '')}prefetching of shards, "
         "async_op=True; or communicate less: gradient accumulation with no_sync(), a smaller type, "
         "larger batches. If ranks are waiting for a slow one, that rank is the cause."
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.advice import Remedy
 from stepscope.analysis.device.idle import IdleReason
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.allocations import gaps_for_memory
@@ -74,6 +75,8 @@ def host_too_slow(facts: Facts) -> Finding | None:
     ledger = facts.ledger
     spot = hot_spot(ledger, ledger.spent_on(*_LAUNCHING)) if len(facts.trace.samples) else None
     where = f": {spot.words}" if spot else ""
+    compiled = facts.advise(Remedy.FEWER_LAUNCHES, "")
+    graphs = f"{compiled}{_graphs(facts)}" if compiled else ""
     return device_finding(
         facts,
         "host-bound",
@@ -84,12 +87,7 @@ def host_too_slow(facts: Facts) -> Finding | None:
         f"before the host launched more; {count_text(kernels, 'kernel')} took "
         f"{duration_text(float(facts.work.duration_ns[facts.work.is_kernel].sum()))} in total.",
         fix="Give the device more work per launch: a larger batch, fused operators"
-        + (
-            f', torch.compile(mode="reduce-overhead") or {_graphs(facts)}'
-            if "torch" in facts.frameworks
-            else ""
-        )
-        + "; move Python work out of the loop.",
+        f"{graphs}; move Python work out of the loop.",
         saves_ns=each_ns,
         evidence=moment(start_ns, start_ns + length_ns),
         places=spot.places if spot else (),
@@ -119,7 +117,8 @@ def tiny_kernels(facts: Facts) -> Finding | None:
         idle_ns / max(facts.steps, 1) / max(float(facts.device_parts_ns.sum()), 1),
         facts.ledger.unit,
     )
-    compiled = "torch.compile, " if "torch" in facts.frameworks else ""
+    compiler = facts.advise(Remedy.COMPILER, "")
+    compiled = f"{compiler}, " if compiler else ""
     return device_finding(
         facts,
         "tiny-kernels",

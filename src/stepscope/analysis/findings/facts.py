@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.advice import advise, frameworks_of
 from stepscope.analysis.device.idle import IdleReason, idle_gaps
 from stepscope.analysis.device.kernel_names import kernel_name
 from stepscope.analysis.device.start_up import StartUp
@@ -25,6 +26,7 @@ from stepscope.trace.model import NO_SLICE, SliceKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stepscope.analysis.advice import Remedy
     from stepscope.analysis.device.idle import IdleGaps
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.intervals import Intervals
@@ -206,11 +208,12 @@ class Facts:
 
     @cached_property
     def frameworks(self) -> frozenset[str]:
-        """Return which frameworks the program uses: advice speaks their language."""
-        found = set(self.trace.info.versions)
-        if len(self.named(lambda name: name.startswith("aten::"))):
-            found.add("torch")  # whoever recorded it
-        return frozenset(found)
+        """Return which frameworks the program uses."""
+        return frameworks_of(self.trace)
+
+    def advise(self, remedy: Remedy, default: str | None = None) -> str:
+        """Return the framework's words for a remedy."""
+        return advise(self.trace, remedy, default)
 
     @cached_property
     def is_amd(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stepscope.analysis.advice import Remedy
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.launched import device_finding, launching_lines
@@ -127,14 +128,15 @@ def unfused_chains(facts: Facts) -> Finding | None:
         return None
     places = launching_lines(facts, chain)
     share = each_ns / float(facts.device_parts_ns.sum())
-    compiled = "torch.compile fuses them" if "torch" in facts.frameworks else "fuse them"
+    compiler = facts.advise(Remedy.COMPILER, "")
+    fused = f"{compiler} fuses them" if compiler else "fuse them"
     return device_finding(
         facts,
         "unfused-chains",
         title=f"Chains of elementwise kernels take {share_words(share, facts.ledger.unit)}",
         text=f"{count_text(int(chain.sum()), 'kernel')} run in chains of {MIN_CHAIN} or more, and "
         "each reads and writes its whole tensor: memory bandwidth is the limit.",
-        fix=f"Let one kernel do what several do: {compiled}; fused functions (GELU, "
+        fix=f"Let one kernel do what several do: {fused}; fused functions (GELU, "
         "dropout-add-norm, a fused optimizer) need no compiler.",
         saves_ns=saves_ns,
         evidence=facts.on_timeline(facts.longest(facts.work.rows[chain])),
@@ -171,10 +173,10 @@ def unfused_attention(facts: Facts) -> Finding | None:
         title=f"Unfused attention takes {share}",
         text=f"{count_text(int(which.sum()), 'kernel')} compute products with a softmax between "
         "them, and write the scores of all pairs to memory and read them again.",
-        fix="Use torch.nn.functional.scaled_dot_product_attention: one kernel, and no matrix of "
-        "scores in memory."
-        if "torch" in facts.frameworks
-        else "Use a fused attention kernel: it keeps the scores out of memory.",
+        fix=facts.advise(
+            Remedy.FUSED_ATTENTION,
+            "Use a fused attention kernel: it keeps the scores out of memory.",
+        ),
         saves_ns=FASTER_ATTENTION * each_ns,
         evidence=facts.on_timeline(facts.longest(facts.work.rows[which])),
         places=launching_lines(facts, which),

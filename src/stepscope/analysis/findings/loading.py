@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.advice import Remedy
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, hottest_path, source_line
 from stepscope.analysis.host.landmarks import landmarks
@@ -140,7 +141,7 @@ def _fix(facts: Facts, loader: str) -> str:
             "prefetch more batches (prefetch_factor), or make reading an item cheaper"
             + ("." if _has_workers(facts) else "; `stepscope run --workers` shows what they do.")
         )
-    pinned = ", pin_memory=True" if "torch" in facts.frameworks and len(facts.work) else ""
+    pinned = facts.advise(Remedy.PINNED_MEMORY, "") if len(facts.work) else ""
     workers = max(int(min(facts.trace.info.parallelism.get("cores", _WORKERS), _WORKERS)), 1)
     return (
         f"Load in the background: DataLoader(..., num_workers={workers}, "

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.advice import Remedy
 from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words, taken
 from stepscope.analysis.findings.tensors import reading_spot
@@ -93,12 +94,7 @@ def tensors_from_lists(facts: Facts) -> Finding | None:
             f"{callee} visits every element of the list: {duration_text(spot.each_ns)} "
             f"a {ledger.unit}{spot.called_from}."
         ),
-        fix=(
-            "Keep the data as one NumPy array or tensor from the start, and use torch.from_numpy, "
-            "which copies nothing, or torch.stack for a list of tensors."
-            if "paddle" not in facts.frameworks
-            else "Keep the data as one NumPy array from the start and convert that."
-        ),
+        fix=facts.advise(Remedy.WHOLE_ARRAYS),
     )
 
 
@@ -106,7 +102,7 @@ def tensors_from_lists(facts: Facts) -> Finding | None:
 def python_work(facts: Facts) -> Finding | None:
     """Find Python code, or data that is prepared, while the model waits."""
     ledger = facts.ledger
-    alone = not facts.frameworks & {"torch", "paddle", "jax", "cupy"}
+    alone = not facts.frameworks & landmarks().packages
     spot = _spot_of_own_work(facts, alone=alone)
     if spot is None:
         return None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.advice import Remedy
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import finding_at, hot_spot
@@ -96,7 +97,7 @@ def float64(facts: Facts) -> Finding | None:
     if spot is None:
         return None
     computing_ns = ledger.each_ns(ledger.spent_on(*_COMPUTING))
-    framework = "paddle" if "paddle" in facts.frameworks else "torch"
+    dtype = facts.advise(Remedy.FLOAT32)
     return finding_at(
         facts,
         spot,
@@ -104,7 +105,7 @@ def float64(facts: Facts) -> Finding | None:
         title=f"{share:.0%} of the operators' time is spent in float64: {spot.words}",
         text=f"{told}{spot.called_from}.",
         fix="Make the tensors float32 where they are created: NumPy's arrays and Python's numbers "
-        f"are float64 (array.astype(np.float32), dtype={framework}.float32, model.float()).",
+        f"are float64 (array.astype(np.float32), dtype={dtype}, model.float()).",
         saves_ns=HALF * share * computing_ns,
     )
 

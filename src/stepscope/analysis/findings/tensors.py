@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.advice import Remedy
 from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import (
@@ -158,8 +159,8 @@ def _in_model(ledger: Ledger, row: int) -> bool:
 
 
 def _reads_often(facts: Facts) -> bool:
-    """Tell whether many tensors are read in a step; Paddle does not record each."""
-    if "paddle" in facts.frameworks:
+    """Tell whether many tensors are read in a step; not everybody records each."""
+    if facts.frameworks & landmarks().reads_unseen:
         return _calls(facts) >= MANY_OPERATORS
     return _calls(facts, landmarks().reads) >= OFTEN
 
@@ -183,7 +184,7 @@ def redundant_copies(facts: Facts) -> Finding | None:
     spot = replace(spot, which=copies, each_ns=ledger.each_ns(copies))
     calls = _calls(facts, known.joins if is_join else known.copies)
     often = f"{count_text(round(calls), 'copy', 'copies')} a {ledger.unit}; " if calls >= 1 else ""
-    what = "tensors" if facts.frameworks & {"torch", "paddle"} else "arrays"
+    what = "tensors" if facts.frameworks & known.with_operators else "arrays"
     return finding_at(
         facts,
         spot,
@@ -277,12 +278,7 @@ def autograd_in_inference(facts: Facts) -> Finding | None:
             f"{count_text(round(nodes / max(facts.steps, 1)), 'operator')} a {ledger.unit} and "
             "keeps the inputs in memory until the result is dropped."
         ),
-        fix=(
-            "Put the call under `with torch.inference_mode():` (or torch.no_grad()), and call "
-            "model.eval() first."
-            if "paddle" not in facts.frameworks
-            else "Put the call under `with paddle.no_grad():`, and call model.eval() first."
-        ),
+        fix=facts.advise(Remedy.NO_GRAPH),
         saves_ns=saves_ns,
     )
     return replace(found, severity=min(found.severity, Severity.MEDIUM, key=list(Severity).index))
@@ -311,9 +307,7 @@ def frozen_model_with_gradients(facts: Facts) -> Finding | None:
         title=f"Gradients are computed for a model that is not trained: {spot.words}",
         text=f"It is in eval mode, and its part of the backward pass takes "
         f"{duration_text(saves_ns)} of every {ledger.unit}{spot.called_from}.",
-        fix="Call it under `with torch.no_grad():`, or set requires_grad_(False) on its parameters."
-        if "paddle" not in facts.frameworks
-        else "Call it under `with paddle.no_grad():`, or set stop_gradient on its parameters.",
+        fix=facts.advise(Remedy.NO_GRADIENTS),
         saves_ns=saves_ns,
     )
 

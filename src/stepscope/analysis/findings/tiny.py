@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.advice import Remedy
 from stepscope.analysis.findings.gradients import spot_without_gradient
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot
@@ -217,5 +218,6 @@ def _own_backward(facts: Facts) -> Bool:
 
 
 def _fix(facts: Facts) -> str:
-    compiled = ", or torch.compile, which fuses operators" if "torch" in facts.frameworks else ""
+    compiler = facts.advise(Remedy.COMPILER, "")
+    compiled = f", or {compiler}, which fuses operators" if compiler else ""
     return f"Give each call more to do: a larger batch, whole tensors instead of slices{compiled}."

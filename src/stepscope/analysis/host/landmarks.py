@@ -29,6 +29,7 @@ class Landmarks:
 
     packages: Names = NONE  # whose Python code is the model's and the loop's machinery
     with_operators: Names = NONE  # those of them that compute in operators, not in native calls
+    operator_prefixes: tuple[str, ...] = ()  # how the names of its operators begin
 
     machinery: Files = ()  # what a training step runs in any case
     layers: Files = ()
@@ -51,6 +52,7 @@ class Landmarks:
     tensors_from_lists: Names = NONE  # calls, as a program writes them
     reading_functions: Functions = ()  # that read a tensor in Python
     reads: Names = NONE  # operators that do
+    reads_unseen: Names = NONE  # the packages whose operators do not tell of each read
     copies: Names = NONE  # operators that copy, or change type, device or layout
     joins: Names = NONE  # operators that join tensors
     allocations: tuple[str, ...] = ()  # how the names of operators begin that only get memory

@@ -22,10 +22,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.advice import Remedy, advise
 from stepscope.analysis.memory.blocks import ALWAYS, NO_ROW
 from stepscope.analysis.memory.sites import sites_of
 from stepscope.analysis.memory.timeline import Category, NoMemoryError, memory_timeline
@@ -52,24 +54,6 @@ MOST_HOLDERS = 12
 _WITH_WORKSPACE = re.compile(r"conv|cudnn|miopen|_rnn|lstm|gru", re.IGNORECASE)
 _LAYER = re.compile(r"(?:(?!\d+(?:\.|$))[^.]+\.)*\d+(?=\.|$)")  # down to the first number
 _FEWEST_LAYERS = 2
-
-
-# How to get at each saving.
-_TORCH = {
-    "checkpointing": "torch.utils.checkpoint around the layers computes them again instead.",
-    "gradients": "call zero_grad(set_to_none=True), the default since PyTorch 2.0, before the "
-    "forward pass.",
-    "workspace": "torch.backends.cudnn.benchmark = False picks algorithms that need less.",
-    "fragmentation": "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True makes it usable; so do "
-    "sizes that do not change from step to step.",
-}
-_PADDLE = {
-    "checkpointing": "paddle.distributed.fleet.utils.recompute computes them again instead.",
-    "gradients": "call clear_grad(set_to_zero=False) before the forward pass.",
-    "workspace": "a smaller FLAGS_conv_workspace_size_limit makes them do with less.",
-    "fragmentation": "FLAGS_allocator_strategy=auto_growth takes less in advance; so do sizes that "
-    "do not change from step to step.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,25 +197,20 @@ def _savings(
     timeline: MemoryTimeline, live: Int64, sites: Sites, found: PeakMemory
 ) -> Iterator[Saving]:
     size = timeline.blocks.size[live]
-    fixes = _PADDLE if _is_paddle(timeline.trace) else _TORCH
+    how = partial(advise, timeline.trace)
     total, whose = _checkpointing(timeline, live, sites)
-    yield Saving("checkpointing", total, f"{whose}: {fixes['checkpointing']}")
+    yield Saving("checkpointing", total, f"{whose}: {how(Remedy.CHECKPOINTS)}")
     stale = int(size[_of_the_step_before(timeline, live, found.time_ns)].sum())
-    yield Saving("gradients", stale, f"Gradients of the step before: {fixes['gradients']}")
+    yield Saving("gradients", stale, f"Gradients of the step before: {how(Remedy.FREED_GRADIENTS)}")
     scratch = int(size[_is_workspace(timeline, live)].sum())
     text = "Workspace of convolutions or recurrent layers, held only during a call"
-    yield Saving("workspace", scratch, f"{text}: {fixes['workspace']}")
+    yield Saving("workspace", scratch, f"{text}: {how(Remedy.SMALLER_WORKSPACE)}")
     if not timeline.device.startswith(CPU):
         text = "Held by the allocator at the peak, and used by no tensor"
-        how = fixes["fragmentation"]
+        words = how(Remedy.LESS_UNUSED)
         if timeline.device.startswith("hip"):
-            how = how.replace("PYTORCH_CUDA_", "PYTORCH_HIP_")
-        yield Saving("fragmentation", found.unused, f"{text}: {how}")
-
-
-def _is_paddle(trace: Trace) -> bool:
-    versions = {name.lower() for name in trace.info.versions}
-    return "paddle" in versions and "torch" not in versions
+            words = words.replace("PYTORCH_CUDA_", "PYTORCH_HIP_")
+        yield Saving("fragmentation", found.unused, f"{text}: {words}")
 
 
 def _checkpointing(timeline: MemoryTimeline, live: Int64, sites: Sites) -> tuple[int, str]:

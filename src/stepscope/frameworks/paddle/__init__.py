@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.advice import ADVICE
 from stepscope.analysis.flops.formulas import FORMULAS
 from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.formats.chrome import DIALECTS, ChromeDialect
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from stepscope.analysis.advice import Advice
     from stepscope.analysis.flops.inputs import Formula
     from stepscope.analysis.host.landmarks import Landmarks
     from stepscope.record.source import Source
@@ -25,6 +27,13 @@ def _landmarks() -> Landmarks:
     from stepscope.frameworks.paddle.landmarks import LANDMARKS as OF_PADDLE
 
     return OF_PADDLE
+
+
+@ADVICE.register
+def _advice() -> Advice:
+    from stepscope.frameworks.paddle.advice import ADVICE as FOR_PADDLE
+
+    return FOR_PADDLE
 
 
 @SOURCES.register

@@ -40,6 +40,7 @@ LANDMARKS = Landmarks(
         ),
     ),
     reads=frozenset({"item"}),
+    reads_unseen=frozenset({"paddle"}),
     copies=frozenset({"cast", "assign", "contiguous", "clone", "copy_"}),
     joins=frozenset({"concat", "stack"}),
     graph_nodes=(" node_creation",),

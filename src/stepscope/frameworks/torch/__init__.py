@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.advice import ADVICE
 from stepscope.analysis.flops.formulas import FORMULAS
 from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.record.source import SOURCES
@@ -11,6 +12,7 @@ from stepscope.record.source import SOURCES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.analysis.advice import Advice
     from stepscope.analysis.flops.inputs import Formula
     from stepscope.analysis.host.landmarks import Landmarks
     from stepscope.record.source import Source
@@ -28,6 +30,13 @@ def _landmarks() -> Landmarks:
     from stepscope.frameworks.torch.landmarks import LANDMARKS as OF_TORCH
 
     return OF_TORCH
+
+
+@ADVICE.register
+def _advice() -> Advice:
+    from stepscope.frameworks.torch.advice import ADVICE as FOR_TORCH
+
+    return FOR_TORCH
 
 
 @SOURCES.register

@@ -10,6 +10,7 @@ _AUTOGRAD = "torch/autograd/"
 LANDMARKS = Landmarks(
     packages=frozenset({"torch", "functorch", "torchgen", "torchvision", "torchaudio"}),
     with_operators=frozenset({"torch"}),
+    operator_prefixes=("aten::",),
     machinery=(
         *("torch/nn/", "torch/optim/", _AUTOGRAD, "torch/utils/data/", "torch/_dynamo/"),
         *("torch/_tensor.py", "torch/functional.py", "torch/_ops.py", "torch/utils/_contextlib.py"),

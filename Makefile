@@ -281,7 +281,7 @@ PLAIN_TESTS := tests/frameworks/paddle/dialect tests/test_import.py tests/test_l
 		session.py) \
 	$(addprefix tests/frameworks/python/test_, itt.py nvtx.py requests.py \
 		requests_of_libraries.py tasks.py) \
-	$(addprefix tests/formats/test_, export_chrome.py records.py) \
+	$(addprefix tests/formats/, chrome/test_export_chrome.py test_records.py) \
 	tests/analysis/host/test_averages.py tests/analysis/steps/test_steps.py tests/cli/test_cli_run.py
 
 test-plain: $(VENV)-plain/done/test $(VENV)-plain/done/package
@@ -337,9 +337,10 @@ test-tsan: $(DONE)/test $(DOCTEST)
 
 SANITIZED_TESTS := $(addprefix tests/record/test_, endings.py ranges.py record_memory.py \
 	record_shapes.py record_stacks.py recorder.py robustness.py threads.py forks.py) \
-	$(addprefix tests/formats/test_, export_chrome.py hostile_names.py read_chrome.py \
-	read_damaged.py) $(addprefix tests/frameworks/python/test_, python_calls.py \
-	python_calls_beside.py sampler.py sampler_endings.py sampler_hostile.py sampler_states.py) \
+	$(addprefix tests/formats/, $(addprefix chrome/test_, export_chrome.py read_chrome.py) \
+		$(addprefix test_, hostile_names.py read_damaged.py)) \
+	$(addprefix tests/frameworks/python/test_, python_calls.py python_calls_beside.py \
+		sampler.py sampler_endings.py sampler_hostile.py sampler_states.py) \
 	tests/trace/test_slices.py \
 	tests/frameworks/torch/test_stacks_of_operators.py
 

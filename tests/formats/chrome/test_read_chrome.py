@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Args, Trace
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "traces"
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "traces"
 REAL_TRACES = sorted(SHARED.glob("**/*.json.gz"))
 TRACK_NOTES = {
     "process_name",

@@ -25,7 +25,7 @@ from stepscope.trace.kinds import SliceFlags
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
-TOOL = Path(__file__).parents[2] / "tools" / "trace_processor.mjs"
+TOOL = Path(__file__).parents[3] / "tools" / "trace_processor.mjs"
 
 
 def crossing() -> Trace:

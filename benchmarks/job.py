@@ -24,7 +24,7 @@ from common import in_child, peak_bytes
 from rows import Row, exact_row, faster_row, limit_row, megabytes, note_row, seconds
 from sample import repeat, sample
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,10 +3,10 @@
     python tools/fail_files.py            # all of them
     python tools/fail_files.py --every 7  # one of seven
 
-Each call of the C library that touches the folder of the traces is counted (tests/fuzzing/
-fail_files.c, loaded before it), and then made to fail: ENOSPC, EROFS, EINTR, EACCES, ENOMEM. A verb
-then succeeds, or says so in one line and leaves nothing behind; a program that is run ends as
-without us.
+Each call of the C library that touches the folder of the traces is counted by
+tests/support/fuzzing/fail_files.c, loaded before it, and then made to fail: ENOSPC, EROFS, EINTR,
+EACCES, ENOMEM. A verb then succeeds, or says so in one line and leaves nothing behind; a program
+that is run ends as without us.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 ERRNOS = ("ENOSPC", "EROFS", "EINTR", "EACCES", "ENOMEM")
 PROGRAM = """
@@ -66,7 +66,7 @@ def _built(folder: Path) -> Path | None:
     if compiler is None:
         return None
     library = folder / "fail_files.so"
-    source = ROOT / "tests" / "fuzzing" / "fail_files.c"
+    source = ROOT / "tests" / "support" / "fuzzing" / "fail_files.c"
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
     return library
 

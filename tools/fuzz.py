@@ -23,7 +23,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 _ALARM_S = 10
 _MEMORY_BYTES = 3 << 30  # beyond what the interpreter and its libraries map

@@ -215,7 +215,7 @@ def test_stacks_are_refused_with_the_way_out(events: EventList) -> None:
 
 def test_results_need_neither_torch_nor_polars() -> None:
     program = (
-        "import sys; sys.path.insert(0, 'tests')\n"
+        "import sys; sys.path.insert(0, 'tests/support')\n"
         "from made_trace import Call, trace_of_calls\n"
         "from stepscope.frameworks.torch.dialect.events import EventList\n"
         "events = EventList(trace_of_calls([Call('a', 0, 10)]))\n"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SUITE = Path(__file__).parent / "bottlenecks"
+SUITE = Path(__file__).parents[1] / "bottlenecks"
 ON_DEVICE = SUITE / "device"  # programs for a machine with a GPU
 FIELDS = ("Problem", "Needs", "Files", "Gain")
 NOTHING = "nothing"  # what a program needs that needs no package

@@ -14,7 +14,7 @@ from stepscope.trace.model import SliceKind
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
-_SHARED = Path(__file__).parents[2] / "shared" / "traces"
+_SHARED = Path(__file__).parents[3] / "shared" / "traces"
 TRACES = sorted(_SHARED.rglob("*.json.gz"))
 WORK_KINDS = {SliceKind.KERNEL, SliceKind.MEMCPY, SliceKind.MEMSET}
 MTIA_WAITS = {"event_record", "event_wait"}

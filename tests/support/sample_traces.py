@@ -12,7 +12,7 @@ from stepscope.trace.model import Args, Trace, TraceInfo, Track
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
-SHARED_TRACES = sorted((Path(__file__).parents[2] / "shared" / "traces").glob("**/*.json.gz"))
+SHARED_TRACES = sorted((Path(__file__).parents[3] / "shared" / "traces").glob("**/*.json.gz"))
 HOSTILE = [
     'quote " backslash \\ slash /',
     "</script><script>alert(1)</script>",

@@ -10,7 +10,7 @@ from pathlib import Path
 import stepscope
 from stepscope.trace.model import Trace
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if name not in {"RANK", "WORLD_SIZE"}},
     "PYTHONPATH": str(Path(stepscope.__file__).parent.parent),  # whichever is being tested

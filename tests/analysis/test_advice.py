@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from made_trace import Call, trace_of_calls
-from stepscope.analysis.advice import ADVICE, Advice, Remedy, advise
+from stepscope.analysis.advice import advise
+from stepscope.analysis.remedies import ADVICE, Advice, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

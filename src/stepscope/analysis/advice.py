@@ -1,51 +1,17 @@
-"""The registry of advice: what a framework's users call each remedy that a finding proposes."""
+"""Advice in the words of the framework whose operators a program runs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.host.landmarks import LANDMARKS
+from stepscope.analysis.remedies import ADVICE
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import distinct_ids
-from stepscope.registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
+    from stepscope.analysis.remedies import Remedy
     from stepscope.trace.model import Trace
-
-
-class Remedy(Enum):
-    """What a framework has words of its own for."""
-
-    COMPILER = auto()  # which fuses operators: its name
-    FEWER_LAUNCHES = auto()  # a compiler that makes graphs of the device's, before those
-    FUSED_ATTENTION = auto()
-    NO_GRAPH = auto()  # around an inference
-    NO_GRADIENTS = auto()  # for a model that is not trained
-    FLOAT32 = auto()  # the type's name
-    WHOLE_ARRAYS = auto()  # instead of lists
-    BUCKETS = auto()  # in which gradients are exchanged
-    PINNED_MEMORY = auto()  # the argument of a loader
-    CHECKPOINTS = auto()
-    FREED_GRADIENTS = auto()
-    SMALLER_WORKSPACE = auto()
-    LESS_UNUSED = auto()  # of what an allocator holds
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """The words of one framework."""
-
-    framework: str  # as its package is called
-    words: Mapping[Remedy, str]
-    is_assumed: bool = False  # where a trace does not tell its framework
-
-
-# Each entry returns that of one framework, imported when asked.
-ADVICE: Registry[Callable[[], Advice]] = Registry()
 
 
 @shared

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.advice import Remedy
 from stepscope.analysis.device.communication import collective_table
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.launched import (
@@ -16,6 +15,7 @@ from stepscope.analysis.findings.launched import (
 )
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import saving, share_words
+from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.parts import Part
 from stepscope.units import duration_text
 

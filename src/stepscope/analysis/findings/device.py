@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.advice import Remedy
 from stepscope.analysis.device.idle import IdleReason
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.allocations import gaps_for_memory
@@ -17,6 +16,7 @@ from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.optimizer import unfused_optimizer
 from stepscope.analysis.findings.spots import hot_spot, share_words
 from stepscope.analysis.labels import shown_name
+from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import NO_SLICE

@@ -26,10 +26,10 @@ from stepscope.trace.model import NO_SLICE, SliceKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from stepscope.analysis.advice import Remedy
     from stepscope.analysis.device.idle import IdleGaps
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.analysis.intervals import Intervals
+    from stepscope.analysis.remedies import Remedy
     from stepscope.analysis.steps.breakdown import StepBreakdown
     from stepscope.analysis.steps.ledger import Ledger
     from stepscope.analysis.steps.parts import Int8

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stepscope.analysis.advice import Remedy
 from stepscope.analysis.device.tensor_cores import TensorCores, uses_tensor_cores
 from stepscope.analysis.device.work import WorkKind
 from stepscope.analysis.findings.launched import device_finding, launching_lines
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import share_words
+from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.tree import ids_where
 from stepscope.units import count_text, duration_text
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.advice import Remedy
 from stepscope.analysis.findings.model import DETECTORS, Finding, Severity
 from stepscope.analysis.findings.spots import hot_spot, hottest_path, source_line
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, any_in
+from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import RUNNING_STATES

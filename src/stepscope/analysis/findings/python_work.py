@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.advice import Remedy
 from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.spots import finding_at, hot_spot, share_words, taken
 from stepscope.analysis.findings.tensors import reading_spot
@@ -24,6 +23,7 @@ from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.own_code import OWN
 from stepscope.analysis.host.sampled_stacks import any_in, last_name
 from stepscope.analysis.host.statements import imported_module
+from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import EVENT_LOOPS, Cause, phase_of_stack
 from stepscope.units import duration_text
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.advice import Remedy
 from stepscope.analysis.findings.model import DETECTORS, Severity
 from stepscope.analysis.findings.model_calls import ModelCalls, moments_inside
 from stepscope.analysis.findings.spots import (
@@ -25,6 +24,7 @@ from stepscope.analysis.host.backward import backward_functions, forward_operato
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.sampled_stacks import any_in, any_of, last_name
 from stepscope.analysis.host.statements import called_methods
+from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import StepsBy, outermost, step_table

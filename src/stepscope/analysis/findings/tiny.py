@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.analysis.advice import Remedy
 from stepscope.analysis.findings.gradients import spot_without_gradient
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot
@@ -15,6 +14,7 @@ from stepscope.analysis.host.backward import backward_functions, forward_operato
 from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.operator_inputs import operator_inputs
 from stepscope.analysis.host.sampled_stacks import any_in
+from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import outermost, step_table

@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.advice import Remedy, advise
+from stepscope.analysis.advice import advise
 from stepscope.analysis.memory.blocks import ALWAYS, NO_ROW
 from stepscope.analysis.memory.sites import sites_of
 from stepscope.analysis.memory.timeline import Category, NoMemoryError, memory_timeline
 from stepscope.analysis.memory.usage import CPU, devices, rows_of_device, with_memory
+from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import NO_SLICE

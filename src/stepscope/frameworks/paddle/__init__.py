@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.advice import ADVICE
 from stepscope.analysis.flops.formulas import FORMULAS
 from stepscope.analysis.host.landmarks import LANDMARKS
+from stepscope.analysis.remedies import ADVICE
 from stepscope.formats.chrome import DIALECTS, ChromeDialect
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from stepscope.analysis.advice import Advice
     from stepscope.analysis.flops.inputs import Formula
     from stepscope.analysis.host.landmarks import Landmarks
+    from stepscope.analysis.remedies import Advice
     from stepscope.record.source import Source
 
 

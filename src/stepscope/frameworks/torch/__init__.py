@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stepscope.analysis.advice import ADVICE
 from stepscope.analysis.flops.formulas import FORMULAS
 from stepscope.analysis.host.landmarks import LANDMARKS
+from stepscope.analysis.remedies import ADVICE
 from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from stepscope.analysis.advice import Advice
     from stepscope.analysis.flops.inputs import Formula
     from stepscope.analysis.host.landmarks import Landmarks
+    from stepscope.analysis.remedies import Advice
     from stepscope.record.source import Source
 
 

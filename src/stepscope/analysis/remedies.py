@@ -1,0 +1,43 @@
+"""The registry of remedies: what a framework's users call each that a finding proposes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from stepscope.registry import Registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Remedy(Enum):
+    """What a framework has words of its own for."""
+
+    COMPILER = auto()  # which fuses operators: its name
+    FEWER_LAUNCHES = auto()  # a compiler that makes graphs of the device's, before those
+    FUSED_ATTENTION = auto()
+    NO_GRAPH = auto()  # around an inference
+    NO_GRADIENTS = auto()  # for a model that is not trained
+    FLOAT32 = auto()  # the type's name
+    WHOLE_ARRAYS = auto()  # instead of lists
+    BUCKETS = auto()  # in which gradients are exchanged
+    PINNED_MEMORY = auto()  # the argument of a loader
+    CHECKPOINTS = auto()
+    FREED_GRADIENTS = auto()
+    SMALLER_WORKSPACE = auto()
+    LESS_UNUSED = auto()  # of what an allocator holds
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The words of one framework."""
+
+    framework: str  # as its package is called
+    words: Mapping[Remedy, str]
+    is_assumed: bool = False  # where a trace does not tell its framework
+
+
+# Each entry returns that of one framework, imported when asked.
+ADVICE: Registry[Callable[[], Advice]] = Registry()

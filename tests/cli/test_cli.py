@@ -305,7 +305,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         assert (command.__doc__ or "").partition("\n")[0].rstrip(".") in out
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", tuple(COMMANDS), ids=lambda command: command.name)
 def test_every_verb_explains_itself(command: object, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([command.name, "--help"])  # type: ignore[attr-defined]

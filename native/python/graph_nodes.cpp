@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/own_stacks.h"
+#include "python/stack_rows.h"
 #include "python/text.h"
 
 namespace nb = nanobind;
@@ -35,6 +37,19 @@ struct GraphNode {
   pid_t thread = 0;
   uint32_t stack = 0;
   uint32_t operator_name = 0;
+};
+
+struct NumberedNode : GraphNode {
+  uint32_t number = 0;
+};
+
+// A copy of what is known of some nodes.
+struct FoundNodes {
+  std::vector<NumberedNode> nodes;
+  std::vector<int64_t> rows;  // of `nodes`, by the ids that were asked for
+  StackRows stacks;
+  std::vector<uint32_t> row_of_stack;
+  std::vector<std::string_view> operators;  // texts that stay
 };
 
 // What a capture tells of is only written down: it waits for us. It is sorted when somebody asks.
@@ -78,27 +93,9 @@ class GraphNodes {
   }
 
   // The nodes behind some ids: for each id its row, and a table of those rows. An id that nobody
-  // saw being made has no row.
-  nb::dict find(const ColumnView<int64_t>& ids) {
-    const std::lock_guard lock(mutex_);
-    sort();
-    std::vector<uint32_t> found;  // indices
-    std::unordered_map<uint32_t, int64_t> row_of_index;
-    std::vector<int64_t> rows;
-    rows.reserve(ids.shape(0));
-    for (const int64_t id : as_span(ids)) {
-      const auto index = index_of_id_.find(static_cast<uint64_t>(id));
-      if (index == index_of_id_.end()) {
-        rows.push_back(-1);
-        continue;
-      }
-      const auto [row, is_new] =
-          row_of_index.try_emplace(index->second, static_cast<int64_t>(found.size()));
-      if (is_new) found.push_back(index->second);
-      rows.push_back(row->second);
-    }
-    return table_of(found, std::move(rows));
-  }
+  // saw being made has no row. Objects of Python's are made without the lock: that may let go of
+  // the GIL, or run a destructor of the program's that captures.
+  nb::dict find(const ColumnView<int64_t>& ids) { return table_of(found(as_span(ids))); }
 
   // In a forked child: the graphs are the parent's.
   void forget_after_fork() {
@@ -137,20 +134,41 @@ class GraphNodes {
     noted_.clear();
   }
 
-  nb::dict table_of(const std::vector<uint32_t>& found, std::vector<int64_t> rows) const {
-    StackRows stack_rows;
-    const std::vector<uint32_t> row_of = stacks_.add_rows(stack_rows);
-    Table<uint32_t> table(found);
-    table.column<int64_t>("number", [](uint32_t i) { return i + 1; });
+  FoundNodes found(std::span<const int64_t> ids) {
+    const std::lock_guard lock(mutex_);
+    sort();
+    FoundNodes out;
+    std::unordered_map<uint32_t, int64_t> row_of_index;
+    out.rows.reserve(ids.size());
+    for (const int64_t id : ids) {
+      const auto index = index_of_id_.find(static_cast<uint64_t>(id));
+      if (index == index_of_id_.end()) {
+        out.rows.push_back(-1);
+        continue;
+      }
+      const auto [row, is_new] =
+          row_of_index.try_emplace(index->second, static_cast<int64_t>(out.nodes.size()));
+      if (is_new) out.nodes.push_back({nodes_[index->second], index->second + 1});
+      out.rows.push_back(row->second);
+    }
+    out.row_of_stack = stacks_.add_rows(out.stacks);
+    out.operators = operators_.texts();
+    return out;
+  }
+
+  static nb::dict table_of(FoundNodes found) {
+    Table<NumberedNode> table(found.nodes);
+    using N = NumberedNode;
     const TickMap clock = TickMap().closed();
-    table.column<int64_t>("time_ns", [&](uint32_t i) { return clock.ns(nodes_[i].ticks); });
-    table.column<int64_t>("thread", [&](uint32_t i) { return nodes_[i].thread; });
-    table.column<uint32_t>("stack", [&](uint32_t i) { return row_of[nodes_[i].stack]; });
-    table.column<uint32_t>("operator", [&](uint32_t i) { return nodes_[i].operator_name; });
+    table.column<int64_t>("number", [](const N& node) { return node.number; });
+    table.column<int64_t>("time_ns", [&](const N& node) { return clock.ns(node.ticks); });
+    table.column<int64_t>("thread", [](const N& node) { return node.thread; });
+    table.column<uint32_t>("stack", [&](const N& node) { return found.row_of_stack[node.stack]; });
+    table.column<uint32_t>("operator", [](const N& node) { return node.operator_name; });
     nb::dict out = table.columns;
-    out["row"] = to_column(std::move(rows));
-    add_stacks(out, std::move(stack_rows));
-    out["operators"] = to_list(operators_.texts());
+    out["row"] = to_column(std::move(found.rows));
+    add_stacks(out, std::move(found.stacks));
+    out["operators"] = to_list(found.operators);
     return out;
   }
 

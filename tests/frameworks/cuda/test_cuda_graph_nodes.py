@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from command_line import python
 from stepscope import _native, profile, record_function
 from stepscope.analysis.device.launches import captured_nodes
 from stepscope.analysis.device.work import device_work
@@ -22,6 +23,8 @@ from stepscope.trace.model import NO_SLICE
 from stepscope.trace.schema import Captured
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stepscope.trace.model import Trace
 
 FIRST = 1 << 40  # like CUPTI's: not small
@@ -180,3 +183,26 @@ def test_what_is_taken_for_a_copy_has_its_line_where_the_program_went_on() -> No
     stacks = nodes["stack"][nodes["row"]].tolist()
     lines = [nodes["texts"][int(nodes["frame"][stack])] for stack in stacks]
     assert [line.rpartition(".")[2] for line in lines] == ["first", "second"]
+
+
+NOTED_MEANWHILE = f"""
+import gc
+import numpy as np
+from stepscope import _native
+
+def note(*_):
+    _native.note_graph_node({FIRST + 1})
+
+note()
+_native.note_graph_clone({FIRST}, {FIRST + 1})
+gc.callbacks.append(note)
+gc.set_threshold(1)
+nodes = _native.graph_nodes(np.array([{FIRST}]))
+gc.set_threshold(0)
+assert nodes["row"].tolist() == [0]
+"""
+
+
+def test_a_graph_may_be_captured_while_nodes_are_asked_for(tmp_path: Path) -> None:
+    done = python("-c", NOTED_MEANWHILE, cwd=tmp_path)  # it would wait for itself
+    assert (done.returncode, done.stderr) == (0, "")

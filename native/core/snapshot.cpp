@@ -21,12 +21,12 @@ Run in_begin_order(Run records) {
   };
   const auto [first, last] = std::minmax_element(records.begin(), records.end(), by_order);
   const uint64_t lowest = (*first)->slice.order;
-  const uint64_t places = (*last)->slice.order - lowest + 1;
-  if (places > 4 * records.size()) {
+  const uint64_t distance = (*last)->slice.order - lowest;  // in a damaged file, of all 64 bits
+  if (distance >= 4 * records.size()) {
     std::sort(records.begin(), records.end(), by_order);
     return records;
   }
-  Run placed(places, nullptr);
+  Run placed(distance + 1, nullptr);
   for (const Record* record : records) placed[record->slice.order - lowest] = record;
   std::erase(placed, nullptr);
   return placed;

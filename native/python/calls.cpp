@@ -104,8 +104,9 @@ void pop(CallStack& stack, const void* key) {
   }
 }
 
-// Begin the calls that this thread is in, but for the innermost `besides`, as if at the given time.
-void push_frames(CallStack& stack, size_t besides, uint64_t start_ticks) {
+// The calls that this thread is in, the outermost first, but for the innermost `besides`. As in
+// torch's traces: one that was running already stands where it is, not where it begins.
+std::vector<Callee> running_calls(size_t besides) {
   struct Running {
     PyCodeObject* code;
     int line;
@@ -120,28 +121,33 @@ void push_frames(CallStack& stack, size_t besides, uint64_t start_ticks) {
     Py_DECREF(frame);
     frame = caller;
   }
+  std::vector<Callee> running;
   for (size_t i = calls.size(); i-- > besides;) {
     PyCodeObject* const code = calls[i].code;
-    Callee callee = call_state->callees.of(code);
-    // As in torch's traces: one that was running already stands where it is, not where it begins.
+    Callee& callee = running.emplace_back(call_state->callees.of(code));
     if (calls[i].line > 0 && !callee.stands_in) {
       callee.label = Recorder::label(place_name(code, calls[i].line, code->co_name));
     }
-    push(stack, callee, false, start_ticks);
   }
+  return running;
 }
 
+// The calls that the thread is in are begun as if at the given time. To ask for them may run code
+// of the program's, which may have made the stack by then.
 [[gnu::noinline]] CallStack& first_stack(size_t besides, uint64_t start_ticks) {
   const nb::error_scope keep_error;
+  const std::vector<Callee> running = running_calls(besides);
+  if (my_run == call_state->run) return *my_stack;
   my_stack = call_state->stacks.emplace_back(std::make_unique<CallStack>()).get();
   my_stack->reserve(kUsualDepth);
   my_run = call_state->run;
-  push_frames(*my_stack, besides, start_ticks);
+  for (const Callee& callee : running) push(*my_stack, callee, false, start_ticks);
   return *my_stack;
 }
 
 // The calling thread's; made when it makes its first call, or ends one. What runs on a thread by
-// then has run since before we were switched on.
+// then has run since before we were switched on. It may be gone once a callee was looked up: that
+// may run Python code, during which the recording may end.
 CallStack& stack_before_event(size_t besides) {
   if (my_run == call_state->run) [[likely]]
     return *my_stack;
@@ -204,21 +210,22 @@ void forget_calls_after_fork() {
 }  // namespace
 
 void on_call(PyCodeObject* code) noexcept {
-  CallStack& stack = stack_before_event(1);
-  const Callee& callee = call_state->callees.of(code);
+  stack_before_event(1);
+  Callee callee = call_state->callees.of(code);
   if (call_state->callees.names_as_torch() && (code->co_flags & kGenerates)) [[unlikely]]
-    return push(stack, resumed(callee, code), false);
-  if (callee.is_watched) [[unlikely]]
-    return push(stack, named_by_watcher(callee, first_argument_of_innermost()), false);
-  push(stack, callee, false);
+    callee = resumed(callee, code);
+  else if (callee.is_watched) [[unlikely]]
+    callee = named_by_watcher(callee, first_argument_of_innermost());
+  push(stack_before_event(1), callee, false);
 }
 
 void on_return(PyCodeObject* code) noexcept { pop(stack_before_event(0), code); }
 
 void on_c_call(PyMethodDef* method, PyObject* self) noexcept {
-  CallStack& stack = stack_before_event(0);
-  if (!call_state->all_calls && !stack.empty() && stack.back().in_library) return;
-  push(stack, call_state->callees.of(method, self), false, 0, Below::kShown);
+  const CallStack& before = stack_before_event(0);
+  if (!call_state->all_calls && !before.empty() && before.back().in_library) return;
+  const Callee callee = call_state->callees.of(method, self);
+  push(stack_before_event(0), callee, false, 0, Below::kShown);
 }
 
 // One that was not wanted when it began is not there to end: its caller is the innermost.
@@ -229,13 +236,13 @@ void on_c_return(PyMethodDef* method) noexcept {
 }
 
 FrameCall begin_frame(PyCodeObject* code, const _PyInterpreterFrame* frame) noexcept {
+  stack_before_event(0);
+  Callee callee = call_state->callees.of(code);
+  if (callee.is_watched) [[unlikely]]
+    callee = named_by_watcher(callee, first_argument_of(frame));
   CallStack& stack = stack_before_event(0);
   const auto depth = static_cast<uint32_t>(stack.size());
-  const Callee& callee = call_state->callees.of(code);
-  if (callee.is_watched) [[unlikely]]
-    push(stack, named_by_watcher(callee, first_argument_of(frame)), true);
-  else
-    push(stack, callee, true);
+  push(stack, callee, true);
   const OpenCall& call = stack.back();
   return {code, call.slice, my_run, depth, call.in_library};
 }

@@ -345,3 +345,24 @@ def test_what_has_a_wrapper_of_ours_is_shown_as_without() -> None:
     (start,) = (row for row, name in enumerate(names) if name.endswith(": start"))
     inside = [names[row] for row in np.flatnonzero(trace.slices.parent == start)]
     assert any(name.endswith(": wait") for name in inside)
+
+
+def test_a_recording_may_end_while_a_call_is_named() -> None:
+    def called(_subject: object) -> None:
+        pass
+
+    def end_all(_subject: object) -> str:
+        session.stop()
+        _native.clear_calls()
+        return "named"
+
+    _native.watch_frames(called.__code__, end_all)
+    try:
+        with calls_recorded() as session:
+            called(1)
+    finally:
+        _native.leave_frames(called.__code__)
+    assert place(called, 0, "called") not in trace_of(session).names()
+    with calls_recorded() as session:
+        called(1)
+    assert list(trace_of(session).names()).count(place(called, 0, "called")) == 1

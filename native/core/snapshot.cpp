@@ -104,6 +104,11 @@ size_t HeldWindow::size() const {
   return records;
 }
 
+bool HeldWindow::is_in_stream() const {
+  return std::any_of(chunks.begin(), chunks.end(),
+                     [](const ChunkView& view) { return view.chunk->lasting != nullptr; });
+}
+
 HeldWindow hold_window(std::shared_ptr<const Recording> recording, uint64_t window,
                        uint64_t end_ticks) {
   HeldWindow held;

@@ -29,6 +29,8 @@ struct HeldWindow {
 
   // How many records it holds: as many events at most.
   size_t size() const;
+  // Whether some of them are in the stream's memory, which a forked child does not have.
+  bool is_in_stream() const;
 };
 
 HeldWindow hold_window(std::shared_ptr<const Recording> recording, uint64_t window,

@@ -4,9 +4,12 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "core/clock.h"
@@ -49,6 +52,11 @@ class PythonWindow {
   void let_go() { hold_.let_go(); }
 
   nb::dict columns() {
+    if (process_ != getpid() && held_.is_in_stream()) {
+      throw std::runtime_error("process " + std::to_string(process_) +
+                               " recorded this, in memory that a process forked from it does not "
+                               "have: ask for the trace there, or before the fork");
+    }
     Snapshot snapshot;
     {
       nb::gil_scoped_release release;
@@ -67,6 +75,7 @@ class PythonWindow {
   HeldWindow held_;
   size_t size_;
   uint64_t lost_;
+  pid_t process_ = getpid();
 };
 
 nb::dict close_window(uint64_t window) {

@@ -165,7 +165,16 @@ BlockHeader* LastingFile::take(BlockKind kind, size_t bytes) {
   return block;
 }
 
+bool LastingFile::has(const BlockHeader* block) const {
+  const auto* const at = reinterpret_cast<const std::byte*>(block);
+  return std::any_of(regions_.begin(), regions_.end(), [&](const Region& region) {
+    return at >= region.begin && at < region.begin + region.bytes;
+  });
+}
+
+// One of another file, from before a fork or of an earlier stream, may not be there any more.
 void LastingFile::give_back(BlockHeader* block) {
+  if (!has(block)) return;
   block->kind = BlockKind::kFree;
   if (!is_open()) return;
   free_.emplace(block->bytes, block);

@@ -56,6 +56,7 @@ class LastingFile {
   Region new_region(size_t bytes);
   bool reserve(const Region& region) const;
   void use(const Region& region);
+  bool has(const BlockHeader* block) const;
   uint64_t room_left() const;
 
   OwnFile file_;

@@ -309,3 +309,40 @@ _native.flush_stream()
     assert [path.stat().st_size for path in tmp_path.glob("file-*")] == [0] * 12
     assert ended_ranges(tmp_path / "out.stepscope")["after"] == 50_000
     assert not list(tmp_path.glob("*.segments"))
+
+
+FORKED = """
+import os, sys
+from stepscope import _native, record_function
+
+def start(name):
+    os.mkdir(name)
+    assert _native.start_stream(name, name + "/segments", 64 << 20)
+    window = _native.open_window(0, False)
+    with record_function(name):
+        pass
+    return _native.end_window(window)
+
+held = [start("parent")]
+child = os.fork()
+if child:
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    names = held[0].columns()["blob"]
+    os._exit(status or b"parent" not in names)
+own = start("child")
+try:
+    held[0].columns()
+except RuntimeError as error:
+    assert str(os.getppid()) in str(error), error
+held.clear()
+window = _native.open_window(0, False)
+with record_function("child's second"):
+    pass
+assert b"child's second" in _native.close_window(window)["blob"]
+assert b"child" in own.columns()["blob"]
+"""
+
+
+def test_a_forked_child_has_nothing_of_what_its_parent_streams(tmp_path: Path) -> None:
+    done = python("-c", FORKED, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

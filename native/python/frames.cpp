@@ -139,10 +139,11 @@ std::atomic<bool> only_public{!STEPSCOPE_INTERNAL_FRAMES};
 }  // namespace
 
 Site* Sites::grow(size_t used) {
-  capacity_ = std::max<size_t>(64, 2 * capacity_);
-  auto larger = std::make_unique<Site[]>(capacity_);
+  const size_t capacity = std::max<size_t>(64, 2 * capacity_);
+  auto larger = std::make_unique<Site[]>(capacity);  // where there is no memory, nothing changes
   std::copy_n(sites_.get(), used, larger.get());
   sites_ = std::move(larger);
+  capacity_ = capacity;
   return sites_.get();
 }
 

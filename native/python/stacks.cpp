@@ -103,14 +103,15 @@ class StackTree {
   }
 
   uint32_t child(uint32_t parent, const Frame& frame) {
-    const auto [found, is_new] =
-        children_.try_emplace({parent, frame.site}, static_cast<uint32_t>(nodes_.size()));
-    if (is_new) {
-      nodes_.push_back({parent, frame.keeper, frame.code, frame.instruction});
-      Py_INCREF(frame.keeper);
-      if (Stream::is_on()) note_in_stream(found->second);
-    }
-    return found->second;
+    const Key key{parent, frame.site};
+    if (const auto found = children_.find(key); found != children_.end()) return found->second;
+    // The node comes first: where memory ends in between, no number names one that is not there.
+    const auto number = static_cast<uint32_t>(nodes_.size());
+    nodes_.push_back({parent, frame.keeper, frame.code, frame.instruction});
+    Py_INCREF(frame.keeper);
+    children_.emplace(key, number);
+    if (Stream::is_on()) note_in_stream(number);
+    return number;
   }
 
   // What its frame is called, for whoever finds it after our death.
@@ -171,11 +172,12 @@ class StackCache {
   static constexpr size_t kFirstSlots = 256;
   static constexpr size_t kMostSlots = size_t{1} << 16;
 
+  // As in grow(), memory comes first: where there is none, nothing changes.
   void reset(uint32_t generation) {
-    generation_ = generation;
-    used_ = 0;
-    mask_ = kFirstSlots - 1;
     slots_ = std::vector<Slot>(kFirstSlots);
+    mask_ = kFirstSlots - 1;
+    used_ = 0;
+    generation_ = generation;
   }
 
   [[gnu::noinline]] uint32_t learn(PyThreadState* thread);
@@ -197,8 +199,8 @@ class StackCache {
   }
 
   void grow() {
-    mask_ = 2 * mask_ + 1;
-    const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(mask_ + 1));
+    const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(2 * slots_.size()));
+    mask_ = slots_.size() - 1;
     for (const Slot& slot : old) {
       if (slot.number) place(slot);
     }

@@ -147,9 +147,12 @@ int64_t TickMap::ns(uint64_t ticks) const {
   auto right = std::upper_bound(points_.begin() + 1, points_.end() - 1, ticks, later);
   const SyncPoint& a = *(right - 1);
   const SyncPoint& b = *right;
-  const double slope = static_cast<double>(b.ns - a.ns) / static_cast<double>(b.ticks - a.ticks);
-  return a.ns +
-         static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(ticks - a.ticks)) * slope);
+  const uint64_t base = std::max<uint64_t>(b.ticks - a.ticks, 1);
+  const double slope = static_cast<double>(b.ns - a.ns) / static_cast<double>(base);
+  const double apart_ns = static_cast<double>(static_cast<int64_t>(ticks - a.ticks)) * slope;
+  // Only what a damaged file says lies further out.
+  constexpr auto kFarthest = static_cast<double>(kLatestNs);
+  return a.ns + static_cast<int64_t>(std::clamp(apart_ns, -kFarthest, kFarthest));
 }
 
 }  // namespace stepscope

@@ -46,6 +46,8 @@ class TickMap {
  public:
   // Points closer together make a poor slope.
   static constexpr int64_t kShortestBaseNs = 50'000'000;
+  // No machine runs for 73 years; sums of two such times are whole numbers still.
+  static constexpr int64_t kLatestNs = INT64_MAX / 4;
 
   // Starts with a point taken when the program loaded us: a long base makes a true slope.
   TickMap();
@@ -59,7 +61,7 @@ class TickMap {
 
   int64_t ns(uint64_t ticks) const;
 
-  // Through given points, at least two of them, in the order of time.
+  // Through given points, at least two of them, in the order of time, none later than kLatestNs.
   explicit TickMap(std::vector<SyncPoint> points);
   // The first point of every map of this process.
   static SyncPoint loaded();

@@ -32,14 +32,29 @@ std::vector<T> all_of(std::string_view bytes) {
   return values;
 }
 
-// Numbers come from a file that anybody may have changed: none may ask for all memory there is.
-inline constexpr uint32_t kMostNumbered = 1U << 26;
+// How many more numbers there may be, in all tables together. They come from files that anybody may
+// have changed; who wrote them counted from 0 and wrote an entry for each.
+class NumberRoom {
+ public:
+  void add_entries(size_t bytes) { left_ += bytes / kSmallestEntry; }
 
-template <typename T>
-T* at_number(std::vector<T>& all, uint32_t number) {
-  if (number >= kMostNumbered) return nullptr;
-  if (all.size() <= number) all.resize(number + 1);
-  return &all[number];
-}
+  // Null for a number that nobody gave out: it may not ask for all memory there is.
+  template <typename T>
+  T* place(std::vector<T>& all, uint32_t number) {
+    if (all.size() <= number) {
+      const size_t more = number + size_t{1} - all.size();
+      if (more > left_) return nullptr;
+      left_ -= more;
+      all.resize(number + size_t{1});
+    }
+    return &all[number];
+  }
+
+ private:
+  static constexpr size_t kSmallestEntry = 16;
+  static constexpr size_t kLostEntries = size_t{1} << 20;  // that may have been in lost memory
+
+  size_t left_ = kLostEntries;
+};
 
 }  // namespace stepscope

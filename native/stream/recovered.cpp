@@ -11,7 +11,6 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "stream/read_bytes.h"
 #include "stream/recovered_journal.h"
 #include "stream/segment_file.h"
 
@@ -21,7 +20,7 @@ namespace {
 // A file as it is now: a copy, for the one who fills it may still be at it.
 std::string contents(const std::string& path) {
   std::string bytes;
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return bytes;
   struct stat about;
   if (fstat(file, &about) == 0 && S_ISREG(about.st_mode)) {
@@ -48,10 +47,13 @@ class Reader {
   explicit Reader(Recovered& out) : out_(out) {}
 
   void read(const std::string& memory, const std::string& disk) {
-    read_disk(contents(disk));
+    const std::string segments = contents(disk);
+    journal_.room.add_entries(segments.size());
+    read_disk(segments);
     // The lanes first: what a cursor has passed by then stands in its chunk.
     const std::string lanes = contents(memory + "/lanes");
     const std::string chunks = contents(memory + "/chunks");
+    journal_.room.add_entries(chunks.size());
     out_.has_lanes = !lanes.empty();
     read_lanes(lanes);
     read_chunks(chunks);
@@ -135,7 +137,7 @@ class Reader {
     --lane;
     const uint64_t offset = cursor - lane->first;
     uint64_t next = 0;
-    if (offset + sizeof(next) > lane->second.size()) return 0;
+    if (offset > lane->second.size() || lane->second.size() - offset < sizeof(next)) return 0;
     static_assert(offsetof(Cursor, next) == 0);
     std::memcpy(&next, lane->second.data() + offset, sizeof(next));
     return next;
@@ -224,11 +226,14 @@ class Reader {
   // Where only one point is known, this moment is the other: all processes of a machine, as long as
   // it is up, have the same clocks.
   TickMap map() {
+    std::erase_if(journal_.points,
+                  [](const SyncPoint& at) { return at.ns < 0 || at.ns > TickMap::kLatestNs; });
     std::sort(journal_.points.begin(), journal_.points.end(),
               [](const SyncPoint& a, const SyncPoint& b) { return a.ticks < b.ticks; });
     std::vector<SyncPoint> apart;
     for (const SyncPoint& point : journal_.points) {
-      if (apart.empty() || point.ns - apart.back().ns >= TickMap::kShortestBaseNs)
+      if (apart.empty() || (point.ticks > apart.back().ticks &&
+                            point.ns - apart.back().ns >= TickMap::kShortestBaseNs))
         apart.push_back(point);
     }
     const SyncPoint now = SyncPoint::now();
@@ -258,8 +263,8 @@ class Reader {
     out.limit.bytes = recording.limit_bytes;
     out.lost = lost_;
     out.threads = recording.threads;
-    at_number(recording.texts, 0);
-    at_number(recording.inputs, 0);
+    if (recording.texts.empty()) recording.texts.emplace_back();
+    if (recording.inputs.empty()) recording.inputs.emplace_back();
     for (Record record : recording.open) {
       record.slice.end_ticks = last_ticks_;
       if (is_good(record, recording)) out.unfinished.push_back(record);

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "stream/placed_sample.h"
-#include "stream/read_bytes.h"
 
 namespace stepscope {
 namespace {
@@ -34,7 +33,7 @@ class JournalReader {
         ThreadEntry entry;
         if (!take(bytes, entry)) return;
         if (auto* const thread =
-                at_number(journal_.recordings[entry.generation].threads, entry.number)) {
+                journal_.room.place(journal_.recordings[entry.generation].threads, entry.number)) {
           thread->os_id = entry.os_id;
           thread->name = bytes;
         }
@@ -44,7 +43,7 @@ class JournalReader {
         LogicalIdEntry entry;
         if (!take(bytes, entry)) return;
         if (auto* const thread =
-                at_number(journal_.recordings[entry.generation].threads, entry.number))
+                journal_.room.place(journal_.recordings[entry.generation].threads, entry.number))
           thread->logical_id = entry.logical_id;
         return;
       }
@@ -96,12 +95,13 @@ class JournalReader {
     TextEntry entry;
     if (!take(bytes, entry)) return;
     if (entry.space == static_cast<uint32_t>(TextSpace::kTypes)) {
-      if (auto* const text = at_number(out_.types, entry.id)) *text = bytes;
+      if (auto* const text = journal_.room.place(out_.types, entry.id)) *text = bytes;
       return;
     }
     FoundRecording& recording = journal_.recordings[entry.generation];
     const bool is_label = entry.space == static_cast<uint32_t>(TextSpace::kLabels);
-    if (auto* const text = at_number(is_label ? recording.texts : recording.inputs, entry.id))
+    if (auto* const text =
+            journal_.room.place(is_label ? recording.texts : recording.inputs, entry.id))
       *text = bytes;
   }
 
@@ -111,7 +111,7 @@ class JournalReader {
       case Entry::kCode: {
         CodeEntry entry;
         if (!take(bytes, entry)) return;
-        SampledCode* const code = at_number(out_.codes, entry.number);
+        SampledCode* const code = journal_.room.place(out_.codes, entry.number);
         if (!code) return;
         code->first_line = entry.first_line;
         code->file = take_text(bytes, entry.file_bytes);
@@ -122,7 +122,7 @@ class JournalReader {
       }
       case Entry::kNode:
         for (const NodeEntry& entry : all_of<NodeEntry>(bytes)) {
-          if (auto* const node = at_number(out_.nodes, entry.number))
+          if (auto* const node = journal_.room.place(out_.nodes, entry.number))
             *node = {entry.parent, entry.code, entry.instruction};
         }
         return;
@@ -133,7 +133,7 @@ class JournalReader {
       case Entry::kSampled: {
         SampledThreadEntry entry;
         if (!take(bytes, entry)) return;
-        if (auto* const thread = at_number(out_.sampled, entry.number))
+        if (auto* const thread = journal_.room.place(out_.sampled, entry.number))
           *thread = {entry.os_id, std::string(bytes)};
         return;
       }
@@ -144,7 +144,7 @@ class JournalReader {
       case Entry::kDeviceName: {
         std::array<uint32_t, 2> entry;
         if (!take(bytes, entry)) return;
-        if (auto* const name = at_number(out_.device.names, entry[0])) *name = bytes;
+        if (auto* const name = journal_.room.place(out_.device.names, entry[0])) *name = bytes;
         return;
       }
       case Entry::kDeviceShape:

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sampler/sample.h"
+#include "stream/read_bytes.h"
 #include "stream/recovered.h"
 
 namespace stepscope {
@@ -28,6 +29,7 @@ struct Journal {
   std::map<uint32_t, FoundRecording> recordings;  // by generation
   std::map<int64_t, Sample> samples;              // by place
   std::vector<SyncPoint> points;
+  NumberRoom room;
 };
 
 // One part of it, which stands in `journal` and `out` afterwards.

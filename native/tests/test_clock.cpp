@@ -74,4 +74,11 @@ TEST_CASE("times between points lie between their times") {
   CHECK(closed.ns(0) < closed.ns(early));
 }
 
+TEST_CASE("points that only a damaged file has still give a time") {
+  const TickMap same({{5, 100}, {5, 200}});
+  CHECK_EQ(same.ns(5), 100);
+  const TickMap steep({{0, 0}, {1, TickMap::kLatestNs}});
+  CHECK(steep.ns(INT64_MAX) >= TickMap::kLatestNs);
+}
+
 }  // namespace

@@ -1,6 +1,7 @@
 #include "sampler/line_table.h"
 
 #include <cstddef>
+#include <cstdint>
 
 #include "sampler/sampled_code.h"
 
@@ -24,8 +25,10 @@ class TableReader {
     int read;
     do {
       read = byte();
-      if (shift < 30) value |= static_cast<unsigned>(read & 63) << shift;
-      shift += 6;
+      if (shift < 30) {
+        value |= static_cast<unsigned>(read & 63) << shift;
+        shift += 6;
+      }
     } while ((read & 64) && !at_end());
     return static_cast<int>(value);
   }
@@ -40,6 +43,11 @@ class TableReader {
   size_t at_ = 0;
 };
 
+// Numbers of a damaged table may add up to anything.
+int sum(int a, int b) {
+  return static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b));
+}
+
 // Reads an entry's fields; `line` becomes the line that the next entry counts from.
 SourceRange read_entry(TableReader& in, int kind, int& line) {
   SourceRange found;
@@ -47,19 +55,19 @@ SourceRange read_entry(TableReader& in, int kind, int& line) {
     case kNone:
       return found;
     case kLong:
-      line += in.signed_varint();
-      found.end_line = line + in.varint();
+      line = sum(line, in.signed_varint());
+      found.end_line = sum(line, in.varint());
       found.column = in.varint() - 1;
       found.end_column = in.varint() - 1;
       break;
     case kNoColumns:
-      line += in.signed_varint();
+      line = sum(line, in.signed_varint());
       found.end_line = line;
       break;
     case kOneLine0:
     case kOneLine0 + 1:
     case kOneLine2:
-      line += kind - kOneLine0;
+      line = sum(line, kind - kOneLine0);
       found.end_line = line;
       found.column = in.byte();
       found.end_column = in.byte();
@@ -81,7 +89,7 @@ SourceRange source_of(std::span<const uint8_t> table, int first_line, int instru
   if (instruction < 0) return {first_line, first_line, -1, -1};
   TableReader in(table);
   int line = first_line;
-  int end = 0;
+  int64_t end = 0;
   while (!in.at_end()) {
     const int head = in.byte();
     const SourceRange found = read_entry(in, head >> 3 & 15, line);

@@ -66,6 +66,11 @@ TEST_CASE("any bytes are read to their end and no further") {
     }
     source_of(table, 1, round % 100);
   }
+  std::vector<uint8_t>
+      far;  // each entry goes on by more than the last, from the last line there is
+  for (int i = 0; i < 10; ++i)
+    far.insert(far.end(), {head(14, 1), 0x7E, 127, 127, 127, 63, 63, 1, 1});
+  source_of(far, INT32_MAX, 100);
   const std::vector<uint8_t> endless(50, 0xFF);
   source_of(endless, 1, 1000);
 }

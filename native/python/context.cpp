@@ -32,7 +32,7 @@ bool loop_is_running() {
     if (events) get_running_loop = PyObject_GetAttrString(events, "_get_running_loop");
     Py_XDECREF(events);
     if (!get_running_loop) {
-      PyErr_Clear();
+      drop_error();
       return false;
     }
   }

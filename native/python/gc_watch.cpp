@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "python/interrupts.h"
 #include "python/module.h"
 #include "python/text.h"
 #include "stream/stream.h"
@@ -37,7 +38,7 @@ class GcWatch {
     static PyObject* const key = interned("generation");
     PyObject* const number = PyDict_Check(about) ? PyDict_GetItemWithError(about, key) : nullptr;
     const long generation = number ? PyLong_AsLong(number) : kYoungest;
-    if (PyErr_Occurred()) return PyErr_Clear();
+    if (PyErr_Occurred()) return drop_error();
     if (generation == kYoungest && min_pause_ns_ > 0) return;
     const int64_t time_ns = Clock::now_ns();
     if (PyUnicode_Check(phase) && PyUnicode_CompareWithASCIIString(phase, "start") == 0) {

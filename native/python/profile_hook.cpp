@@ -5,6 +5,7 @@
 #if PY_VERSION_HEX < 0x030C0000
 
 #include "python/frame_hook.h"
+#include "python/interrupts.h"
 
 namespace stepscope {
 namespace {
@@ -68,7 +69,7 @@ std::string install_call_hook(bool all_calls) {
   }
   for (PyThreadState* thread = first_thread(); thread; thread = PyThreadState_Next(thread)) {
     if (_PyEval_SetProfile(thread, &on_event, nullptr) < 0) {  // an audit hook said no
-      PyErr_Clear();
+      drop_error();
       remove_call_hook();
       return "an audit hook forbids profiling";
     }
@@ -91,7 +92,7 @@ void use_profile_function_only() {
 void remove_call_hook() {
   remove_frame_hook();
   for (PyThreadState* thread = first_thread(); thread; thread = PyThreadState_Next(thread)) {
-    if (is_ours(thread) && _PyEval_SetProfile(thread, nullptr, nullptr) < 0) PyErr_Clear();
+    if (is_ours(thread) && _PyEval_SetProfile(thread, nullptr, nullptr) < 0) drop_error();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/recorder.h"
+#include "python/interrupts.h"
 #include "python/module.h"
 #include "python/text.h"
 
@@ -85,7 +86,7 @@ PyObject* begin_torch_range(PyObject* name, PyObject* args) {
   PyObject* const entered = range ? PyObject_CallMethodNoArgs(range, enter) : nullptr;
   if (!entered) Py_CLEAR(range);
   Py_XDECREF(entered);
-  PyErr_Clear();
+  drop_error();
   return range;
 }
 
@@ -95,7 +96,7 @@ void end_torch_range(PyObject* range) {
   PyObject* const result =
       PyObject_CallMethodObjArgs(range, exit, Py_None, Py_None, Py_None, nullptr);
   Py_XDECREF(result);
-  PyErr_Clear();
+  drop_error();
   Py_DECREF(range);
 }
 

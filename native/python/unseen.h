@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "python/interrupts.h"
+
 namespace stepscope {
 
 // A function that takes a compiler off the calling thread's frames, and puts it back: called with
@@ -37,9 +39,9 @@ class Unseen {
  private:
   static PyObject* switched(PyObject* to) {
     if (!compiler_switch) return nullptr;
-    const nanobind::error_scope keep_error;  // drops one of the call's
+    const nanobind::error_scope keep_error;
     PyObject* const before = PyObject_CallOneArg(compiler_switch, to);
-    if (!before) PyErr_Clear();
+    if (!before) drop_error();
     return before;
   }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "python/interrupts.h"
 #include "python/module.h"
 #include "python/text.h"
 #include "python/unseen.h"
@@ -41,7 +42,7 @@ Recorder::Label told(PyObject* tell, PyObject* subject) {
   Recorder::Label label;
   std::string_view utf8;
   if (name && PyUnicode_Check(name) && utf8_of(&name, &utf8)) label = Recorder::label(utf8);
-  PyErr_Clear();
+  drop_error();
   Py_XDECREF(name);
   return label;
 }

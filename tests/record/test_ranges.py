@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from recording import manual_clock, parents, ranges_recorded, trace_of
+from recording import manual_clock, parents, ranges_recorded, run_python, trace_of
 from stepscope import Session, record_function
 from stepscope._native import advance_clock, recording
 
@@ -314,3 +314,35 @@ def test_decorating_what_cannot_be_called_names_it(thing: object) -> None:
     decorator: Any = record_function("a")
     with pytest.raises(TypeError, match=repr(thing)):
         decorator(thing)
+
+
+@pytest.mark.parametrize("interrupted", ["__init__", "__enter__", "__exit__"])
+def test_ctrl_c_while_torchs_profiler_is_told_of_a_range_ends_the_program(interrupted: str) -> None:
+    """What torch raises is dropped; the interruption is the program's."""
+    done = run_python(
+        f"""
+        import sys, types
+        from stepscope import record_function
+
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        class Range:
+            def __init__(self, name, args): pass
+            def __enter__(self): pass
+            def __exit__(self, *_): raise ValueError
+
+        Range.{interrupted} = interrupt
+        profiler = types.ModuleType("torch.autograd.profiler")
+        profiler._is_profiler_enabled = True
+        profiler.record_function = Range
+        sys.modules[profiler.__name__] = profiler
+        with record_function("a"):
+            pass
+        for _ in range(100):  # it is raised at the next instruction
+            pass
+        print("it was lost")
+        """
+    )
+    assert done.stderr.rstrip().endswith("KeyboardInterrupt"), done.stderr
+    assert done.stdout == ""

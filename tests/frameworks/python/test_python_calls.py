@@ -366,3 +366,21 @@ def test_a_recording_may_end_while_a_call_is_named() -> None:
     with calls_recorded() as session:
         called(1)
     assert list(trace_of(session).names()).count(place(called, 0, "called")) == 1
+
+
+def test_ctrl_c_while_an_object_is_named_ends_the_program() -> None:
+    """Naming it is ours, and fails silently; the interruption is the program's."""
+
+    def shown(_: object) -> None:
+        pass
+
+    def interrupt(_: object) -> str:
+        raise KeyboardInterrupt
+
+    _native.watch_frames(shown.__code__, interrupt)
+    try:
+        with calls_recorded(), pytest.raises(KeyboardInterrupt):
+            for _ in range(100):  # it is raised at the next instruction
+                shown(object())
+    finally:
+        _native.leave_frames(shown.__code__)

@@ -9,7 +9,6 @@ import numpy as np
 from stepscope.frameworks.cuda.power_columns import power_captured
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
-from stepscope.trace.schema import TABLES, Captured
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
@@ -38,6 +37,4 @@ def readings(time_ns: list[int], **told: list[int]) -> dict[str, Any]:
 
 def with_power(trace: Trace, columns: dict[str, Any]) -> Trace:
     """Return a trace in which a device was read, too."""
-    tables = {name: getattr(trace, name) for name in TABLES}
-    own = Captured(tracks=trace.tracks, strings=trace.strings, **tables)
-    return build(merge_parts([own, power_captured(columns, [DEVICE])]), trace.info)
+    return build(merge_parts([trace, power_captured(columns, [DEVICE])]), trace.info)

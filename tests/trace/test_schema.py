@@ -10,7 +10,7 @@ import pytest
 
 from made_trace import Call, trace_of_calls
 from stepscope import _native
-from stepscope.trace.build import build
+from stepscope.trace.build import build, since, started_outside
 from stepscope.trace.frames import slices_frame
 from stepscope.trace.join import join_traces, merge_parts
 from stepscope.trace.model import Trace
@@ -19,7 +19,7 @@ from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args, Column, IntColumn, Remap, Role, add_column, remove_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 DOCS = Path(__file__).parents[2] / "docs" / "trace.md"
 
@@ -97,6 +97,29 @@ def test_what_stood_beside_the_arguments_survives_merging() -> None:
     trace = build(merged, TraceInfo("test"))
     assert trace.slices.fields.integers["id"].values.tolist() == [41]
     assert trace.strings[int(trace.slices.fields.rest[0])] == "b"
+
+
+@pytest.mark.parametrize(
+    ("cut", "kept", "stays"),
+    [
+        (lambda all_of_it: since(all_of_it, 10), [10], {"held", "owners"}),
+        (lambda all_of_it: started_outside(all_of_it, [(2, 7)]), [0, 10], {"owners"}),
+    ],
+    ids=["since", "pauses"],
+)
+def test_every_table_is_cut_unless_its_rows_go_on(
+    cut: Callable[[Captured], Captured], kept: list[int], stays: set[str]
+) -> None:
+    at_ns = times(0, 5, 10)
+    rows = {
+        name: table.of(**{"start_ns" if name == "slices" else "time_ns": at_ns})
+        for name, table in TABLES.items()
+        if name != "stacks"
+    }
+    after = cut(Captured(tracks=(), strings=Strings.of([""]), **rows))
+    for name in rows:
+        times_ns = getattr(after, name).times_ns
+        assert times_ns.tolist() == (at_ns.tolist() if name in stays else kept), name
 
 
 @pytest.fixture

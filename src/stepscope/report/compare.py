@@ -17,7 +17,7 @@ from stepscope.report.payload import Payload
 from stepscope.report.sections.events import add_events
 from stepscope.report.sections.timeline import add_timeline
 from stepscope.text.diff import facts_lines, other_lines, row_note, shown_rows
-from stepscope.trace.model import Held, Marks, Memory, Owners, Samples
+from stepscope.trace.model import Trace
 from stepscope.trace.table import Remap
 from stepscope.units import duration_text
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from stepscope.analysis.compare.model import Diff, DiffTable
     from stepscope.analysis.compare.side import Side
-    from stepscope.trace.model import Trace
 
 _ROWS = 10
 _MOST_ROWS = 500  # of a table of the page; the others are one row
@@ -165,13 +164,5 @@ def _cut(trace: Trace, start_ns: int, end_ns: int) -> Trace:
     for row in inner.tolist():
         top[row] = top[taken.parent[row]]
     taken = replace(taken, depth=taken.depth - top)
-    return replace(
-        trace,
-        slices=taken,
-        memory=Memory.empty(),
-        owners=Owners.empty(),
-        marks=Marks.empty(),
-        samples=Samples.empty(),
-        held=Held.empty(),
-        info=replace(trace.info, start_ns=start_ns, end_ns=end_ns),
-    )
+    info = replace(trace.info, start_ns=start_ns, end_ns=end_ns)
+    return Trace(taken, trace.tracks, trace.strings, trace.stacks, info=info)

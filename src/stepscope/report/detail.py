@@ -49,10 +49,9 @@ def detail_of(trace: Trace, most: int = MOST_SLICES) -> Detail:
     kept = _kept(trace.slices, most)
     place = _places(trace.slices.parent, kept)
     moved = Remap(slice=place)
-    slices, memory = trace.slices.take(kept).remap(moved), trace.memory.remap(moved)
-    samples = trace.samples.remap(moved)
-    shown = replace(trace, slices=slices, memory=memory, samples=samples)
-    return Detail(shown, place, len(kept) - len(slices))
+    tables = {**trace.tables(), "slices": trace.slices.take(kept)}
+    shown = replace(trace, **{name: table.remap(moved) for name, table in tables.items()})
+    return Detail(shown, place, len(kept) - len(shown))
 
 
 def _kept(slices: Slices, most: int) -> Bool:

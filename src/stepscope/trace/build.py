@@ -27,7 +27,7 @@ from stepscope.trace.strings import Strings
 from stepscope.trace.xla import xla_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from stepscope.trace.model import Trace, Track
     from stepscope.trace.table import Bool, Int32, Int64, UInt8, UInt32
@@ -73,18 +73,15 @@ def empty_trace() -> Trace:
 
 
 def since(captured: Captured, start_ns: int) -> Captured:
-    """Drop what started before; memory that was held before stays."""
-    return replace(
-        captured,
-        slices=captured.slices.take(captured.slices.start_ns >= start_ns),
-        memory=captured.memory.take(captured.memory.time_ns >= start_ns),
-        samples=captured.samples.take(captured.samples.time_ns >= start_ns),
-        marks=captured.marks.take(captured.marks.time_ns >= start_ns),
-    )
+    """Drop what started before; memory that was held before, and what it was, stays."""
+    return _of_times(captured, lambda times_ns: times_ns >= start_ns, staying=("held", "owners"))
 
 
 def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> Captured:
-    """Drop what started within the spans; they are in order and do not overlap."""
+    """Drop what started within the spans; they are in order and do not overlap.
+
+    What the program said of its memory stays: it holds for as long as the block is there.
+    """
     if not spans_ns:
         return captured
     begins, ends = np.array(spans_ns, np.int64).T
@@ -94,13 +91,18 @@ def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> 
         mask: Bool = (last < 0) | (times_ns >= ends[last])
         return mask
 
-    return replace(
-        captured,
-        slices=captured.slices.take(outside(captured.slices.start_ns)),
-        memory=captured.memory.take(outside(captured.memory.time_ns)),
-        samples=captured.samples.take(outside(captured.samples.time_ns)),
-        held=captured.held.take(outside(captured.held.time_ns)),
-    )
+    return _of_times(captured, outside, staying=("owners",))
+
+
+def _of_times(
+    captured: Captured, wanted: Callable[[Int64], Bool], staying: Collection[str]
+) -> Captured:
+    tables = {
+        name: table.take(wanted(table.times_ns))
+        for name, table in captured.tables().items()
+        if name not in staying and table.times_ns is not None
+    }
+    return replace(captured, **tables)
 
 
 def tied_to_slices(events: _Events, slices: Slices) -> _Events:

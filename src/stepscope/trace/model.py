@@ -6,7 +6,7 @@ Events are rows of NumPy columns, never Python objects. The columns are stated i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from stepscope.arguments import file_path
@@ -199,18 +199,8 @@ def save_trace(
 
 def with_info(captured: Captured, info: TraceInfo) -> Trace:
     """Return a Trace of tables that are already ordered, and of its info."""
-    return Trace(
-        captured.slices,
-        captured.tracks,
-        captured.strings,
-        captured.stacks,
-        captured.memory,
-        captured.owners,
-        captured.marks,
-        captured.samples,
-        captured.held,
-        info=info,
-    )
+    held = {each.name: getattr(captured, each.name) for each in fields(Captured)}
+    return Trace(**held, info=info)
 
 
 # What runs SQL over named traces.

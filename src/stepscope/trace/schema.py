@@ -126,7 +126,7 @@ class Slices(Table):
 
 @dataclass(frozen=True, slots=True)
 class Marks(Table):
-    """What has a time and no duration: flow points, instants and counters of foreign traces."""
+    """What has a time and no duration: flow points, instants and counters."""
 
     phase: UInt8 = column(
         "Chrome's letter: s, t, f flow; i instant; C counter; b, n, e async", np.uint8, letters=True
@@ -320,6 +320,10 @@ class Captured:
     marks: Marks = field(default_factory=Marks.empty)
     samples: Samples = field(default_factory=Samples.empty)
     held: Held = field(default_factory=Held.empty)
+
+    def tables(self) -> dict[str, Any]:
+        """Return its tables by their names."""
+        return {name: getattr(self, name) for name in TABLES}
 
 
 TABLES: Mapping[str, type[Table]] = {

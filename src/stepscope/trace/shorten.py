@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.trace.schema import TABLES
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args
 
@@ -41,6 +40,6 @@ def _cut(text: str, told: str) -> str:
 
 def _fragments(captured: Captured) -> set[int]:
     """Return the ids of the texts that are arguments."""
-    tables = (getattr(captured, name) for name in TABLES)
+    tables = captured.tables().values()
     columns = [getattr(table, name) for table in tables for name in table.columns()]
     return {int(i) for each in columns if isinstance(each, Args) for i in np.unique(each.rest)}

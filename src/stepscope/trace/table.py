@@ -306,6 +306,15 @@ class Table:
             raise AttributeError(f"{type(self).__name__} has no column {name!r}")
         return self.added[name] if name in self.added else _absent(known, len(self))
 
+    @property
+    def times_ns(self) -> Int64 | None:
+        """Return when each row was or began; None of a table without times."""
+        for name, known in self.columns().items():
+            if known.role is Role.TIME:
+                times_ns: Int64 = getattr(self, name)
+                return times_ns
+        return None
+
     def take(self, rows: NDArray[Any]) -> Self:
         """Return some rows: by number, in that order and each once at most, or by a mask."""
         if rows.dtype == np.bool_:

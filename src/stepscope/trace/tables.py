@@ -39,7 +39,7 @@ _INTEGERS = ("table", "key", "row_step", "value_step")
 def tables_of(captured: Captured) -> dict[str, pl.DataFrame]:
     """Return the tables that hold everything of a trace but its info."""
     return {
-        **{name: _table(getattr(captured, name), captured.strings) for name in TABLES},
+        **{name: _table(table, captured.strings) for name, table in captured.tables().items()},
         "tracks": _tracks_table(captured),
         "integers": _integers_table(captured),
     }
@@ -111,10 +111,10 @@ def _integers_table(captured: Captured) -> pl.DataFrame:
     """
     columns = [
         (f"{table}.{name}", valid_text(key), column)
-        for table, kind in TABLES.items()
-        for name, known in kind.columns().items()
+        for table, rows in captured.tables().items()
+        for name, known in rows.columns().items()
         if known.dtype is None
-        for key, column in getattr(getattr(captured, table), name).integers.items()
+        for key, column in getattr(rows, name).integers.items()
     ]
     lengths = [len(column.rows) for _, _, column in columns]
     repeated = np.repeat(np.arange(len(columns), dtype=np.uint32), lengths)

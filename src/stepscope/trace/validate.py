@@ -13,7 +13,7 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.arguments import shown
-from stepscope.trace.schema import NO_PARENT, TABLES, Slices
+from stepscope.trace.schema import NO_PARENT, Slices
 from stepscope.trace.table import Args, IntColumn, Role
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def check(captured: Captured, fragments: Mapping[tuple[str, str], Sequence[int]]
         Role.STACK: (len(captured.stacks), "stacks"),
         Role.SLICE: (len(captured.slices), "slices"),
     }
-    for name in TABLES:
-        table = getattr(captured, name)
+    for name, table in captured.tables().items():
         if name == "stacks" and not len(table):
             raise Damage(name, "parent", None, "row 0, the empty stack, is missing")
         is_sound = isinstance(table, Slices) and _is_sound(table)
@@ -161,8 +160,7 @@ def _rules(table: Table) -> Iterator[Rule]:
 
 
 def _ends_late(table: Any) -> Bad:
-    start = table.start_ns if isinstance(table, Slices) else table.time_ns
-    duration = table.duration_ns
+    start, duration = table.times_ns, table.duration_ns
 
     def bad(at: Block) -> Mask:
         end = start[at] + duration[at]  # a sum beyond 64 bits is less than the start

@@ -14,7 +14,6 @@ from stepscope.analysis.device.counters import counter_means, device_counters
 from stepscope.frameworks.cuda.counter_columns import counters_captured_of, on_our_clock
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
-from stepscope.trace.schema import TABLES, Captured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,14 +44,9 @@ def samples() -> dict[str, Any]:
 
 def test_counters_of_the_steps() -> None:
     made = steps(BASE, count=12)
-    own = Captured(
-        tracks=made.tracks,
-        strings=made.strings,
-        **{name: getattr(made, name) for name in TABLES},
-    )
     part = counters_captured_of(samples(), [device()], NAMES)
     assert part is not None
-    trace = build(merge_parts([own, part]), made.info)
+    trace = build(merge_parts([made, part]), made.info)
     active, tensor = counter_means(trace)
     assert (active.name, active.most) == ("SM active", 1.0)
     assert active.mean == pytest.approx(0.5, abs=1e-3)

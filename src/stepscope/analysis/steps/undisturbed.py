@@ -35,7 +35,6 @@ from stepscope.trace.model import (
     SliceKind,
     ThreadState,
 )
-from stepscope.trace.schema import TABLES
 from stepscope.trace.table import Role
 
 if TYPE_CHECKING:
@@ -274,7 +273,7 @@ def _low(group: Int64, values: Int64, share: float, groups: int = 0) -> Float64:
 
 def _by_clock(trace: Trace, clock: _Clock) -> Trace:
     """Return a trace with all its times by another clock."""
-    tables = {name: _table_by_clock(getattr(trace, name), clock) for name in TABLES}
+    tables = {name: _table_by_clock(table, clock) for name, table in trace.tables().items()}
     slices: Slices = tables["slices"]
     tables["slices"] = replace(slices, self_ns=_own_ns(trace.slices, slices.duration_ns))
     samples: Samples = tables["samples"]

@@ -1,4 +1,4 @@
-"""Several traces as one."""
+"""Several cycles as one trace."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from stepscope.trace.join import join_traces
 from stepscope.trace.model import (
     PRODUCER,
     Args,
-    IntColumn,
     Losses,
-    Marks,
     Memory,
     MemoryOwner,
     Owners,
@@ -94,31 +92,10 @@ def test_many_cycles_are_many_pairwise_joins() -> None:
     assert parents(at_once) == parents(one_by_one)
 
 
-def test_a_recording_of_this_machine_keeps_its_clock() -> None:
-    """The offset to wall time is measured each time, and never quite the same."""
-    joined = join_traces(
-        [made([("a", 0, 1)]), made([("b", 5, 1)], info=replace(HERE, wall_offset_ns=1_400))]
-    )
+def test_cycles_share_a_clock_even_if_the_time_of_day_was_set_between_them() -> None:
+    later = replace(HERE, wall_offset_ns=HERE.wall_offset_ns + 3_600_000_000_000)
+    joined = join_traces([made([("a", 0, 1)]), made([("b", 5, 1)], info=later)])
     assert joined.slices.start_ns.tolist() == [0, 5]
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        replace(HERE, host="there", wall_offset_ns=1_300),
-        replace(HERE, producer="PyTorch Profiler", wall_offset_ns=1_300),
-    ],
-    ids=["another machine", "another tool"],
-)
-def test_other_clocks_are_moved_by_their_wall_time(other: TraceInfo) -> None:
-    joined = join_traces([made([("a", 0, 1)]), made([("b", 5, 1)], info=other)])
-    assert joined.slices.start_ns.tolist() == [0, 305]
-
-
-def test_a_machine_that_was_restarted_has_another_clock() -> None:
-    restarted = replace(HERE, wall_offset_ns=HERE.wall_offset_ns + 3_600_000_000_000)
-    joined = join_traces([made([("a", 0, 1)]), made([("b", 5, 1)], info=restarted)])
-    assert joined.slices.start_ns.tolist() == [0, 3_600_000_000_005]
 
 
 def test_processes_keep_their_own_threads() -> None:
@@ -127,56 +104,13 @@ def test_processes_keep_their_own_threads() -> None:
     assert parents(joined) == [("a", None), ("b", None)]
 
 
-def test_the_same_number_on_another_machine_is_another_process() -> None:
-    joined = join_traces(
-        [made([("a", 0, 9)]), made([("b", 1, 2)], info=replace(HERE, host="there"))]
-    )
-    assert seen(joined) == [("a", 0, "10"), ("b", 1, "10 on there")]
-
-
-def test_the_same_device_number_in_two_processes_is_two_devices() -> None:
-    def with_device(trace: Trace) -> Trace:
-        return replace(trace, tracks=(Track("0", "stream 7"),))
-
-    first, second = made([("a", 0, 9)]), made([("b", 1, 2)], info=replace(HERE, pid=11))
-    joined = join_traces([with_device(first), with_device(second)])
-    assert [track.pid for track in joined.tracks] == ["0", "0 of process 11"]
-
-
-@pytest.mark.parametrize("thread", [1, 2**63 - 1])
-def test_numbers_that_tie_events_do_not_tie_them_across_processes(thread: int) -> None:
-    """A forward operator of one process, and a backward function of another with its numbers."""
-    tracks = (Track("10", "10", logical_id=thread),)
+def test_numbers_that_tie_events_do_so_from_cycle_to_cycle() -> None:
+    tracks = (Track("10", "10", logical_id=1),)
     forward = with_ids(made([("mm", 0, 1)]), sequence=5)
-    backward = with_ids(made([("MmBackward", 9, 1)]), sequence=5, forward_thread=thread)
+    backward = with_ids(made([("MmBackward", 9, 1)]), sequence=5, forward_thread=1)
     forward, backward = replace(forward, tracks=tracks), replace(backward, tracks=tracks)
     links = forward_backward_links(join_traces([forward, backward]))
     assert [rows.tolist() for rows in links] == [[0], [1]]
-    stranger = replace(backward, info=replace(HERE, pid=11))
-    links = forward_backward_links(join_traces([forward, stranger]))
-    assert [rows.tolist() for rows in links] == [[], []]
-
-
-def test_correlations_external_ids_and_flows_are_moved_apart_too() -> None:
-    rows = np.zeros(1, np.uint32)
-
-    def numbered(pid: int) -> Trace:
-        trace = with_ids(made([("a", 0, 1)], info=replace(HERE, pid=pid)), correlation=7)
-        ids = Args(
-            {"External id": IntColumn(rows, np.array([3])), "x": IntColumn(rows, np.array([4]))}
-        )
-        marks = replace(
-            Marks(np.frombuffer(b"s", np.uint8), rows, rows, np.zeros(1, np.int64), rows),
-            fields=Args({"id": IntColumn(rows, np.array([9]))}),
-        )
-        return replace(trace, slices=replace(trace.slices, args=ids), marks=marks)
-
-    joined = join_traces([numbered(1), numbered(2)])
-    assert len(set(joined.slices.correlation.tolist())) == 2
-    assert len(set(joined.slices.args.integers["External id"].values.tolist())) == 2
-    assert len(set(joined.marks.fields.integers["id"].values.tolist())) == 2
-    assert joined.slices.args.integers["x"].values.tolist() == [4, 4]
-    assert joined.slices.args.integers["x"].rows.tolist() == [0, 1]
 
 
 def test_arguments_stay_with_their_slices() -> None:
@@ -189,14 +123,6 @@ def test_arguments_stay_with_their_slices() -> None:
     joined = join_traces([late, made([("early", 0, 1)])])
     pairs = [joined.slices.args.of_row(row, joined.strings) for row in range(3)]
     assert pairs == [{}, {"k": "it's </script> 🚀"}, {}]
-
-
-def test_workers_are_numbered_by_the_steps_of_the_main_process() -> None:
-    main = made([("ProfilerStep#3", 0, 10), ("ProfilerStep#4", 10, 10)], category="user_annotation")
-    worker = made([("load", 2, 1), ("load", 12, 1), ("load", 30, 1)], info=replace(HERE, pid=11))
-    joined = join_traces([main, worker])
-    steps = {start: int(joined.slices.step[i]) for i, (_, start, _) in enumerate(seen(joined))}
-    assert (steps[2], steps[12], steps[30]) == (3, 4, -1)
 
 
 def memory_of(trace: Trace, time_ns: int, row: int) -> Trace:

@@ -200,14 +200,11 @@ class Remap:
     track: UInt32 | None = None  # of each row of tracks
     stack: UInt32 | None = None  # of each row of stacks
     slice: NDArray[np.integer] | None = None  # of each row of slices; negative: it is gone
-    shift_ns: int = 0
     link_offset: int = 0
 
     def column(self, known: Column, values: NDArray[Any]) -> NDArray[Any]:
         """Return a column with its new numbers."""
         match known.role:
-            case Role.TIME:
-                return values + self.shift_ns if self.shift_ns else values
             case Role.LINK:
                 return self.linked(values, known.absent)
             case Role.SLICE if self.slice is not None:

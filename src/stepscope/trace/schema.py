@@ -165,6 +165,21 @@ class Stacks(Table):
             row = int(self.parent[row])
         return rows
 
+    def extended(self, parent: NDArray[Any], frame: NDArray[Any]) -> Stacks:
+        """Return the table with more rows, whose parents are rows of it or earlier ones of them."""
+        return Stacks(
+            np.concatenate([self.parent, parent.astype(np.uint32)]),
+            np.concatenate([self.frame, frame.astype(np.uint32)]),
+        )
+
+    def with_callers(self, rows: NDArray[Any]) -> Bool:
+        """Return which rows these are, and their callers up to the outermost."""
+        found = np.zeros(len(self), np.bool_)
+        while len(rows := rows[~found[rows]]):
+            found[rows] = True
+            rows = np.unique(self.parent[rows])
+        return found
+
     @classmethod
     def empty(cls) -> Stacks:
         """Return the table with the empty stack only."""

@@ -32,7 +32,7 @@ from stepscope.analysis.host.waiting import waiting_tracks
 from stepscope.analysis.memory.usage import CPU, with_memory
 from stepscope.analysis.sums import summed
 from stepscope.analysis.tree import call_tree, distinct_ids
-from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceFlags, SliceKind, Stacks
+from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceFlags, SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -180,10 +180,7 @@ def _with_own_calls(trace: Trace, known: KnownStacks | None) -> KnownStacks | No
     (callers, names), which = distinct_pairs(known.rows[calls], trace.slices.name[calls])
     rows = known.rows.copy()
     rows[calls] = len(known.table) + which
-    table = Stacks(
-        np.concatenate([known.table.parent, callers]), np.concatenate([known.table.frame, names])
-    )
-    return KnownStacks(table, rows)
+    return KnownStacks(known.table.extended(callers, names), rows)
 
 
 def _totals_by_calls(

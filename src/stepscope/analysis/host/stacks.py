@@ -50,7 +50,8 @@ class KnownStacks:
 
     def frames(self, index: int, strings: Strings, limit: int | None = None) -> tuple[str, ...]:
         """Return the frames of one slice or event, the innermost first."""
-        return _innermost(self.table, int(self.rows[index]), strings, limit)
+        frames = self.table.frames(int(self.rows[index]))[:limit]
+        return tuple(strings[frame] for frame in frames)
 
 
 @shared
@@ -117,14 +118,6 @@ def stack_labels(
     return Labels(table.take(known.rows), tuple(code_of))
 
 
-def _innermost(table: Stacks, row: int, strings: Strings, limit: int | None) -> tuple[str, ...]:
-    frames: list[str] = []
-    while row and (limit is None or len(frames) < limit):
-        frames.append(strings[int(table.frame[row])])
-        row = int(table.parent[row])
-    return tuple(frames)
-
-
 def _inherited(slices: Slices, rows: UInt32) -> UInt32:
     """Give what an operator calls its stack: no Python ran in between, or it would have its own."""
     from_operator = slices.kind.take(slices.parent, mode="clip") == SliceKind.OPERATOR
@@ -153,12 +146,8 @@ def _running_frames(trace: Trace) -> tuple[Stacks, UInt32]:
     node, parent, frame, _ = _native.paths(
         calls, around, bottom, slices.name.astype(np.int64), len(table)
     )
-    both = Stacks(
-        np.concatenate([table.parent, parent.astype(np.uint32)]),
-        np.concatenate([table.frame, frame.astype(np.uint32)]),
-    )
     inside = np.append(node, NO_STACK)  # the stack within each call; none in row -1
-    return both, inside[around].astype(np.uint32)
+    return table.extended(parent, frame), inside[around].astype(np.uint32)
 
 
 def _frame_around(slices: Slices, is_python: Bool) -> Int32:

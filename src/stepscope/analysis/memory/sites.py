@@ -95,20 +95,14 @@ def _with_told(table: Stacks, stack: UInt32, own: Stacks, told: UInt32) -> tuple
     """Return both tables as one; what was told goes before what slices have."""
     first = np.uint32(len(table) - 1)  # both have the empty stack in row 0
     parent = np.where(own.parent == NO_STACK, np.uint32(NO_STACK), own.parent + first)[1:]
-    both = Stacks(
-        np.concatenate([table.parent, parent]), np.concatenate([table.frame, own.frame[1:]])
-    )
+    both = table.extended(parent, own.frame[1:])
     return both, np.where(told == NO_STACK, stack, told + first)
 
 
 def _in_use(table: Stacks, rows: UInt32) -> tuple[Stacks, UInt32]:
     """Leave out the stacks that none of the rows has; returns the rest, and the rows in it."""
-    used = np.zeros(len(table), bool)
-    used[0] = True
-    at = distinct_ids(rows)
-    while len(at := at[~used[at]]):
-        used[at] = True
-        at = np.unique(table.parent[at])
+    used = table.with_callers(distinct_ids(rows))
+    used[NO_STACK] = True
     row_of = np.cumsum(used, dtype=np.uint32) - np.uint32(1)
     return Stacks(row_of[table.parent[used]], table.frame[used]), row_of[rows]
 

@@ -67,11 +67,7 @@ def sample_sections(captured: Captured, ids_of: Callable[[Track], str]) -> Itera
 def _frames(captured: Captured) -> Iterator[str]:
     """Yield the frames of all stacks that were sampled, and of their callers."""
     stacks = captured.stacks
-    used = np.zeros(len(stacks), bool)
-    row = np.unique(captured.samples.stack)
-    while len(row := row[~used[row]]):
-        used[row] = True
-        row = np.unique(stacks.parent[row])
+    used = stacks.with_callers(np.unique(captured.samples.stack))
     yield f'"{NO_STACK}": {{"name": "", "category": "python"}}'
     for at in np.flatnonzero(used).tolist():
         if at != NO_STACK:

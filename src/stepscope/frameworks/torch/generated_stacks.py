@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stepscope.trace.model import Stacks
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stepscope.trace.model import Stacks
     from stepscope.trace.schema import Captured
 
     Origins = Callable[[str, int], Sequence[tuple[str, ...]]]  # frames, by file and line
@@ -85,7 +85,4 @@ class _Extended:
     @property
     def stacks(self) -> Stacks:
         """Return the table with all that was added."""
-        return Stacks(
-            np.concatenate([self._old.parent, np.array(self._parent, np.uint32)]),
-            np.concatenate([self._old.frame, np.array(self._frame, np.uint32)]),
-        )
+        return self._old.extended(np.array(self._parent), np.array(self._frame))

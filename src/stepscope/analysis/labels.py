@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscope.analysis.tree import distinct_ids
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import INPUT_DIMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,7 @@ def shown_name(name: str) -> str:
 
 def input_dims(rest: str) -> list[Any]:
     """Return the shapes in a JSON fragment of arguments, empty when it has none."""
-    return flat_dims(pairs_of(rest).get("Input Dims", []))
+    return flat_dims(pairs_of(rest).get(INPUT_DIMS, []))
 
 
 def flat_dims(dims: object) -> list[Any]:

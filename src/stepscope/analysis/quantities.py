@@ -39,6 +39,7 @@ from stepscope.analysis.steps.phases import compilations, without_compilation
 from stepscope.analysis.steps.steps import outermost, step_table
 from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where
+from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
 from stepscope.trace.names import SIZED_BY_VALUES
 
@@ -182,7 +183,7 @@ def _copies(trace: Trace, name: str) -> Quantity:
 def _copied_bytes(trace: Trace, name: str) -> Quantity:
     work = device_work(trace)
     rows = work.rows[work.kind == WorkKind.COPY]
-    size = trace.slices.args.dense("bytes", len(trace), -1)[rows]
+    size = trace.slices.args.dense(BYTES, len(trace), -1)[rows]
     if (size < 0).any():
         return _unknown(name, Unit.BYTES, "the trace does not say how large copies are")
     return _of_rows(trace, name, rows, size, Unit.BYTES)

@@ -11,6 +11,7 @@ from stepscope.cli.streams import out
 from stepscope.errors import StepscopeError, UnsupportedError
 from stepscope.frameworks.torch.dialect.events import EventList
 from stepscope.trace.build import empty_trace
+from stepscope.trace.keys import INPUT_DIMS
 
 if TYPE_CHECKING:
     from stepscope.analysis.answer import Answer
@@ -86,7 +87,7 @@ def _check_answerable(trace: Trace, grouping: Grouping) -> None:
             "the trace holds no stacks to group by: record with with_stack=True, or `run --stacks`"
         )
     rest, strings = trace.slices.args.rest, trace.strings
-    if grouping.by_shape and not any("Input Dims" in strings[int(i)] for i in distinct_ids(rest)):
+    if grouping.by_shape and not any(INPUT_DIMS in strings[int(i)] for i in distinct_ids(rest)):
         raise UnsupportedError(
             "the trace holds no shapes to group by: record with record_shapes=True, or "
             "`run --shapes`"

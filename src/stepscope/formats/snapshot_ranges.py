@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.formats.gathered import ABSENT
+from stepscope.trace.keys import BYTES
 from stepscope.trace.model import Args, IntColumn, Marks, SliceFlags, Slices
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def mark_columns(
     at = np.arange(len(rows), dtype=np.uint32)
     is_oom = events["action"][rows] == known.get("oom", -1)
     integers = {
-        "bytes": IntColumn(at, events["size"][rows]),
+        BYTES: IntColumn(at, events["size"][rows]),
         "free bytes": IntColumn(at[is_oom], events["address"][rows][is_oom]),
     }
     return Marks(

@@ -24,8 +24,23 @@ from stepscope.analysis.sums import around, nearest
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import (
+    COLLECTIVE,
+    DESTINATION_RANK,
+    DTYPE,
+    GROUP_NAME,
+    GROUP_RANKS,
+    GROUP_SIZE,
+    IN_ELEMENTS,
+    INPUT_DIMS,
+    INPUT_TYPES,
+    MODULE,
+    NUMBER,
+    OUT_ELEMENTS,
+    SOURCE_RANK,
+)
 from stepscope.trace.model import NO_SLICE, SliceFlags, SliceKind
-from stepscope.trace.names import BACKEND_COLLECTIVE, COLLECTIVE, plain_collective
+from stepscope.trace.names import BACKEND_COLLECTIVE, plain_collective
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -109,7 +124,7 @@ def _together(trace: Trace, rows: Int64) -> Int64:
     slices = trace.slices
     if not len(rows):
         return np.zeros((0, 2), np.int64)
-    seq = slices.args.dense("Seq", len(slices), NO_NUMBER)[rows]
+    seq = slices.args.dense(NUMBER, len(slices), NO_NUMBER)[rows]
     if (seq == NO_NUMBER).all():
         alone = outermost(trace, rows)
         return np.stack([alone, alone], axis=1)
@@ -147,7 +162,7 @@ def _made(trace: Trace, parts: Int64, host: Int64, *, on_device: bool) -> Collec
     order = np.argsort(slices.start_ns[first], kind="stable")
     first, last, host = first[order], last[order], host[order]
     kinds, kind = _Told(trace).kinds(first, host)
-    numbers = slices.args.dense("Seq", len(slices), NO_NUMBER)
+    numbers = slices.args.dense(NUMBER, len(slices), NO_NUMBER)
     seq = numbers[first]
     if len(host):
         known = host != NO_SLICE
@@ -172,14 +187,14 @@ class _Told:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         slices = trace.slices
-        self._size = slices.args.dense("Group size", len(slices), NO_NUMBER)
+        self._size = slices.args.dense(GROUP_SIZE, len(slices), NO_NUMBER)
         elements = [
-            slices.args.dense(key, len(slices), NO_NUMBER)
-            for key in ("In msg nelems", "Out msg nelems")
+            slices.args.dense(key, len(slices), NO_NUMBER) for key in (IN_ELEMENTS, OUT_ELEMENTS)
         ]
         self._elements = np.maximum(*elements)
         self._pair = [
-            slices.args.dense(key, len(slices), NO_NUMBER) for key in ("Src Rank", "Dst Rank")
+            slices.args.dense(key, len(slices), NO_NUMBER)
+            for key in (SOURCE_RANK, DESTINATION_RANK)
         ]
         is_module = slices.kind == SliceKind.MODULE
         self._module = nearest(slices.parent, is_module) if is_module.any() else None
@@ -220,16 +235,14 @@ class _Told:
             called = self._trace.strings[caller]
             kernel = self._trace.strings[name_id]
             name = called if BACKEND_COLLECTIVE.search(called) else collective_of_kernel(kernel)
-        dtype, group = str(pairs.get("dtype", "")), str(pairs.get("Process Group Name", ""))
-        told = pairs.get("Module")
+        dtype, group = str(pairs.get(DTYPE, "")), str(pairs.get(GROUP_NAME, ""))
+        told = pairs.get(MODULE)
         if elements == NO_NUMBER:
             elements, dtype = _input_size(pairs)
         width = element_bytes(dtype)
         plain = plain_collective(name)
         is_pair = _POINT_TO_POINT.search(plain) is not None
-        members = _ranks(pairs.get("Process Group Ranks")) or _ranks(
-            self._groups.get(group, {}).get("ranks")
-        )
+        members = _ranks(pairs.get(GROUP_RANKS)) or _ranks(self._groups.get(group, {}).get("ranks"))
         return Kind(
             name=plain,
             group=group,
@@ -257,7 +270,7 @@ def _group_config(user: Any) -> list[dict[str, Any]]:
 
 def _input_size(pairs: dict[str, Any]) -> tuple[int, str]:
     """Return the elements and the type of the first tensor that a call was given, as recorded."""
-    dims, types = pairs.get("Input Dims"), pairs.get("Input type")
+    dims, types = pairs.get(INPUT_DIMS), pairs.get(INPUT_TYPES)
     if isinstance(dims, list) and isinstance(types, list):
         for shape, dtype in zip(dims, types, strict=False):
             if not isinstance(shape, list) or not shape or not isinstance(dtype, str):

@@ -19,6 +19,7 @@ from stepscope.analysis.steps.breakdown import step_breakdown
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.frames import slices_frame, table_frame, text_series
+from stepscope.trace.keys import INPUT_DIMS, INPUT_TYPES
 from stepscope.trace.model import NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
@@ -212,9 +213,9 @@ def _inputs(trace: Trace, rows: Int64) -> tuple[pl.Series, pl.Series]:
     shapes, types = [], []
     for text_id in found:
         text = trace.strings[int(text_id)]
-        known = "Input Dims" in text
+        known = INPUT_DIMS in text
         shapes.append(str(input_dims(text)) if known else "")
-        types.append(str(pairs_of(text).get("Input type", "")) if known else "")
+        types.append(str(pairs_of(text).get(INPUT_TYPES, "")) if known else "")
     return text_series(shapes, codes), text_series(types, codes)
 
 

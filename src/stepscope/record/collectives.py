@@ -5,7 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from stepscope.trace.names import COLLECTIVE
+from stepscope.trace.keys import (
+    COLLECTIVE,
+    DESTINATION_RANK,
+    DTYPE,
+    GROUP_DESCRIPTION,
+    GROUP_NAME,
+    GROUP_RANKS,
+    GROUP_SIZE,
+    IN_ELEMENTS,
+    IS_ASYNC,
+    MODULE,
+    NUMBER,
+    OUT_ELEMENTS,
+    RANK,
+    SOURCE_RANK,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,28 +83,28 @@ class Collective:
         group = groups.get(self.group or "")
         told = {
             COLLECTIVE: self.name,
-            "Process Group Name": self.group,
-            "Process Group Description": group and group.description,
-            "Process Group Ranks": group and str(list(group.ranks)),
-            "Group size": group and len(group.ranks),
-            "Rank": rank,
-            "Seq": self.number,
-            "Src Rank": self.source,
-            "Dst Rank": self.destination,
-            "In msg nelems": self.elements_in,
-            "Out msg nelems": self.elements_out,
-            "dtype": self.dtype,
-            "Is asynchronized op": None if self.is_async is None else int(self.is_async),
-            "Module": self.module,
+            GROUP_NAME: self.group,
+            GROUP_DESCRIPTION: group and group.description,
+            GROUP_RANKS: group and str(list(group.ranks)),
+            GROUP_SIZE: group and len(group.ranks),
+            RANK: rank,
+            NUMBER: self.number,
+            SOURCE_RANK: self.source,
+            DESTINATION_RANK: self.destination,
+            IN_ELEMENTS: self.elements_in,
+            OUT_ELEMENTS: self.elements_out,
+            DTYPE: self.dtype,
+            IS_ASYNC: None if self.is_async is None else int(self.is_async),
+            MODULE: self.module,
         }
         return {key: value for key, value in told.items() if value is not None}
 
 
 # The names of all of them: they are none of the program's inputs.
 COLLECTIVE_FIELDS = frozenset((
-    *(COLLECTIVE, "Process Group Name", "Process Group Description", "Process Group Ranks"),
-    *("Group size", "Rank", "Seq", "Src Rank", "Dst Rank", "In msg nelems", "Out msg nelems"),
-    *("dtype", "Is asynchronized op", "Module"),
+    *(COLLECTIVE, GROUP_NAME, GROUP_DESCRIPTION, GROUP_RANKS),
+    *(GROUP_SIZE, RANK, NUMBER, SOURCE_RANK, DESTINATION_RANK, IN_ELEMENTS, OUT_ELEMENTS),
+    *(DTYPE, IS_ASYNC, MODULE),
 ))  # fmt: skip
 
 _KNOWN = (

@@ -11,6 +11,19 @@ import numpy as np
 
 from stepscope.record.collectives import COLLECTIVE_FIELDS
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.keys import (
+    CALL_STACK,
+    CONCRETE_INPUTS,
+    EVENT_INDEX,
+    EXTERNAL_ID,
+    INPUT_DIMS,
+    INPUT_STRIDES,
+    INPUT_TYPES,
+    MODULE_HIERARCHY,
+    RECORD_FUNCTION_ID,
+    SAMPLED_DIMS,
+    SAMPLED_TYPES,
+)
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -34,24 +47,21 @@ if TYPE_CHECKING:
     _TEXT_LIST,
 ) = range(13)
 
-SAMPLED_DIMS = "Sampled dims"
-SAMPLED_TYPES = "Sampled types"
-
 _Value = tuple[object, object, str, str]  # dims, strides, type, concrete value
 _NOTHING: _Value = ([], [], "", "")
 
-_KEYS = ("Concrete Inputs", "Input type", "Input Strides", "Input Dims")
+_KEYS = (CONCRETE_INPUTS, INPUT_TYPES, INPUT_STRIDES, INPUT_DIMS)
 # What else a slice's arguments may have beside those that the program gave by keyword.
 _NO_KEYWORDS = (
     frozenset(
         (
             *_KEYS,
-            "External id",
-            "Call stack",
-            "Module Hierarchy",
+            EXTERNAL_ID,
+            CALL_STACK,
+            MODULE_HIERARCHY,
             "args",
-            "Record function id",
-            "Ev Idx",
+            RECORD_FUNCTION_ID,
+            EVENT_INDEX,
             "correlation",
         ),
     )
@@ -61,7 +71,7 @@ _NO_KEYWORDS = (
 
 def keywords_of(args: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keyword inputs among the arguments of a slice."""
-    if "Input type" not in args:
+    if INPUT_TYPES not in args:
         return {}
     return {key: value for key, value in args.items() if key not in _NO_KEYWORDS}
 
@@ -95,10 +105,10 @@ def fragment(encoded: bytes, type_names: Sequence[str]) -> str:
     decoder = _Decoder(encoded, type_names)
     values = list(decoder)
     columns = {
-        "Concrete Inputs": [concrete for _, _, _, concrete in values],
-        "Input type": [kind for _, _, kind, _ in values],
-        "Input Strides": [strides for _, strides, _, _ in values],
-        "Input Dims": [dims for dims, _, _, _ in values],
+        CONCRETE_INPUTS: [concrete for _, _, _, concrete in values],
+        INPUT_TYPES: [kind for _, _, kind, _ in values],
+        INPUT_STRIDES: [strides for _, strides, _, _ in values],
+        INPUT_DIMS: [dims for dims, _, _, _ in values],
     }
     return fragment_of(decoder.keywords | columns)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stepscope._native import begin_slice, end_slice
 from stepscope.record.phase_ranges import RANGE_KIND
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.keys import OWN_PARAMETERS, PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,8 +81,8 @@ class Names(dict[int, "Entry"]):
 
     def _parameters(self, module: Any) -> dict[str, int]:
         return {
-            "Parameters": self._count(module, of_all_below=True),
-            "Own parameters": self._count(module, of_all_below=False),
+            PARAMETERS: self._count(module, of_all_below=True),
+            OWN_PARAMETERS: self._count(module, of_all_below=False),
         }
 
     def _count(self, module: Any, *, of_all_below: bool) -> int:

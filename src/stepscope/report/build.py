@@ -22,6 +22,7 @@ from stepscope.report.pages import MEMORY, PAGES, STATIC
 from stepscope.report.payload import Payload
 from stepscope.report.sections.events import add_events, add_strings
 from stepscope.report.sections.memory import add_memory
+from stepscope.trace.keys import EVENT_INDEX, FORWARD_THREAD, SEQUENCE_NUMBER
 
 if TYPE_CHECKING:
     import os
@@ -41,8 +42,8 @@ MOST_SHARED = 4_000_000
 
 _NUMBERS = frozenset(
     {
-        *("correlation", "Sequence number", "Fwd thread id"),
-        *("Ev Idx", "Python id", "Python parent id"),
+        *("correlation", SEQUENCE_NUMBER, FORWARD_THREAD),
+        *(EVENT_INDEX, "Python id", "Python parent id"),
         *("cbid", "context", "queued"),
     }
 )

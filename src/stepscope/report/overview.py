@@ -19,6 +19,7 @@ from stepscope.analysis.memory.usage import devices as memory_devices
 from stepscope.analysis.memory.usage import with_memory
 from stepscope.analysis.steps.phases import phase_table
 from stepscope.analysis.tree import distinct_ids, ids_where
+from stepscope.trace.keys import INPUT_DIMS
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _TOP = 10
 _LONGEST_METADATA = 300  # characters of one value
-_SHAPES = '"Input Dims"'
+_SHAPES = f'"{INPUT_DIMS}"'
 
 
 @dataclass(frozen=True, slots=True)

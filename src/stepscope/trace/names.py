@@ -12,7 +12,6 @@ OPTIMIZER_ZERO_GRAD = "Optimizer.zero_grad#"
 PADDLE_OPTIMIZER = "Optimization Step"
 MODULE_PREFIX = "nn.Module: "  # of torch's calls of modules, before class and number
 ENGINE = "autograd::engine::"  # torch's ranges around functions of the backward pass
-COLLECTIVE = "Collective name"  # the key that a collective's arguments have
 ENGINE_CALL = f"{ENGINE}evaluate_function: "  # the only sign of it in foreign traces
 COMPILE_CATEGORY = "compile"  # of compilations and graph breaks
 COMPILATION = "torch.compile"  # before the region's number, and how often it was compiled before

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.trace.keys import EXTERNAL_ID
 from stepscope.trace.kinds import DEVICE_KINDS, SliceFlags, SliceKind, ThreadState, WaitReason
 from stepscope.trace.table import (
     Args,
@@ -104,7 +105,7 @@ class Slices(Table):
         "the asyncio task it started in: slices of different ones do not nest", np.uint32,
         transient=True,
     )  # fmt: skip
-    args: Args = arguments("its arguments", links=("External id", CAPTURED_NODE))
+    args: Args = arguments("its arguments", links=(EXTERNAL_ID, CAPTURED_NODE))
     fields: Args = arguments("other fields of the event in a foreign trace")
     added: Mapping[str, NDArray[Any]] = added_columns()
 
@@ -135,7 +136,7 @@ class Marks(Table):
     name: UInt32 = column("what it is called", np.uint32, Role.TEXT)
     time_ns: Int64 = column("when it was", np.int64, Role.TIME, unit="ns")
     track: UInt32 = column("the thread or stream it belongs to", np.uint32, Role.TRACK)
-    args: Args = arguments("its arguments", links=("External id",))
+    args: Args = arguments("its arguments", links=(EXTERNAL_ID,))
     fields: Args = arguments("a flow's `id` and `bp`, an instant's scope `s`", links=("id",))
     added: Mapping[str, NDArray[Any]] = added_columns()
 

@@ -17,6 +17,7 @@ from stepscope.analysis.labels import input_dims, shown_name
 from stepscope.analysis.steps.parts import GLUE_NS, Part, host_parts
 from stepscope.analysis.sums import nearest, summed
 from stepscope.analysis.tree import distinct_ids
+from stepscope.trace.keys import INPUT_DIMS
 from stepscope.trace.model import NO_SLICE, SliceKind
 from stepscope.trace.names import MODULE_PREFIX
 
@@ -184,7 +185,7 @@ def _shape_codes(trace: Trace) -> tuple[Int64, list[str]]:
     table = np.zeros(int(present[-1]) + 1 if len(present) else 1, np.int64)
     for each in present.tolist():
         fragment = trace.strings[each]
-        if '"Input Dims"' in fragment:
+        if f'"{INPUT_DIMS}"' in fragment:
             dims = ", ".join(str(shape) for shape in input_dims(fragment) if shape)
             table[each] = texts.setdefault(dims, len(texts))
     return table[rest], list(texts)

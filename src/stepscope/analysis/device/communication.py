@@ -18,15 +18,13 @@ from stepscope.analysis.flops.count import flops_per_second as per_second
 from stepscope.analysis.table import Table
 from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
-from stepscope.trace.names import COLLECTIVE
+from stepscope.trace.keys import COLLECTIVE, DTYPE, GROUP_SIZE, IN_ELEMENTS, OUT_ELEMENTS
 
 if TYPE_CHECKING:
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.trace.model import Float64, Int64, Trace
 
 _UNKNOWN = -1
-_IN_ELEMENTS, _OUT_ELEMENTS = "In msg nelems", "Out msg nelems"
-_GROUP_SIZE = "Group size"
 _NCCL_NAME = re.compile(r"nccl(?:Dev)?Kernel_([A-Za-z]+)")
 _COLLECTIVE_WORD = re.compile(
     r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv|broadcast|cross_device_reduce",
@@ -88,10 +86,10 @@ def collective_table(trace: Trace, work: DeviceWork | None = None) -> Collective
     pieces = np.flatnonzero(work.kind == WorkKind.COMMUNICATION)
     rows = work.rows[pieces]
     rest = slices.args.rest[rows] if len(slices.args.rest) else np.zeros(len(rows), np.uint32)
-    group_size = slices.args.dense(_GROUP_SIZE, len(slices), _UNKNOWN)[rows]
+    group_size = slices.args.dense(GROUP_SIZE, len(slices), _UNKNOWN)[rows]
     elements = np.maximum(
-        slices.args.dense(_IN_ELEMENTS, len(slices), _UNKNOWN)[rows],
-        slices.args.dense(_OUT_ELEMENTS, len(slices), _UNKNOWN)[rows],
+        slices.args.dense(IN_ELEMENTS, len(slices), _UNKNOWN)[rows],
+        slices.args.dense(OUT_ELEMENTS, len(slices), _UNKNOWN)[rows],
     )
     keys = np.stack([slices.name[rows], rest])
     kinds, which = np.unique(keys, axis=1, return_inverse=True)
@@ -151,5 +149,5 @@ def _told(trace: Trace, name: int, fragment: int) -> tuple[str, str]:
     collective = pairs.get(COLLECTIVE)
     if not isinstance(collective, str):
         collective = collective_of_kernel(kernel)
-    dtype = pairs.get("dtype", "")
+    dtype = pairs.get(DTYPE, "")
     return collective, dtype if isinstance(dtype, str) else ""

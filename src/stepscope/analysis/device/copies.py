@@ -10,12 +10,12 @@ import numpy as np
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.flops.count import flops_per_second as per_second
 from stepscope.analysis.table import Table
+from stepscope.trace.keys import BYTES
 
 if TYPE_CHECKING:
     from stepscope.analysis.device.work import DeviceWork
     from stepscope.trace.model import Float64, Int64, Trace
 
-_BYTES = "bytes"
 _UNKNOWN = -1
 
 
@@ -46,7 +46,7 @@ class CopyTable(Table):
 def copy_table(trace: Trace, work: DeviceWork | None = None) -> CopyTable:
     """Sum the copies up by device and kind, the longest first."""
     work = work or device_work(trace)
-    size = trace.slices.args.dense(_BYTES, len(trace.slices), _UNKNOWN)[work.rows]
+    size = trace.slices.args.dense(BYTES, len(trace.slices), _UNKNOWN)[work.rows]
     is_copy = work.kind == WorkKind.COPY
     kernels = [work.busy((work.device == d) & work.is_kernel) for d in range(len(work.devices))]
     names = trace.slices.name[work.rows]

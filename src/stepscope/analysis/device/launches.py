@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around, summed, with_children
+from stepscope.trace.keys import EXTERNAL_ID
 from stepscope.trace.kinds import CALL_KINDS, WORK_KINDS
 from stepscope.trace.model import NO_CORRELATION, NO_PARENT, SliceKind
 from stepscope.trace.schema import CAPTURED_NODE
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.tree import CallTree
     from stepscope.trace.model import Int64, Trace, UInt8
 
-_EXTERNAL_ID_KEYS = ("External id", "external id")  # the second: device work of early Kinetos
+_EXTERNAL_ID_KEYS = (EXTERNAL_ID, "external id")  # the second: device work of early Kinetos
 _NO_LAUNCH = -1
 
 

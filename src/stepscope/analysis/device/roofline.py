@@ -27,6 +27,7 @@ from stepscope.analysis.steps.steps import steady_steps, step_table
 from stepscope.analysis.sums import around, summed
 from stepscope.analysis.table import Table
 from stepscope.analysis.tree import ids_where
+from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def _add_operators(
 def _add_copies(groups: _Groups, trace: Trace, work: DeviceWork, operator: Int64) -> None:
     """Add the copies within a device that no operator with inputs has: read once, written once."""
     slices = trace.slices
-    size = slices.args.dense("bytes", len(slices), 0)[work.rows]
+    size = slices.args.dense(BYTES, len(slices), 0)[work.rows]
     alone = _is_copy_on_device(trace, work) & (size > 0)
     if len(slices.args.rest):
         alone &= (operator == NO_SLICE) | (slices.args.rest[operator] == 0)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from stepscope.trace.element_types import element_type
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import INPUT_DIMS, INPUT_STRIDES, INPUT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,10 +81,10 @@ class CallInputs:
 def inputs_of(fragment: str) -> CallInputs | None:
     """Read what a slice says of its inputs; None where it names no tensor."""
     pairs = pairs_of(fragment)
-    dims, types = pairs.get("Input Dims"), pairs.get("Input type")
+    dims, types = pairs.get(INPUT_DIMS), pairs.get(INPUT_TYPES)
     if not isinstance(dims, list) or not isinstance(types, list):
         return None
-    strides = pairs.get("Input Strides")
+    strides = pairs.get(INPUT_STRIDES)
     tensors = dict(_tensors(dims, types, strides if isinstance(strides, list) else []))
     return CallInputs(tensors) if tensors else None
 

@@ -33,9 +33,9 @@ from stepscope.analysis.intervals import union
 from stepscope.analysis.labels import Labels, shown_name
 from stepscope.analysis.shared import shared
 from stepscope.analysis.tree import call_tree, ids_where
+from stepscope.trace.keys import COLLECTIVE
 from stepscope.trace.kinds import WORK_KINDS
 from stepscope.trace.model import NO_SLICE, SliceKind
-from stepscope.trace.names import COLLECTIVE
 from stepscope.trace.xla import NO_NUMBER, device_number, stream_number
 
 if TYPE_CHECKING:

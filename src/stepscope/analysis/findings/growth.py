@@ -14,6 +14,7 @@ from stepscope.analysis.host.keeping import adds_up, keeping_path
 from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.analysis.steps.phases import import_rows
 from stepscope.analysis.steps.steps import StepsBy, step_table
+from stepscope.trace.keys import BYTES
 from stepscope.trace.names import RESIDENT_MEMORY
 from stepscope.units import size_text
 
@@ -171,5 +172,5 @@ def _resident_at(facts: Facts, time_ns: Int64) -> Float64 | None:
     rows = np.flatnonzero(trace.marks.name == names.get(RESIDENT_MEMORY, -1))
     if len(rows) < MIN_STEPS:
         return None
-    sparse = trace.marks.args.dense("bytes", len(trace.marks), 0)
+    sparse = trace.marks.args.dense(BYTES, len(trace.marks), 0)
     return np.interp(time_ns, trace.marks.time_ns[rows], sparse[rows])

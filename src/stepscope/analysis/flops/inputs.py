@@ -12,10 +12,11 @@ from typing import Any
 
 from stepscope.trace.element_types import element_type
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import CONCRETE_INPUTS, INPUT_DIMS, INPUT_NAMES, INPUT_TYPES
 
 Shape = tuple[int, ...]
 
-_KEYS = ("Input Dims", "Input type", "Concrete Inputs", "Input names")
+_KEYS = (INPUT_DIMS, INPUT_TYPES, CONCRETE_INPUTS, INPUT_NAMES)
 _MOST_DIMENSIONS = 64  # torch's own limit
 _LONGEST_DIMENSION = 2**63 - 1
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.analysis.sums import summed, with_children
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import OWN_PARAMETERS, PARAMETERS
 from stepscope.trace.names import MODULE_PREFIX
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class ModuleGroups:
     @property
     def parameters(self) -> Int64:
         """Return the parameters in each module, counted in all that is below it."""
-        of_call = self._argument("Parameters")
+        of_call = self._argument(PARAMETERS)
         latest = self._latest()
         known = np.append(of_call, 0)[latest]
         for group in np.flatnonzero(latest < 0):
@@ -105,7 +106,7 @@ class ModuleGroups:
     @property
     def own_parameters(self) -> Int64:
         """Return the parameters that each module holds itself."""
-        known = np.append(self._argument("Own parameters"), 0)[self._latest()]
+        known = np.append(self._argument(OWN_PARAMETERS), 0)[self._latest()]
         return np.append(known, 0)
 
     def sums(self, of_slice: Int64) -> Sums:

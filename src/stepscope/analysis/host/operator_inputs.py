@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import INPUT_DIMS, INPUT_TYPES, SAMPLED_DIMS, SAMPLED_TYPES
 from stepscope.trace.model import SliceKind
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64, Trace
 
 # Of traces with shapes, and of operators that were drawn by lot (see record/inputs.py).
-_KEYS = (("Input Dims", "Input type"), ("Sampled dims", "Sampled types"))
+_KEYS = ((INPUT_DIMS, INPUT_TYPES), (SAMPLED_DIMS, SAMPLED_TYPES))
 
 
 @dataclass(frozen=True, slots=True)

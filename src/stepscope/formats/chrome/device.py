@@ -10,6 +10,7 @@ import numpy as np
 from stepscope.analysis.device.launches import launched_work
 from stepscope.analysis.sums import around
 from stepscope.formats.chrome.flows import flow_marks
+from stepscope.trace.keys import EXTERNAL_ID
 from stepscope.trace.kinds import CALL_KINDS
 from stepscope.trace.model import NO_PARENT, Args, IntColumn, SliceKind
 
@@ -90,5 +91,5 @@ def device_ranges(trace: Trace, category: int) -> DeviceRanges | None:
         start_ns=first,
         duration_ns=last - first,
         track=(distinct & 0xFFFFFFFF).astype(np.uint32),
-        args=Args({"External id": IntColumn(np.arange(len(rows), dtype=np.uint32), rows + 1)}),
+        args=Args({EXTERNAL_ID: IntColumn(np.arange(len(rows), dtype=np.uint32), rows + 1)}),
     )

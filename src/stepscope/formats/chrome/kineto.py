@@ -12,6 +12,14 @@ import numpy as np
 from stepscope.analysis.host.python_ids import module_number, python_ids
 from stepscope.formats.chrome.device import external_ids
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES
+from stepscope.trace.keys import (
+    CALL_STACK,
+    EVENT_INDEX,
+    EXTERNAL_ID,
+    FORWARD_THREAD,
+    RECORD_FUNCTION_ID,
+    SEQUENCE_NUMBER,
+)
 from stepscope.trace.kinds import CALL_KINDS, device_type_number
 from stepscope.trace.model import (
     NO_CORRELATION,
@@ -149,7 +157,7 @@ def _with_stacks(trace: Trace, add_text: AddText) -> UInt32:
     for i, (fragment, stack) in enumerate(distinct.tolist()):
         frames = ";".join(strings[frame] for frame in trace.stacks.frames(stack))
         before = f"{strings[fragment]}, " if fragment else ""
-        ids[i] = add_text(f'{before}"Call stack": {json.dumps(frames)}')
+        ids[i] = add_text(f'{before}"{CALL_STACK}": {json.dumps(frames)}')
     rest[rows] = ids[pair_of_row.ravel()]
     return rest
 
@@ -170,7 +178,7 @@ def memory_marks(trace: Trace, add_text: AddText) -> Marks:
         "Device Id": of_row[:, 1],
         "Device Type": of_row[:, 0],
         "Addr": memory.address,
-        "Ev Idx": rows.astype(np.int64) + len(trace.slices),
+        EVENT_INDEX: rows.astype(np.int64) + len(trace.slices),
     }
     return Marks(
         phase=np.full(count, ord("i"), np.uint8),
@@ -193,16 +201,16 @@ def _device_numbers(name: str) -> tuple[int, int]:
 def _columns(trace: Trace) -> Iterator[tuple[str, IntColumn]]:
     slices = trace.slices
     index = np.arange(len(slices), dtype=np.int64)
-    yield "External id", external_ids(trace)
+    yield EXTERNAL_ID, external_ids(trace)
     numbered = slices.sequence != NO_SEQUENCE
-    yield "Sequence number", IntColumn.where(numbered, slices.sequence)
+    yield SEQUENCE_NUMBER, IntColumn.where(numbered, slices.sequence)
     # Present wherever a sequence number is, as in torch's files: 0 means a forward operator.
-    yield "Fwd thread id", IntColumn.where(numbered, np.maximum(slices.forward_thread, 0))
+    yield FORWARD_THREAD, IntColumn.where(numbered, np.maximum(slices.forward_thread, 0))
     yield "correlation", IntColumn.where(slices.correlation != NO_CORRELATION, slices.correlation)
-    yield "Ev Idx", IntColumn.where(~slices.on_device, index)
+    yield EVENT_INDEX, IntColumn.where(~slices.on_device, index)
     if "torch" in trace.info.versions:  # 0 where no observer of execution traces ran
         functions = np.flatnonzero(np.isin(slices.kind, CALL_KINDS)).astype(np.uint32)
-        yield "Record function id", IntColumn(functions, np.zeros(len(functions), np.int64))
+        yield RECORD_FUNCTION_ID, IntColumn(functions, np.zeros(len(functions), np.int64))
     calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
     if len(calls):
         ids = python_ids(trace)

@@ -18,6 +18,7 @@ from stepscope.formats.chrome.kineto import without_span
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES, read_sections
 from stepscope.formats.gzip import text_chunks
 from stepscope.trace.build import build
+from stepscope.trace.keys import FORWARD_THREAD, SEQUENCE_NUMBER
 from stepscope.trace.model import (
     NO_CORRELATION,
     NO_SEQUENCE,
@@ -134,8 +135,8 @@ def slices_of(columns: Columns) -> Slices:
         duration_ns=columns["duration_ns"],
         track=columns["track"],
         flags=columns["flags"],
-        sequence=args.dense("Sequence number", rows, NO_SEQUENCE),
-        forward_thread=args.dense("Fwd thread id", rows, NO_THREAD),
+        sequence=args.dense(SEQUENCE_NUMBER, rows, NO_SEQUENCE),
+        forward_thread=args.dense(FORWARD_THREAD, rows, NO_THREAD),
         correlation=args.dense("correlation", rows, NO_CORRELATION),
         args=args,
         fields=_args(columns["fields"]),

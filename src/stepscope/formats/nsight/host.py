@@ -10,6 +10,7 @@ import numpy as np
 
 from stepscope.formats.gathered import ABSENT
 from stepscope.formats.nsight.names import process_of, thread_of
+from stepscope.trace.keys import INPUT_DIMS, SEQUENCE_NUMBER
 from stepscope.trace.model import SliceFlags, Track
 from stepscope.trace.names import plain_call
 from stepscope.trace.schema import CAPTURED_NODE
@@ -123,7 +124,7 @@ def add_ranges(file: SqliteFile, gathered: Gathered, names: Names) -> None:
             name[rows],
             (start[rows], end[rows]),
             tracks[rows],
-            integers={"domain": domains[rows], "Sequence number": said.sequence[rows]},
+            integers={"domain": domains[rows], SEQUENCE_NUMBER: said.sequence[rows]},
             rest=said.rest[rows],
             flags=flags[rows].astype(np.uint8),
         )
@@ -177,7 +178,7 @@ def _taken_apart(gathered: Gathered, text: str) -> tuple[int, bool, int, int]:
         sizes = json.loads(found["sizes"]) if found["sizes"] else None
     except ValueError:
         sizes = None
-    rest = gathered.fragment({"Input Dims": sizes}) if isinstance(sizes, list) else 0
+    rest = gathered.fragment({INPUT_DIMS: sizes}) if isinstance(sizes, list) else 0
     return gathered.text(found["name"]), True, sequence, rest
 
 

@@ -21,6 +21,7 @@ from stepscope.formats.perfetto.links import FLOW_PHASES, flows
 from stepscope.formats.perfetto.samples import sample_packets
 from stepscope.formats.perfetto.tracks import described
 from stepscope.formats.texts import AddedTexts
+from stepscope.trace.keys import FORWARD_THREAD, SEQUENCE_NUMBER
 from stepscope.trace.model import (
     NO_CORRELATION,
     NO_SEQUENCE,
@@ -164,8 +165,8 @@ def _derived(trace: Trace) -> dict[str, IntColumn]:
     slices = trace.slices
     ones = np.ones(len(slices), np.int64)
     return {
-        "Sequence number": IntColumn.where(slices.sequence != NO_SEQUENCE, slices.sequence),
-        "Fwd thread id": IntColumn.where(slices.forward_thread > 0, slices.forward_thread),
+        SEQUENCE_NUMBER: IntColumn.where(slices.sequence != NO_SEQUENCE, slices.sequence),
+        FORWARD_THREAD: IntColumn.where(slices.forward_thread > 0, slices.forward_thread),
         "correlation": IntColumn.where(slices.correlation != NO_CORRELATION, slices.correlation),
         "Unfinished": IntColumn.where(slices.flags & SliceFlags.UNFINISHED != 0, ones),
     }

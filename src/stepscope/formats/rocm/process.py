@@ -9,6 +9,7 @@ import numpy as np
 
 from stepscope.formats.gathered import ABSENT
 from stepscope.formats.streams import device_track, shapes_of
+from stepscope.trace.keys import BYTES
 from stepscope.trace.model import Track
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class Process:
         if (found["agent_id"] == ABSENT).all():
             agent = self._gpu_of(found["dst_agent_id"], found["src_agent_id"])
             found = {**found, "agent_id": agent}
-        self._add_work("gpu_memcpy", name, found, {"bytes": found["size"]})
+        self._add_work("gpu_memcpy", name, found, {BYTES: found["size"]})
 
     def _gpu_of(self, target: Int64, source: Int64) -> Int64:
         rows = self.file.told(self.table("info_agent"), "id", ("type",))

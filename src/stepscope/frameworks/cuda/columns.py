@@ -8,6 +8,7 @@ import numpy as np
 
 from stepscope.frameworks.cuda.devices import occupancy_fragment
 from stepscope.record.capture import thread_track
+from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_THREAD, Args, IntColumn, Track
 from stepscope.trace.names import plain_call
 from stepscope.trace.schema import CAPTURED_NODE, Captured, Slices
@@ -110,7 +111,7 @@ def _args(
         keep(key, work, columns[key][work])
     keep("correlation", np.arange(len(kind)), columns["correlation"])
     moves = np.flatnonzero((kind == _MEMCPY) | (kind == _MEMSET))
-    keep("bytes", moves, columns["bytes"][moves])
+    keep(BYTES, moves, columns["bytes"][moves])
     kernels = np.flatnonzero(kind == _KERNEL)
     shape = columns["shape"][kernels]
     keep("registers per thread", kernels, shapes[shape, 6])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.frameworks.cuda.record_options import EVENTS, MEMORY, SYNC
+from stepscope.trace.keys import BYTES
 from stepscope.trace.model import Args, IntColumn, Track
 from stepscope.trace.schema import Captured, Marks, Slices
 from stepscope.trace.strings import Strings
@@ -164,7 +165,7 @@ class _Extras:
             "correlation": IntColumn(_all(rows), at["correlation"]),
             **_where(at["stream"] != _NO_VALUE, "stream", at["stream"]),
             **_where(is_event, "event", at["shape"]),
-            **_where(~is_event, "bytes", at["bytes"]),
+            **_where(~is_event, BYTES, at["bytes"]),
             **_where(~is_event, "address", at["graph_node"]),
             **_where(at["kind"] == _MEMORY, "from a pool", (at["graph"] != 0).astype(np.int64)),
         }

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope._native import CallNotes, now_ns
 from stepscope.record.patching import Patches
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.keys import CONCRETE_INPUTS, INPUT_DIMS, INPUT_NAMES, INPUT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,12 +124,12 @@ class _Decoder:
             names.append(self._text() if mark == b"n" else "")
             values.append(self._value(self._mark() if mark == b"n" else mark))
         columns: dict[str, list[Any]] = {
-            "Concrete Inputs": [concrete for _, _, concrete in values],
-            "Input type": [kind for _, kind, _ in values],
-            "Input Dims": [dims for dims, _, _ in values],
+            CONCRETE_INPUTS: [concrete for _, _, concrete in values],
+            INPUT_TYPES: [kind for _, kind, _ in values],
+            INPUT_DIMS: [dims for dims, _, _ in values],
         }
         if any(names):
-            columns["Input names"] = names
+            columns[INPUT_NAMES] = names
         return fragment_of(columns)
 
     def _value(self, mark: bytes) -> _Value:

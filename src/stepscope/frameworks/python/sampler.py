@@ -18,6 +18,7 @@ from stepscope.record.limits import Keep
 from stepscope.record.options import Option
 from stepscope.record.source import Source, Stage
 from stepscope.record.threads import thread_names
+from stepscope.trace.keys import BYTES
 from stepscope.trace.names import RESIDENT_MEMORY
 from stepscope.units import count_text, duration_text, percent_text
 
@@ -258,5 +259,5 @@ def _memory_marks(resident: tuple[Int64, Int64], texts: dict[str, int]) -> Marks
         name=np.full(len(time_ns), id_of(RESIDENT_MEMORY), np.uint32),
         time_ns=time_ns,
         track=np.zeros(len(time_ns), np.uint32),
-        args=Args({"bytes": IntColumn(np.arange(len(size), dtype=np.uint32), size)}),
+        args=Args({BYTES: IntColumn(np.arange(len(size), dtype=np.uint32), size)}),
     )

@@ -11,6 +11,7 @@ from stepscope.record.capture import thread_track
 from stepscope.record.inputs import scalar_text
 from stepscope.record.threads import thread_names
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.keys import CONCRETE_INPUTS, INPUT_DIMS, INPUT_STRIDES, INPUT_TYPES
 from stepscope.trace.model import NO_SEQUENCE, NO_THREAD, Args, Memory, SliceFlags
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
@@ -126,10 +127,10 @@ def _fragment(types: Sequence[str], values: Sequence[Any], tensors: Sequence[Any
         strides.append(_of_tensors(kind, tensor, _strides))
         words.append(_word(kind, value))
     columns = {
-        "Concrete Inputs": words,
-        "Input type": types,
-        "Input Strides": strides,
-        "Input Dims": dims,
+        CONCRETE_INPUTS: words,
+        INPUT_TYPES: types,
+        INPUT_STRIDES: strides,
+        INPUT_DIMS: dims,
     }
     return fragment_of(columns)
 

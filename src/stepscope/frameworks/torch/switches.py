@@ -12,6 +12,7 @@ import numpy as np
 
 from stepscope.record.patching import Patches
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.keys import CONCRETE_INPUTS
 from stepscope.trace.model import NO_THREAD
 from stepscope.trace.strings import Strings
 
@@ -68,11 +69,11 @@ def as_switched(trace: Trace, switches: Switches) -> Trace:
 
 
 def _without_values(text: str) -> str:
-    if '"Concrete Inputs": [' not in text:
+    if f'"{CONCRETE_INPUTS}": [' not in text:
         return text
     try:
         pairs = json.loads("{" + text + "}", strict=False)
     except ValueError:  # a name of the program's
         return text
-    pairs["Concrete Inputs"] = [""] * len(pairs["Concrete Inputs"])
+    pairs[CONCRETE_INPUTS] = [""] * len(pairs[CONCRETE_INPUTS])
     return fragment_of(pairs)

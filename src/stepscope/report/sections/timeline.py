@@ -14,6 +14,14 @@ from stepscope.analysis.memory.usage import memory_events
 from stepscope.analysis.sums import summed
 from stepscope.report.sections.counters import add_counters
 from stepscope.report.sections.threads import place_of, process_name, thread_name
+from stepscope.trace.keys import (
+    BYTES,
+    GROUP_SIZE,
+    IN_ELEMENTS,
+    OUT_ELEMENTS,
+    OWN_PARAMETERS,
+    PARAMETERS,
+)
 from stepscope.trace.model import NO_SLICE
 from stepscope.units import count_text
 
@@ -23,14 +31,14 @@ if TYPE_CHECKING:
 
 # The integer arguments worth a line in a slice's details.
 _SHOWN = (
-    "bytes",
-    "Parameters",
-    "Own parameters",
+    BYTES,
+    PARAMETERS,
+    OWN_PARAMETERS,
     "registers per thread",
     "shared memory",
-    "Group size",
-    "In msg nelems",
-    "Out msg nelems",
+    GROUP_SIZE,
+    IN_ELEMENTS,
+    OUT_ELEMENTS,
 )
 
 

@@ -11,6 +11,7 @@ from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_devi
 from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import BYTES, CALL_STACK
 from stepscope.trace.model import NO_CORRELATION
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class HostNode(_Event):
     @property
     def callstack(self) -> str:
         """Return where an operator was called, "" when that was not recorded."""
-        stack = self._details().get("Call stack", "")
+        stack = self._details().get(CALL_STACK, "")
         return stack if isinstance(stack, str) else ""
 
     @property
@@ -282,7 +283,7 @@ class DeviceNode(_Event):
     @property
     def num_bytes(self) -> int:
         """Return the bytes that were copied or set."""
-        return self._number("bytes")
+        return self._number(BYTES)
 
     @property
     def value(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import CALL_STACK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ def supplement(fragment: str) -> Fields:
     shapes, dtypes = input_lists(pairs)
     sizes = {name: [[(1, n) for n in shape] for shape in each] for name, each in shapes.items()}
     said: Fields = [(5, _keyed(sizes)), (6, _keyed(dtypes))]
-    said += [(2, _word(pairs.get("Op type"))), (7, _word(pairs.get("Call stack")))]
+    said += [(2, _word(pairs.get("Op type"))), (7, _word(pairs.get(CALL_STACK)))]
     return [(field, value) for field, value in said if value]
 
 

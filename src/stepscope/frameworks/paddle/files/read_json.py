@@ -20,6 +20,7 @@ from stepscope.frameworks.paddle.columns import PRODUCER
 from stepscope.frameworks.paddle.memory import TracerMemEventType, memory_of
 from stepscope.trace.build import build
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.keys import CALL_STACK, INPUT_DIMS, INPUT_NAMES, INPUT_TYPES
 from stepscope.trace.model import NO_CORRELATION, Args, IntColumn, Marks, Trace, TraceInfo, Track
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
@@ -261,11 +262,11 @@ def _in_our_words(fragment: str) -> str:
     stack = pairs.pop("callstack", "")
     if isinstance(shapes, dict) and isinstance(dtypes, dict):
         names = [key for key, each in shapes.items() for _ in each]
-        pairs["Input Dims"] = [shape for each in shapes.values() for shape in each]
-        pairs["Input type"] = [dtype for each in dtypes.values() for dtype in each]
-        pairs["Input names"] = names
+        pairs[INPUT_DIMS] = [shape for each in shapes.values() for shape in each]
+        pairs[INPUT_TYPES] = [dtype for each in dtypes.values() for dtype in each]
+        pairs[INPUT_NAMES] = names
     if stack:
-        pairs["Call stack"] = stack
+        pairs[CALL_STACK] = stack
     return fragment_of(pairs)
 
 

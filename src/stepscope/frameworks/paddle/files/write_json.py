@@ -20,6 +20,7 @@ from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import BYTES, CALL_STACK, INPUT_DIMS, INPUT_TYPES
 from stepscope.trace.model import NO_CORRELATION, IntColumn
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _slice_args(forest: Forest, texts: AddedTexts) -> _Pairs:
     if len(work):
         for key in _DEVICE_KEYS:
             integers.append(_column(key, work, forest.integers(key)[work]))
-        for key in ("bytes", "value"):
+        for key in (BYTES, "value"):
             if key in slices.args.integers:
                 integers.append(_pair(key, slices.args.integers[key]))
     return integers, _details(forest, texts)
@@ -168,7 +169,7 @@ def _details(forest: Forest, texts: AddedTexts) -> UInt32 | None:
     for fragment in np.unique(rest[forest.is_host]):
         pairs = pairs_of(trace.strings[int(fragment)]) if fragment else {}
         rows = forest.is_host & (rest == fragment)
-        if "Input Dims" not in pairs and "Input type" not in pairs:
+        if INPUT_DIMS not in pairs and INPUT_TYPES not in pairs:
             rows &= is_operator
         if rows.any():
             new[rows] = texts.add(_inputs(pairs))
@@ -177,7 +178,7 @@ def _details(forest: Forest, texts: AddedTexts) -> UInt32 | None:
 
 def _inputs(pairs: dict[str, Any]) -> str:
     shapes, dtypes = input_lists(pairs)
-    stack = pairs.get("Call stack")
+    stack = pairs.get(CALL_STACK)
     said = {
         "input_shapes": shapes,
         "input_dtypes": dtypes,

@@ -19,6 +19,7 @@ from stepscope.frameworks.paddle.columns import NO_LAUNCH, PROPERTIES
 from stepscope.frameworks.paddle.files.messages import device_info, supplement
 from stepscope.frameworks.paddle.memory import place_of_device
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
+from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_CORRELATION
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _DETAIL_KEYS = (
     "queued",
     "submitted",
     "completed",
-    "bytes",
+    BYTES,
     "value",
 )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stepscope.trace.keys import INPUT_DIMS, INPUT_NAMES, INPUT_TYPES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -14,8 +16,8 @@ def input_lists(pairs: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[st
     Inputs that nobody named are called by their position. What is no tensor, or a list of them,
     has no shape of its own.
     """
-    shapes, dtypes = pairs.get("Input Dims"), pairs.get("Input type")
-    names = pairs.get("Input names")
+    shapes, dtypes = pairs.get(INPUT_DIMS), pairs.get(INPUT_TYPES)
+    names = pairs.get(INPUT_NAMES)
     by_shape = _by_name(shapes, names)
     by_dtype = _by_name(dtypes, pairs.get("Input type names", names))
     return (

@@ -17,6 +17,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope.record.inputs import fragment
+from stepscope.trace.keys import CONCRETE_INPUTS, INPUT_DIMS, INPUT_STRIDES, INPUT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,10 +105,10 @@ def _misfit(bridge: ctypes.CDLL, torch: Any) -> str:
         if sequence != wanted:
             return f"it reads {sequence} as the sequence number of {name}, which is {wanted}"
         right = {
-            "Concrete Inputs": known.values,
-            "Input type": known.types,
-            "Input Strides": known.strides,
-            "Input Dims": known.dims,
+            CONCRETE_INPUTS: known.values,
+            INPUT_TYPES: known.types,
+            INPUT_STRIDES: known.strides,
+            INPUT_DIMS: known.dims,
         }
         if inputs != right:
             return f"it reads {inputs} as the inputs of {name}, which are {right}"

@@ -12,6 +12,7 @@ from stepscope.frameworks.torch.tensor_notes import FUNCTION_ID, SCRIPT
 from stepscope.record.inputs import keywords_of
 from stepscope.trace.build import build
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.keys import CONCRETE_INPUTS, MODULE_HIERARCHY, RECORD_FUNCTION_ID
 from stepscope.trace.model import IntColumn, SliceKind, Stacks
 from stepscope.trace.strings import Strings
 
@@ -59,7 +60,7 @@ def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
     order = np.argsort(rows, kind="stable")
     column = IntColumn(rows[order].astype(np.uint32), numbers[order].astype(np.int64))
     args = replace(
-        trace.slices.args, integers={**trace.slices.args.integers, "Record function id": column}
+        trace.slices.args, integers={**trace.slices.args.integers, RECORD_FUNCTION_ID: column}
     )
     return replace(trace, slices=replace(trace.slices, args=args))
 
@@ -113,7 +114,7 @@ def _with_hierarchies(
     for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
         key = int(rest[row]), number
         if key not in ids:
-            told = f'"Module Hierarchy": {json.dumps(known[number])}'
+            told = f'"{MODULE_HIERARCHY}": {json.dumps(known[number])}'
             ids[key] = len(texts)
             texts.append(f"{texts[key[0]]}, {told}" if texts[key[0]] else told)
         rest[row] = ids[key]
@@ -145,7 +146,7 @@ def with_torch_keywords(trace: Trace) -> Trace:
 
 def _with_torch_keywords(text: str) -> str:
     # Keywords come first: see record.inputs.fragment.
-    if text.startswith('"Concrete Inputs": [') or '"Concrete Inputs": [' not in text:
+    if text.startswith(f'"{CONCRETE_INPUTS}": [') or f'"{CONCRETE_INPUTS}": [' not in text:
         return text
     try:
         pairs = json.loads("{" + text + "}", strict=False)

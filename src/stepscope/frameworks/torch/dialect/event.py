@@ -14,6 +14,14 @@ from stepscope.frameworks.torch.dialect.measures import Measures
 from stepscope.frameworks.torch.dialect.values import Interval, Kernel, number, scalar_value
 from stepscope.record.inputs import keywords_of
 from stepscope.trace.fragments import fragment_of
+from stepscope.trace.keys import (
+    CONCRETE_INPUTS,
+    EVENT_INDEX,
+    EXTERNAL_ID,
+    INPUT_DIMS,
+    INPUT_STRIDES,
+    INPUT_TYPES,
+)
 from stepscope.trace.model import NO_PARENT, NO_THREAD, SliceKind
 
 if TYPE_CHECKING:
@@ -129,7 +137,7 @@ class FunctionEvent(_InTree):
     @property
     def external_id(self) -> int:
         """Return the number by which device work refers to this event."""
-        return int(self._args.get("External id", self.id))
+        return int(self._args.get(EXTERNAL_ID, self.id))
 
     @property
     def input_shapes(self) -> list[Any]:
@@ -142,22 +150,22 @@ class FunctionEvent(_InTree):
     @property
     def structured_input_shapes(self) -> list[Any]:
         """Return the shapes of the inputs, with one for each tensor of a list of tensors."""
-        return list(self._args.get("Input Dims", []))
+        return list(self._args.get(INPUT_DIMS, []))
 
     @property
     def structured_input_strides(self) -> list[Any]:
         """Return the strides of the inputs, in the same form as their structured shapes."""
-        return list(self._args.get("Input Strides", []))
+        return list(self._args.get(INPUT_STRIDES, []))
 
     @property
     def input_dtypes(self) -> list[str]:
         """Return the element types of the inputs, empty where they were not recorded."""
-        return list(self._args.get("Input type", []))
+        return list(self._args.get(INPUT_TYPES, []))
 
     @property
     def concrete_inputs(self) -> list[Any]:
         """Return the values of scalar inputs, None for all others; empty if not recorded."""
-        return [scalar_value(text) for text in self._args.get("Concrete Inputs", [])]
+        return [scalar_value(text) for text in self._args.get(CONCRETE_INPUTS, [])]
 
     @property
     def kwinputs(self) -> dict[str, Any]:
@@ -204,8 +212,8 @@ class FunctionEvent(_InTree):
         if self._columns.fields is Fields.TORCH_NONE:
             return ""
         if self._columns.fields is Fields.TORCH:
-            return f'"Ev Idx": {self._row}'
-        numbers = {"External id": self.external_id, "Ev Idx": self._row}
+            return f'"{EVENT_INDEX}": {self._row}'
+        numbers = {EXTERNAL_ID: self.external_id, EVENT_INDEX: self._row}
         return fragment_of({**numbers, **self._args})
 
     def append_kernel(self, name: str, device: int, duration: float) -> None:

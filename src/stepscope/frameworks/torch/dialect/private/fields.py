@@ -11,6 +11,7 @@ from stepscope.frameworks.torch.dialect.private.tensor_ids import Numbers
 from stepscope.frameworks.torch.dialect.values import scalar_value
 from stepscope.frameworks.torch.tensor_notes import tensors_of
 from stepscope.trace.element_types import element_type
+from stepscope.trace.keys import CONCRETE_INPUTS, INPUT_DIMS, INPUT_STRIDES, INPUT_TYPES
 from stepscope.trace.kinds import DEVICE_TYPES
 
 if TYPE_CHECKING:
@@ -130,12 +131,12 @@ class TorchOp(_OfSlice):
     def inputs(self) -> list[Any]:
         """Return the tensors, lists of tensors and scalars that it was called with."""
         args = self._args
-        types = args.get("Input type", [])
+        types = args.get(INPUT_TYPES, [])
         known = {
             (p, i): note for p, i, note in tensors_of(self._tree.notes_of.get(self._number, []))
         }
         inputs: list[Any] = []
-        columns = ("Input Dims", "Input Strides", "Concrete Inputs")
+        columns = (INPUT_DIMS, INPUT_STRIDES, CONCRETE_INPUTS)
         rows = zip(types, *(args.get(name, []) for name in columns), strict=True)
         for position, (kind, dims, strides, value) in enumerate(rows):
             if kind == "TensorList":

@@ -1,0 +1,41 @@
+"""Keys of the arguments that events have, as torch's profiler writes them where it has them."""
+
+from __future__ import annotations
+
+EXTERNAL_ID = "External id"  # ties device work to the operator that launched it
+SEQUENCE_NUMBER = "Sequence number"
+FORWARD_THREAD = "Fwd thread id"
+EVENT_INDEX = "Ev Idx"
+RECORD_FUNCTION_ID = "Record function id"
+CALL_STACK = "Call stack"
+MODULE_HIERARCHY = "Module Hierarchy"
+BYTES = "bytes"
+
+# An operator's inputs, each a list.
+INPUT_DIMS = "Input Dims"
+INPUT_TYPES = "Input type"
+INPUT_STRIDES = "Input Strides"
+INPUT_NAMES = "Input names"
+CONCRETE_INPUTS = "Concrete Inputs"
+SAMPLED_DIMS = "Sampled dims"  # of the few operators that were drawn
+SAMPLED_TYPES = "Sampled types"
+
+# Of a module's call.
+PARAMETERS = "Parameters"
+OWN_PARAMETERS = "Own parameters"
+
+# Of a collective.
+COLLECTIVE = "Collective name"
+GROUP_NAME = "Process Group Name"
+GROUP_DESCRIPTION = "Process Group Description"
+GROUP_RANKS = "Process Group Ranks"
+GROUP_SIZE = "Group size"
+RANK = "Rank"
+NUMBER = "Seq"  # of the collective in its group
+SOURCE_RANK = "Src Rank"
+DESTINATION_RANK = "Dst Rank"
+IN_ELEMENTS = "In msg nelems"
+OUT_ELEMENTS = "Out msg nelems"
+DTYPE = "dtype"
+IS_ASYNC = "Is asynchronized op"
+MODULE = "Module"

@@ -275,6 +275,11 @@ void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {
   }
 }
 
+void unsubscribe(State& s) {
+  s.library->unsubscribe(s.subscriber);
+  s.subscriber = nullptr;
+}
+
 // Have CUPTI hand over what is done, for the stream. Who starts or stops is not waited for.
 void deliver() {
   State& s = state();
@@ -378,8 +383,14 @@ void GraphWatch::start(const GraphNodeListener* listener) {
   s.listener = listener;
   listener->began();
   library.check(library.subscribe(&s.subscriber, &on_graph_node, nullptr), "cuptiSubscribe");
-  for (const uint32_t what : {cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
-    library.enable_callback(1, s.subscriber, cupti::kResourceDomain, what);
+  try {
+    for (const uint32_t what : {cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
+      library.check(library.enable_callback(1, s.subscriber, cupti::kResourceDomain, what),
+                    "cuptiEnableCallback");
+    }
+  } catch (...) {
+    unsubscribe(s);  // others may have better luck
+    throw;
   }
   s.watchers = 1;
 }
@@ -388,8 +399,7 @@ void GraphWatch::stop() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   if (s.watchers == 0 || --s.watchers > 0) return;
-  s.library->unsubscribe(s.subscriber);
-  s.subscriber = nullptr;
+  unsubscribe(s);
 }
 
 void DeviceCollector::forget_after_fork() {

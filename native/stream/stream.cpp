@@ -64,7 +64,10 @@ bool Stream::start(const StreamPlaces& places) {
     if (types[i].empty()) continue;
     note(Entry::kText, TextEntry{0, static_cast<uint32_t>(TextSpace::kTypes), i, 0}, types[i]);
   }
-  worker_.start<&Stream::loop>(this, kStackBytes);
+  if (!worker_.start<&Stream::loop>(this, kStackBytes)) {
+    const std::lock_guard lock(mutex_);
+    obstacle_ = "the system gives no further thread";
+  }
   return lanes_.is_open();
 }
 

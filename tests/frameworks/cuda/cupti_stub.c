@@ -1,6 +1,7 @@
 /* A CUPTI for machines without a device: whoever asks for a kind of record gets one of it when the
  * buffers are flushed, laid out as CUPTI's headers have it. With ONE, it is of before CUDA 13.3;
- * with BUSY, another tool is subscribed and allows nobody else. */
+ * with BUSY, another tool is subscribed and allows nobody else; with DEAF, it tells of no graph's
+ * nodes of that kind. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -90,6 +91,14 @@ int cuptiActivityFlushAll(uint32_t flags) {
   return 0;
 }
 int cuptiUnsubscribe(subscriber who) { --state.subscribed; state.several = 0; state.request = NULL; return 0; }
+int cuptiSubscribe(subscriber* who, void* callback, void* user) { ++state.subscribed; *who = &state; return 0; }
+int cuptiGetGraphNodeId(void* node, uint64_t* id) { return 0; }
+int cuptiEnableCallback(uint32_t enable, subscriber who, uint32_t domain, uint32_t what) {
+#ifdef DEAF
+  return what == DEAF;
+#endif
+  return 0;
+}
 int stub_subscribed(void) { return state.subscribed; }
 int stub_asked_alone(void) { return state.asked_alone; }
 #ifndef ONE

@@ -37,17 +37,31 @@ else:
 told["after"] = stub.stub_subscribed()
 print(json.dumps(told))
 """
+WATCHING = """\
+import ctypes, json, sys
+from stepscope import _native
+from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
+
+path = sys.argv[1]
+_native.load_cupti(path)
+stub = ctypes.CDLL(path)
+told = {"watches": watch_captures(), "while": stub.stub_subscribed()}
+if told["watches"]:
+    leave_captures()
+told["after"] = stub.stub_subscribed()
+print(json.dumps(told))
+"""
 NOTHING = 0xFFFFFFFF
 
 
-def told(tmp_path: Path, how: str, *words: str) -> dict[str, Any]:
-    """Record once with a CUPTI that is built with some words; return what was recorded."""
+def told(tmp_path: Path, how: str, *words: str, program: str = PROGRAM) -> dict[str, Any]:
+    """Run a program with a CUPTI that is built with some words; return what it tells."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler")
     library = tmp_path / "libcupti.so"
     subprocess.run([compiler, *words, "-shared", "-fPIC", "-o", library, STUB], check=True)
-    done = python("-c", PROGRAM, str(library), how, cwd=tmp_path)
+    done = python("-c", program, str(library), how, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -90,3 +104,10 @@ def test_nobody_may_record_beside_another(tmp_path: Path, word: str, why: str) -
     found = told(tmp_path, "beside", word)
     assert why in found["refused"]
     assert found["after"] == 0
+
+
+@pytest.mark.parametrize("kind", ["", "-DDEAF=13", "-DDEAF=20"])
+def test_graphs_are_watched_in_full_or_not_at_all(tmp_path: Path, kind: str) -> None:
+    found = told(tmp_path, "alone", *filter(None, [kind]), program=WATCHING)
+    watches = not kind
+    assert found == {"watches": watches, "while": int(watches), "after": 0}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from command_line import python
+from recording import run_python
 from stepscope.cli import main
 from stepscope.cli.ranks.folder import ranks_in
 from stepscope.cli.ranks.left import is_job
@@ -309,6 +310,36 @@ _native.flush_stream()
     assert [path.stat().st_size for path in tmp_path.glob("file-*")] == [0] * 12
     assert ended_ranges(tmp_path / "out.stepscope")["after"] == 50_000
     assert not list(tmp_path.glob("*.segments"))
+
+
+def test_without_a_thread_that_writes_to_disk_the_user_is_told(tmp_path: Path) -> None:
+    done = run_python(
+        """
+        import resource, sys
+        from pathlib import Path
+        from stepscope import _native
+        from stepscope.record.stream.places import StreamFolders
+        from stepscope.record.stream.processes import ProcessId
+        from stepscope.record.stream.streaming import ProcessStream
+
+        start = _native.start_stream
+
+        def start_without_room_for_a_stack(*places):
+            before = resource.getrlimit(resource.RLIMIT_AS)
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize(), before[1]))
+            start(*places)
+            resource.setrlimit(resource.RLIMIT_AS, before)
+
+        _native.start_stream = start_without_room_for_a_stack
+        stream = ProcessStream(StreamFolders(sys.argv[1], "", ProcessId.own()))
+        stream.start()
+        stream.stop()
+        """,
+        str(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "stays in memory: the system gives no further thread" in done.stderr
 
 
 FORKED = """

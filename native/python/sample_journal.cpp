@@ -22,19 +22,48 @@ std::string_view bytes_of(const std::vector<T>& values) {
 
 }  // namespace
 
-SampleJournal::SampleJournal() {
-  SampleJournal* nobody = nullptr;
-  is_first_ = Stream::is_on() && streamed_journal.compare_exchange_strong(nobody, this);
-}
+SampleJournal::Written SampleJournal::written_;
+
+SampleJournal::SampleJournal() { take_on(); }
 
 SampleJournal::~SampleJournal() {
-  if (is_first_) streamed_journal = nullptr;
+  if (!is_streamed_) return;
+  written_.codes += static_cast<uint32_t>(codes_);
+  written_.nodes += static_cast<uint32_t>(nodes_ - 1);
+  written_.threads += static_cast<uint32_t>(threads_);
+  written_.samples += samples_;
+  streamed_journal = nullptr;
 }
 
-bool SampleJournal::is_on() const { return is_first_ && Stream::is_on(); }
+void SampleJournal::take_on() {
+  SampleJournal* nobody = nullptr;
+  if (!Stream::is_on() || !streamed_journal.compare_exchange_strong(nobody, this)) return;
+  is_streamed_ = true;
+  before_ = written_;
+}
 
+bool SampleJournal::is_on() {
+  if (!is_streamed_) take_on();
+  return is_streamed_ && Stream::is_on();
+}
+
+uint32_t SampleJournal::code_number(uint32_t code) const {
+  return code >= StackNodes::kLeftOut ? code : before_.codes + code;
+}
+
+// The part of it that no journal before has written.
 void SampleJournal::add(SampleStore& samples, int64_t place) {
-  if (const Sample* const sample = samples.at(place)) batch_.push_back({place, *sample});
+  const Sample* const found = samples.at(place);
+  if (!found) return;
+  Sample sample = *found;
+  if (sample.time_ns < before_.until_ns) {
+    sample.duration_ns -= before_.until_ns - sample.time_ns;
+    sample.time_ns = before_.until_ns;
+    if (sample.duration_ns <= 0) return;
+  }
+  sample.thread += before_.threads;
+  sample.stack = node_number(sample.stack);
+  batch_.push_back({before_.samples + place, sample});
 }
 
 void SampleJournal::write(int64_t now_ns, const CodeCopies& codes, const StackNodes& stacks,
@@ -42,17 +71,14 @@ void SampleJournal::write(int64_t now_ns, const CodeCopies& codes, const StackNo
                           const std::vector<SeenThread>& threads,
                           const std::vector<ResidentMemory>& resident) {
   due_ns_ = now_ns + kEveryNs;
+  written_.until_ns = now_ns;
   Stream& stream = Stream::instance();
   const auto size = [](const auto& text) { return static_cast<uint32_t>(text.size()); };
   for (; codes_ < codes.size(); ++codes_) {
     const auto number = static_cast<uint32_t>(codes_);
     const SampledCode& code = codes[number];
-    const CodeEntry entry{number,
-                          code.first_line,
-                          size(code.file),
-                          size(code.function),
-                          size(code.line_table),
-                          size(code.operations)};
+    const CodeEntry entry{code_number(number), code.first_line,       size(code.file),
+                          size(code.function), size(code.line_table), size(code.operations)};
     std::string rest = code.file + code.function;
     rest.append(bytes_of(code.line_table)).append(bytes_of(code.operations));
     stream.note(Entry::kCode, entry, rest);
@@ -60,11 +86,13 @@ void SampleJournal::write(int64_t now_ns, const CodeCopies& codes, const StackNo
   std::vector<NodeEntry> nodes;
   for (; nodes_ < stacks.nodes().size(); ++nodes_) {
     const StackNodes::Node& node = stacks.nodes()[nodes_];
-    nodes.push_back({static_cast<uint32_t>(nodes_), node.parent, node.code, node.instruction});
+    nodes.push_back({node_number(static_cast<uint32_t>(nodes_)), node_number(node.parent),
+                     code_number(node.code), node.instruction});
   }
   if (!nodes.empty()) stream.append(Entry::kNode, bytes_of(nodes), {}, {});
   for (; threads_ < threads.size(); ++threads_) {
-    const SampledThreadEntry entry{static_cast<uint32_t>(threads_), 0, threads[threads_].native_id};
+    const auto number = before_.threads + static_cast<uint32_t>(threads_);
+    const SampledThreadEntry entry{number, 0, threads[threads_].native_id};
     stream.note(Entry::kSampled, entry, threads[threads_].name);
   }
   const int64_t new_from = std::max(samples_, samples.begin());
@@ -78,6 +106,7 @@ void SampleJournal::write(int64_t now_ns, const CodeCopies& codes, const StackNo
   std::vector<ResidentMemory> sizes(resident.begin() + static_cast<ptrdiff_t>(resident_),
                                     resident.end());
   resident_ = resident.size();
+  std::erase_if(sizes, [&](const ResidentMemory& at) { return at.time_ns < before_.until_ns; });
   if (!sizes.empty()) stream.append(Entry::kResident, bytes_of(sizes), {}, {});
 }
 

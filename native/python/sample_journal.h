@@ -21,8 +21,9 @@ class SampleJournal {
   SampleJournal(const SampleJournal&) = delete;
   SampleJournal& operator=(const SampleJournal&) = delete;
 
-  // Only one sampler of a process is streamed: the first.
-  bool is_on() const;
+  // Only one sampler of a process is streamed at a time: the first, and when that has ended, one
+  // that still goes on or begins later.
+  bool is_on();
   bool is_due(int64_t now_ns) const { return now_ns >= due_ns_; }
 
   // All that is new. A sample that is still growing is written again each time.
@@ -31,9 +32,24 @@ class SampleJournal {
              const std::vector<SeenThread>& threads, const std::vector<ResidentMemory>& resident);
 
  private:
+  // What the journals before this one have written: their numbers are not used again.
+  struct Written {
+    uint32_t codes = 0;
+    uint32_t nodes = 0;  // but for the empty stack, which is 0 in all of them
+    uint32_t threads = 0;
+    int64_t samples = 0;
+    int64_t until_ns = 0;
+  };
+
+  void take_on();
+  uint32_t code_number(uint32_t code) const;
+  uint32_t node_number(uint32_t node) const { return node ? before_.nodes + node : 0; }
   void add(SampleStore& samples, int64_t place);
 
-  bool is_first_ = false;
+  static Written written_;  // whoever is streamed has it
+
+  bool is_streamed_ = false;
+  Written before_;
   int64_t due_ns_ = 0;
   size_t codes_ = 0;
   size_t nodes_ = 1;

@@ -377,3 +377,51 @@ assert b"child" in own.columns()["blob"]
 def test_a_forked_child_has_nothing_of_what_its_parent_streams(tmp_path: Path) -> None:
     done = python("-c", FORKED, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+SAMPLED = """
+import sys, time
+from stepscope import _native
+from stepscope.frameworks.python.sampler import Sampler
+
+def streamed():
+    _native.flush_stream()
+    found = _native.RecoveredStream("", sys.argv[1]).sampled(lambda *_: "")
+    stacks, names = found["stacks"], set()
+    for row in set(found["samples"]["stack"].tolist()):
+        while row:
+            names.add(stacks["texts"][stacks["frame"][row]].rpartition(" ")[2])
+            row = stacks["parent"][row]
+    return names
+
+def wait_for(name):
+    until = time.monotonic() + 60
+    while name not in streamed() and time.monotonic() < until:
+        pass
+
+def first():
+    wait_for("first")
+
+def second():
+    wait_for("second")
+
+_native.start_stream("", sys.argv[1], 0)
+sampler = Sampler(1_000_000)
+sampler.prepare()
+sampler.start()
+first()
+{next}
+second()
+print(sorted({{"first", "second"}} & streamed()))
+sampler.stop()
+"""
+
+
+@pytest.mark.parametrize(
+    "following",
+    ["sampler.so_far()", "sampler.stop(); sampler.collect(); sampler.start()"],
+    ids=["after a capture", "after the end"],
+)
+def test_one_sampler_after_another_is_streamed(tmp_path: Path, following: str) -> None:
+    done = run_python(SAMPLED.format(next=following), str(tmp_path / "1.segments"))
+    assert done.stdout == "['first', 'second']\n", done.stderr

@@ -71,9 +71,6 @@ struct State {
   uint32_t thread_id_type = 0;
   uint32_t extras = kNoExtras;
   cupti::Subscriber beside = nullptr;  // ours, of several; null: we are alone
-  int watchers = 0;
-  cupti::Subscriber subscriber = nullptr;
-  const GraphNodeListener* listener = nullptr;
   BufferPool buffers;
   DeviceRecords records;
 };
@@ -255,31 +252,6 @@ void turn_on(State& s, uint32_t extras) {
   s.silenced_driver = silence(s, cupti::kDriverDomain, kDriverCalls, extras);
 }
 
-// The last graph whose nodes were copies: a copy is told of twice, first as a node like any other.
-thread_local const void* copied_graph = nullptr;
-
-void on_graph_node(void*, uint32_t domain, uint32_t what, const void* data) {
-  if (domain != cupti::kResourceDomain) return;
-  const State& s = state();
-  const auto* const graph = static_cast<const cupti::GraphData*>(
-      static_cast<const cupti::ResourceData*>(data)->descriptor);
-  if (!graph) return;
-  if (what == cupti::kGraphNodeCreated) {
-    s.listener->created(graph->node, graph->graph == copied_graph);
-    return;
-  }
-  copied_graph = graph->graph;
-  uint64_t id = 0;
-  if (s.library->get_graph_node_id(graph->node, &id) == cupti::kSuccess) {
-    s.listener->cloned(graph->node, id, graph->original_node);
-  }
-}
-
-void unsubscribe(State& s) {
-  s.library->unsubscribe(s.subscriber);
-  s.subscriber = nullptr;
-}
-
 // Have CUPTI hand over what is done, for the stream. Who starts or stops is not waited for.
 void deliver() {
   State& s = state();
@@ -330,6 +302,12 @@ uint32_t DeviceCollector::load(const std::string& path) {
   return version;
 }
 
+const cupti::Library* DeviceCollector::library() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  return s.library ? &*s.library : nullptr;
+}
+
 uint64_t DeviceCollector::start(uint64_t limit_bytes, bool keep_newest, uint64_t age_ticks,
                                 uint32_t extras) {
   return start_as(false, limit_bytes, keep_newest, age_ticks, extras);
@@ -369,46 +347,13 @@ std::string DeviceCollector::function_name(DeviceRecordKind kind, uint32_t funct
   return name;
 }
 
-void GraphWatch::start(const GraphNodeListener* listener) {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  if (s.watchers++ > 0) return;
-  s.watchers = 0;  // until it works
-  if (!s.library) throw std::runtime_error("CUPTI is not loaded");
-  const cupti::Library& library = *s.library;
-  if (!library.subscribe || !library.unsubscribe || !library.enable_callback ||
-      !library.get_graph_node_id) {
-    throw std::runtime_error("this CUPTI does not tell of graphs");
-  }
-  s.listener = listener;
-  listener->began();
-  library.check(library.subscribe(&s.subscriber, &on_graph_node, nullptr), "cuptiSubscribe");
-  try {
-    for (const uint32_t what : {cupti::kGraphNodeCreated, cupti::kGraphNodeCloned}) {
-      library.check(library.enable_callback(1, s.subscriber, cupti::kResourceDomain, what),
-                    "cuptiEnableCallback");
-    }
-  } catch (...) {
-    unsubscribe(s);  // others may have better luck
-    throw;
-  }
-  s.watchers = 1;
-}
-
-void GraphWatch::stop() {
-  State& s = state();
-  const std::lock_guard lock(s.mutex);
-  if (s.watchers == 0 || --s.watchers > 0) return;
-  unsubscribe(s);
-}
-
 void DeviceCollector::forget_after_fork() {
   // The mutexes may be held by threads that no longer exist: leave all of it behind.
   State& s = state();
   new (&s.mutex) std::mutex;
   s.users = 0;
-  s.watchers = 0;
   s.beside = nullptr;
+  GraphWatch::forget_after_fork();
 }
 
 }  // namespace stepscope

@@ -20,6 +20,8 @@ class DeviceCollector {
  public:
   // Use the CUPTI at `path`, once for the process; returns its version. Throws std::runtime_error.
   static uint32_t load(const std::string& path);
+  // The one in use, for good; null where there is none.
+  static const cupti::Library* library();
 
   // Record from now on, but for calls that neither launch, copy, wait nor allocate; returns the
   // moment, for stop(). Throws std::runtime_error when CUPTI refuses.

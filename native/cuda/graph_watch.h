@@ -24,6 +24,8 @@ class GraphWatch {
   // another tool may be subscribed to it, and there is but one subscriber.
   static void start(const GraphNodeListener* listener);
   static void stop();
+  // In a forked child: CUPTI is the parent's.
+  static void forget_after_fork();
 };
 
 }  // namespace stepscope

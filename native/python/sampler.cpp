@@ -22,8 +22,7 @@ constexpr int64_t kResidentEveryNs = 50 * kMs;
 constexpr int64_t kShortWaitNs = kMs;  // that another thread waits for a core: not worth a sample
 constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
 constexpr int kPassesToCost = 8;                   // reading our own clock costs, too
-constexpr size_t kWaitingLooks = 4;  // at threads that have run and wait again, in a pass
-constexpr size_t kMostFiles = 256;
+constexpr size_t kWaitingLooks = 4;       // at threads that have run and wait again, in a pass
 constexpr int64_t kAskAfterNs = 2 * kMs;  // that a thread waits: whether it still does
 constexpr int64_t kAsksInAWait = 8;       // and then each time that it has waited an eighth longer
 constexpr size_t kFewResident = 1024;
@@ -225,21 +224,6 @@ void Sampler::go_on_waiting(pid_t thread, Watched& watched, int64_t now_ns) {
   watched.sample = samples_.add(has_no_core);
 }
 
-KernelView Sampler::ask_kernel(pid_t thread, Watched& watched) const {
-  return watched.syscall.read(thread, may_keep_files_ && watched_.size() < kMostFiles);
-}
-
-// A thread that waits for the GIL wakes up now and then to say so, and goes on waiting. It cannot
-// have run anything of the program's as long as it did not get the GIL.
-bool Sampler::still_waits_for_gil(const Watched& watched) const {
-  if (watched.state != SampleState::kGil || watched.places.size() != 1) return false;
-  const ThreadPlaces& places = watched.places.front();
-  const GilView now = view_of_gil(places.gil, memory_);
-  // One that takes the GIL which it had before switches nothing.
-  const bool is_anothers = now.is_taken && now.holder != places.thread;
-  return places.gil && is_anothers && now.switches - watched.gil.switches <= 1;
-}
-
 // Where there are too many threads to look at each that has run: those that wait again, mostly at
 // the same place, take turns. Those that run now are always looked at.
 bool Sampler::may_wait_its_turn(pid_t thread, const Watched& watched, int64_t cpu_ns) {
@@ -273,56 +257,6 @@ bool Sampler::read_stack(Watched& watched) {
   }
   std::reverse(frames_.begin(), frames_.end());
   return !watched.places.empty();
-}
-
-// ---- what it does
-
-// Of a thread that runs. Between two Python functions, it does not matter at what the outer stands.
-SampleState Sampler::running_state() const {
-  if (frames_.empty()) return SampleState::kNative;
-  if (moves_) return SampleState::kPython;
-  if (holds_gil_) {
-    return operation_ == Operation::kCall ? SampleState::kNative : SampleState::kPython;
-  }
-  // Where the interpreter gives the GIL to others now and then, it waits for it.
-  return operation_ == Operation::kOther ? SampleState::kGil : SampleState::kNative;
-}
-
-// By what the kernel says now. A thread that could run and does not may have lost its core to us:
-// then it is called running as far as it has used CPU time that no sample stands for.
-Sampler::State Sampler::state_of(pid_t thread, Watched& watched, bool advances) {
-  if (advances) return {running_state()};
-  const KernelView view = ask_kernel(thread, watched);
-  switch (view.is) {
-    case KernelView::Is::kRunnable:
-      return {watched.account.is_owed() ? running_state() : SampleState::kReady};
-    case KernelView::Is::kUnknown:
-      // All that is known is whether it has run since the last look.
-      return {watched.account.is_owed() ? running_state() : SampleState::kBlocked};
-    case KernelView::Is::kWaiting:
-      break;
-  }
-  const Address futex = futex_of(view.call);
-  for (const ThreadPlaces& each : watched.places) {
-    if (each.gil && futex >= each.gil && futex < each.gil + kLayout.gil_size) {
-      return {SampleState::kGil};
-    }
-  }
-  return {SampleState::kBlocked, wait_reason(view.call, memory_)};
-}
-
-// Whether the innermost frame is in a function that is not Python's.
-bool Sampler::is_in_native(SampleState state) const {
-  if (frames_.empty() || moves_) return false;
-  switch (state) {
-    case SampleState::kNative:
-    case SampleState::kBlocked:
-      return operation_ != Operation::kOther;
-    case SampleState::kReady:
-      return operation_ == Operation::kCall || (operation_ == Operation::kOperator && !holds_gil_);
-    default:
-      return false;
-  }
 }
 
 // ---- what is kept

@@ -4,7 +4,6 @@
 #include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -19,6 +18,7 @@
 #include "cpu_allocator.h"
 #include "input_samples.h"
 #include "operator_inputs.h"
+#include "running_operators.h"
 #include "script_notes.h"
 #include "stepscope/core_api.h"
 #include "stepscope/lane.h"
@@ -195,29 +195,6 @@ template <bool kWithInputs>
   if (!lane || !lane->end(*OpenSlice::of(handle))) core.end(handle);
 }
 
-// ---- which operator runs, for whoever asks in the middle of it
-
-// Names of operators last; those of other functions are kept by torch while they run.
-struct Running {
-  static constexpr int kMost = 32;
-  const char* names[kMost];
-  int depth = 0;
-};
-using MyRunning = stepscope::ThreadsOwn<Running>;
-
-std::unique_ptr<at::ObserverContext> on_name(const at::RecordFunction& fn) {
-  if (Running* const running = MyRunning::get()) {
-    const int depth = running->depth++;
-    if (depth >= 0 && depth < Running::kMost) running->names[depth] = fn.name();
-  }
-  return nullptr;
-}
-
-void on_named_end(const at::RecordFunction&, at::ObserverContext*) {
-  Running* const running = MyRunning::existing();
-  if (running && running->depth > 0) --running->depth;
-}
-
 std::unique_ptr<at::ObserverContext> on_start_empty(const at::RecordFunction&) { return nullptr; }
 void on_end_empty(const at::RecordFunction&, at::ObserverContext*) {}
 
@@ -361,17 +338,11 @@ EXPORT void stepscope_bridge_name_operators(bool on) {
   users.names += on ? 1 : -1;
   if (!users.names) naming.remove();
   if (!users.names || naming.handle) return;
-  auto callback = at::RecordFunctionCallback(&on_name, &on_named_end);
-  callback.scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION});
-  naming.handle = at::addGlobalCallback(callback);
+  naming.handle = at::addGlobalCallback(stepscope::naming_callback());
 }
 
 // The innermost operator that the calling thread runs and that began since; null for none.
-EXPORT const char* stepscope_bridge_operator() {
-  const Running* const running = MyRunning::existing();
-  const int innermost = running ? std::min(running->depth, Running::kMost) - 1 : -1;
-  return innermost < 0 ? nullptr : running->names[innermost];
-}
+EXPORT const char* stepscope_bridge_operator() { return stepscope::running_operator(); }
 
 // After a fork the child records nothing until it asks to. torch's callback stays where it is: to
 // take it away needs a lock of torch's, which a thread may have held that does not exist here. It

@@ -35,6 +35,11 @@ SampleJournal::~SampleJournal() {
   streamed_journal = nullptr;
 }
 
+void SampleJournal::forget_after_fork() {
+  streamed_journal = nullptr;
+  written_ = {};
+}
+
 void SampleJournal::take_on() {
   SampleJournal* nobody = nullptr;
   if (!Stream::is_on() || !streamed_journal.compare_exchange_strong(nobody, this)) return;

@@ -26,6 +26,9 @@ class SampleJournal {
   bool is_on();
   bool is_due(int64_t now_ns) const { return now_ns >= due_ns_; }
 
+  // The parent's stays behind, and with it what it wrote.
+  static void forget_after_fork();
+
   // All that is new. A sample that is still growing is written again each time.
   void write(int64_t now_ns, const CodeCopies& codes, const StackNodes& stacks,
              SampleStore& samples, const std::vector<int64_t>& growing,

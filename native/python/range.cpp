@@ -1,6 +1,7 @@
 // record_function: the user's range, as a C type whose `with` block costs tens of nanoseconds.
 #include "python/range.h"
 
+#include <nanobind/nanobind.h>
 #include <structmember.h>
 
 #include <iterator>
@@ -175,8 +176,10 @@ PyObject* hasten(PyObject*, PyObject* type) {
   return type;
 }
 
-// Of a range that is dropped inside its block: the block ends here.
+// Of a range that is dropped inside its block: the block ends here. It may be an exception that
+// drops it, which goes on.
 [[gnu::noinline]] void leave_all(Range* self) {
+  const nanobind::error_scope keep_error;
   self->unrecorded = 0;
   while (self->open || (self->as_torchs && !self->as_torchs->empty())) leave(self);
   delete self->as_torchs;

@@ -158,3 +158,26 @@ def test_who_entered_before_the_recording_does_not_end_another_threads_range() -
     thread.join()
     assert parents(trace_of(session)) == [("shared", None), ("inside", "shared")]
     assert trace_of(session).slices.flags.tolist() == [0, 0]
+
+
+def test_an_exception_that_drops_an_entered_range_goes_on(session: Session) -> None:
+    def entered_twice() -> record_function:
+        scope = record_function("dropped")
+        scope.__enter__()
+        return scope.__enter__()
+
+    def fail() -> None:
+        with record_function("in another context"):
+            raise ValueError("goes on")
+
+    def drop() -> list[object]:
+        return [entered_twice(), contextvars.copy_context().run(fail)]
+
+    with pytest.raises(ValueError, match="goes on"):
+        contextvars.copy_context().run(drop)
+    session.stop()
+    assert parents(trace_of(session)) == [
+        ("dropped", None),
+        ("dropped", "dropped"),
+        ("in another context", "dropped"),
+    ]

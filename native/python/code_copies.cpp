@@ -19,7 +19,7 @@ constexpr size_t kSlots = size_t{1} << 14;
 std::array<std::atomic<uint32_t>, kSlots> destroyed_at;
 std::atomic<uint32_t> destroyed_in_all;
 
-// Guarded by the GIL.
+// Guarded by the GIL. A forked child has its parent's copies, and goes on counting for them.
 int copy_users = 0;
 destructor plain_destructor = nullptr;
 
@@ -73,11 +73,6 @@ CodeCopies::CodeCopies(const MemoryReader& memory) : memory_(memory) { use_hook(
 CodeCopies::~CodeCopies() { leave_hook(); }
 
 uint32_t CodeCopies::destroyed() { return destroyed_in_all.load(std::memory_order_acquire); }
-
-void CodeCopies::forget_after_fork() {
-  copy_users = 1;
-  leave_hook();
-}
 
 std::optional<uint32_t> CodeCopies::number_of(Address code) {
   const uint32_t before = destroyed_of(code);

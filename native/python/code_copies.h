@@ -45,9 +45,6 @@ class CodeCopies {
 
   size_t bytes() const { return bytes_; }
 
-  // A forked child has the parent's hook, and nobody who uses it. Needs the GIL.
-  static void forget_after_fork();
-
  private:
   struct Known {
     uint32_t number = 0;

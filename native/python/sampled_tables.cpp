@@ -242,10 +242,8 @@ nb::dict sampled_tables(const Recovered& found, const nb::callable& native_text)
 }
 
 void bind_sampler(nb::module_& m) {
-  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] {
-    CodeCopies::forget_after_fork();
-    SampleJournal::forget_after_fork();
-  });
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, &SampleJournal::forget_after_fork);
   nb::class_<PythonSampler>(m, "Sampler")
       .def(nb::init<int64_t, double, size_t, bool, const std::string&, const std::vector<uint8_t>&,
                     int64_t>(),

@@ -6,12 +6,14 @@ import contextlib
 import multiprocessing
 import os
 import threading
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from recording import nothing_left_on, ranges_recorded, run_in_threads, trace_of
-from stepscope import Session, profile, record_function
+from stepscope import Session, _native, profile, record_function
 from stepscope._native import recording
 
 if TYPE_CHECKING:
@@ -199,3 +201,26 @@ def test_data_loader_workers_do_not_disturb() -> None:
     names = [e.name for e in profiler.events()]
     loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     assert names.count(loader) == 3
+
+
+def test_code_that_comes_and_goes_in_a_child_is_told_apart() -> None:
+    def noted(number: int) -> None:
+        _native.note_graph_node(number)
+        _native.note_graph_clone(number, number)
+
+    def check() -> None:
+        numbers = list(range(1, 101))
+        addresses = set()
+        for number in numbers:
+            made = noted.__code__.replace(co_qualname=f"made_{number}")
+            addresses.add(id(made))
+            FunctionType(made, globals())(number)
+            del made
+        nodes = _native.graph_nodes(np.array(numbers))
+        stacks = nodes["stack"][nodes["row"]].tolist()
+        names = [nodes["texts"][int(nodes["frame"][stack])] for stack in stacks]
+        assert [name.rpartition("_")[2] for name in names] == [str(each) for each in numbers]
+        assert len(addresses) < len(numbers)  # else it shows nothing
+
+    noted(1)  # the parent has copies of code already
+    in_a_fork(check)

@@ -5,6 +5,7 @@
 // an object of the type that the owner names; it is asked for its ``shape`` and ``dtype``.
 #define PY_SSIZE_T_CLEAN
 #include <nanobind/nanobind.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,9 +43,14 @@ enum Mark : char {
 constexpr Py_ssize_t kLongestList = 16;  // a longer one is data, not an option
 constexpr int kDeepestArgument = 4;
 
+// 0: not asked for yet; one syscall a thread.
+thread_local pid_t noting_thread = 0;
+
 int64_t thread_id() {
-  static thread_local const int64_t id = gettid();
-  return id;
+  [[maybe_unused]] static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { noting_thread = 0; });
+  if (!noting_thread) noting_thread = gettid();
+  return noting_thread;
 }
 
 // Python's lock guards it.

@@ -224,3 +224,16 @@ def test_code_that_comes_and_goes_in_a_child_is_told_apart() -> None:
 
     noted(1)  # the parent has copies of code already
     in_a_fork(check)
+
+
+def test_calls_are_noted_on_the_threads_of_the_child() -> None:
+    def note() -> int:
+        notes.note(_native.now_ns(), notes.signature(0, (), {}))
+        return int(notes.noted()[0][-4])
+
+    def check() -> None:
+        assert note() == threading.get_native_id()
+
+    notes = _native.CallNotes(int)
+    assert note() == threading.get_native_id()
+    in_a_fork(check)

@@ -90,6 +90,10 @@ std::vector<std::string> Recorder::type_names() {
   return {stepscope::type_names.begin(), stepscope::type_names.end()};
 }
 
+void Recorder::hold_type_names() { type_names_mutex.lock(); }
+
+void Recorder::release_type_names() { type_names_mutex.unlock(); }
+
 void Recorder::set_block_listener(const BlockListener* listener) { block_listener = listener; }
 
 const stepscope_core_api& Recorder::core_api() {

@@ -92,11 +92,13 @@ void Recorder::set_stack_source(uint32_t (*current_stack)()) {
 void Recorder::before_fork() {
   instance().mutex_.lock();
   ThreadState::hold_all_for_fork();
+  hold_type_names();  // before the stream: who names a type notes it there
   Stream::instance().hold_for_fork();
 }
 
 void Recorder::after_fork_in_parent() {
   Stream::instance().release_after_fork();
+  release_type_names();
   ThreadState::release_all_after_fork();
   instance().mutex_.unlock();
 }
@@ -110,6 +112,7 @@ void Recorder::after_fork_in_child() {
   new std::shared_ptr<Recording>(std::move(self.current_));
   self.windows_.clear();
   Stream::instance().leave_after_fork();
+  release_type_names();
   ThreadState::forget_others_after_fork();
   self.mutex_.unlock();
 }

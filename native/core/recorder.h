@@ -100,6 +100,8 @@ class Recorder {
   static void before_fork();
   static void after_fork_in_parent();
   static void after_fork_in_child();
+  static void hold_type_names();
+  static void release_type_names();
 
   std::mutex mutex_;
   std::shared_ptr<Recording> current_;

@@ -197,6 +197,24 @@ TEST_CASE("a forked child is clean and records for itself") {
   CHECK_EQ(int{snapshot.records[0]->flags}, 0);
 }
 
+TEST_CASE("forks while a thread names types") {
+  Window window;
+  std::atomic<bool> finished{false};
+  std::thread naming([&finished] {
+    while (!finished.load(std::memory_order_relaxed)) Recorder::core_api().name_type(200, "named");
+  });
+  for (int round = 0; round < 20; ++round) {
+    const int status = in_a_fork([](ChildChecks& child) {
+      alarm(60);  // it would wait for good
+      child.check(Recorder::type_names().size() == 256);
+    });
+    CHECK_EQ(status, 0);
+  }
+  finished = true;
+  naming.join();
+  Recorder::core_api().name_type(200, "");
+}
+
 TEST_CASE("forks while threads record") {
   Window window;
   std::atomic<bool> finished{false};

@@ -139,7 +139,7 @@ def _peaks(trace: Trace) -> Iterator[Fact]:
 
 def _losses(trace: Trace) -> str:
     losses = trace.info.losses
-    if losses.policy == "ring":
+    if losses.fell_off:
         earlier = count_text(losses.events, "earlier event")
         return f"{earlier} dropped: only the most recent part is kept"
     limit = f" of {size_text(losses.limit_bytes)}" if losses.limit_bytes else ""

@@ -134,7 +134,7 @@ def _identity(info: TraceInfo, path: str) -> RankSummary:
         run=str(run or ""),
         producer=info.producer,
         lost=info.losses.events,
-        is_ring=info.losses.policy == "ring",
+        is_ring=info.losses.fell_off,
         start_ns=info.start_ns,
         end_ns=info.end_ns,
         wall_offset_ns=info.wall_offset_ns,

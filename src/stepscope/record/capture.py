@@ -70,11 +70,12 @@ def recorded(
     strings, owners = with_devices(strings, Owners, columns["owners"])
     recorded_columns = {name: columns[name] for name in Slices.columns() if name in columns}
     slices = Slices.of(**{**recorded_columns, "stack": stack, "args": args})
-    losses = Losses()
-    if columns["lost"]:
-        policy = "oldest" if columns["keep_newest"] else "newest"
-        policy = "ring" if columns["is_ring"] else policy
-        losses = Losses(columns["lost"], policy, columns["limit_bytes"])
+    losses = Losses.at_limit(
+        columns["lost"],
+        columns["limit_bytes"],
+        keep_newest=columns["keep_newest"],
+        is_ring=columns["is_ring"],
+    )
     captured = Captured(
         slices,
         _tracks(columns["threads"], thread_names),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypedDict
 
 from stepscope.arguments import number, shown, whole
 
@@ -39,6 +40,25 @@ class MemoryLimit:
                 f"a memory limit of {self.bytes} bytes is too small: "
                 f"give at least {_SMALLEST_BYTES} bytes (an event takes {RECORD_BYTES})"
             )
+
+
+class NativeLimit(TypedDict):
+    """A limit as what records natively takes it."""
+
+    limit_bytes: int  # 0: none
+    keep_newest: bool
+    age_ns: int  # 0: what fits
+
+
+def native_limit(limit: MemoryLimit | None) -> NativeLimit:
+    """Return a limit, or that there is none, for what records natively."""
+    if limit is None:
+        return {"limit_bytes": 0, "keep_newest": False, "age_ns": 0}
+    return {
+        "limit_bytes": limit.bytes,
+        "keep_newest": limit.keep is Keep.NEWEST,
+        "age_ns": int(limit.seconds * 1e9),
+    }
 
 
 @dataclass(frozen=True, slots=True)

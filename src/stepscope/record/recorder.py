@@ -265,7 +265,7 @@ class Recorder:
 
     def _losses(self, own: Losses, fallen_off: int) -> Losses:
         """Add what was lost elsewhere: in child processes, or by the device's collector."""
-        from stepscope.record.limits import Keep
+        from stepscope.record.limits import native_limit
         from stepscope.trace.model import Losses
 
         lost = fallen_off + sum(source.lost for source in self._sources)
@@ -273,9 +273,13 @@ class Recorder:
             return own
         if self._limit is None:
             return replace(own, events=own.events + lost)
-        policy = "oldest" if self._limit.keep is Keep.NEWEST else "newest"
-        policy = "ring" if self.is_ring else policy
-        return Losses(own.events + lost, policy, self._limit.bytes)
+        limit = native_limit(self._limit)
+        return Losses.at_limit(
+            own.events + lost,
+            limit["limit_bytes"],
+            keep_newest=limit["keep_newest"],
+            is_ring=self.is_ring,
+        )
 
 
 def _joined(cycles: Sequence[Cycle]) -> Trace:

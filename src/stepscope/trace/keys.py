@@ -10,6 +10,7 @@ RECORD_FUNCTION_ID = "Record function id"
 CALL_STACK = "Call stack"
 MODULE_HIERARCHY = "Module Hierarchy"
 BYTES = "bytes"
+CAPTURED_NODE = "captured node"  # ties work of a CUDA graph to the event that put it there
 
 # An operator's inputs, each a list.
 INPUT_DIMS = "Input Dims"

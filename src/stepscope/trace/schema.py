@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.trace.keys import EXTERNAL_ID
+from stepscope.trace.keys import CAPTURED_NODE, EXTERNAL_ID
 from stepscope.trace.kinds import DEVICE_KINDS, SliceFlags, SliceKind, ThreadState, WaitReason
 from stepscope.trace.table import (
     Args,
@@ -41,9 +41,6 @@ NO_CORRELATION = -1
 NO_THREAD = -1
 NO_SLICE = -1
 NO_STACK = 0
-
-CAPTURED_NODE = "captured node"
-"""The argument that work of a CUDA graph shares with the event that put it into the graph."""
 
 
 _ON_DEVICE = np.isin(np.arange(256), DEVICE_KINDS)  # by kind: a lookup is a fast isin
@@ -290,6 +287,17 @@ class Losses:
     events: int = 0
     policy: str = ""  # "newest" or "oldest" were dropped, or all that fell off a "ring"
     limit_bytes: int = 0
+
+    @classmethod
+    def at_limit(cls, events: int, limit_bytes: int, *, keep_newest: bool, is_ring: bool) -> Losses:
+        """Return what a memory limit cost; nothing without events."""
+        policy = "ring" if is_ring else "oldest" if keep_newest else "newest"
+        return cls(events, policy, limit_bytes) if events else cls()
+
+    @property
+    def fell_off(self) -> bool:
+        """Tell whether the events fell off a ring: only the last of it was to be kept."""
+        return self.policy == "ring"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from stepscope import MemoryLimit, profile, record_function, schedule
 from stepscope._native import now_ns, recording
 from stepscope.analysis.device.launches import captured_nodes
 from stepscope.record.source import SOURCES, Source
-from stepscope.trace.schema import CAPTURED_NODE, NO_SLICE, Captured, Slices, Track
+from stepscope.trace.keys import CAPTURED_NODE
+from stepscope.trace.schema import NO_SLICE, Captured, Slices, Track
 from stepscope.trace.strings import Strings
 from stepscope.trace.table import Args, IntColumn
 

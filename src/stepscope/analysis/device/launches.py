@@ -9,10 +9,9 @@ import numpy as np
 
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around, summed, with_children
-from stepscope.trace.keys import EXTERNAL_ID
+from stepscope.trace.keys import CAPTURED_NODE, EXTERNAL_ID
 from stepscope.trace.kinds import CALL_KINDS, WORK_KINDS
 from stepscope.trace.model import NO_CORRELATION, NO_PARENT, SliceKind
-from stepscope.trace.schema import CAPTURED_NODE
 
 if TYPE_CHECKING:
     from stepscope.analysis.tree import CallTree

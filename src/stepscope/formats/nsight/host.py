@@ -10,10 +10,9 @@ import numpy as np
 
 from stepscope.formats.gathered import ABSENT
 from stepscope.formats.nsight.names import process_of, thread_of
-from stepscope.trace.keys import INPUT_DIMS, SEQUENCE_NUMBER
+from stepscope.trace.keys import CAPTURED_NODE, INPUT_DIMS, SEQUENCE_NUMBER
 from stepscope.trace.model import SliceFlags, Track
 from stepscope.trace.names import plain_call
-from stepscope.trace.schema import CAPTURED_NODE
 
 if TYPE_CHECKING:
     from stepscope.formats.gathered import Gathered

@@ -15,8 +15,8 @@ from stepscope.formats.gathered import ABSENT, Gathered
 from stepscope.formats.nsight.host import add_calls, add_ranges, captured_nodes, name_tracks
 from stepscope.formats.nsight.names import Names, process_of
 from stepscope.formats.streams import device_track, shapes_of
+from stepscope.trace.keys import CAPTURED_NODE
 from stepscope.trace.model import TraceInfo
-from stepscope.trace.schema import CAPTURED_NODE
 from stepscope.trace.validate import LATEST_NS
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import numpy as np
 
 from stepscope.frameworks.cuda.devices import occupancy_fragment
 from stepscope.record.capture import thread_track
-from stepscope.trace.keys import BYTES
+from stepscope.trace.keys import BYTES, CAPTURED_NODE
 from stepscope.trace.model import NO_THREAD, Args, IntColumn, Track
 from stepscope.trace.names import plain_call
-from stepscope.trace.schema import CAPTURED_NODE, Captured, Slices
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:

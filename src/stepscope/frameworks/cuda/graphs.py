@@ -15,8 +15,9 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.record.capture import thread_track
+from stepscope.trace.keys import CAPTURED_NODE
 from stepscope.trace.model import NO_THREAD, Args, IntColumn, Stacks, Track
-from stepscope.trace.schema import CAPTURED_NODE, Captured, Slices
+from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:

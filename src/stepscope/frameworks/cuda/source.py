@@ -12,7 +12,7 @@ from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
 from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
 from stepscope.frameworks.cuda.record_options import DEVICE_RECORDS, bits_of, wanted_records
 from stepscope.notices import notify
-from stepscope.record.limits import Keep
+from stepscope.record.limits import native_limit
 from stepscope.record.options import DEVICE
 from stepscope.record.source import Source, Stage
 
@@ -115,14 +115,17 @@ class CudaActivity(Source):
         if found and not _may_share():
             notify(f"the device is not recorded: {found}")
             return
-        limit_bytes = self._limit.bytes if self._limit else 0
-        keep_newest = self._limit is not None and self._limit.keep is Keep.NEWEST
+        limit = native_limit(self._limit)
         seconds = self._limit.seconds if self._limit else 0.0
         self._watches = not found and watch_captures()
         self._since_ns = _native.now_ns()
         try:
             self._since = _native.start_cuda(
-                limit_bytes, keep_newest, seconds, bits_of(self._records), beside=bool(found)
+                limit["limit_bytes"],
+                limit["keep_newest"],
+                seconds,
+                bits_of(self._records),
+                beside=bool(found),
             )
         except RuntimeError as error:
             why = f"{found}, and {error}" if found else str(error)

@@ -14,7 +14,7 @@ from stepscope import _native
 from stepscope.frameworks.python.operations import native_text, operations
 from stepscope.frameworks.python.paths import PATHS, set_paths
 from stepscope.notices import notify
-from stepscope.record.limits import Keep
+from stepscope.record.limits import native_limit
 from stepscope.record.options import Option
 from stepscope.record.source import Source, Stage
 from stepscope.record.threads import thread_names
@@ -35,8 +35,6 @@ DEFAULT_INTERVAL_NS = 1_000_000
 MIN_INTERVAL_NS, MAX_INTERVAL_NS = 100_000, 1_000_000_000
 CPU_BUDGET = 0.03
 """The share of a core that sampling may take."""
-
-"""The name of the counter of memory."""
 
 _INTERVAL = re.compile(r"(-?\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
 _UNIT_NS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -117,15 +115,12 @@ class Sampler(Source):
         self._begin()
 
     def _begin(self) -> None:
-        limit = self._limit
         native = _native.Sampler(
             interval_ns=self._interval_ns,
             budget=self._budget,
-            limit_bytes=limit.bytes if limit else 0,
-            keep_newest=limit is not None and limit.keep is Keep.NEWEST,
             way=self._way,
             operations=operations(),
-            age_ns=int(limit.seconds * 1e9) if limit else 0,
+            **native_limit(self._limit),
         )
         self._obstacle = native.start()
         if self._obstacle:
@@ -162,8 +157,8 @@ class Sampler(Source):
         self._begin()
         native.stop()
         self._older += self._columns(native, thread_names())
-        if self._limit is not None and self._limit.seconds:
-            since_ns = _native.now_ns() - int(self._limit.seconds * 1e9)
+        if age_ns := native_limit(self._limit)["age_ns"]:
+            since_ns = _native.now_ns() - age_ns
             self._older = [each for each in self._older if each.samples.time_ns[-1] >= since_ns]
         return _merged(self._older)
 

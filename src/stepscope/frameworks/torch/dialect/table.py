@@ -338,7 +338,7 @@ def _totals(rows: Averages, layout: Layout, device: str | None) -> list[str]:
 def _losses(losses: Losses) -> list[str]:
     if not losses.events:
         return []
-    if losses.policy == "ring":
+    if losses.fell_off:
         earlier = units.count_text(losses.events, "earlier event")
         return [f"{earlier} dropped: only the most recent part of the recording is kept."]
     limit = units.size_text(losses.limit_bytes) if losses.limit_bytes else "given"

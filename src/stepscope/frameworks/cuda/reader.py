@@ -1,0 +1,111 @@
+"""What the sources have in common that read devices in a native thread, beside all else."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
+
+from stepscope import _native
+from stepscope.notices import notify
+from stepscope.record.source import Source, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.options import RecordOptions
+    from stepscope.trace.schema import Captured
+
+
+_Reader = TypeVar("_Reader", _native.PowerSampler, _native.CounterSampler)
+
+
+class UnreadableError(Exception):
+    """Devices cannot be read here."""
+
+
+class DeviceReader(Source, Generic[_Reader]):
+    """Such a source. Where devices cannot be read it says so, once, and all else is recorded."""
+
+    stage = Stage.DEVICE
+    what: ClassVar[str]  # that is not recorded then
+    default_interval_ns: ClassVar[int]
+
+    def __init__(self, limit: MemoryLimit | None = None, interval_ns: int | None = None) -> None:
+        """Nothing is loaded yet."""
+        self._limit = limit
+        self._interval_ns = interval_ns or self.default_interval_ns
+        self._obstacle = ""
+        self._native: _Reader | None = None
+        self._says = ""
+        self._lost_before = 0  # it started this time
+
+    @classmethod
+    def made_for(cls, _options: RecordOptions, limit: MemoryLimit | None) -> Self:
+        """Make one that keeps no more than the limit."""
+        return cls(limit)
+
+    @abstractmethod
+    def made(self) -> _Reader:
+        """Return a native reader; RuntimeError or UnreadableError say why there is none."""
+
+    @abstractmethod
+    def captured(
+        self, columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
+    ) -> Captured | None:
+        """Return what was read."""
+
+    @abstractmethod
+    def described(self, columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> str:
+        """Say what was read, and what that cost."""
+
+    def start(self) -> None:
+        """Begin to read."""
+        self.prepare()
+        self._lost_before = self.lost
+        if self._obstacle:
+            return
+        try:
+            native = self.made()
+        except (RuntimeError, UnreadableError) as error:
+            self.fail(str(error))
+            return
+        if native.start():
+            self._native = native
+        else:
+            self.fail("no thread could be started")
+
+    def fail(self, why: str) -> None:
+        """Say that devices are not read, and why."""
+        self._obstacle = why
+        notify(f"{self.what} are not recorded: {why}")
+
+    def stop(self) -> None:
+        """Read no longer; a forked child has nothing to stop."""
+        if self._native is not None:
+            self._native.stop()
+
+    def collect(self) -> Captured | None:
+        """Return what was read, once."""
+        return self.hand_over()()
+
+    def hand_over(self) -> Callable[[], Captured | None]:
+        """Let go of what was read."""
+        native, self._native = self._native, None
+        return lambda: self._captured(native)
+
+    def so_far(self) -> Captured | None:
+        """Return what was read until now; it goes on."""
+        return self._captured(self._native)
+
+    def _captured(self, native: _Reader | None) -> Captured | None:
+        if native is None:
+            return None
+        columns, devices = native.columns(), native.devices()
+        self.lost = self._lost_before + columns["lost"]
+        self._says = self.described(columns, devices)
+        return self.captured(columns, devices)
+
+    def describe(self) -> str:
+        """Say what was read, and what that cost."""
+        return f"not recorded: {self._obstacle}" if self._obstacle else self._says

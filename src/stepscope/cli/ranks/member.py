@@ -21,26 +21,21 @@ from stepscope.cli.ranks.folder import rank_name
 from stepscope.cli.signals import Phase, Termination
 from stepscope.frameworks.python.child_recorder import withdraw
 from stepscope.notices import notify
+from stepscope.record.group_makers import GROUP_MAKERS
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.trace import launcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from stepscope.cli.ranks.order import Order
+    from stepscope.record.group_makers import GroupMaker
     from stepscope.record.session import Session
     from stepscope.record.stream.run import RunStream
 
 _PATIENCE_S = 30.0  # of a process that ends while its trace is being saved
 _LAST = -1000  # of multiprocessing's finalizers
-# The functions that make a process a rank, by the module that is waited for.
-_BEGINNINGS = {
-    "torch.distributed": ("torch.distributed", "torch.distributed.distributed_c10d"),
-    "paddle.distributed": ("paddle.distributed", "paddle.distributed.parallel"),
-}
-_ARGUMENTS = ("backend", "init_method", "timeout", "world_size", "rank")  # of torch's
 _SPAWN = "spawn"
-_NAMES = ("init_process_group", "init_parallel_env")
 
 _member: Member | None = None
 _arrived: Ticket | None = None
@@ -107,10 +102,10 @@ class Member:
         self._is_saved = threading.Event()
         self._is_saved.set()
         launcher.run_id_given = order.run_id
-        patches = {
-            name: Patches(partial(self._patch, places)) for name, places in _BEGINNINGS.items()
-        }
-        self._waiting = [PatchesWhenImported(name, each) for name, each in patches.items()]
+        self._waiting = [
+            PatchesWhenImported(each.modules[0], Patches(partial(self._patch, each)))
+            for each in GROUP_MAKERS
+        ]
 
     def is_ours(self) -> bool:
         """Tell whether this is the process that joined, and not one that was forked from it."""
@@ -197,19 +192,18 @@ class Member:
         self._termination.__enter__()
         self._termination.phase = Phase.PROGRAM
 
-    def _patch(self, places: tuple[str, ...], patches: Patches) -> None:
-        for place in places:
+    def _patch(self, maker: GroupMaker, patches: Patches) -> None:
+        for place in maker.modules:
             module: Any = sys.modules.get(place)
-            for name in _NAMES:
-                if callable(getattr(module, name, None)):
-                    patches.wrap(module, name, self._beginning)
+            if callable(getattr(module, maker.function, None)):
+                patches.wrap(module, maker.function, partial(self._beginning, maker))
 
-    def _beginning(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def _beginning(self, maker: GroupMaker, plain: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(plain)
         def make_group(*args: Any, **kwargs: Any) -> Any:
             if self.is_ours():
                 try:
-                    _note_place(*args, **kwargs)
+                    _note_place(dict(zip(maker.arguments, args, strict=False)) | kwargs)
                     self.begin()
                 except Exception as error:
                     _complain(error)
@@ -218,10 +212,9 @@ class Member:
         return make_group
 
 
-def _note_place(*args: Any, **kwargs: Any) -> None:
+def _note_place(told_by_program: Mapping[str, Any]) -> None:
     """Remember which rank this is meant to be: it may fail to become one."""
-    named = dict(zip(_ARGUMENTS, args, strict=False)) | kwargs
-    rank, world = named.get("rank"), named.get("world_size")
+    rank, world = told_by_program.get("rank"), told_by_program.get("world_size")
     told = launcher.place_of_process()
     if told is not None and told.rank == rank:
         return  # a launcher, which knows more of it

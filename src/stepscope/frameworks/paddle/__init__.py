@@ -10,6 +10,7 @@ from stepscope.analysis.remedies import ADVICE
 from stepscope.formats.chrome import DIALECTS, ChromeDialect
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
+from stepscope.record.group_makers import GROUP_MAKERS, GroupMaker
 from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ def _is_pb(_path: Path, head: bytes) -> bool:
     return is_paddle_pb(head)
 
 
+GROUP_MAKERS.register(
+    GroupMaker("init_parallel_env", ("paddle.distributed", "paddle.distributed.parallel"))
+)
 FORMATS.register(
     Format(
         "Paddle's Chrome trace",

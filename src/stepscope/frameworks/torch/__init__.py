@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from stepscope.analysis.flops.formulas import FORMULAS
 from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.analysis.remedies import ADVICE
+from stepscope.record.group_makers import GROUP_MAKERS, GroupMaker
 from stepscope.record.source import SOURCES
 
 if TYPE_CHECKING:
@@ -37,6 +38,15 @@ def _advice() -> Advice:
     from stepscope.frameworks.torch.advice import ADVICE as FOR_TORCH
 
     return FOR_TORCH
+
+
+GROUP_MAKERS.register(
+    GroupMaker(
+        "init_process_group",
+        ("torch.distributed", "torch.distributed.distributed_c10d"),
+        ("backend", "init_method", "timeout", "world_size", "rank"),
+    )
+)
 
 
 @SOURCES.register

@@ -41,7 +41,7 @@ def facts(trace: Trace) -> Iterator[Fact]:
     yield from _peaks(trace)
     for name, says in info.sources.items():
         if not says.endswith(_NOT_IMPORTED):
-            yield name, f"ranges; {says}" if name == "torch" else says
+            yield name, says
     window_ns = info.end_ns - info.start_ns
     if info.overhead_ns and window_ns > 0:
         cost_ns = len(trace) * info.overhead_ns

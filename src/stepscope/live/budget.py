@@ -7,17 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 from stepscope.notices import notify
+from stepscope.record.source import Burden
 
 if TYPE_CHECKING:
     from stepscope.record.recorder import Recorder
-
-ORDER = (
-    (("python",), "Python calls and stacks"),
-    (("torch modules", "paddle layers"), "calls of modules"),
-    (("sampler",), "samples of what threads do"),
-    (("torch", "paddle"), "operators"),
-)
-"""The sources that go, in this order, by name; ranges and steps stay."""
 
 _EVERY_S = 2.0
 _EVENT_NS = 250.0  # where it could not be measured: what an operator costs, see the README
@@ -35,7 +28,7 @@ class Budget:
         self._share = share
         self._event_ns = event_ns or _EVENT_NS
         self._seen = (0, time.monotonic())
-        self._left = list(ORDER)
+        self._left = list(Burden)
         self._ended = threading.Event()
 
     def start(self) -> None:
@@ -53,14 +46,13 @@ class Budget:
         self._seen = emitted, now_s
         cost = (emitted - before) * self._event_ns / max(now_s - since_s, 1e-9) / 1e9
         while cost > self._share and self._left:
-            names, what = self._left.pop(0)
-            turned_off = [name for name in names if self._recorder.turn_off(name)]
-            if turned_off:
+            burden = self._left.pop(0)
+            if self._recorder.turn_off(burden):
                 notify(
                     f"recording costs {cost:.1%} of the time, over the budget of "
-                    f"{self._share:.1%}: {what} are not recorded from now on"
+                    f"{self._share:.1%}: {burden.value} are not recorded from now on"
                 )
-                return what
+                return burden.value
         return ""
 
     def _run(self) -> None:

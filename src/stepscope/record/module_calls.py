@@ -13,7 +13,7 @@ from stepscope import _native
 from stepscope.record.module_names import Models
 from stepscope.record.options import MODULES, Option
 from stepscope.record.patching import Patches, PatchesWhenImported, family
-from stepscope.record.source import Source
+from stepscope.record.source import Burden, Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,6 +120,7 @@ class ModelCalls(Source):
 class AllModuleCalls(Source):
     """A source of all module calls, by their names within the model."""
 
+    burden = Burden.MODULES
     when = MODULES
     module: ClassVar[str]
     calls: ClassVar[ModuleCalls]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from stepscope.record import MemoryLimit
-    from stepscope.record.source import Source
+    from stepscope.record.source import Burden, Source
     from stepscope.record.window import HeldEvents
     from stepscope.trace.model import Losses, Trace
     from stepscope.trace.schema import Captured
@@ -213,14 +213,14 @@ class Recorder:
         """Return how many events there were until now, kept or not."""
         return self._window.emitted() if self._window is not None else 0
 
-    def turn_off(self, name: str) -> bool:
-        """Stop one source while the others go on; tell whether it was on. Its events are kept."""
+    def turn_off(self, burden: Burden) -> bool:
+        """Stop such sources while the others go on; tell whether one was on. Events are kept."""
         with self._looking:
-            for source in [each for each in self._on if each.name == name]:
+            dear = [each for each in self._on if each.burden is burden]
+            for source in dear:
                 self._on.remove(source)
                 source.stop()
-                return True
-        return False
+        return bool(dear)
 
     def _cost_ns(self) -> float:
         """Return the calibrated cost of an event, which is measured where nothing records."""

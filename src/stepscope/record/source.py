@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope.record.options import SHARED_OPTIONS, Option, RecordOptions
@@ -27,6 +27,18 @@ class Stage(IntEnum):
     PROCESSES = 4  # child processes start when everything here is on
 
 
+class Burden(Enum):
+    """What costs a recording most, the dearest first: a budget turns it off in this order.
+
+    A source without one stays: ranges and steps cost next to nothing.
+    """
+
+    CALLS = "Python calls and stacks"
+    MODULES = "calls of modules"
+    SAMPLES = "samples of what threads do"
+    OPERATORS = "operators"
+
+
 class Source(ABC):
     """Something that can be recorded.
 
@@ -37,6 +49,7 @@ class Source(ABC):
 
     name: str
     stage: ClassVar[Stage] = Stage.RANGES
+    burden: ClassVar[Burden | None] = None
     when: ClassVar[Option[Any] | None] = None  # the option that enables it; None: always
     options: ClassVar[tuple[Option[Any], ...]] = ()  # further options that only it reads
 

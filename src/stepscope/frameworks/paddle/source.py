@@ -17,7 +17,7 @@ from stepscope.frameworks.python.calls import STACKS
 from stepscope.notices import notify
 from stepscope.record.options import HOST, MEMORY, SHAPES
 from stepscope.record.post_import import PostImport
-from stepscope.record.source import Source, Stage
+from stepscope.record.source import Burden, Source, Stage
 
 if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
@@ -43,6 +43,7 @@ class PaddleSource(Source):
     """
 
     name = "paddle"
+    burden = Burden.OPERATORS
     stage = Stage.OPERATORS
     when = HOST
 

@@ -12,7 +12,7 @@ from stepscope import _native
 from stepscope.frameworks.python.paths import set_paths
 from stepscope.notices import notify
 from stepscope.record.options import Option, StackMode
-from stepscope.record.source import Source, Stage
+from stepscope.record.source import Burden, Source, Stage
 from stepscope.record.window import clear_stacks
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class PythonCalls(Source):
     """
 
     name = "python"
+    burden = Burden.CALLS
     stage = Stage.PYTHON
     when = STACKS
     options = (AS_TORCH,)

@@ -16,7 +16,7 @@ from stepscope.frameworks.python.paths import PATHS, set_paths
 from stepscope.notices import notify
 from stepscope.record.limits import native_limit
 from stepscope.record.options import Option
-from stepscope.record.source import Source, Stage
+from stepscope.record.source import Burden, Source, Stage
 from stepscope.record.threads import thread_names
 from stepscope.trace.keys import BYTES
 from stepscope.trace.names import RESIDENT_MEMORY
@@ -77,6 +77,7 @@ class Sampler(Source):
     """The source: between start and stop, a thread of its own looks at all others."""
 
     name = "sampler"
+    burden = Burden.SAMPLES
     stage = Stage.PYTHON
     when = SAMPLE
 

@@ -12,7 +12,7 @@ from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 from stepscope.notices import notify
 from stepscope.record.options import DEVICE, HOST, MEMORY, Option
 from stepscope.record.post_import import PostImport
-from stepscope.record.source import Source, Stage
+from stepscope.record.source import Burden, Source, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,6 +83,7 @@ class WhenImported(Source):
     """PyTorch's source: starts at once, or when the program imports torch."""
 
     name = "torch"
+    burden = Burden.OPERATORS
     stage = Stage.OPERATORS
     when = HOST
     options = (TORCH_COLLECTOR,)

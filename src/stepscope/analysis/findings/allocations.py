@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stepscope.analysis.findings.model import Finding
     from stepscope.trace.model import Bool, Int64
 
-MINDRIVER_ALLOCATIONS_SHARE = 0.03
+MIN_ALLOCATIONS_SHARE = 0.03
 """Of a step, in calls that ask the driver for memory: a caching allocator does so only at first."""
 
 MIN_CALLS = 10
@@ -42,7 +42,7 @@ def driver_allocations(facts: Facts) -> Finding | None:
     slices = facts.trace.slices
     spent = union(slices.start_ns[calls], slices.ends_of(calls)).shared_with(facts.loop)
     spent_ns = spent.total_ns / steps
-    if spent_ns < MINDRIVER_ALLOCATIONS_SHARE * float(facts.device_parts_ns.sum()):
+    if spent_ns < MIN_ALLOCATIONS_SHARE * float(facts.device_parts_ns.sum()):
         return None
     # The device runs dry meanwhile: what it waits for besides is lost to the same calls.
     slack_ns = float(facts.gap_ns[gaps_for_memory(facts)].sum()) / steps

@@ -142,6 +142,16 @@ def levels(depth: Int32) -> Iterator[Int64]:
     yield from np.split(order, ends[:-1])
 
 
+def outermost(trace: Trace, rows: Int64) -> Int64:
+    """Return those of some slices that lie in none of the others."""
+    if not len(rows):
+        return rows
+    marked = np.zeros(len(trace.slices), np.bool_)
+    marked[rows] = True
+    alone: Bool = around(trace.slices.parent, rows, marked) == NO_PARENT
+    return rows[alone]
+
+
 @shared
 def torch_operators(trace: Trace) -> Bool:
     """Return which slices are operators of torch's own, as their names tell."""

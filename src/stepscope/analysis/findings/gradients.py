@@ -119,23 +119,17 @@ def _is_read(facts: Facts, spot: Spot) -> bool:
 
 def _in_optimizers(facts: Facts) -> Bool:
     """Return the moments in an optimizer's own mathematics, as LBFGS has it around its closure."""
-    rows = [
-        row
-        for row, stack in facts.ledger.stacks.items()
-        if any_in(stack.beyond, landmarks().optimizers)
-    ]
-    return np.isin(facts.ledger.stack, rows)
+    return facts.ledger.where_stack(lambda stack: any_in(stack.beyond, landmarks().optimizers))
 
 
 def _in_layers(facts: Facts) -> Bool:
     """Return the moments in a library's layers, or in a model's own ``forward``."""
-    rows = [
-        row
-        for row, stack in facts.ledger.stacks.items()
-        if any_in(stack.beyond, landmarks().layers)
-        or any(last_name(frame) == "forward" for frame in _called_directly(stack))
-    ]
-    return np.isin(facts.ledger.stack, rows)
+    return facts.ledger.where_stack(
+        lambda stack: (
+            any_in(stack.beyond, landmarks().layers)
+            or any(last_name(frame) == "forward" for frame in _called_directly(stack))
+        )
+    )
 
 
 def _called_directly(stack: SampledStack) -> Iterator[Place]:

@@ -102,13 +102,12 @@ def _restarts(facts: Facts) -> bool:
     """Tell whether workers that are started and ended take much of what the loader takes."""
     ledger = facts.ledger
     loading = ledger.spent_on(Cause.DATA_LOADING)
-    rows = [
-        row
-        for row, stack in ledger.stacks.items()
-        if any_in((f for f in stack.frames if _ABOUT_WORKERS(f.function)), landmarks().loaders)
-    ]
-    about_workers = ledger.each_ns(loading & np.isin(ledger.stack, rows))
-    return about_workers > MIN_RESTARTS * ledger.each_ns(loading)
+    about_workers = ledger.where_stack(
+        lambda stack: any_in(
+            (f for f in stack.frames if _ABOUT_WORKERS(f.function)), landmarks().loaders
+        )
+    )
+    return ledger.each_ns(loading & about_workers) > MIN_RESTARTS * ledger.each_ns(loading)
 
 
 def _has_workers(facts: Facts) -> bool:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from stepscope.analysis.host.own_lines import Place
     from stepscope.analysis.host.sampled_stacks import SampledStack
     from stepscope.analysis.host.source_files import SourceFiles
-    from stepscope.trace.model import Bool
 
 
 MIN_SHARE = 0.05
@@ -77,8 +76,7 @@ _ROOTS = ("np.", "numpy.", "pd.", "pandas.", "cv2.", "Image.", "json.", "zlib.",
 def tensors_from_lists(facts: Facts) -> Finding | None:
     """Find tensors that are built from Python lists, element by element."""
     ledger = facts.ledger
-    which = ledger.spent_on(Cause.NATIVE, Cause.FORWARD, Cause.OTHER) & _stacks_where(
-        facts,
+    which = ledger.spent_on(Cause.NATIVE, Cause.FORWARD, Cause.OTHER) & ledger.where_stack(
         lambda stack: _makes_tensor_of_list(stack) or _makes_array_of_list(stack),
     )
     spot = hot_spot(ledger, which)
@@ -106,7 +104,7 @@ def python_work(facts: Facts) -> Finding | None:
     spot = _spot_of_own_work(facts, alone=alone)
     if spot is None:
         return None
-    data = _stacks_where(facts, _prepares_data)
+    data = ledger.where_stack(_prepares_data)
     is_data = ledger.each_ns(spot.which & data) >= DATA_SHARE * spot.each_ns
     spent = (
         f"{duration_text(spot.each_ns)} of every {ledger.unit}"
@@ -137,7 +135,7 @@ def python_work(facts: Facts) -> Finding | None:
                 "with num_workers."
             ),
         )
-    is_bulk = alone and ledger.each_ns(spot.which & _stacks_where(facts, _calls_bulk)) > (
+    is_bulk = alone and ledger.each_ns(spot.which & ledger.where_stack(_calls_bulk)) > (
         DATA_SHARE * spot.each_ns
     )
     found = finding_at(
@@ -172,14 +170,12 @@ def _spot_of_own_work(facts: Facts, *, alone: bool) -> Spot | None:
     native = ledger.spent_on(Cause.NATIVE)
     if not facts.frameworks & landmarks().with_operators:
         # What such a program is for is done by its libraries.
-        native &= _stacks_where(
-            facts,
+        native &= ledger.where_stack(
             lambda stack: (
                 _calls_builtin(stack, ledger.files) or (not alone and _prepares_data(stack))
             ),
         )
-    which = (ledger.spent_on(Cause.PYTHON) | native) & ~_stacks_where(
-        facts,
+    which = (ledger.spent_on(Cause.PYTHON) | native) & ~ledger.where_stack(
         lambda stack: (
             _makes_tensor_of_list(stack) or _makes_array_of_list(stack) or _is_event_loop(stack)
         ),
@@ -198,7 +194,7 @@ def _with_short_calls(facts: Facts, spot: Spot) -> Spot:
     """Add the native calls of lines that mostly run Python: they are many, and short."""
     ledger = facts.ledger
     native = ledger.spent_on(Cause.NATIVE)
-    libraries = _stacks_where(facts, lambda stack: stack.library != OWN)
+    libraries = ledger.where_stack(lambda stack: stack.library != OWN)
     lines: dict[Place | None, list[int]] = {}
     for row, stack in ledger.stacks.items():
         lines.setdefault(stack.line, []).append(row)
@@ -218,7 +214,7 @@ def _with_short_calls(facts: Facts, spot: Spot) -> Spot:
 def _mostly_in(facts: Facts, spot: Spot) -> str:
     """Return the call that a spot's time goes to, if it is not the Python code itself."""
     ledger = facts.ledger
-    called = ledger.spent_on(Cause.NATIVE) | _stacks_where(facts, lambda stack: stack.beyond != ())
+    called = ledger.spent_on(Cause.NATIVE) | ledger.where_stack(lambda stack: stack.beyond != ())
     called_ns = ledger.each_ns(spot.which & called)
     callee = _commonest_callee(facts, spot) if called_ns > DATA_SHARE * spot.each_ns else ""
     return f", mostly in {callee}" if callee else ""
@@ -228,14 +224,13 @@ def _mostly_in(facts: Facts, spot: Spot) -> str:
 def library_call(facts: Facts) -> Finding | None:
     """Find calls of a framework's Python code, outside of the model, that cost much of a step."""
     ledger = facts.ledger
-    machinery = _stacks_where(facts, lambda stack: any_in(stack.beyond[:1], landmarks().machinery))
+    machinery = ledger.where_stack(lambda stack: any_in(stack.beyond[:1], landmarks().machinery))
     spot = hot_spot(ledger, ledger.spent_on(Cause.LIBRARY) & ~machinery)
     if spot is None:
         return None
     # The line's operators are part of the same calls.
     entry = _entry(facts, spot)
-    same = _stacks_where(
-        facts,
+    same = ledger.where_stack(
         lambda stack: (
             bool(stack.beyond)
             and stack.beyond[0].file == entry
@@ -280,14 +275,6 @@ def _entry(facts: Facts, spot: Spot) -> str:
         if beyond:
             sums[beyond[0].file] = sums.get(beyond[0].file, 0.0) + float(ledger.weight_ns[row])
     return max(sums, key=lambda file: sums[file], default="")
-
-
-def _stacks_where(facts: Facts, wanted: object) -> Bool:
-    """Return the moments whose stack satisfies a predicate."""
-    ledger = facts.ledger
-    assert callable(wanted)
-    chosen = [row for row, stack in ledger.stacks.items() if wanted(stack)]
-    return np.isin(ledger.stack, chosen)
 
 
 def _calls_builtin(stack: SampledStack, files: SourceFiles) -> bool:

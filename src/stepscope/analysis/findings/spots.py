@@ -143,8 +143,7 @@ def call_around(ledger: Ledger, spot: Spot, never: Bool) -> Bool:
     depth = depth_without(ledger, frames, never)
     if depth > len(frames):
         return spot.which
-    inside = [row for row, known in ledger.stacks.items() if known.frames[:depth] == frames[:depth]]
-    return np.isin(ledger.stack, inside)
+    return ledger.where_stack(lambda stack: stack.frames[:depth] == frames[:depth])
 
 
 def depth_without(ledger: Ledger, frames: tuple[Place, ...], never: Bool) -> int:

@@ -107,8 +107,8 @@ def _workers() -> _Start:
 
 def _moments(facts: Facts, start: _Start) -> Bool:
     ledger = facts.ledger
-    rows = [row for row, stack in ledger.stacks.items() if _is_in(stack, start)]
-    return np.isin(ledger.stack, rows) & ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER)
+    starting = ledger.where_stack(lambda stack: _is_in(stack, start))
+    return starting & ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER)
 
 
 def _is_in(stack: SampledStack, start: _Start) -> bool:

@@ -27,8 +27,8 @@ from stepscope.analysis.host.statements import called_methods
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
-from stepscope.analysis.steps.steps import StepsBy, outermost, step_table
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.steps.steps import StepsBy, step_table
+from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.model import NO_SLICE, SliceKind
 from stepscope.units import count_text, duration_text
 
@@ -117,12 +117,11 @@ def reading_spot(facts: Facts) -> Spot | None:
     """Return where tensors are read in Python, if that takes long."""
     ledger, known = facts.ledger, landmarks()
     reads = ledger.spent_on(Cause.TENSOR_TEXT) | _operators(facts, known.reads)
-    chosen = [
-        row
-        for row, stack in ledger.stacks.items()
-        if stack.callee.endswith(_READ_CALLS) or any_of(stack.frames, known.reading_functions)
-    ]
-    reads |= np.isin(ledger.stack, chosen)
+    reads |= ledger.where_stack(
+        lambda stack: (
+            stack.callee.endswith(_READ_CALLS) or any_of(stack.frames, known.reading_functions)
+        )
+    )
     reads &= ~ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER, Cause.DATA_LOADING)
     spot = hot_spot(ledger, reads)
     if spot is None:
@@ -169,8 +168,8 @@ def _reads_often(facts: Facts) -> bool:
 def redundant_copies(facts: Facts) -> Finding | None:
     """Find copies, casts and joined tensors in the loop that take much of a step."""
     ledger, known = facts.ledger, landmarks()
-    calls_copy = [row for row, stack in ledger.stacks.items() if stack.callee.endswith(_COPY_CALLS)]
-    copies = _operators(facts, known.copies) | np.isin(ledger.stack, calls_copy)
+    calls_copy = ledger.where_stack(lambda stack: stack.callee.endswith(_COPY_CALLS))
+    copies = _operators(facts, known.copies) | calls_copy
     copies &= ledger.spent_on(*_COPYING)
     joins = _operators(facts, known.joins) & ledger.spent_on(*_COPYING)
     is_join = ledger.each_ns(joins) > ledger.each_ns(copies)

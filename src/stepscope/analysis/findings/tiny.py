@@ -17,9 +17,9 @@ from stepscope.analysis.host.sampled_stacks import any_in
 from stepscope.analysis.remedies import Remedy
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
-from stepscope.analysis.steps.steps import outermost, step_table
+from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import torch_operators
+from stepscope.analysis.tree import outermost, torch_operators
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 from stepscope.units import count_text, duration_text
 
@@ -188,33 +188,25 @@ def _has_small_batch(facts: Facts, each: float) -> bool:
 def _drawing(facts: Facts) -> Bool:
     """Return the moments of a loader's own work; making an item takes as long in any batch."""
     ledger, known = facts.ledger, landmarks()
-    rows = [
-        row
-        for row, stack in ledger.stacks.items()
-        if stack.library in known.with_operators
-        and any_in(stack.beyond, known.loaders)  # called by no Dataset of its own
-    ]
-    return ledger.spent_on(Cause.DATA_LOADING) & np.isin(ledger.stack, rows)
+    of_loader = ledger.where_stack(
+        lambda stack: (
+            stack.library in known.with_operators
+            and any_in(stack.beyond, known.loaders)  # called by no Dataset of its own
+        )
+    )
+    return ledger.spent_on(Cause.DATA_LOADING) & of_loader
 
 
 def _copying(facts: Facts) -> Bool:
     """Return the moments in which Python copies objects, whatever operators that calls."""
-    ledger = facts.ledger
-    rows = [
-        row
-        for row, stack in ledger.stacks.items()
-        if stack.beyond and stack.beyond[0].file == _COPY
-    ]
-    return np.isin(ledger.stack, rows)
+    return facts.ledger.where_stack(lambda stack: any(f.file == _COPY for f in stack.beyond[:1]))
 
 
 def _own_backward(facts: Facts) -> Bool:
     """Return the moments of the backward pass in functions that the program brings for it."""
     ledger = facts.ledger
-    rows = [
-        row for row, stack in ledger.stacks.items() if not any_in(stack.beyond, landmarks().engine)
-    ]
-    return ledger.spent_on(Cause.BACKWARD) & np.isin(ledger.stack, rows)
+    own = ledger.where_stack(lambda stack: not any_in(stack.beyond, landmarks().engine))
+    return ledger.spent_on(Cause.BACKWARD) & own
 
 
 def _fix(facts: Facts) -> str:

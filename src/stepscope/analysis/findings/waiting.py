@@ -92,12 +92,10 @@ def _waits_for_processes(facts: Facts) -> bool:
     """Tell whether most of such waits are for what a pool of processes has to do."""
     ledger = facts.ledger
     waits = ledger.spent_on(*_FOR_PROCESSES.causes)
-    rows = [
-        row
-        for row, stack in ledger.stacks.items()
-        if any(frame.file.startswith(_POOLS) for frame in stack.beyond)
-    ]
-    return 2 * ledger.each_ns(waits & np.isin(ledger.stack, rows)) > ledger.each_ns(waits)
+    in_pools = ledger.where_stack(
+        lambda stack: any(frame.file.startswith(_POOLS) for frame in stack.beyond)
+    )
+    return 2 * ledger.each_ns(waits & in_pools) > ledger.each_ns(waits)
 
 
 @DETECTORS.register

@@ -30,7 +30,7 @@ from stepscope.trace.model import SliceKind, ThreadState
 from stepscope.trace.names import COLLECTION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from stepscope.analysis.host.sampled_stacks import SampledStack
     from stepscope.analysis.intervals import Intervals
@@ -86,6 +86,10 @@ class Ledger:
     def spent_on(self, *causes: Cause) -> Bool:
         """Return which moments were spent on one of some causes."""
         return np.isin(self.cause, causes)
+
+    def where_stack(self, wanted: Callable[[SampledStack], bool]) -> Bool:
+        """Return the moments whose stack is wanted."""
+        return np.isin(self.stack, [row for row, stack in self.stacks.items() if wanted(stack)])
 
     def each_ns(self, which: Bool) -> float:
         """Return how long some moments are in an average step."""

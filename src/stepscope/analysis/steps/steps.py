@@ -26,10 +26,9 @@ from stepscope.analysis.host.backward import backward_functions
 from stepscope.analysis.shared import shared
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import without_compilation
-from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.kinds import step_number
-from stepscope.trace.model import NO_PARENT, SliceKind
+from stepscope.trace.model import SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER
 
 if TYPE_CHECKING:
@@ -140,19 +139,6 @@ def steady_steps(trace: Trace) -> Bool:
     if not steady.any():
         steady[1:] = True
     return steady
-
-
-def outermost(trace: Trace, rows: Int64) -> Int64:
-    """Return those of some slices that lie in none of the others."""
-    if not len(rows):
-        return rows
-    slices = trace.slices
-    marked = np.zeros(len(slices), np.bool_)
-    marked[rows] = True
-    parent = slices.parent[rows]
-    around = nearest(slices.parent, marked).take(parent, mode="clip")
-    alone: Bool = (around == NO_PARENT) | (parent == NO_PARENT)
-    return rows[alone]
 
 
 def _marked(trace: Trace) -> Steps | None:

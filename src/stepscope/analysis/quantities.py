@@ -36,9 +36,9 @@ from stepscope.analysis.shared import shared, shared_analyses
 from stepscope.analysis.steps.compilation import graph_breaks, recompilations
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.phases import compilations, without_compilation
-from stepscope.analysis.steps.steps import outermost, step_table
+from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
 from stepscope.trace.names import SIZED_BY_VALUES
@@ -165,7 +165,7 @@ def _unknown(name: str, unit: Unit, why: str) -> Quantity:
 
 def _ops(trace: Trace, name: str) -> Quantity:
     rows = np.flatnonzero(trace.slices.kind == SliceKind.OPERATOR)
-    return _of_rows(trace, name, outermost(trace, rows) if len(rows) else rows)
+    return _of_rows(trace, name, outermost(trace, rows))
 
 
 def _all_ops(trace: Trace, name: str) -> Quantity:
@@ -197,7 +197,7 @@ def _synchronisations(trace: Trace, name: str) -> Quantity:
     names = ids_where(slices.name, trace.strings, _WOULD_WAIT.__contains__)
     would = np.isin(slices.name, names) & (slices.kind == SliceKind.OPERATOR)
     rows = np.flatnonzero(would & (host_parts(trace) != Part.OPTIMIZER))
-    return _of_rows(trace, name, outermost(trace, rows) if len(rows) else rows)
+    return _of_rows(trace, name, outermost(trace, rows))
 
 
 def _compilations(trace: Trace, name: str) -> Quantity:
@@ -286,7 +286,7 @@ def operator_times(trace: Trace, name: str) -> tuple[float, ...]:
     """Return how long the calls of an operator, kernel or range took in each step."""
     slices = trace.slices
     rows = np.flatnonzero(np.isin(slices.name, ids_where(slices.name, trace.strings, name.__eq__)))
-    rows = outermost(trace, rows) if len(rows) else rows
+    rows = outermost(trace, rows)
     return _by_step(trace, _asked_ns(trace)[rows], slices.duration_ns[rows])
 
 

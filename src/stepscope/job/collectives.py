@@ -19,9 +19,8 @@ import numpy as np
 from stepscope.analysis.device.communication import collective_of_kernel
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.distinct import distinct_rows
-from stepscope.analysis.steps.steps import outermost
 from stepscope.analysis.sums import around, nearest
-from stepscope.analysis.tree import ids_where
+from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.element_types import element_bytes
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import (

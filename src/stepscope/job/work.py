@@ -23,6 +23,7 @@ from stepscope.analysis.steps.ledger import ledger
 from stepscope.analysis.steps.parts import Part, host_parts
 from stepscope.analysis.steps.steps import StepsBy, steady_steps, step_table
 from stepscope.analysis.steps.unit import WHOLE_RUN
+from stepscope.analysis.sums import nearest, with_children
 from stepscope.analysis.tree import ids_where
 from stepscope.trace.model import SliceFlags, SliceKind, ThreadState
 from stepscope.trace.names import COLLECTION
@@ -271,21 +272,9 @@ def _ready_ns(trace: Trace, steps: Steps, in_step: _Finder) -> Float32:
 def busy_host(trace: Trace, communicates: Bool) -> Intervals:
     """Return when a thread is in an operator that neither communicates nor holds one that does."""
     slices = trace.slices
-    holds = communicates.copy()
-    parents = slices.parent[communicates]
-    while len(parents := np.unique(parents[parents >= 0])):
-        parents = parents[~holds[parents]]
-        holds[parents] = True
-        parents = slices.parent[parents]
-    inside = np.append(_inside(slices.parent, communicates), False)[:-1]
+    holds = with_children(slices.parent, communicates.astype(np.int64)) > 0
+    inside = nearest(slices.parent, communicates) >= 0
     computes = (slices.kind == SliceKind.OPERATOR) & ~holds & ~inside
     computes &= slices.flags & SliceFlags.ASYNC == 0
     rows = np.flatnonzero(computes)
     return union(slices.start_ns[rows], slices.ends_of(rows))
-
-
-def _inside(parent: NDArray[np.int32], marked: Bool) -> Bool:
-    from stepscope.analysis.sums import nearest
-
-    found: Bool = nearest(parent, marked) >= 0
-    return found

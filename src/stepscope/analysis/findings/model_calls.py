@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE
-from stepscope.analysis.steps.steps import outermost
+from stepscope.analysis.tree import outermost
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.model import SliceKind
 

@@ -14,6 +14,7 @@ from stepscope.analysis.intervals import union
 from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.sums import around
+from stepscope.analysis.tree import outermost
 from stepscope.trace.model import SliceKind
 from stepscope.trace.names import OPTIMIZER_STEP, OPTIMIZER_ZERO_GRAD
 from stepscope.units import duration_text
@@ -151,5 +152,4 @@ def _fix(kind: str) -> str:
 def _outermost_operators(facts: Facts, calls: Int64) -> Int64:
     """Return the operators inside some ranges that no operator inside them encloses."""
     is_operator = facts.trace.slices.kind == SliceKind.OPERATOR
-    operators = np.flatnonzero(is_operator & facts.within(calls))
-    return operators[~facts.within(operators)[operators]]
+    return outermost(facts.trace, np.flatnonzero(is_operator & facts.within(calls)))

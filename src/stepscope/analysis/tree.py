@@ -42,7 +42,7 @@ HIDDEN_NAMES = frozenset(
 )
 """What torch.profiler records and never shows."""
 
-_SPAN_CATEGORY = "Trace"
+SPAN_CATEGORY = "Trace"
 """Kineto's name for the slice that spans a whole recording; it is not an event."""
 
 
@@ -203,7 +203,7 @@ def _hidden_mask(trace: Trace) -> Bool | None:
 def span_mask(trace: Trace) -> Bool | None:
     """Return which slices span a whole recording; None if there are none."""
     category = trace.slices.category
-    return _mask(category, ids_where(category, trace.strings, _SPAN_CATEGORY.__eq__))
+    return _mask(category, ids_where(category, trace.strings, SPAN_CATEGORY.__eq__))
 
 
 def _either(one: Bool | None, other: Bool | None) -> Bool | None:

@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.diff import diff_traces
-from stepscope.analysis.compare.statistics import LEAST_EFFECT
 from stepscope.formats.registry import read_trace
 from stepscope.trace.model import Trace
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.diff import diff_traces
 from stepscope.analysis.compare.model import NEW, signed
-from stepscope.analysis.compare.statistics import LEAST_EFFECT, Verdict, compare_samples
+from stepscope.analysis.compare.statistics import Verdict, compare_samples
 from stepscope.analysis.quantities import (
     operator_calls,
     operator_times,

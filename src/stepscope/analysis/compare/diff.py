@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.evidence import evidence, with_evidence
 from stepscope.analysis.compare.matching import matched, renamed_modules
 from stepscope.analysis.compare.model import (
@@ -24,11 +25,7 @@ from stepscope.analysis.compare.model import (
 from stepscope.analysis.compare.quantities import count_changes, memory_changes, peaks_of
 from stepscope.analysis.compare.side import Amount, Work, side_of
 from stepscope.analysis.compare.sorting import knows_shapes
-from stepscope.analysis.compare.statistics import (
-    LEAST_EFFECT,
-    compare_samples,
-    corrected,
-)
+from stepscope.analysis.compare.statistics import compare_samples, corrected
 from stepscope.analysis.findings import find_problems
 from stepscope.analysis.shared import both, shared_analyses
 

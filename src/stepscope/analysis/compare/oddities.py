@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.steps.steps import MOST_WARM_UP
+
 if TYPE_CHECKING:
     from stepscope.trace.model import Float64
 
 
 WARM_FACTOR = 1.2
 """A first step longer than the usual one by this is still warming up."""
-
-MOST_WARM_UP = 0.2
-"""Share of the steps that may be warm-up; more is a drift."""
 
 LEAST_DRIFT = 0.05
 """Relative change from the first to the last part of a run that is worth a remark."""

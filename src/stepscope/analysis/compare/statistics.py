@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stepscope.analysis.change_points import LEAST_EFFECT
 from stepscope.analysis.compare.oddities import oddities, warm_up
 from stepscope.analysis.compare.resampling import (
     RUN_SPREAD,
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Float64
 
-
-LEAST_EFFECT = 0.01
-"""A smaller change, of one, is of no interest even where it is real."""
 
 ALPHA = 0.01
 """How often an unchanged program may be called changed."""

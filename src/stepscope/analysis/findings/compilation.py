@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 MIN_RECOMPILATIONS = 1
 """A second compilation means that a region met inputs that the first one does not cover."""
 
-MIN_EVERY_STEP, STRETCHES = 0.5, 10
-"""Share of the steps that compile, or stretches of a run without steps, all of which do."""
+STRETCHES = 10
+"""Of a run without steps: where all of them compile, it goes on all along."""
 
 _NAMED_PLACES = 3
 
@@ -100,7 +100,7 @@ def compiling_again(facts: Facts) -> Finding | None:
 def _all_along(facts: Facts, spent: Ledger, which: Bool) -> bool:
     """Tell whether something happens in most steps; without steps, all over the run."""
     if spent.unit != "run":
-        return len(np.unique(spent.step[which])) >= MIN_EVERY_STEP * spent.count
+        return spent.in_most_steps(which)
     time_ns = facts.trace.samples.time_ns[spent.row]
     order = np.argsort(time_ns, kind="stable")
     times = int((np.diff(which[order].astype(np.int8)) == 1).sum())

@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 MIN_SHARE = 0.15
 """Of a step: every training loop prepares its inputs and looks at its results a little."""
 
-MIN_EVERY_STEP = 0.5
-"""Share of the steps: what happens in fewer of them is done now and then, as it should be."""
-
 MOSTLY_READ = 0.5
 """The share of such work from which on it is there to be read."""
 
@@ -91,7 +88,7 @@ def spot_without_gradient(facts: Facts) -> Spot | None:
     which = call_around(ledger, spot, needed)  # a function may do it in several lines
     if ledger.each_ns(which & unused) < MIN_SHARE * ledger.unit_ns:
         return None
-    if len(np.unique(ledger.step[spot.which])) < MIN_EVERY_STEP * ledger.count:
+    if not ledger.in_most_steps(spot.which):
         return None
     if _grows(facts, which) or _is_read(facts, spot):  # have findings of their own
         return None

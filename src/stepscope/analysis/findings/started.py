@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import finding_at, hot_spot, taken
 from stepscope.analysis.host.landmarks import landmarks
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
 
 MIN_SHARE = 0.05
 """Of a step; less is not worth the change."""
-
-MIN_EVERY_STEP = 0.5
-"""Share of the steps: workers that are started once an epoch are no work of the steps."""
 
 _ENDINGS = ("terminate", "_terminate_pool", "join", "__exit__", "__del__", "shutdown")
 _POOL_STARTS = ("_repopulate_pool", "_repopulate_pool_static", "_setup_queues", "_launch_processes")
@@ -123,7 +118,7 @@ def _is_rare(facts: Facts, which: Bool) -> bool:
     ledger = facts.ledger
     if ledger.unit == "run" or ledger.each_ns(which) < MIN_SHARE * ledger.unit_ns:
         return True
-    return len(np.unique(ledger.step[which])) < MIN_EVERY_STEP * ledger.count
+    return not ledger.in_most_steps(which)  # workers may be started once an epoch
 
 
 def _found(facts: Facts, start: _Start, which: Bool) -> Finding | None:

@@ -60,8 +60,8 @@ MIN_COPIES_SHARE = 0.10
 MIN_JOINS_SHARE = 0.15
 """Of a step; a model joins some tensors, but that should be cheap."""
 
-MIN_EVALUATION_SHARE, MIN_EVERY_STEP = 0.08, 0.5
-"""Of a step, and of the steps in which it happens."""
+MIN_EVALUATION_SHARE = 0.08
+"""Of a step."""
 
 MANY_OPERATORS = 100
 """In a step: where reads are not recorded, many operators say that a line reads one by one."""
@@ -210,7 +210,7 @@ def evaluation(facts: Facts) -> Finding | None:
         spot = _evaluated_with_graph(facts, calls)
     if spot is None or spot.each_ns < MIN_EVALUATION_SHARE * ledger.unit_ns:
         return None
-    if len(np.unique(ledger.step[spot.which])) < MIN_EVERY_STEP * ledger.count:
+    if not ledger.in_most_steps(spot.which):
         return None
     which = call_around(ledger, spot, ledger.spent_on(Cause.BACKWARD, Cause.OPTIMIZER))
     # Who evaluates is to blame, not the model.

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 MIN_SHARE = 0.05
 """Of a step; less is not worth the change."""
 
-MIN_EVERY_STEP = 0.5
-"""Share of the steps: what happens in fewer of them is done now and then, as it should be."""
-
 
 class _Wait(NamedTuple):
     """How one kind of waiting is reported."""
@@ -229,6 +226,6 @@ def _saved_ns(facts: Facts, spot: Spot) -> float:
 def _every_step(facts: Facts, wait: _Wait) -> Finding | None:
     ledger = facts.ledger
     which = ledger.spent_on(*wait.causes)
-    if ledger.unit != "run" and len(np.unique(ledger.step[which])) < MIN_EVERY_STEP * ledger.count:
+    if ledger.unit != "run" and not ledger.in_most_steps(which):
         return None
     return _waiting(facts, wait)

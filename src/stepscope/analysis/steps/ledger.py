@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 FEWEST_SAMPLES = 20
 """Fewer samples of a part say too little to be scaled to its exact time."""
 
+MOST_STEPS = 0.5
+"""Share of the steps: what happens in fewer of them is done now and then, as it should be."""
+
 _STARTUP = (Cause.IMPORT, Cause.COMPILE)
 _WAITING_MAIN = 0.5  # share of the run: a main thread that waits longer is not what to look at
 _WORKING = 0.05  # share of the run: a thread that runs longer is
@@ -94,6 +97,10 @@ class Ledger:
     def each_ns(self, which: Bool) -> float:
         """Return how long some moments are in an average step."""
         return float(self.weight_ns[which].sum()) / max(self.count, 1)
+
+    def in_most_steps(self, which: Bool) -> bool:
+        """Tell whether there are such moments in most steps: else it is done now and then."""
+        return len(np.unique(self.step[which])) >= MOST_STEPS * self.count
 
     def take(self, which: Bool) -> Ledger:
         """Return some of the moments."""

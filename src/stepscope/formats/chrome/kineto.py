@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope.analysis.host.python_ids import module_number, python_ids
+from stepscope.analysis.tree import SPAN_CATEGORY
 from stepscope.formats.chrome.device import external_ids
 from stepscope.formats.chrome.samples import FRAMES, SAMPLES
 from stepscope.trace.keys import (
@@ -97,7 +98,6 @@ def _provenance(info: TraceInfo) -> dict[str, Any]:
     }
 
 
-SPAN_CATEGORY = "Trace"
 SPAN_MARKS = ("Iteration Start: PyTorch Profiler", "Record Window End")
 SPAN_PROCESSES = ("Spans", "Traces", "")
 _SPANS_LAST = 536870912  # where torch's files sort them

@@ -26,6 +26,7 @@ from stepscope.analysis.device.idle import waiting_calls
 from stepscope.analysis.device.work import WorkKind, device_work
 from stepscope.analysis.findings.spots import place_words
 from stepscope.analysis.flops.count import flops_of
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.operator_inputs import operator_inputs
 from stepscope.analysis.host.own_lines import place_of
 from stepscope.analysis.host.sampled_stacks import own_path
@@ -41,7 +42,6 @@ from stepscope.analysis.sums import nearest
 from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import NO_SLICE, NO_STACK, SliceKind
-from stepscope.trace.names import SIZED_BY_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -53,8 +53,6 @@ MOST_ROWS = 200
 
 MOST_PLACES = 12
 """Lines that are kept of a row."""
-
-_WOULD_WAIT = SIZED_BY_VALUES | {"aten::_local_scalar_dense", "aten::equal"}
 
 
 @shared
@@ -194,7 +192,7 @@ def _synchronisations(trace: Trace, name: str) -> Quantity:
     if len(work):
         return _of_rows(trace, name, waiting_calls(trace, work))
     slices = trace.slices
-    names = ids_where(slices.name, trace.strings, _WOULD_WAIT.__contains__)
+    names = ids_where(slices.name, trace.strings, landmarks().waits.__contains__)
     would = np.isin(slices.name, names) & (slices.kind == SliceKind.OPERATOR)
     rows = np.flatnonzero(would & (host_parts(trace) != Part.OPTIMIZER))
     return _of_rows(trace, name, outermost(trace, rows))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from stepscope import _native
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around, summed
 from stepscope.trace.model import DEVICE_KINDS, NO_PARENT, SliceFlags, SliceKind
@@ -27,20 +28,6 @@ if TYPE_CHECKING:
 
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
-
-HIDDEN_NAMES = frozenset(
-    {
-        "[OutOfMemory]",
-        "[memory]",
-        "aten::_version",
-        "aten::is_leaf",
-        "aten::output_nr",
-        "profiler::_record_function_enter",
-        "profiler::_record_function_enter_new",
-        "profiler::_record_function_exit",
-    }
-)
-"""What torch.profiler records and never shows."""
 
 SPAN_CATEGORY = "Trace"
 """Kineto's name for the slice that spans a whole recording; it is not an event."""
@@ -153,9 +140,10 @@ def outermost(trace: Trace, rows: Int64) -> Int64:
 
 
 @shared
-def torch_operators(trace: Trace) -> Bool:
-    """Return which slices are operators of torch's own, as their names tell."""
-    return is_named(trace, lambda name: name.startswith("aten::"))
+def framework_operators(trace: Trace) -> Bool:
+    """Return which slices are a framework's own operators, as far as their names tell."""
+    prefixes = landmarks().operator_prefixes
+    return is_named(trace, lambda name: name.startswith(prefixes))
 
 
 def rows_named(trace: Trace, wanted: Callable[[str], bool]) -> Int64:
@@ -196,7 +184,7 @@ def _mask(ids: UInt32, wanted: Int64) -> Bool | None:
 
 def _hidden_mask(trace: Trace) -> Bool | None:
     slices, strings = trace.slices, trace.strings
-    hidden = _mask(slices.name, ids_where(slices.name, strings, HIDDEN_NAMES.__contains__))
+    hidden = _mask(slices.name, ids_where(slices.name, strings, landmarks().hidden.__contains__))
     return _either(hidden, span_mask(trace))
 
 

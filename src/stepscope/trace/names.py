@@ -21,12 +21,6 @@ GRAPH_BREAK = "graph break: "  # of torch.compile
 FRAME = re.compile(r"(.+)\((\d+)\): (.*)", re.DOTALL)  # ``model.py(12): Model.forward``
 XLA_FRAME = re.compile(r"^\$\S+:\d+ ")  # ``$train.py:12 step``
 
-SIZED_BY_VALUES = frozenset(
-    f"aten::{name}"
-    for name in ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
-)
-"""Operators that wait for the device: the size of their result depends on values."""
-
 BACKENDS = "(?:nccl|rccl|hccl|xccl|gloo|ucc|mpi|pccl)"  # that do the work of collectives
 BACKEND_COLLECTIVE = re.compile(rf"^{BACKENDS}:\w")  # torch's ranges: ``gloo:all_reduce``
 

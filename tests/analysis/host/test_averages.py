@@ -6,7 +6,8 @@ import pytest
 
 from made_trace import Bytes, Call, trace_of_calls
 from stepscope.analysis.host.averages import Averages, averages, single_events
-from stepscope.analysis.tree import HIDDEN_NAMES, call_tree
+from stepscope.analysis.host.landmarks import landmarks
+from stepscope.analysis.tree import call_tree
 from stepscope.trace.model import SliceFlags
 
 
@@ -69,7 +70,7 @@ def test_one_of_two_children_is_not_folded() -> None:
     assert rows.self_cpu_ns.tolist() == [100_000]
 
 
-@pytest.mark.parametrize("hidden", sorted(HIDDEN_NAMES))
+@pytest.mark.parametrize("hidden", sorted(landmarks().hidden))
 def test_hidden_names_leave_their_time_and_children_to_their_parent(hidden: str) -> None:
     rows = summed(Call("a", 0, 100), Call(hidden, 10, 90), Call("b", 20, 50))
     assert list(rows.key) == ["a", "b"]

@@ -10,7 +10,7 @@ import numpy as np
 from stepscope.analysis.device.idle import IdleReason, waiting_calls
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import around
-from stepscope.analysis.tree import torch_operators
+from stepscope.analysis.tree import framework_operators
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class HostWaits:
         slices = self._facts.trace.slices
         found = np.zeros(len(slices), np.bool_)
         found[self.operator] = True
-        torchs = torch_operators(self._facts.trace)
+        torchs = framework_operators(self._facts.trace)
         climbing = np.unique(self.operator)
         while len(climbing):
             climbing = np.unique(slices.parent[climbing])

@@ -19,7 +19,7 @@ from stepscope.analysis.steps.causes import Cause
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.steps.steps import step_table
 from stepscope.analysis.sums import nearest
-from stepscope.analysis.tree import outermost, torch_operators
+from stepscope.analysis.tree import framework_operators, outermost
 from stepscope.trace.model import NO_PARENT, NO_SLICE, SliceKind
 from stepscope.units import count_text, duration_text
 
@@ -124,7 +124,7 @@ def _called(trace: Trace, rows: Int64) -> Int64:
     mine[rows] = True
     inner = rows[mine[slices.parent[rows]] & (slices.parent[rows] != NO_PARENT)]
     inside = np.bincount(slices.parent[inner], minlength=len(slices))
-    runs_many = (inside > MOST_CALLED_WITHIN) & ~torch_operators(trace)
+    runs_many = (inside > MOST_CALLED_WITHIN) & ~framework_operators(trace)
     runs_many |= backward_functions(trace) & (inside > 0)
     at = np.flatnonzero(runs_many)
     while len(at):  # what calls such a one runs many, too
@@ -140,7 +140,7 @@ def _of_one_call(facts: Facts) -> Bool:
     Those of the backward pass belong to the call that their operators were in.
     """
     trace, slices = facts.trace, facts.trace.slices
-    torchs = np.flatnonzero(torch_operators(trace) & (slices.kind == SliceKind.OPERATOR))
+    torchs = np.flatnonzero(framework_operators(trace) & (slices.kind == SliceKind.OPERATOR))
     calls = outermost(trace, torchs)
     within = facts.within(calls)
     place = np.full(len(slices), -1, np.int64)

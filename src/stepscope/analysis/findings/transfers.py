@@ -16,9 +16,9 @@ from stepscope.analysis.findings.launched import (
 )
 from stepscope.analysis.findings.model import DETECTORS
 from stepscope.analysis.findings.spots import share_words
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.steps.parts import Part
 from stepscope.analysis.tree import ids_where
-from stepscope.trace.names import SIZED_BY_VALUES
 from stepscope.units import count_text, duration_text, rate_text
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def exposed_copies(facts: Facts) -> Finding | None:
 
 def _waiting_fix(operator: str) -> str:
     """Return how to do without the waits, most of which an operator makes."""
-    if operator in SIZED_BY_VALUES:
+    if operator in landmarks().sized_by_values:
         return (
             "The size of such a result depends on the data, and the host must wait to learn it: "
             "use torch.where, multiplication by a mask, topk or a fixed number of results instead "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.shared import shared
 from stepscope.analysis.sums import inside
 from stepscope.analysis.tree import distinct_ids, ids_where
@@ -72,8 +73,9 @@ def _is_torchs(trace: Trace, word: str, rows: Bool) -> bool:
     """Tell whether a word is Kineto's: it wrote "Operator" once, also for those within others."""
     if word != TracerEventType.Operator.name:
         return False
-    of_torch = partial(_starts_with, "aten::")
-    return len(ids_where(trace.slices.name[rows], trace.strings, of_torch)) > 0
+    prefixes = landmarks().operator_prefixes
+    names = trace.slices.name[rows]
+    return len(ids_where(names, trace.strings, lambda name: name.startswith(prefixes))) > 0
 
 
 def _starts_with(prefix: str, name: str) -> bool:

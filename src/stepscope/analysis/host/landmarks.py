@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Names: TypeAlias = frozenset[str]
 Files: TypeAlias = tuple[str, ...]
 Functions: TypeAlias = tuple[tuple[str, Names], ...]
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 NONE: Names = frozenset()
 
@@ -57,7 +58,13 @@ class Landmarks:
     joins: Names = NONE  # operators that join tensors
     allocations: tuple[str, ...] = ()  # how the names of operators begin that only get memory
     fills: Names = NONE  # operators that fill with zeros
+    sized_by_values: Names = NONE  # operators whose result has a size that depends on values
+    waits: Names = NONE  # operators that wait for the device, whatever calls them
     graph_nodes: tuple[str, ...] = ()  # how names end of ranges that make a node of the graph
+
+    hidden: Names = NONE  # what its profiler records and never shows
+    unseen_frames: Pairs = ()  # that its profiler leaves out: parts of a file and of a function
+    generated: Pairs = ()  # patterns of files that it writes and runs, and the package that does
 
 
 # Each entry returns those of one framework, imported when asked.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.own_lines import LAUNCHER, is_own_file
 from stepscope.analysis.shared import shared
 
@@ -13,12 +14,13 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Trace
 
 OWN = ""
-_GENERATED = re.compile(r"torchinductor_|/[a-z0-9]{2}/c[a-z0-9]{40,}\.py$")  # by torch.compile
 
 
-def is_generated(file: str) -> bool:
-    """Tell whether a file was written by torch.compile."""
-    return _GENERATED.search(file.replace("\\", "/")) is not None
+def generator_of(file: str) -> str:
+    """Return the package that wrote a file to run it, as torch.compile does; empty for others."""
+    path = file.replace("\\", "/")
+    known = landmarks().generated
+    return next((package for pattern, package in known if re.search(pattern, path)), "")
 
 
 class OwnCode:
@@ -41,8 +43,8 @@ class OwnCode:
 
     def _find(self, file: str) -> str:
         path = file.replace("\\", "/")
-        if is_generated(path):
-            return "torch"
+        if generator := generator_of(path):
+            return generator
         if path.endswith(LAUNCHER):
             return "stepscope"
         for folder in ("site-packages/", "dist-packages/"):

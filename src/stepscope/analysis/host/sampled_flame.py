@@ -21,7 +21,7 @@ from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.module_calls import forward_rows
 from stepscope.analysis.host.sampled_stacks import NO_SAMPLE, samples_at
 from stepscope.analysis.host.stacks import stacks_of_samples
-from stepscope.analysis.tree import HIDDEN_NAMES, levels
+from stepscope.analysis.tree import levels
 from stepscope.trace.model import NO_PARENT, NO_SLICE, NO_STACK, SliceKind
 from stepscope.trace.names import MODULE_PREFIX
 
@@ -193,8 +193,9 @@ class _Paths:
         return node
 
     def _chain(self, above: int, names: list[str], kind: SliceKind) -> int:
+        hidden = landmarks().hidden
         for name in names:
-            if name not in HIDDEN_NAMES:
+            if name not in hidden:
                 above = self.node(above, name, kind)
         return above
 

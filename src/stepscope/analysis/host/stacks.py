@@ -15,6 +15,7 @@ import numpy as np
 from stepscope import _native
 from stepscope.analysis.device.launches import captured_nodes, launches
 from stepscope.analysis.host.backward import backward_functions, forward_operators
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.analysis.host.launcher import launcher_rows
 from stepscope.analysis.labels import Labels
 from stepscope.analysis.shared import shared
@@ -29,15 +30,6 @@ if TYPE_CHECKING:
     from stepscope.trace.strings import Strings
 
 
-# torch.profiler leaves these out of a stack: a part of the file, and a part of the function.
-_UNSEEN_FRAMES = (
-    ("autograd/__init__", "_make_grads"),
-    ("autograd/__init__", "backward"),
-    ("torch/tensor", "backward"),
-    ("_internal/common_utils", "prof_callable"),
-    ("_internal/common_utils", "prof_func_call"),
-    ("_internal/common_utils", "prof_meth_call"),
-)
 _NONE = -1
 
 
@@ -188,8 +180,10 @@ def stacks_of_samples(trace: Trace) -> KnownStacks:
 
 
 def _without_unseen(table: Stacks, rows: UInt32, strings: Strings) -> KnownStacks:
+    frames = landmarks().unseen_frames
+
     def unseen(text: str) -> bool:
-        return any(file in text and function in text for file, function in _UNSEEN_FRAMES)
+        return any(file in text and function in text for file, function in frames)
 
     hidden = np.isin(table.frame, ids_where(table.frame[1:], strings, unseen))
     hidden |= launcher_rows(table, strings)

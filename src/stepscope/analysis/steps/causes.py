@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from stepscope.analysis.host.landmarks import landmarks
-from stepscope.analysis.host.own_code import is_generated
+from stepscope.analysis.host.own_code import generator_of
 from stepscope.analysis.host.sampled_stacks import any_in, any_of, is_one_of, last_name, package_of
 from stepscope.analysis.steps.parts import Part
 from stepscope.trace.model import ThreadState, WaitReason
@@ -127,7 +127,7 @@ def cause_of_stack(stack: SampledStack) -> Cause | None:
         return Cause.IMPORT
     if any_of(beyond, known.first_uses):
         return Cause.IMPORT
-    is_compiled = any(is_generated(frame.file) for frame in beyond)  # what was compiled runs
+    is_compiled = any(generator_of(frame.file) for frame in beyond)  # what was compiled runs
     if any_in(beyond, known.compilers) and not is_compiled:
         return Cause.COMPILE
     if any_in(beyond, known.tensor_text):

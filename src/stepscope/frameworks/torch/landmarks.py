@@ -6,6 +6,10 @@ from stepscope.analysis.host.landmarks import Landmarks
 
 _MODULE = "torch/nn/modules/module.py"
 _AUTOGRAD = "torch/autograd/"
+_SIZED_BY_VALUES = frozenset(
+    f"aten::{name}"
+    for name in ("nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive")
+)
 
 LANDMARKS = Landmarks(
     packages=frozenset({"torch", "functorch", "torchgen", "torchvision", "torchaudio"}),
@@ -58,4 +62,21 @@ LANDMARKS = Landmarks(
     joins=frozenset({"aten::cat", "aten::stack", "aten::hstack", "aten::vstack"}),
     allocations=("aten::empty", "aten::new_empty", "aten::resize_"),
     fills=frozenset({"aten::zero_", "aten::_foreach_zero_"}),
+    sized_by_values=_SIZED_BY_VALUES,
+    waits=_SIZED_BY_VALUES | {"aten::_local_scalar_dense", "aten::equal"},
+    hidden=frozenset(
+        {
+            *("[OutOfMemory]", "[memory]", "aten::_version", "aten::is_leaf", "aten::output_nr"),
+            *(f"profiler::_record_function_{what}" for what in ("enter", "enter_new", "exit")),
+        }
+    ),
+    unseen_frames=(
+        ("autograd/__init__", "_make_grads"),
+        ("autograd/__init__", "backward"),
+        ("torch/tensor", "backward"),
+        ("_internal/common_utils", "prof_callable"),
+        ("_internal/common_utils", "prof_func_call"),
+        ("_internal/common_utils", "prof_meth_call"),
+    ),
+    generated=((r"torchinductor_|/[a-z0-9]{2}/c[a-z0-9]{40,}\.py$", "torch"),),
 )

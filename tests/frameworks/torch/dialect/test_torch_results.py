@@ -15,7 +15,7 @@ from torch.autograd import profiler_util
 
 from kineto_trace import trace_of
 from made_trace import Call, trace_of_calls
-from stepscope.analysis.tree import HIDDEN_NAMES
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.frameworks.torch.dialect.events import EventList
 from torch_steps import MODELS, profiled
 
@@ -142,7 +142,7 @@ def nested_calls(draw: st.DrawFn) -> list[Call]:
 @given(nested_calls())
 @settings(max_examples=200)
 def test_folding_and_hiding_give_torchs_tree(calls: list[Call]) -> None:
-    shown = sorted((c for c in calls if c.name not in HIDDEN_NAMES), key=lambda c: c.start)
+    shown = sorted((c for c in calls if c.name not in landmarks().hidden), key=lambda c: c.start)
     theirs = profiler_util.EventList(
         profiler_util.FunctionEvent(
             id=c.start, name=c.name, thread=1, start_us=c.start, end_us=c.end

@@ -97,17 +97,22 @@ class GraphNodes {
   // the GIL, or run a destructor of the program's that captures.
   nb::dict find(const ColumnView<int64_t>& ids) { return table_of(found(as_span(ids))); }
 
-  // In a forked child: the graphs are the parent's.
+ private:
+  GraphNodes() {
+    pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+                   [] { instance().forget_after_fork(); });
+  }
+
+  // The graphs are the parent's.
   void forget_after_fork() {
-    new (&mutex_) std::mutex;
     my_thread = 0;
     noted_.clear();
     nodes_.clear();
     index_of_id_.clear();
     index_of_node_.clear();
+    mutex_.unlock();
   }
 
- private:
   GraphNode facts() {
     const char* const running = current_operator ? current_operator() : nullptr;
     const uint32_t stack = OwnStacks::works() ? stacks_.current() : 0;
@@ -193,8 +198,6 @@ constexpr GraphNodeListener kListener = {
 const void* as_node(uintptr_t address) { return reinterpret_cast<const void*>(address); }
 
 void watch() {
-  [[maybe_unused]] static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { GraphNodes::instance().forget_after_fork(); });
   GraphNodes::instance();
   GraphWatch::start(&kListener);
 }

@@ -1,6 +1,12 @@
 // Hardware counters of devices for Python: PM sampling on and off, and what it saw as columns.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cuda/counter_sampler.h"
 #include "python/columns.h"
@@ -48,24 +54,44 @@ nb::dict counter_columns(const CounterSampler& sampler) {
   return out;
 }
 
+// A forked child has the parent's object without its thread, and CUPTI is the parent's: there, the
+// sampler is left as it is.
+class PythonCounterSampler {
+ public:
+  PythonCounterSampler(const std::string& cupti_path, int64_t interval_ns, uint64_t limit_bytes,
+                       bool keep_newest, int64_t age_ns,
+                       std::vector<std::vector<std::string>> candidates)
+      : sampler_(std::make_unique<CounterSampler>(
+            cupti_path, CounterOptions{interval_ns, limit_bytes, keep_newest, age_ns},
+            std::move(candidates))) {}
+
+  ~PythonCounterSampler() {
+    if (getpid() != pid_) [[maybe_unused]]
+      auto* const left = sampler_.release();
+  }
+
+  bool start() { return sampler_->start(); }
+  void stop() { sampler_->stop(); }
+  nb::list devices() const { return counter_devices(*sampler_); }
+  nb::dict columns() const { return counter_columns(*sampler_); }
+
+ private:
+  std::unique_ptr<CounterSampler> sampler_;
+  pid_t pid_ = getpid();
+};
+
 }  // namespace
 
 void bind_counters(nb::module_& m) {
-  nb::class_<CounterSampler>(m, "CounterSampler")
-      .def(
-          "__init__",
-          [](CounterSampler* self, const std::string& cupti_path, int64_t interval_ns,
-             uint64_t limit_bytes, bool keep_newest, int64_t age_ns,
-             std::vector<std::vector<std::string>> candidates) {
-            new (self) CounterSampler(cupti_path, {interval_ns, limit_bytes, keep_newest, age_ns},
-                                      std::move(candidates));
-          },
-          nb::arg("cupti_path"), nb::arg("interval_ns"), nb::arg("limit_bytes"),
-          nb::arg("keep_newest"), nb::arg("age_ns"), nb::arg("candidates"))
-      .def("start", &CounterSampler::start, nb::call_guard<nb::gil_scoped_release>())
-      .def("stop", &CounterSampler::stop, nb::call_guard<nb::gil_scoped_release>())
-      .def("devices", &counter_devices)
-      .def("columns", &counter_columns);
+  nb::class_<PythonCounterSampler>(m, "CounterSampler")
+      .def(nb::init<const std::string&, int64_t, uint64_t, bool, int64_t,
+                    std::vector<std::vector<std::string>>>(),
+           nb::arg("cupti_path"), nb::arg("interval_ns"), nb::arg("limit_bytes"),
+           nb::arg("keep_newest"), nb::arg("age_ns"), nb::arg("candidates"))
+      .def("start", &PythonCounterSampler::start, nb::call_guard<nb::gil_scoped_release>())
+      .def("stop", &PythonCounterSampler::stop, nb::call_guard<nb::gil_scoped_release>())
+      .def("devices", &PythonCounterSampler::devices)
+      .def("columns", &PythonCounterSampler::columns);
 }
 
 }  // namespace stepscope

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from command_line import script, stepscope_run
+from command_line import python, script, stepscope_run
 from made_steps import BASE, steps
 from stepscope.analysis.answer import answer
 from stepscope.analysis.device.counters import counter_means, device_counters
 from stepscope.frameworks.cuda.counter_columns import counters_captured_of, on_our_clock
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = ["SM active", "DRAM throughput", "tensor pipe"]
 AHEAD_NS = 1_700_000_000_000_000_000  # the device's clock is not ours
@@ -90,3 +90,30 @@ def test_a_run_without_a_driver(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stderr.count("stepscope: hardware counters are not recorded: ") == 1
     assert "work" in done.stderr
+
+
+FORKED = """
+import os, sys
+from stepscope import _native
+
+sampler = _native.CounterSampler(sys.argv[1], 1_000_000, 0, False, 0, [["sm"]])
+assert sampler.start()
+child = os.fork()
+if not child:
+    del sampler
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+sampler.stop()
+assert [(each["chip"], each["obstacle"]) for each in sampler.devices()] == [("stub", "")]
+"""
+
+
+def test_a_forked_child_leaves_the_counters_to_its_parent(tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    library = tmp_path / "libcuda.so.1"  # the name under which the driver is looked for
+    words = (compiler, "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-o", library)
+    subprocess.run([*words, Path(__file__).with_name("pm_stub.c")], check=True)
+    done = python("-c", FORKED, str(library), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -7,15 +7,15 @@
 
 namespace stepscope {
 
-// As in stepscope.trace.model.SliceKind; only what the recorder itself can produce. Requests and
-// tasks are ranges of a category of their own.
+// As SliceKind in stepscope/trace/kinds.py, as far as the recorder itself produces them; from
+// kRequest on they are the recorder's own.
 enum class Kind : uint8_t {
   kOther = 0,
   kOperator = 1,
   kRange = 2,
   kPython = 4,
   kModule = 11,
-  kRequest = 12,
+  kRequest = 12,  // a range of a category of its own, as is a task
   kTask = 13,
   // These are not slices.
   kMemoryChange = 14,
@@ -24,7 +24,7 @@ enum class Kind : uint8_t {
   kInputs = 17,
 };
 
-// As in stepscope.trace.model.SliceFlags.
+// As SliceFlags there.
 enum Flag : uint8_t { kUnfinished = 1, kAsync = 2, kBackward = 4 };
 
 // Not for Python: the detail of a slice that is no operator is encoded inputs, too.

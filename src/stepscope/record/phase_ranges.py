@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
 from stepscope.trace.event_types import TracerEventType, event_type_fragment
+from stepscope.trace.kinds import SliceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     _Function = Callable[..., Any]
 
-RANGE_KIND = 2  # SliceKind.RANGE, whose file imports NumPy
+RANGE_KIND = int(SliceKind.RANGE)  # what is called for every range takes a plain number
 FORWARD = event_type_fragment(TracerEventType.Forward)
 BACKWARD = event_type_fragment(TracerEventType.Backward)
 BACKWARD_NAME = "Gradient Backward"

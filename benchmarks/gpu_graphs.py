@@ -23,7 +23,7 @@ from stepscope.analysis.device.work import device_work
 from stepscope.analysis.host.sampled_stacks import own_path
 from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
 from stepscope.frameworks.cuda.graphs import NAME
-from stepscope.frameworks.cuda.idle import _captures
+from stepscope.frameworks.torch.graph_captures import _captures
 from stepscope.trace.model import NO_SLICE, SliceKind
 
 if TYPE_CHECKING:

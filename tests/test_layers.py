@@ -48,6 +48,13 @@ NEUTRAL: dict[str, set[str]] = {
     "migrate": {"torch", "paddle"},  # as names in the programs that it rewrites
 }
 FRAMEWORKS = {"frameworks": {"report", "text", "formats", "analysis", "record", "trace", "nvtx"}}
+# A framework, and the others whose modules it may import: they build on each other, too.
+FRAMEWORK_MAY_IMPORT: dict[str, set[str]] = {
+    "cuda": set(),
+    "python": set(),
+    "torch": {"cuda", "python"},
+    "paddle": {"cuda", "python", "torch"},
+}
 MAY_IMPORT = {**NEUTRAL, "itt": {"record"}, "nvtx": {"record"}, **FRAMEWORKS}
 # They stand above all parts: the public names, the dialects' faces, the command line, and what
 # other tools load: integrations import a library when it is used.
@@ -140,6 +147,18 @@ def test_nothing_neutral_knows_a_framework() -> None:
     for module in MODULES:
         if part_of(module) in NEUTRAL:
             assert "frameworks" not in parts_of(imported_by(module)), module
+
+
+def test_frameworks_build_on_each_other_one_way() -> None:
+    for module in MODULES:
+        if part_of(module) == "frameworks" and module.count(".") > 1:
+            own = module.split(".")[2]
+            others = {
+                name.split(".")[2]
+                for name in imported_by(module)
+                if name.count(".") > 1 and part_of(name) == "frameworks"
+            }
+            assert others <= {own, *FRAMEWORK_MAY_IMPORT[own]}, module
 
 
 def test_nothing_neutral_names_a_file_of_a_framework() -> None:

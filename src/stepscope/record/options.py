@@ -56,13 +56,6 @@ SHAPES = Option("shapes", False, "--shapes", "also record operator inputs")
 MEMORY = Option("memory", False, "--memory", "also record memory allocations")
 HOST = Option("host", True)  # the frameworks' operators
 DEVICE = Option("device", False, run_default=True)  # kernels and copies, where there is a device
-POWER = Option("power", False, "--power", "also record the GPUs' power, clocks, temperature")
-COUNTERS = Option(
-    "counters",
-    False,
-    "--counters",
-    "also sample hardware counters of the GPUs: SM active, DRAM, tensor pipe; may need root",
-)
 WORKERS = Option(
     "workers", False, "--workers", "also record DataLoader workers and other child processes"
 )
@@ -71,7 +64,7 @@ SAMPLED_INPUTS = Option("sampled_inputs", False, run_default=True)  # of one ope
 HELD_MEMORY = Option("held_memory", False, run_default=True)  # a sample of it, with stacks
 LOADER_WORKERS = Option("loader_workers", False, run_default=True)  # how many a loader has
 SHARED_OPTIONS: tuple[Option[bool], ...] = (
-    *(SHAPES, MEMORY, HOST, DEVICE, POWER, COUNTERS, WORKERS, MODULES),
+    *(SHAPES, MEMORY, HOST, DEVICE, WORKERS, MODULES),
     *(SAMPLED_INPUTS, HELD_MEMORY, LOADER_WORKERS),
 )
 

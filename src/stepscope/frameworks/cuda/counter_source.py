@@ -14,7 +14,7 @@ from stepscope import _native
 from stepscope.frameworks.cuda.cupti import OVERRIDE, has_driver
 from stepscope.frameworks.cuda.reader import DeviceReader, UnreadableError
 from stepscope.record.limits import native_limit
-from stepscope.record.options import COUNTERS
+from stepscope.record.options import Option
 from stepscope.units import duration_text, percent_text
 
 if TYPE_CHECKING:
@@ -43,6 +43,14 @@ METRICS: Mapping[str, Sequence[str]] = {
         f"sm__inst_executed_pipe_tensor_realtime.avg.{_SHARE}",
     ),
 }
+
+
+COUNTERS = Option(
+    "counters",
+    False,
+    "--counters",
+    "also sample hardware counters of the GPUs: SM active, DRAM, tensor pipe; may need root",
+)
 
 
 class HardwareCounters(DeviceReader[_native.CounterSampler]):

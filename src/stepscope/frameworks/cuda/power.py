@@ -12,7 +12,7 @@ from stepscope import _native
 from stepscope.frameworks.cuda.nvml import NvmlUnavailableError, load_nvml, visible_devices
 from stepscope.frameworks.cuda.reader import DeviceReader
 from stepscope.record.limits import native_limit
-from stepscope.record.options import POWER
+from stepscope.record.options import Option
 from stepscope.units import count_text, duration_text, percent_text
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 INTERVAL_NS = 20_000_000
 """Devices measure their power about so often; a reading takes the driver some 0.1 ms."""
+
+
+POWER = Option("power", False, "--power", "also record the GPUs' power, clocks, temperature")
 
 
 class Power(DeviceReader[_native.PowerSampler]):

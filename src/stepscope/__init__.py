@@ -124,14 +124,14 @@ def _teach_dynamo(_dynamo: object = None) -> None:
 
 
 class _AwaitsDynamo:
-    """Has torch.compile, if the program comes to use it, know the range type above.
+    """Teaches torch.compile the range type above, once the program imports it.
 
-    A finder of modules that finds none; it imports nothing before it is needed.
+    It stands among the finders of modules but finds none: it waits for ``torch._dynamo``.
     """
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> Any:
-        """Have who comes after us find the module, and be told when it is there."""
+        """Leave the module to the other finders, and teach it when it is loaded."""
         if name != "torch._dynamo":
             return None
         sys.meta_path.remove(cls)

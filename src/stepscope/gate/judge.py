@@ -94,7 +94,7 @@ def _counted(
     allowance: Allowance,
     rows: tuple[Sequence[Quantity], Sequence[Quantity]] | None = None,
 ) -> Check:
-    """Judge a count; ``rows`` are those of whose rows the one that grew is to be."""
+    """Judge a count; if it grew, the row to blame is sought in ``rows`` first, if given."""
     words = after[0].words
     lacking = next((each for each in (*before, *after) if each.total is None), None)
     if lacking is not None:

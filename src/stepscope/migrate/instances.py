@@ -38,8 +38,8 @@ class Instances:
             for reference in references
             if reference.name in PROFILERS | RANGES
         }
-        # A bound name (or parameter), a function that returns it or, for self.x, the class and
-        # the text.
+        # By a bound name or parameter, by a function that returns the object or, for self.x, by
+        # the class and the text.
         self._origins: dict[Any, Reference] = {}
         for _ in range(_ENOUGH_ROUNDS):
             known = len(self._origins)
@@ -82,7 +82,7 @@ class Instances:
         return next(found, None)
 
     def returned_by(self, function: Node) -> Reference | None:
-        """Return the use of the class whose objects a function of this file returns."""
+        """Return where the class is named of which a function of this file returns an object."""
         for definition in self._definitions(function):
             if definition in self._origins:
                 return self._origins[definition]

@@ -1,6 +1,6 @@
 """Which lines hold memory: a sample of the blocks that are in use, each with its Python stack.
 
-Who allocates, a bridge to a framework's allocator, draws the blocks; see
+The blocks are drawn where they are allocated, by a bridge to a framework's allocator; see
 ``native/python/heap_samples.cpp``.
 """
 

@@ -1,6 +1,6 @@
 """What killed ranks left behind: their streams, which become traces of the job like any other.
 
-Whoever started the ranks saves them, or its watcher after its death, or who reads the folder.
+The process that started the ranks saves them; after its death, its watcher or a reader does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stepscope.record.stream.places import StreamFolders
     from stepscope.record.stream.run import RunStream
 
-_PATIENCE_S = 1.0  # with ranks that end together with who asks
+_PATIENCE_S = 1.0  # with ranks that are about to end, as their launcher is
 _SUFFIX = "suffix"
 
 
@@ -78,7 +78,7 @@ def is_job(path: str) -> bool:
 
 
 def seal_with_patience(folder: Path) -> None:
-    """Save them as who started the ranks does, at its own end."""
+    """Save them at the end of the process that started them: the last may be ending, too."""
     seal_ranks(folder, patience_s=_PATIENCE_S)
 
 

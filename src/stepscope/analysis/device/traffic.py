@@ -13,12 +13,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from stepscope.analysis.host.landmarks import landmarks
 from stepscope.trace.element_types import element_type
 from stepscope.trace.fragments import pairs_of
 from stepscope.trace.keys import INPUT_DIMS, INPUT_STRIDES, INPUT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from stepscope.analysis.host.landmarks import Landmarks
 
 
 # Where the matrices are; for some, the bytes of an element of the result.
@@ -39,8 +42,6 @@ _FILLS = re.compile(
 )
 _CONVOLUTION = re.compile(r"conv(olution)?(\d?d)?(_overrideable)?$")
 _LIKE_ELEMENTS = re.compile(r"norm|silu|gelu|swiglu|act_and_mul|quant|softmax", re.IGNORECASE)
-_GENERATED = re.compile(r"triton_(poi|per|red)_")  # Inductor's, but for those of products
-_OF_FRAMEWORKS = re.compile(r"^aten::|^torchvision::| dygraph$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +92,12 @@ def inputs_of(fragment: str) -> CallInputs | None:
 
 def bytes_of(name: str, inputs: CallInputs, flops: int) -> int:
     """Return the bytes that a call has to move; 0 where that is not known."""
-    if _GENERATED.match(name):  # results are among the arguments
+    known = landmarks()
+    if name.startswith(known.fused_kernels):  # results are among the arguments
         return sum(tensor.bytes for tensor in inputs.tensors.values())
-    is_known = _OF_FRAMEWORKS.search(name) or _LIKE_ELEMENTS.search(name)
-    if not is_known and not flops:
+    word = _word_of(name, known)
+    if word == name and not _LIKE_ELEMENTS.search(name) and not flops:
         return 0
-    word = name.removeprefix("aten::").removesuffix(" dygraph")
     bare = word.rstrip("_")
     first = next(iter(inputs.tensors.values()))
     if _FILLS.match(word):
@@ -109,6 +110,15 @@ def bytes_of(name: str, inputs: CallInputs, flops: int) -> int:
     if bare not in (word, "copy"):
         return read + first.bytes
     return read + _written(bare, inputs, flops)
+
+
+def _word_of(name: str, known: Landmarks) -> str:
+    """Return what a framework's operator is called without what tells whose it is."""
+    for prefix in known.operator_prefixes:
+        name = name.removeprefix(prefix)
+    for suffix in known.operator_suffixes:
+        name = name.removesuffix(suffix)
+    return name
 
 
 def _written(word: str, inputs: CallInputs, flops: int) -> int:

@@ -31,6 +31,8 @@ class Landmarks:
     packages: Names = NONE  # whose Python code is the model's and the loop's machinery
     with_operators: Names = NONE  # those of them that compute in operators, not in native calls
     operator_prefixes: tuple[str, ...] = ()  # how the names of its operators begin
+    operator_suffixes: tuple[str, ...] = ()  # or end
+    fused_kernels: tuple[str, ...] = ()  # how names begin of kernels that it writes: not products
 
     machinery: Files = ()  # what a training step runs in any case
     layers: Files = ()

@@ -10,6 +10,7 @@ _LAYERS = "paddle/nn/layer/layers.py"
 LANDMARKS = Landmarks(
     packages=frozenset({"paddle"}),
     with_operators=frozenset({"paddle"}),
+    operator_suffixes=(" dygraph",),
     machinery=(
         *("paddle/nn/", "paddle/optimizer/", "paddle/io/", "paddle/autograd/", "paddle/tensor/"),
         *("paddle/base/", "paddle/utils/", "paddle/framework/"),

@@ -14,7 +14,8 @@ _SIZED_BY_VALUES = frozenset(
 LANDMARKS = Landmarks(
     packages=frozenset({"torch", "functorch", "torchgen", "torchvision", "torchaudio"}),
     with_operators=frozenset({"torch"}),
-    operator_prefixes=("aten::",),
+    operator_prefixes=("aten::", "torchvision::"),
+    fused_kernels=("triton_poi_", "triton_per_", "triton_red_"),
     machinery=(
         *("torch/nn/", "torch/optim/", _AUTOGRAD, "torch/utils/data/", "torch/_dynamo/"),
         *("torch/_tensor.py", "torch/functional.py", "torch/_ops.py", "torch/utils/_contextlib.py"),

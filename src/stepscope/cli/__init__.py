@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from stepscope.cli import verbs
-from stepscope.cli.command import COMMANDS, Command, Parser, ShowVersion, add_verbs
+from stepscope.cli.command import BAD_INPUT, COMMANDS, Command, Parser, ShowVersion, add_verbs
 from stepscope.cli.signals import Terminated, die_by, interrupted_at_exit
 from stepscope.cli.streams import degrade
 from stepscope.cli.terminal import discard_stdout
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "Command", "Parser", "main", "verbs"]
 
-_BAD_INPUT = 2
 _PIPE_CLOSED = 141  # the shell's exit code for death by SIGPIPE
 
 
@@ -42,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
             sys.stdout.flush()  # a full disk is told, and not ignored as Python does at exit
     except StepscopeError as error:
         notify(str(error))
-        return _BAD_INPUT
+        return BAD_INPUT
     except Terminated as signal:
         die_by(signal.number)
     except KeyboardInterrupt:
@@ -54,5 +53,5 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
         discard_stdout()  # whatever it still holds cannot be written either
         what = "the output" if error.filename is None else str(error.filename)
         notify(f"{what}: {error.strerror or error}")
-        return _BAD_INPUT
+        return BAD_INPUT
     return code

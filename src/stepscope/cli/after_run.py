@@ -24,7 +24,7 @@ from stepscope.cli.verbs.report import report_beside
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 from stepscope.record.stream.places import is_unsealed
-from stepscope.trace.store import SUFFIX
+from stepscope.trace.placing import TRACE_SUFFIX
 from stepscope.units import count_text, size_text
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class Report:
         commands = [f"{self._command} summary {path}"]
         if not self._wants_report(trace) and saved.suffix != ".html":
             commands.append(f"{self._command} report {path}")
-        if saved.name.endswith(SUFFIX):
+        if saved.name.endswith(TRACE_SUFFIX):
             commands.append(f"{self._command} export {path} -o trace.json")
         show_facts([("saved", f"{self._output} ({size})")])
         self._write_report(trace, saved)

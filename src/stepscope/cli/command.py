@@ -13,6 +13,7 @@ from stepscope.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+BAD_INPUT = 2  # the exit code
 ExitCode = Any  # what sys.exit takes: a program that is run may end with any object
 
 

@@ -14,8 +14,8 @@ from stepscope.formats.registry import export_trace, format_to_write, read_trace
 from stepscope.notices import notify
 from stepscope.record.stream.places import is_unsealed
 from stepscope.record.stream.sealing import sealed
-from stepscope.trace.placing import staging_folder
-from stepscope.trace.store import SUFFIX, is_stored_trace
+from stepscope.trace.placing import TRACE_SUFFIX, staging_folder
+from stepscope.trace.store import is_stored_trace
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def check_output(path: Path, *, force: bool) -> None:
     parent = path.absolute().parent
     if not parent.is_dir():
         raise StepscopeError(f"{path}: the folder {parent} does not exist; create it")
-    if path.is_file() and path.name.lower().endswith(SUFFIX):
+    if path.is_file() and path.name.lower().endswith(TRACE_SUFFIX):
         raise StepscopeError(f"{path} is a file, but a trace is a folder; choose another name")
     check_folder(path, force=force)
 
@@ -78,7 +78,7 @@ def check_writable(path: Path) -> None:
 def write(trace: Trace, path: Path, *, force: bool) -> None:
     """Write a trace in the format that the suffix of ``path`` names."""
     with Progress(f"writing {path}") as progress:
-        if path.name.lower().endswith(SUFFIX):
+        if path.name.lower().endswith(TRACE_SUFFIX):
             trace.save(path, progress, overwrite=force)
         else:
             export_trace(trace, path, progress)

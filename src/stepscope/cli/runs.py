@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from stepscope.cli.files import read
 from stepscope.errors import StepscopeError
-from stepscope.trace.store import SUFFIX, is_stored_trace
+from stepscope.trace.placing import TRACE_SUFFIX
+from stepscope.trace.store import is_stored_trace
 from stepscope.view.folder import Folder
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def paths_of(given: Iterable[Path]) -> list[Path]:
     """Return the traces that paths name: each itself, or all below a folder, by name."""
     found: list[Path] = []
     for path in given:
-        if path.is_dir() and not is_stored_trace(path) and not path.name.endswith(SUFFIX):
+        if path.is_dir() and not is_stored_trace(path) and not path.name.endswith(TRACE_SUFFIX):
             folder = Folder(path)
             inside = sorted(each.name for each in folder.listing().traces)
             if not inside:

@@ -14,8 +14,15 @@ from stepscope.formats.registry import suffix_of
 from stepscope.notices import notify
 from stepscope.private_folders import is_safe_parent
 from stepscope.record.stream.places import is_unsealed
-from stepscope.trace.placing import make_private, move_instead, move_new, numbered, staging_folder
-from stepscope.trace.store import SUFFIX, is_stored_trace
+from stepscope.trace.placing import (
+    TRACE_SUFFIX,
+    make_private,
+    move_instead,
+    move_new,
+    numbered,
+    staging_folder,
+)
+from stepscope.trace.store import is_stored_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +47,7 @@ def save_somewhere(trace: Trace, wanted: Path, *, force: bool) -> Path | None:
         return place(wanted, lambda path: write(trace, path, force=False), force=force)
     except Exception as error:
         failure = _reason(error)
-    suffixes = dict.fromkeys((suffix_of(wanted), SUFFIX))  # another format, if this one fails
+    suffixes = dict.fromkeys((suffix_of(wanted), TRACE_SUFFIX))  # another format, if this one fails
     for folder in _fallback_folders(wanted):
         for suffix in suffixes:
             saved = _saved_in_new_folder(trace, folder, suffix)

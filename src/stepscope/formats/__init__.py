@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.formats.registry import FORMATS, Format, export_trace, read_trace
 from stepscope.lazy import loader
+from stepscope.trace.placing import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,7 +60,7 @@ FORMATS.register(
 FORMATS.register(
     Format(
         "Stepscope trace",
-        (".stepscope",),
+        (TRACE_SUFFIX,),
         _is_folder,
         loader("stepscope.trace.model:Trace.load"),
         loader("stepscope.trace.model:save_trace"),

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
 from stepscope.formats.file_names import file_word
-from stepscope.trace.placing import staging_folder
+from stepscope.trace.placing import TRACE_SUFFIX, staging_folder
 from stepscope.trace.revision import BRANCH, revision_of
-from stepscope.trace.store import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +44,7 @@ def stored(store: Path, branch: str = "", root: Path | None = None) -> Path:
     asked = [branch] if branch else [*targets, current_branch(root or Path.cwd()), *_MAIN]
     for name in dict.fromkeys(asked):
         folder = folder_of(store, name)
-        if folder.is_dir() and any(folder.glob(f"*{SUFFIX}")):
+        if folder.is_dir() and any(folder.glob(f"*{TRACE_SUFFIX}")):
             return folder
     raise StepscopeError(
         f"there is no baseline for {' or '.join(dict.fromkeys(asked))} in {store}: "
@@ -61,7 +60,7 @@ def keep(store: Path, branch: str, traces: Sequence[Trace]) -> Path:
         made = staged / "new"
         made.mkdir()
         for number, trace in enumerate(traces, 1):
-            trace.save(made / f"{number}{SUFFIX}")
+            trace.save(made / f"{number}{TRACE_SUFFIX}")
         if folder.exists():
             folder.rename(staged / "old")
         made.rename(folder)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from stepscope._native import record_function
 from stepscope.errors import StepscopeError
+from stepscope.trace.placing import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     import argparse
@@ -91,7 +92,7 @@ def _saved(trace: Trace, options: argparse.Namespace) -> list[Path]:
 
     saved = []
     for path in options.output:
-        if path.name.endswith(".stepscope"):
+        if path.name.endswith(TRACE_SUFFIX):
             trace.save(path, overwrite=True)
         else:
             export_trace(trace, path)

@@ -6,7 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from stepscope.trace.store import SUFFIX, is_stored_trace
+from stepscope.trace.placing import TRACE_SUFFIX
+from stepscope.trace.store import is_stored_trace
 
 MAX_DEPTH = 3  # folders below the job's: rank_0/trace.json
 MAX_FILES = 20_000
@@ -24,7 +25,7 @@ def rank_in_name(path: str) -> int | None:
         if found:
             return int(found[1])
     stem = here.name
-    for suffix in (".gz", ".json", ".pb", SUFFIX, ".trace", ".pt"):
+    for suffix in (".gz", ".json", ".pb", TRACE_SUFFIX, ".trace", ".pt"):
         stem = stem.removesuffix(suffix)
     numbers = _NUMBER.findall(stem)
     return int(numbers[0]) if len(numbers) == 1 else None
@@ -43,7 +44,7 @@ def rank_files(folder: Path) -> list[Path]:
                 continue
             path = Path(entry.path)
             if entry.is_dir():
-                if entry.name.endswith(SUFFIX):
+                if entry.name.endswith(TRACE_SUFFIX):
                     found.append(path)
                 elif depth < MAX_DEPTH and not is_stored_trace(path):
                     waiting.append((path, depth + 1))

@@ -15,6 +15,7 @@ from stepscope.background import EXPORTS
 from stepscope.notices import notify
 from stepscope.record.running import RUNNING
 from stepscope.trace.launcher import place_of_process
+from stepscope.trace.placing import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     import os
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from stepscope.record.cycle import Cycle
     from stepscope.record.running import Recorder
 
-SUFFIX = ".stepscope"
 REASON = "capture"
 """The key of the trace's metadata that says why it was written."""
 
@@ -88,7 +88,7 @@ def write_later(cycle: Cycle, why: Mapping[str, Any], target: Path, *, quiet: bo
             user = {**trace.info.user, REASON: dict(why)}
             trace = replace(trace, info=replace(trace.info, user=user))
             target.parent.mkdir(parents=True, exist_ok=True)
-            if target.suffix == SUFFIX:
+            if target.suffix == TRACE_SUFFIX:
                 trace.save(target)
             else:
                 from stepscope.formats import export_trace
@@ -113,7 +113,7 @@ def new_path() -> Path:
         stem += time.strftime("-%Y%m%d-%H%M%S")
     with _naming:
         for number in range(1, _MOST_NAMES):
-            path = folder / f"{stem}-capture-{number}{SUFFIX}"
+            path = folder / f"{stem}-capture-{number}{TRACE_SUFFIX}"
             if path not in _taken and not path.exists():
                 _taken.add(path)
                 return path

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+TRACE_SUFFIX = ".stepscope"  # of the folder of a saved trace
 OWNER_ONLY = 0o600
 _LONGEST_NAME = 255  # bytes
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-SUFFIX = ".stepscope"
 FORMAT = "stepscope trace"
 VERSION = 1
 _META = "meta.json"

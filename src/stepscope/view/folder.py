@@ -17,7 +17,8 @@ from stepscope.errors import TraceReadError
 from stepscope.formats.gzip import inflated_head
 from stepscope.formats.registry import format_of
 from stepscope.record.stream.places import UNSEALED
-from stepscope.trace.store import SUFFIX, is_stored_trace
+from stepscope.trace.placing import TRACE_SUFFIX
+from stepscope.trace.store import is_stored_trace
 from stepscope.trace.tables import FILES
 from stepscope.view.growing import is_recording
 
@@ -110,7 +111,7 @@ class Folder:
         silent_ns = abs(self._now_ns() - found.written_ns)
         if found.is_recording:
             return True
-        if path.name.endswith(SUFFIX):
+        if path.name.endswith(TRACE_SUFFIX):
             return silent_ns >= _GIVEN_UP_NS or _has_all_tables(path)
         if silent_ns < _SILENT_NS:
             return False
@@ -137,7 +138,7 @@ class _Entries:
                 if _is_hidden(entry.name) or entry.is_symlink():
                     continue
                 yield entry
-                if entry.is_dir(follow_symlinks=False) and not entry.name.endswith(SUFFIX):
+                if entry.is_dir(follow_symlinks=False) and not entry.name.endswith(TRACE_SUFFIX):
                     if depth < MAX_DEPTH:
                         folders.append((entry.path, depth + 1))
                     else:
@@ -159,7 +160,7 @@ def _is_hidden(name: str) -> bool:
 def _may_be_a_trace(entry: os.DirEntry[str]) -> bool:
     name = entry.name.lower()
     if entry.is_dir(follow_symlinks=False):
-        return name.endswith(SUFFIX)
+        return name.endswith(TRACE_SUFFIX)
     return name.endswith(_SUFFIXES) and entry.is_file(follow_symlinks=False)
 
 

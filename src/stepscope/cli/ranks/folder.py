@@ -11,8 +11,7 @@ from stepscope.errors import StepscopeError
 from stepscope.formats.registry import suffix_of
 from stepscope.record.stream.places import is_unsealed
 from stepscope.trace import launcher
-from stepscope.trace.placing import numbered, shortened
-from stepscope.trace.store import SUFFIX
+from stepscope.trace.placing import TRACE_SUFFIX, numbered, shortened
 
 if TYPE_CHECKING:
     from stepscope.trace.launcher import Place
@@ -31,9 +30,9 @@ def rank_name(trace: Trace, suffix: str) -> str:
 
 def run_folder(output: Path) -> tuple[Path, str]:
     """Return the folder and the suffix of the ranks for what the user gave as ``-o``."""
-    suffix = suffix_of(output) if output.suffix else SUFFIX
-    if suffix == SUFFIX:
-        return output, SUFFIX
+    suffix = suffix_of(output) if output.suffix else TRACE_SUFFIX
+    if suffix == TRACE_SUFFIX:
+        return output, TRACE_SUFFIX
     return output.with_name(output.name[: len(output.name) - len(suffix)]), suffix
 
 

@@ -20,7 +20,7 @@ from stepscope.cli.ranks.order import Order
 from stepscope.trace import launcher
 from stepscope.trace.kinds import SliceKind
 from stepscope.trace.launcher import Place
-from stepscope.trace.store import SUFFIX
+from stepscope.trace.placing import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +41,7 @@ def place_of_rank() -> Place | None:
 def own_output(args: argparse.Namespace, stem: str, place: Place) -> Path:
     """Return where this rank's trace goes; its folder exists then."""
     if args.output is None:
-        folder, suffix = default_folder(stem, place), SUFFIX
+        folder, suffix = default_folder(stem, place), TRACE_SUFFIX
     else:
         folder, suffix = run_folder(args.output)
         check_folder(folder, place.rank, force=args.force)
@@ -58,9 +58,9 @@ class Job:
         """Plan where the ranks would be saved; nothing is made before the first one is."""
         self.place = place
         if place is not None:
-            folder, suffix = output.parent, SUFFIX
+            folder, suffix = output.parent, TRACE_SUFFIX
         elif args.output is None:
-            folder, suffix = default_folder(stem), SUFFIX
+            folder, suffix = default_folder(stem), TRACE_SUFFIX
         else:
             folder, suffix = run_folder(args.output)
         self.shown = folder

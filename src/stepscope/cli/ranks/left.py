@@ -16,7 +16,8 @@ from stepscope.errors import StepscopeError, TraceReadWarning
 from stepscope.notices import notify
 from stepscope.record.stream.places import is_unsealed, read_folders
 from stepscope.trace import launcher
-from stepscope.trace.store import SUFFIX, is_stored_trace
+from stepscope.trace.placing import TRACE_SUFFIX
+from stepscope.trace.store import is_stored_trace
 
 if TYPE_CHECKING:
     from stepscope.cli.ranks.order import Order
@@ -41,7 +42,7 @@ def started_stream(order: Order) -> RunStream | None:
     except OSError:
         return None  # saving will say what is wrong
     return RunStream.begin(
-        folder / f"{name}{SUFFIX}",
+        folder / f"{name}{TRACE_SUFFIX}",
         lambda claimed: {"program": name, "output": str(claimed), _SUFFIX: order.suffix},
     )
 

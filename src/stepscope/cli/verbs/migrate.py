@@ -6,6 +6,7 @@ import difflib
 import sys
 from typing import TYPE_CHECKING
 
+from stepscope.cli.command import BAD_INPUT
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from stepscope.cli.command import ExitCode, Parser
     from stepscope.migrate.rewrite import Migration
     from stepscope.migrate.source_file import SourceFile
-
-_BAD_INPUT = 2
 
 
 class Migrate:
@@ -46,7 +45,7 @@ class Migrate:
         results = [_convert(path, args.to) for path in files]
         done = [result for result in results if result is not None]
         if len(done) < len(results):
-            return _BAD_INPUT
+            return BAD_INPUT
         for file, migration in done:
             if args.write:
                 _write(file, migration)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stepscope.cli.options import rank_limit
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
+from stepscope.trace.placing import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     import argparse
@@ -97,4 +98,4 @@ def _open(output: Path, args: argparse.Namespace) -> None:
 def report_beside(trace: Path) -> Path:
     """Return the default path of a trace's report."""
     name = trace.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pb")
-    return trace.with_name(f"{name.removesuffix('.stepscope')}{SUFFIX}")
+    return trace.with_name(f"{name.removesuffix(TRACE_SUFFIX)}{SUFFIX}")

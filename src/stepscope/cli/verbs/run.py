@@ -198,14 +198,14 @@ class Run:
 def output_of(args: argparse.Namespace, stem: str) -> Path:
     """Return where the trace goes, if all goes well."""
     from stepscope.cli.files import check_folder, check_output
-    from stepscope.trace.store import SUFFIX
+    from stepscope.trace.placing import TRACE_SUFFIX
 
     if args.output is None:
         return _default_output(stem)
     path = Path(args.output)
     if not path.suffix:  # that is a folder if the program turns out to start ranks
         check_folder(path, force=args.force)
-        path = path.with_name(f"{path.name}{SUFFIX}")
+        path = path.with_name(f"{path.name}{TRACE_SUFFIX}")
     check_output(path, force=args.force)
     return path
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.notices import notify
+from stepscope.trace.placing import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     import argparse
@@ -60,4 +61,4 @@ class Scrub:
 
 def _scrubbed_beside(trace: Path) -> Path:
     name = trace.name.removesuffix(".gz").removesuffix(".json").removesuffix(".pb")
-    return trace.with_name(f"{name.removesuffix('.stepscope')}-scrubbed.stepscope")
+    return trace.with_name(f"{name.removesuffix(TRACE_SUFFIX)}-scrubbed{TRACE_SUFFIX}")

@@ -13,7 +13,7 @@ from stepscope import _native
 from stepscope.notices import notify
 from stepscope.record.stream.places import StreamFolders, is_of_stream, is_unsealed
 from stepscope.record.stream.streaming import ProcessStream, new_folders
-from stepscope.trace.placing import numbered
+from stepscope.trace.placing import TRACE_SUFFIX, numbered
 from stepscope.trace.process_facts import place_facts
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from stepscope.record.session import Session
 
 _MOST_OF_A_NAME = 10_000
-_SUFFIX = ".stepscope"
 
 
 class RunStream:
@@ -127,12 +126,12 @@ def _claimed(output: Path, *, replaces: bool) -> tuple[Path, Path]:
 
     It is the output itself, where that becomes a folder and is not there yet.
     """
-    ends_well = output.name.lower().endswith(_SUFFIX)
+    ends_well = output.name.lower().endswith(TRACE_SUFFIX)
     is_output = ends_well and not replaces
-    stem = output.name[: -len(_SUFFIX)] if ends_well else output.name
-    wanted = output if is_output else output.with_name(f"{stem}.stream{_SUFFIX}")
+    stem = output.name[: -len(TRACE_SUFFIX)] if ends_well else output.name
+    wanted = output if is_output else output.with_name(f"{stem}.stream{TRACE_SUFFIX}")
     for number in range(1, _MOST_OF_A_NAME):
-        folder = numbered(wanted, wanted.name[-len(_SUFFIX) :], number)
+        folder = numbered(wanted, wanted.name[-len(TRACE_SUFFIX) :], number)
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
             return folder, folder if is_output else output

@@ -11,8 +11,7 @@ from stepscope.errors import StepscopeError
 from stepscope.record.stream.places import UNSEALED, is_of_stream, is_unsealed, read_folders
 from stepscope.record.stream.recovering import recover
 from stepscope.trace.model import Trace
-from stepscope.trace.placing import make_private, move_instead, staging_folder
-from stepscope.trace.store import SUFFIX
+from stepscope.trace.placing import TRACE_SUFFIX, make_private, move_instead, staging_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +50,7 @@ def sealed(path: Path) -> Trace:
 def _sealed(path: Path) -> Trace:
     trace = recover(path)
     folders = read_folders(path)
-    if folders.owner.is_alive() or not path.name.endswith(SUFFIX):
+    if folders.owner.is_alive() or not path.name.endswith(TRACE_SUFFIX):
         return trace
     if not all(map(is_of_stream, path.iterdir())):
         return trace

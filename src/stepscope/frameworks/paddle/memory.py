@@ -5,13 +5,16 @@ that the allocator takes from the device and gives back (ReservedAllocate, Reser
 two are rows with their bytes. The others are rows of no bytes: they change ``reserved`` only, and
 by how much is the difference to the row before of the same device.
 
-Paddle also writes the peaks so far with every event. They follow from the figures and from what
-they were at a device's first event, which is all that is kept: ``MemoryBefore``.
+Paddle also writes the peaks so far with every event. In a program of one thread they follow from
+the figures and from what they were at a device's first event, which is all that is kept then.
+Where several threads take memory, Paddle looks at the sum only when a thread has more than ever
+before: such peaks are kept with the event that they changed at.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,9 +26,13 @@ from stepscope.trace.strings import Strings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stepscope.trace.model import UInt32
+    from stepscope.trace.model import Int64, UInt32
 
+_LARGEST = 2**63 - 1
 _PLACE = re.compile(r"Place\((.*)\)")
+
+
+Peaks = Sequence[Sequence[int]]  # pairs of an event and a peak
 
 
 class TracerMemEventType(NumberedAlike):
@@ -38,11 +45,17 @@ class TracerMemEventType(NumberedAlike):
 
 
 class MemoryBefore(NamedTuple):
-    """How much a device had in use before its first event, and at most until then."""
+    """How much a device had in use before its first event, and at most until then.
+
+    Of peaks that do not follow from this and the figures: from which event of the device on, by
+    number, each holds.
+    """
 
     reserved: int = 0
     peak_allocated: int = 0
     peak_reserved: int = 0
+    peaks_allocated: Peaks = ()
+    peaks_reserved: Peaks = ()
 
 
 def device_of_place(place: str) -> str:
@@ -93,16 +106,36 @@ def _before(
     columns: Mapping[str, Any], device: UInt32, strings: Strings
 ) -> dict[str, MemoryBefore]:
     order = np.argsort(columns["time_ns"], kind="stable")
-    found, first = np.unique(device[order], return_index=True)
     before = {}
-    for name, at in zip(found, order[first], strict=True):
-        is_reserved = columns["type"][at] >= TracerMemEventType.ReservedAllocate
+    for name in np.unique(device):
+        rows = order[device[order] == name]
+        told = {key: column[rows] for key, column in columns.items()}
+        is_reserved = told["type"][0] >= TracerMemEventType.ReservedAllocate
         before[strings[int(name)]] = MemoryBefore(
-            int(columns["reserved"][at]) - (int(columns["increase"][at]) if is_reserved else 0),
-            int(columns["peak_allocated"][at]),
-            int(columns["peak_reserved"][at]),
+            int(told["reserved"][0]) - (int(told["increase"][0]) if is_reserved else 0),
+            int(told["peak_allocated"][0]),
+            int(told["peak_reserved"][0]),
+            _unusual(told["peak_allocated"], told["allocated"]),
+            _unusual(told["peak_reserved"], told["reserved"]),
         )
     return before
+
+
+def _unusual(told: Int64, figures: Int64) -> Peaks:
+    """Return the peaks that a file tells where they are not the most so far; else nothing."""
+    if np.array_equal(told, _peaks(figures, int(told[0]), ())):
+        return ()
+    changes = np.flatnonzero(np.append(True, told[1:] != told[:-1]))
+    return tuple(zip(changes.tolist(), told[changes].tolist(), strict=True))
+
+
+def _peaks(figures: Int64, known: int, told: Peaks) -> Int64:
+    """Return the peak at each event, of figures in the order of time."""
+    if len(told):
+        changes, peaks = np.array(told, np.int64).T
+        latest = np.searchsorted(changes, np.arange(len(figures)), side="right") - 1
+        return np.where(latest >= 0, peaks[latest], known)
+    return np.maximum(np.maximum.accumulate(figures), known)
 
 
 def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any]:
@@ -124,11 +157,12 @@ def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any
             TracerMemEventType.ReservedFree,
             TracerMemEventType.ReservedAllocate,
         )
-        for peak, figures, known in (
-            (peak_allocated, memory.allocated, before.peak_allocated),
-            (peak_reserved, memory.reserved, before.peak_reserved),
-        ):
-            peak[rows] = np.maximum(np.maximum.accumulate(figures[rows]), known)
+        peak_allocated[rows] = _peaks(
+            memory.allocated[rows], before.peak_allocated, before.peaks_allocated
+        )
+        peak_reserved[rows] = _peaks(
+            memory.reserved[rows], before.peak_reserved, before.peaks_reserved
+        )
     return {
         "type": kind.astype(np.uint8),
         "increase": increase,
@@ -140,5 +174,20 @@ def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any
 def _told_before(said: Any, device: str, reserved: int) -> MemoryBefore:
     figures = said.get(device) if isinstance(said, dict) else None
     known = {"reserved": reserved, **(figures if isinstance(figures, dict) else {})}
-    of_fields = {key: known.get(key) for key in MemoryBefore._fields}
-    return MemoryBefore(**{key: value for key, value in of_fields.items() if type(value) is int})
+    fits = {"peaks_allocated": _are_peaks, "peaks_reserved": _are_peaks}
+    of_fields = {key: known[key] for key in MemoryBefore._fields if key in known}
+    return MemoryBefore(
+        **{key: value for key, value in of_fields.items() if fits.get(key, _is_whole)(value)}
+    )
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int and abs(value) <= _LARGEST
+
+
+def _are_peaks(value: object) -> bool:
+    try:
+        pairs = np.array(value)
+    except ValueError:  # of several lengths
+        return False
+    return pairs.size == 0 or (pairs.dtype == np.int64 and pairs.shape[1:] == (2,))

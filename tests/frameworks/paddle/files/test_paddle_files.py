@@ -23,6 +23,7 @@ from stepscope.frameworks.paddle.dialect.result import ProfilerResult, load_prof
 from stepscope.frameworks.paddle.files.read_pb import read_paddle_pb
 from stepscope.frameworks.paddle.files.write_json import export_paddle_json
 from stepscope.frameworks.paddle.files.write_pb import export_paddle_pb, paddle_pb
+from stepscope.frameworks.paddle.memory import MemoryBefore, memory_figures
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.model import NO_CORRELATION, Trace
 
@@ -140,7 +141,7 @@ def test_a_file_that_protobuf_wrote_is_read() -> None:
     assert (found.version, found.span_index, found.damage) == ("1.0.2", 4, "")
     assert found.captured.slices.start_ns.tolist() == [1000]
     assert found.captured.memory.address.tolist() == [-8]
-    assert found.memory_before == {"cuda:1": (20, 30, 40)}
+    assert found.memory_before == {"cuda:1": MemoryBefore(20, 30, 40)}
     assert found.device_properties[0]["name"] == "H200"
     assert found.device_properties[0]["sharedMemPerBlockOptin"] == 14
     moved = captured_from_pb(file.SerializeToString(), shift_ns=-1000)
@@ -289,6 +290,28 @@ def test_a_trace_of_torch_gets_paddles_types(tmp_path: Path) -> None:
     again = read_trace(tmp_path / "t.pb")
     assert [again.strings[int(i)] for i in again.slices.category] == ["Operator", "OperatorInner"]
     assert set(again.slices.correlation.tolist()) == {NO_CORRELATION}
+
+
+def test_peaks_are_kept_as_told_where_they_are_not_the_most_so_far(tmp_path: Path) -> None:
+    """Another thread took memory: Paddle looks at the sum when a thread has more than ever."""
+    peaks = {"peaks_allocated": [[0, 400], [2, 450]], "peaks_reserved": [[1, 7]]}
+    trace = device_trace(user={"memoryBefore": {"cuda:0": {"reserved": 0, **peaks}}})
+    export_paddle_pb(trace, tmp_path / "first.pb")
+    export_paddle_json(trace, tmp_path / "first.json")
+    again = read_trace(tmp_path / "first.pb")
+    export_paddle_pb(again, tmp_path / "again.pb")
+    for trace in (again, read_trace(tmp_path / "again.pb"), read_trace(tmp_path / "first.json")):
+        figures = memory_figures(trace.memory, trace.strings, trace.info.user["memoryBefore"])
+        assert figures["peak_allocated"].tolist() == [400, 400, 450]
+        assert figures["peak_reserved"].tolist() == [0, 7, 7]
+
+
+@pytest.mark.parametrize("peaks", ["ab", [[1]], [[0, 2**70]], [[0, 1.5]], 3, None, {"0": 1}])
+def test_peaks_that_cannot_be_are_left_out(peaks: object) -> None:
+    memory = device_trace().memory
+    said = {"cuda:0": {"peaks_allocated": peaks, "peak_reserved": 2**70}}
+    figures = memory_figures(memory, device_trace().strings, said)
+    assert figures["peak_allocated"].tolist() == np.maximum.accumulate(memory.allocated).tolist()
 
 
 def test_memory_of_the_allocator_changes_what_is_reserved_only(tmp_path: Path) -> None:

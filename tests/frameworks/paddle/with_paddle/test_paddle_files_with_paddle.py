@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,6 +135,31 @@ def test_a_protobuf_file_of_paddle_has_the_tree_that_paddle_showed(
     assert loaded.get_extra_info() == result.get_extra_info()
     assert loaded.get_version() == result.get_version()
     assert loaded.get_span_index() == result.get_span_index()
+
+
+def test_peaks_are_paddles_where_another_thread_holds_memory(tmp_path: Path) -> None:
+    """It looks at the sum of all threads only when one of them has more than ever before."""
+    train()
+    paddle.randn([2000])
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        paddle.randn([3000])
+        held = paddle.randn([2900])
+        is_held.set()
+        may_end.wait()
+        del held
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        is_held.wait()
+        result = recorded(train)
+    finally:
+        may_end.set()
+        thread.join()
+    result.save(str(tmp_path / "run.pb"), "pb")
+    assert forest(load_profiler_result(tmp_path / "run.pb")) == forest(result)
 
 
 def test_paddle_cannot_load_its_own_file_and_we_can(saved: dict[str, Path]) -> None:

@@ -145,11 +145,13 @@ std::vector<Callee> running_calls(size_t besides) {
   return *my_stack;
 }
 
+bool has_stack() { return my_run == call_state->run; }
+
 // The calling thread's; made when it makes its first call, or ends one. What runs on a thread by
 // then has run since before we were switched on. It may be gone once a callee was looked up: that
 // may run Python code, during which the recording may end.
 CallStack& stack_before_event(size_t besides) {
-  if (my_run == call_state->run) [[likely]]
+  if (has_stack()) [[likely]]
     return *my_stack;
   return first_stack(besides, call_state->start_ticks);
 }
@@ -211,12 +213,17 @@ void forget_calls_after_fork() {
 
 void on_call(PyCodeObject* code) noexcept {
   stack_before_event(1);
-  Callee callee = call_state->callees.of(code);
-  if (call_state->callees.names_as_torch() && (code->co_flags & kGenerates)) [[unlikely]]
-    callee = resumed(callee, code);
-  else if (callee.is_watched) [[unlikely]]
-    callee = named_by_watcher(callee, first_argument_of_innermost());
-  push(stack_before_event(1), callee, false);
+  const Callee& found = call_state->callees.of(code);
+  const bool goes_on = call_state->callees.names_as_torch() && (code->co_flags & kGenerates);
+  if (goes_on || found.is_watched || !has_stack()) [[unlikely]] {
+    Callee callee = found;
+    if (goes_on)
+      callee = resumed(callee, code);
+    else if (callee.is_watched)
+      callee = named_by_watcher(callee, first_argument_of_innermost());
+    return push(stack_before_event(1), callee, false);
+  }
+  push(*my_stack, found, false);
 }
 
 void on_return(PyCodeObject* code) noexcept { pop(stack_before_event(0), code); }
@@ -224,8 +231,12 @@ void on_return(PyCodeObject* code) noexcept { pop(stack_before_event(0), code); 
 void on_c_call(PyMethodDef* method, PyObject* self) noexcept {
   const CallStack& before = stack_before_event(0);
   if (!call_state->all_calls && !before.empty() && before.back().in_library) return;
-  const Callee callee = call_state->callees.of(method, self);
-  push(stack_before_event(0), callee, false, 0, Below::kShown);
+  const Callee& found = call_state->callees.of(method, self);
+  if (!has_stack()) [[unlikely]] {
+    const Callee callee = found;
+    return push(stack_before_event(0), callee, false, 0, Below::kShown);
+  }
+  push(*my_stack, found, false, 0, Below::kShown);
 }
 
 // One that was not wanted when it began is not there to end: its caller is the innermost.
@@ -237,14 +248,16 @@ void on_c_return(PyMethodDef* method) noexcept {
 
 FrameCall begin_frame(PyCodeObject* code, const _PyInterpreterFrame* frame) noexcept {
   stack_before_event(0);
-  Callee callee = call_state->callees.of(code);
-  if (callee.is_watched) [[unlikely]]
-    callee = named_by_watcher(callee, first_argument_of(frame));
-  CallStack& stack = stack_before_event(0);
-  const auto depth = static_cast<uint32_t>(stack.size());
-  push(stack, callee, true);
-  const OpenCall& call = stack.back();
-  return {code, call.slice, my_run, depth, call.in_library};
+  const Callee& found = call_state->callees.of(code);
+  if (found.is_watched || !has_stack()) [[unlikely]] {
+    Callee callee = found;
+    if (callee.is_watched) callee = named_by_watcher(callee, first_argument_of(frame));
+    push(stack_before_event(0), callee, true);
+  } else {
+    push(*my_stack, found, true);
+  }
+  const OpenCall& call = my_stack->back();
+  return {code, call.slice, my_run, static_cast<uint32_t>(my_stack->size() - 1), call.in_library};
 }
 
 // Where the call is not found any more, recording has begun anew, or the thread went on with

@@ -102,7 +102,7 @@ def test_what_stood_beside_the_arguments_survives_merging() -> None:
     ("cut", "kept", "stays"),
     [
         (lambda all_of_it: since(all_of_it, 10), [10], {"held", "owners"}),
-        (lambda all_of_it: started_outside(all_of_it, [(2, 7)]), [0, 10], {"owners"}),
+        (lambda all_of_it: started_outside(all_of_it, [(2, 7)]), [0, 10], {"owners", "marks"}),
     ],
     ids=["since", "pauses"],
 )

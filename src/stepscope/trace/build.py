@@ -80,7 +80,8 @@ def since(captured: Captured, start_ns: int) -> Captured:
 def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> Captured:
     """Drop what started within the spans; they are in order and do not overlap.
 
-    What the program said of its memory stays: it holds for as long as the block is there.
+    What the program said of its memory stays: it holds for as long as the block is there. So do
+    marks: devices are read once more when a pause begins, and again when it ends.
     """
     if not spans_ns:
         return captured
@@ -91,7 +92,7 @@ def started_outside(captured: Captured, spans_ns: Sequence[tuple[int, int]]) -> 
         mask: Bool = (last < 0) | (times_ns >= ends[last])
         return mask
 
-    return _of_times(captured, outside, staying=("owners",))
+    return _of_times(captured, outside, staying=("owners", "marks"))
 
 
 def _of_times(

@@ -190,4 +190,4 @@ def _are_peaks(value: object) -> bool:
         pairs = np.array(value)
     except ValueError:  # of several lengths
         return False
-    return pairs.size == 0 or (pairs.dtype == np.int64 and pairs.shape[1:] == (2,))
+    return pairs.shape == (0,) or (pairs.dtype == np.int64 and pairs.shape[1:] == (2,))

@@ -306,7 +306,7 @@ def test_peaks_are_kept_as_told_where_they_are_not_the_most_so_far(tmp_path: Pat
         assert figures["peak_reserved"].tolist() == [0, 7, 7]
 
 
-@pytest.mark.parametrize("peaks", ["ab", [[1]], [[0, 2**70]], [[0, 1.5]], 3, None, {"0": 1}])
+@pytest.mark.parametrize("peaks", ["ab", [[]], [[1]], [[0, 2**70]], [[0, 1.5]], 3, None, {"0": 1}])
 def test_peaks_that_cannot_be_are_left_out(peaks: object) -> None:
     memory = device_trace().memory
     said = {"cuda:0": {"peaks_allocated": peaks, "peak_reserved": 2**70}}

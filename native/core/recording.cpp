@@ -144,7 +144,7 @@ uint64_t bytes_of_all_chunks() { return bytes_in_chunks.load(std::memory_order_r
 Chunk::~Chunk() {
   bytes_in_chunks.fetch_sub(capacity * sizeof(Record), std::memory_order_relaxed);
   if (lasting) {
-    Stream::instance().give_back_chunk(lasting);
+    Stream::instance().give_back_chunk(lasting, serial);
   } else {
     give_back({records, ready}, capacity);
   }

@@ -172,7 +172,6 @@ bool LastingFile::has(const BlockHeader* block) const {
   });
 }
 
-// One of another file, from before a fork or of an earlier stream, may not be there any more.
 void LastingFile::give_back(BlockHeader* block) {
   if (!has(block)) return;
   block->kind = BlockKind::kFree;

@@ -25,6 +25,9 @@ class LastingFile {
 
   // A block for so many bytes, all 0 unless it was used before; null where there is no more room.
   BlockHeader* take(BlockKind kind, size_t bytes);
+  // Whether it lies in this file: one of another, from before a fork or of an earlier stream, may
+  // not be there any more.
+  bool has(const BlockHeader* block) const;
   void give_back(BlockHeader* block);
 
   uint64_t bytes() const { return bytes_; }
@@ -56,7 +59,6 @@ class LastingFile {
   Region new_region(size_t bytes);
   bool reserve(const Region& region) const;
   void use(const Region& region);
-  bool has(const BlockHeader* block) const;
   uint64_t room_left() const;
 
   OwnFile file_;

@@ -114,8 +114,10 @@ BlockHeader* Stream::take_chunk(uint32_t generation, uint64_t serial, size_t cap
   return block;
 }
 
-void Stream::give_back_chunk(BlockHeader* block) {
+// In a forked child, another block may lie where one of its parent's was.
+void Stream::give_back_chunk(BlockHeader* block, uint64_t serial) {
   const std::lock_guard lock(mutex_);
+  if (!chunks_.has(block) || block->magic != kBlockMagic || block->serial != serial) return;
   chunks_.give_back(block);
 }
 

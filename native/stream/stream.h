@@ -51,7 +51,7 @@ class Stream {
 
   // A block for a chunk; null: plain memory will do.
   BlockHeader* take_chunk(uint32_t generation, uint64_t serial, size_t capacity);
-  void give_back_chunk(BlockHeader* block);
+  void give_back_chunk(BlockHeader* block, uint64_t serial);
 
   // An entry of the journal: numbers, and up to two texts.
   template <typename Numbers>

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "python/sampler.h"
 #include "stream/stream.h"
@@ -26,8 +27,8 @@ SampleJournal::Written SampleJournal::written_;
 
 SampleJournal::SampleJournal() { take_on(); }
 
-SampleJournal::~SampleJournal() {
-  if (!is_streamed_) return;
+void SampleJournal::end() {
+  if (!std::exchange(is_streamed_, false)) return;
   written_.codes += static_cast<uint32_t>(codes_);
   written_.nodes += static_cast<uint32_t>(nodes_ - 1);
   written_.threads += static_cast<uint32_t>(threads_);

@@ -17,7 +17,7 @@ struct SeenThread;
 class SampleJournal {
  public:
   SampleJournal();
-  ~SampleJournal();
+  ~SampleJournal() { end(); }
   SampleJournal(const SampleJournal&) = delete;
   SampleJournal& operator=(const SampleJournal&) = delete;
 
@@ -26,6 +26,8 @@ class SampleJournal {
   bool is_on();
   bool is_due(int64_t now_ns) const { return now_ns >= due_ns_; }
 
+  // Another sampler may be streamed from here on.
+  void end();
   // The parent's stays behind, and with it what it wrote.
   static void forget_after_fork();
 

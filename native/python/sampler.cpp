@@ -119,6 +119,8 @@ void Sampler::loop() {
     settle(watched, split(watched, end_ns, used_ns), SampleState::kPython, end_ns);
   }
   look_at_others(end_ns);
+  if (journal_.is_on()) stream(end_ns);
+  journal_.end();
   watched_.clear();  // its files are this thread's
   memory_.close();
   counts_.cpu_ns = own_cpu_ns();

@@ -63,12 +63,32 @@ os._exit(0)
 
 @pytest.mark.parametrize(
     "following",
-    ["sampler.so_far()", "sampler.stop(); sampler.collect(); sampler.start()"],
-    ids=["after a capture", "after the end"],
+    [
+        "sampler.so_far()",
+        "sampler.stop(); sampler.collect(); sampler.start()",
+        "sampler.stop(); kept = sampler.hand_over(); sampler.start()",
+    ],
+    ids=["after a capture", "after the end", "while the first is kept"],
 )
 def test_one_sampler_after_another_is_streamed(tmp_path: Path, following: str) -> None:
     done = run_python(SAMPLED.format(next=following), str(tmp_path / "1.segments"))
     assert done.stdout == "['first', 'second']\n", done.stderr
+
+
+def test_what_was_seen_last_is_streamed_when_the_sampler_stops(tmp_path: Path) -> None:
+    last = """
+def last():
+    seen = sampler.progress()[1] + 20
+    while sampler.progress()[1] < seen:
+        pass
+
+last()
+sampler.stop()
+print(sorted(streamed() & {"first", "last"}), flush=True)
+os._exit(0)
+"""
+    done = run_python(SAMPLED.format(next=last), str(tmp_path / "1.segments"))
+    assert done.stdout == "['first', 'last']\n", done.stderr
 
 
 def test_the_sampler_of_a_forked_child_is_streamed_too(tmp_path: Path) -> None:

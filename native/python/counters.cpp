@@ -55,7 +55,7 @@ nb::dict counter_columns(const CounterSampler& sampler) {
 }
 
 // A forked child has the parent's object without its thread, and CUPTI is the parent's: there, the
-// sampler is left as it is.
+// sampler is left as it is, and asked for nothing.
 class PythonCounterSampler {
  public:
   PythonCounterSampler(const std::string& cupti_path, int64_t interval_ns, uint64_t limit_bytes,

@@ -83,7 +83,7 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
     def stop(self) -> None:
         """Sample no longer; say why a device was not."""
         super().stop()
-        for device in self._native.devices() if self._native is not None else ():
+        for device in self.reading.devices() if self.reading is not None else ():
             if device["obstacle"]:
                 self.fail(f"device {device['number']}: {device['obstacle']}")
                 self._obstacle = ""  # it may be otherwise the next time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
@@ -37,6 +38,7 @@ class DeviceReader(Source, Generic[_Reader]):
         self._interval_ns = interval_ns or self.default_interval_ns
         self._obstacle = ""
         self._native: _Reader | None = None
+        self._process = 0  # whose it is: a forked child leaves it alone
         self._says = ""
         self._lost_before = 0  # it started this time
 
@@ -62,6 +64,7 @@ class DeviceReader(Source, Generic[_Reader]):
     def start(self) -> None:
         """Begin to read."""
         self.prepare()
+        self._native = None
         self._lost_before = self.lost
         if self._obstacle:
             return
@@ -71,7 +74,7 @@ class DeviceReader(Source, Generic[_Reader]):
             self.fail(str(error))
             return
         if native.start():
-            self._native = native
+            self._native, self._process = native, os.getpid()
         else:
             self.fail("no thread could be started")
 
@@ -81,9 +84,14 @@ class DeviceReader(Source, Generic[_Reader]):
         notify(f"{self.what} are not recorded: {why}")
 
     def stop(self) -> None:
-        """Read no longer; a forked child has nothing to stop."""
-        if self._native is not None:
-            self._native.stop()
+        """Read no longer."""
+        if (native := self.reading) is not None:
+            native.stop()
+
+    @property
+    def reading(self) -> _Reader | None:
+        """Return what reads, or has read; None in a forked child."""
+        return self._native if self._process == os.getpid() else None
 
     def collect(self) -> Captured | None:
         """Return what was read, once."""
@@ -91,12 +99,12 @@ class DeviceReader(Source, Generic[_Reader]):
 
     def hand_over(self) -> Callable[[], Captured | None]:
         """Let go of what was read."""
-        native, self._native = self._native, None
+        native, self._native = self.reading, None
         return lambda: self._captured(native)
 
     def so_far(self) -> Captured | None:
         """Return what was read until now; it goes on."""
-        return self._captured(self._native)
+        return self._captured(self.reading)
 
     def _captured(self, native: _Reader | None) -> Captured | None:
         if native is None:

@@ -21,7 +21,7 @@ from stepscope.cli.ranks.folder import rank_name
 from stepscope.cli.signals import Phase, Termination
 from stepscope.frameworks.python.child_recorder import withdraw
 from stepscope.notices import notify
-from stepscope.record.group_makers import GROUP_MAKERS
+from stepscope.record.group_makers import GroupMaker
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.trace import launcher
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from stepscope.cli.ranks.order import Order
-    from stepscope.record.group_makers import GroupMaker
     from stepscope.record.session import Session
     from stepscope.record.stream.run import RunStream
 
@@ -104,7 +103,7 @@ class Member:
         launcher.run_id_given = order.run_id
         self._waiting = [
             PatchesWhenImported(each.modules[0], Patches(partial(self._patch, each)))
-            for each in GROUP_MAKERS
+            for each in (GroupMaker(**told) for told in order.group_makers)
         ]
 
     def is_ours(self) -> bool:

@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.record.group_makers import GROUP_MAKERS
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from stepscope.record.session import Session
 
@@ -29,6 +31,7 @@ class Order:
     run_id: str
     force: bool
     options: Mapping[str, Any]  # of the command line, as far as recording needs them
+    group_makers: Sequence[Mapping[str, Any]]  # so that a process looks for no extensions
     stream: bool = False  # whether what a rank records is to outlive it
     rank_outside: str = ""  # what the environment called the process that began
     python: str = sys.version.partition(" ")[0]
@@ -45,7 +48,8 @@ class Order:
         if args.last is not None:
             options["last"] = asdict(args.last)
         stream = args.stream and args.last is None
-        return Order(options=options, force=args.force, stream=stream, **rest)
+        makers = [asdict(each) for each in GROUP_MAKERS]
+        return Order(options=options, group_makers=makers, force=args.force, stream=stream, **rest)
 
     def text(self) -> str:
         """Return it as one line."""

@@ -28,7 +28,7 @@ SHAPES = '"Input Dims": [[2, 3], [3, 4]], "Input type": ["float", "float"]'
 FRAMES = ("/home/me/model.py(12): forward", "/home/me/train.py(30): step", "train.py(1): <module>")
 
 
-def training(pid: str = "10") -> Trace:
+def training() -> Trace:
     """Three steps of a loop, with modules, a backward pass, memory, samples and what is held."""
     calls, memory, samples = [], [], []
     for step in range(3):
@@ -47,7 +47,7 @@ def training(pid: str = "10") -> Trace:
             Sample(at + 20, at + 200, FRAMES, ThreadState.NATIVE),
             Sample(at + 700, at + 950, FRAMES[1:], ThreadState.BLOCKED),
         ]
-    trace = trace_of_calls(calls, memory, samples, [pid] * 4, host="here", pid=int(pid))
+    trace = trace_of_calls(calls, memory, samples, ["10"] * 4, host="here", pid=10)
     held = Held.of(
         time_ns=np.array([40_000, 425_000]),
         duration_ns=np.array([2_000_000, 900_000]),
@@ -147,7 +147,7 @@ def save_folders(folder: Path) -> list[Path]:
         "training": one,
         "device": read_trace(device),
         "hostile": hostile(),
-        "joined": join_traces([training(), training("11")]),
+        "joined": join_traces([training(), training()]),
         "paddle": read_trace(paddle),
     }
     for name, trace in traces.items():

@@ -127,7 +127,7 @@ def write_terminal(printed: str, path: Path) -> None:
 
 
 def photographed(report: Path, output: Path) -> Iterator[Path]:
-    """Yield a picture of each page of a report, and of the first in the dark."""
+    """Yield a picture of each page that shows something, and of the first in the dark."""
     from playwright.sync_api import sync_playwright
 
     browser_path = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -155,9 +155,9 @@ def opened(browser: Any, report: Path, page_id: str = "", theme: str = "light") 
 
 
 def page_ids(page: Any) -> list[str]:
-    """Return the pages that the report has, in the order of its navigation."""
+    """Return the pages that have something to show, in the order of the navigation."""
     script = "links => links.map(link => link.hash.slice(1).split('?')[0])"
-    ids: list[str] = page.locator("#bar nav a").evaluate_all(script)
+    ids: list[str] = page.locator("#bar nav a:not(.empty)").evaluate_all(script)
     return ids
 
 

@@ -77,26 +77,24 @@ def printed_by(words: list[str], cwd: Path) -> str:
     path = f"{installed.parent}{os.pathsep}{os.environ['PATH']}"
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    with (cwd / "errors").open("w+") as errors:
-        process = subprocess.Popen(
-            [*command, *words],
-            cwd=cwd,
-            env={
-                **os.environ,
-                "PATH": path,
-                "PYTHONPATH": str(Path(stepscope.__file__).parents[1]),  # the one imported here
-                "TERM": "xterm-256color",
-                "COLUMNS": str(COLUMNS),
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=errors,
-        )
-        os.close(theirs)
-        printed = b"".join(read_all(ours)).decode()
-        if process.wait():
-            errors.seek(0)
-            sys.exit(f"stepscope {' '.join(words)} failed:\n{errors.read()}{printed}")
+    process = subprocess.Popen(
+        [*command, *words],
+        cwd=cwd,
+        env={
+            **os.environ,
+            "PATH": path,
+            "PYTHONPATH": str(Path(stepscope.__file__).parents[1]),  # the one imported here
+            "TERM": "xterm-256color",
+            "COLUMNS": str(COLUMNS),
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,  # our text goes there
+    )
+    os.close(theirs)
+    printed = b"".join(read_all(ours)).decode()
+    if process.wait():
+        sys.exit(f"stepscope {' '.join(words)} failed:\n{printed}")
     return printed.replace("\r\n", "\n")
 
 

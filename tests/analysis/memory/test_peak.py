@@ -48,12 +48,12 @@ EVENTS = [
 ]
 
 
-def made(*, before: int = 100 * MIB, reserved: int = 0) -> Trace:
+def made(*, before: int = 100 * MIB, reserved: int = 0, device: str = GPU) -> Trace:
     total, events = before, []
     for event in EVENTS:
         total += event.bytes
-        events.append(replace(event, allocated=total))
-    said = [Said(3, 0x9000, MemoryOwner.GRADIENT, 5 * MIB, GPU)]
+        events.append(replace(event, allocated=total, device=device))
+    said = [Said(3, 0x9000, MemoryOwner.GRADIENT, 5 * MIB, device)]
     trace = trace_with_memory(CALLS, events, said, end_ns=400_000)
     memory = replace(trace.memory, reserved=np.full(len(events), reserved, np.int64))
     return replace(trace, memory=memory)
@@ -93,6 +93,11 @@ def test_what_would_lower_it() -> None:
         "checkpointing": 6 * MIB,
         "gradients": 5 * MIB,
     }
+
+
+def test_memory_of_the_cpu_has_no_workspace_to_choose() -> None:
+    savings = peak_of(made(reserved=200 * MIB, device="cpu")).savings
+    assert {each.id for each in savings} == {"checkpointing", "gradients"}
 
 
 def test_advice_is_for_the_framework_of_the_trace() -> None:

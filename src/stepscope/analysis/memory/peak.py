@@ -203,10 +203,10 @@ def _savings(
     yield Saving("checkpointing", total, f"{whose}: {how(Remedy.CHECKPOINTS)}")
     stale = int(size[_of_the_step_before(timeline, live, found.time_ns)].sum())
     yield Saving("gradients", stale, f"Gradients of the step before: {how(Remedy.FREED_GRADIENTS)}")
-    scratch = int(size[_is_workspace(timeline, live)].sum())
-    text = "Workspace of convolutions or recurrent layers, held only during a call"
-    yield Saving("workspace", scratch, f"{text}: {how(Remedy.SMALLER_WORKSPACE)}")
-    if not timeline.device.startswith(CPU):
+    if not timeline.device.startswith(CPU):  # there, neither can be changed
+        scratch = int(size[_is_workspace(timeline, live)].sum())
+        text = "Workspace of convolutions or recurrent layers, held only during a call"
+        yield Saving("workspace", scratch, f"{text}: {how(Remedy.SMALLER_WORKSPACE)}")
         text = "Held by the allocator at the peak, and used by no tensor"
         words = how(Remedy.LESS_UNUSED)
         if timeline.device.startswith("hip"):

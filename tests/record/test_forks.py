@@ -104,20 +104,30 @@ def test_the_parents_session_does_nothing_in_the_child() -> None:
 
 @contextlib.contextmanager
 def two_threads_at(work: Callable[[], object]) -> Iterator[None]:
-    """Have two threads do it again and again."""
+    """Have two threads do it again and again, each once before anything else is done.
+
+    In its first operator a thread takes a lock of torch's, which a child that is forked meanwhile
+    would wait for.
+    """
     finished = threading.Event()
+    under_way = threading.Barrier(3)
 
     def keep_on() -> None:
+        work()
+        under_way.wait()
         while not finished.is_set():
             work()
 
     threads = [threading.Thread(target=keep_on) for _ in range(2)]
     for thread in threads:
         thread.start()
-    yield
-    finished.set()
-    for thread in threads:
-        thread.join()
+    under_way.wait()
+    try:
+        yield
+    finally:
+        finished.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_forks_while_other_threads_record() -> None:

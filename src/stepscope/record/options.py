@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ class Option(Generic[T]):
             return self.parse(given)
         if isinstance(self.default, Enum) and isinstance(given, str):
             return type(self.default)(given)
-        return given  # type: ignore[return-value]
+        return cast("T", given)
 
 
 # Options that several sources share.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from c_stubs import compile_library
 from command_line import python, script, stepscope_run
 from made_steps import BASE, steps
 from stepscope.analysis.answer import answer
@@ -109,11 +108,8 @@ assert [(each["chip"], each["obstacle"]) for each in sampler.devices()] == [("st
 
 
 def test_a_forked_child_leaves_the_counters_to_its_parent(tmp_path: Path) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler")
     library = tmp_path / "libcuda.so.1"  # the name under which the driver is looked for
-    words = (compiler, "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-o", library)
-    subprocess.run([*words, Path(__file__).with_name("pm_stub.c")], check=True)
+    stub = Path(__file__).with_name("pm_stub.c")
+    compile_library(stub, library, f"-Wl,-soname,{library.name}")
     done = python("-c", FORKED, str(library), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

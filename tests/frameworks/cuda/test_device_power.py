@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from c_stubs import compile_library
 from command_line import script, stepscope_run
 from made_power import readings, with_power
 from made_steps import BASE, steps
@@ -37,13 +36,9 @@ time.sleep(0.1)
 @pytest.fixture
 def libraries(tmp_path: Path) -> tuple[Path, Path]:
     """Return a present-day NVML, and an old one."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler")
     paths = tmp_path / "nvml.so", tmp_path / "nvml_old.so"
     for path, words in zip(paths, ([], ["-DOLD"]), strict=True):
-        command = [compiler, *words, "-shared", "-fPIC", "-o", path, STUB]
-        subprocess.run(command, check=True)
+        compile_library(STUB, path, *words)
     return paths
 
 

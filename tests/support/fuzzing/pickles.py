@@ -6,7 +6,7 @@ import pickle
 import pickletools
 from typing import TYPE_CHECKING, Any
 
-from fuzzing.values import any_value, damaged_bytes
+from fuzzing.values import any_value, damaged_bytes, random_place
 
 if TYPE_CHECKING:
     import random
@@ -47,24 +47,17 @@ def _other_opcode(data: bytes, rng: random.Random) -> tuple[bytes, str]:
 
 
 def _change(value: Any, rng: random.Random) -> str:
-    """Walk down to a random place, and put another value there."""
-    path = []
-    while True:
-        keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
-        if not keys:
-            return "nothing"
-        key = rng.choice(keys)
-        path.append(str(key))
-        inner = value[key]
-        if isinstance(inner, dict | list) and inner and rng.random() < 0.85:
-            value = inner
-            continue
-        other = rng.choice((any_value(rng, 1), value, -1, 1 << 63, 1 << 64, 2.5, b"x", None, ""))
-        match rng.randrange(4):
-            case 0:
-                del value[key]
-            case 1 if isinstance(value, list):
-                value.insert(key, other)
-            case _:
-                value[key] = other
-        return "/".join(path)[-60:]
+    """Put another value at a random place."""
+    holder, path = random_place(value, rng)
+    if not path:
+        return "nothing"
+    key = path[-1]
+    other = rng.choice((any_value(rng, 1), holder, -1, 1 << 63, 1 << 64, 2.5, b"x", None, ""))
+    match rng.randrange(4):
+        case 0:
+            del holder[key]
+        case 1 if isinstance(holder, list):
+            holder.insert(key, other)
+        case _:
+            holder[key] = other
+    return "/".join(map(str, path))[-60:]

@@ -94,20 +94,24 @@ def damaged_json(text: str, rng: random.Random) -> tuple[bytes, str]:
 
 
 def _change_somewhere(value: Any, rng: random.Random) -> str:
-    """Walk down to a random place, and change what is there."""
-    path: list[str] = []
-    while True:
-        keys: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
-        if not keys:
-            return "nothing"
-        key = rng.choice(keys)
-        path.append(str(key))
-        inner = value[key]
-        if isinstance(inner, dict | list) and inner and rng.random() < 0.85:
-            value = inner
-            continue
-        _change(value, key, rng)
-        return "/".join(path)[-80:]
+    """Change what is at a random place."""
+    holder, path = random_place(value, rng)
+    if not path:
+        return "nothing"
+    _change(holder, path[-1], rng)
+    return "/".join(map(str, path))[-80:]
+
+
+def random_place(value: Any, rng: random.Random) -> tuple[Any, list[Any]]:
+    """Walk down to a random place: return its holder and the keys to it, none of an empty value."""
+    path: list[Any] = []
+    while keys := list(value) if isinstance(value, dict) else list(range(len(value))):
+        path.append(rng.choice(keys))
+        inner = value[path[-1]]
+        if not (isinstance(inner, dict | list) and inner and rng.random() < 0.85):
+            break
+        value = inner
+    return value, path
 
 
 def _change(holder: Any, key: Any, rng: random.Random) -> None:

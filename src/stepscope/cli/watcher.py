@@ -16,9 +16,9 @@ from stepscope.cli.ranks.launch import Job
 from stepscope.cli.signals import Interrupts
 from stepscope.errors import TraceReadWarning
 from stepscope.notices import notify
-from stepscope.record.stream.places import is_unsealed, read_folders
+from stepscope.record.stream.places import is_unsealed, own_folders
 from stepscope.record.stream.processes import killed_for_memory
-from stepscope.record.stream.recovering import recover
+from stepscope.record.stream.recovering import recovered_from
 from stepscope.record.stream.run import remove_unsealed
 from stepscope.record.stream.sealing import only_sealer
 
@@ -41,16 +41,15 @@ def main(words: list[str]) -> None:
 
 def finish(disk: str, memory: str, told: str) -> None:
     """Seal what a program left, and print its answer: the watcher does this after its death."""
-    found = next((Path(each) for each in (disk, memory) if each and is_unsealed(each)), None)
-    if found is None:
+    unsealed = next((Path(each) for each in (disk, memory) if each and is_unsealed(each)), None)
+    if unsealed is None:
         return
-    with only_sealer(found) as is_left:
+    with only_sealer(unsealed) as is_left:
         if is_left:
-            _seal(found, told)
+            _seal(own_folders(Path(disk), Path(memory) if memory else None), told)
 
 
-def _seal(found: Path, told: str) -> None:
-    folders = read_folders(found)
+def _seal(folders: StreamFolders, told: str) -> None:
     about = folders.about
     args = argparse.Namespace(
         **about["options"], json=Path(about["json"]) if about["json"] else None
@@ -63,7 +62,7 @@ def _seal(found: Path, told: str) -> None:
     def build() -> Trace:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TraceReadWarning)
-            return recover(found)
+            return recovered_from(folders, Path(folders.disk))[0]
 
     class Left:
         """What is removed once the trace is saved."""

@@ -26,10 +26,11 @@ _OWN_MEMORY = Path("/proc/self/statm")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> BinaryIO:
     """Open a file to be read; a pipe or a device, which may never end, raises OSError at once."""
     # Without O_NONBLOCK the opening of a pipe waits for somebody who writes into it.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
@@ -41,9 +42,11 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         raise
 
 
-def read_regular(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
+def read_regular(
+    path: str | os.PathLike[str], limit_bytes: int, *, follow_links: bool = True
+) -> bytes:
     """Return what is in a regular file; one that is larger than the limit raises OSError."""
-    with open_regular(path) as file:
+    with open_regular(path, follow_links=follow_links) as file:
         data = file.read(limit_bytes + 1)
     if len(data) > limit_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {size_text(limit_bytes)}, the limit")

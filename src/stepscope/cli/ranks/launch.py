@@ -119,7 +119,7 @@ class Job:
         from stepscope.cli.ranks.left import seal_with_patience
 
         if self.place is None:
-            seal_with_patience(self.folder)
+            seal_with_patience(self.folder, self._order.suffix)
 
     def ranks(self) -> dict[int, Path]:
         """Return the traces of ranks that are there by now."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,8 +48,12 @@ def started_stream(order: Order) -> RunStream | None:
     )
 
 
-def seal_ranks(folder: Path, *, patience_s: float = 0.0) -> None:
-    """Save the traces of the ranks in a job's folder that were killed; the living ones go on."""
+def seal_ranks(folder: Path, *, suffix: str | None = None, patience_s: float = 0.0) -> None:
+    """Save the traces of the ranks in a job's folder that were killed; the living ones go on.
+
+    Whoever has made the folder gives the suffix of its traces. Others seal only what is provably
+    this user's own.
+    """
     until = time.monotonic() + patience_s
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if not is_unsealed(path):
@@ -57,10 +62,13 @@ def seal_ranks(folder: Path, *, patience_s: float = 0.0) -> None:
             from stepscope.record.stream.sealing import only_sealer
 
             left = read_folders(path)
-            if _SUFFIX in left.about and _has_ended(left, until):
+            if suffix is None and not left.is_ours:
+                continue
+            wanted = suffix or left.about.get(_SUFFIX)
+            if isinstance(wanted, str) and _has_ended(left, until):
                 with only_sealer(path) as is_left:
                     if is_left:
-                        _seal(path, left)
+                        _seal(path, replace(left, is_ours=True), wanted)
         except (StepscopeError, ValueError, OSError) as error:
             notify(f"what {path.name} recorded cannot be sealed: {error}")
 
@@ -78,9 +86,9 @@ def is_job(path: str) -> bool:
     return place.is_dir() and not is_stored_trace(place) and not (place / "meta.json").exists()
 
 
-def seal_with_patience(folder: Path) -> None:
+def seal_with_patience(folder: Path, suffix: str) -> None:
     """Save them at the end of the process that started them: the last may be ending, too."""
-    seal_ranks(folder, patience_s=_PATIENCE_S)
+    seal_ranks(folder, suffix=suffix, patience_s=_PATIENCE_S)
 
 
 def _has_ended(left: StreamFolders, until: float) -> bool:
@@ -91,7 +99,7 @@ def _has_ended(left: StreamFolders, until: float) -> bool:
     return True
 
 
-def _seal(path: Path, left: StreamFolders) -> None:
+def _seal(path: Path, left: StreamFolders, suffix: str) -> None:
     from stepscope.cli.saving import save_somewhere
     from stepscope.record.stream.recovering import recover
     from stepscope.record.stream.run import remove_unsealed
@@ -99,7 +107,7 @@ def _seal(path: Path, left: StreamFolders) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceReadWarning)
         trace = recover(path)
-    target = path.parent / rank_name(trace, left.about[_SUFFIX])
+    target = path.parent / rank_name(trace, suffix)
     saved = save_somewhere(trace, target, force=is_unsealed(target))
     if saved is None:
         return

@@ -6,12 +6,13 @@ Nothing that goes wrong here may end the child: it is the program's, not ours.
 from __future__ import annotations
 
 import contextlib
+import json
 import multiprocessing
 import os
-import pickle
 import sys
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,54 +30,71 @@ if TYPE_CHECKING:
 
     MakeSources = Callable[[], Sequence[Source]]
 
+DELIVERY = ".delivery"  # the suffix of the files that children write for their parents
+
 _LOADERS = ("torch.utils.data", "paddle.io")  # who knows which worker of a loader this process is
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """The parent's order to record; what is recorded goes to ``path``."""
+class Word(Enum):
+    """What parent and child say to each other."""
 
-    cycle: int
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Save:
-    """The parent's order to stop."""
-
-    cycle: int
+    RECORD = "record"  # the parent's order; what is recorded goes to ``path``
+    SAVE = "save"  # the parent's order to stop
+    RECORDING = "recording"
+    SAVED = "saved"  # the child's file is complete, or there was nothing to save
+    LEAVING = "leaving"  # the child's last message
+    WITHDRAWN = "withdrawn"  # the child delivers nothing: it is a rank, with a trace of its own
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
-    """The child's message that it is recording."""
+class Message:
+    """One message on the line between parent and child; it travels as JSON."""
 
-    cycle: int
+    word: Word
+    cycle: int = 0
+    path: str = ""
 
+    def send(self, line: Connection) -> None:
+        """Send it; OSError when the other side has gone."""
+        line.send_bytes(json.dumps([self.word.value, self.cycle, self.path]).encode())
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """The child's message that its file is complete, or that there was nothing to save."""
-
-    cycle: int
-
-
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """The child's last message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """The child's message that it delivers nothing: it is a rank, with a trace of its own."""
+    @staticmethod
+    def receive(line: Connection) -> Message:
+        """Wait for the next one; EOFError or OSError when there will be none."""
+        word, cycle, path = json.loads(line.recv_bytes())
+        return Message(Word(word), int(cycle), str(path))
 
 
 @dataclass(frozen=True, slots=True)
 class ChildCapture:
-    """What a child leaves: its columns, how many events it lost, and what it recorded with."""
+    """What a child delivers: its columns, and how many events it lost."""
 
     captured: Captured
     lost: int
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+        from stepscope.trace.plain import packed
+
+        strings = self.captured.strings
+        parts = {field.name: getattr(self.captured, field.name) for field in fields(self.captured)}
+        parts["strings"] = (strings.blob, strings.offsets)
+        part = path.with_suffix(".part")
+        with contextlib.suppress(FileNotFoundError):  # the parent waits no longer
+            part.write_bytes(packed((parts, self.lost)))
+            part.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> ChildCapture:
+        """Read what ``save`` wrote; PlainError for what it did not write."""
+        from stepscope.trace.plain import unpacked
+        from stepscope.trace.schema import TABLES, Captured, Track
+        from stepscope.trace.strings import Strings
+        from stepscope.trace.table import Args, IntColumn
+
+        classes = (*TABLES.values(), Track, Args, IntColumn)
+        parts, lost = unpacked(path.read_bytes(), classes)
+        return cls(Captured(**{**parts, "strings": Strings(*parts["strings"])}), lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +104,7 @@ class Assignment:
     line: Connection
     make_sources: MakeSources
     limit: MemoryLimit | None
-    first: Record | None  # the order that is in force when it starts
+    first: Message | None  # the order that is in force when it starts
     stream: StreamFolders | None = None  # of the parent's run
 
 
@@ -125,7 +143,7 @@ class _Agent:
     def __init__(self, assignment: Assignment) -> None:
         self._line = assignment.line
         self._recording = ChildRecording(assignment.make_sources(), assignment.limit)
-        self._order: Record | None = None
+        self._order: Message | None = None
         self._lock = threading.Lock()
         self._parent = os.getppid()
         self._stream = _started_stream(assignment.stream)
@@ -143,7 +161,7 @@ class _Agent:
                 if self._stream is not None:
                     self._stream.forget()
                 self._recording.close()
-                self._line.send(Leaving())
+                Message(Word.LEAVING).send(self._line)
         except OSError:
             pass  # the parent has gone before us
         except Exception as error:
@@ -160,7 +178,7 @@ class _Agent:
             if order is not None:
                 self._recording.stop()
             self._recording.close()
-            self._line.send(Withdrawn())
+            Message(Word.WITHDRAWN).send(self._line)
 
     def _is_orphan(self) -> bool:
         """Tell whether the parent has died: one of the two is known first."""
@@ -170,33 +188,29 @@ class _Agent:
     def _listen(self) -> None:
         try:
             while True:
-                self._follow(self._line.recv())
+                self._follow(Message.receive(self._line))
         except (EOFError, OSError):
             return  # the profiler in the parent has ended
         except Exception as error:
             _complain(error)
 
-    def _follow(self, order: Record | Save) -> None:
+    def _follow(self, order: Message) -> None:
         with self._lock:
             self._save()
-            if isinstance(order, Record):
+            if order.word is Word.RECORD:
                 self._recording.start()
                 self._order = order
-                self._line.send(Recording(order.cycle))
+                Message(Word.RECORDING, order.cycle).send(self._line)
             else:
-                self._line.send(Saved(order.cycle))
+                Message(Word.SAVED, order.cycle).send(self._line)
 
     def _save(self) -> None:
         order, self._order = self._order, None
         if order is None:
             return
-        path, part = Path(order.path), Path(f"{order.path}.part")
         if self._stream is not None:
             self._stream.stop()
-        capture = self._recording.stop()
-        with contextlib.suppress(FileNotFoundError):  # the parent waits no longer
-            part.write_bytes(pickle.dumps(capture, pickle.HIGHEST_PROTOCOL))
-            part.rename(path)
+        self._recording.stop().save(Path(order.path))
 
 
 class ChildRecording:

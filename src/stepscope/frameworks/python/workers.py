@@ -13,7 +13,6 @@ import contextlib
 import multiprocessing.connection
 import multiprocessing.process
 import os
-import pickle
 import shutil
 import threading
 import time
@@ -24,15 +23,12 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope._native import shielded
 from stepscope.frameworks.python.child_recorder import (
+    DELIVERY,
     Assignment,
     ChildCapture,
-    Leaving,
-    Record,
+    Message,
     RecordedRun,
-    Recording,
-    Save,
-    Saved,
-    Withdrawn,
+    Word,
     named,
 )
 from stepscope.notices import notify
@@ -131,7 +127,7 @@ class ChildProcesses(Source):
             self._is_on = False
             self._is_uncollected = True
             for link in tuple(self._links):
-                self._send(link, Save(self._cycle))
+                self._send(link, Message(Word.SAVE, self._cycle))
 
     def collect(self) -> Captured | None:
         """Gather what the children left, each as a process of its own."""
@@ -221,7 +217,7 @@ class ChildProcesses(Source):
                 return
             mine = [link for link in self._who_recorded() if link.process() is process]
             for link in mine:
-                self._send(link, Save(self._cycle))
+                self._send(link, Message(Word.SAVE, self._cycle))
             self._wait(mine, lambda link: link.saved == self._cycle, _START_TIMEOUT_S)
 
     def forget_in_fork(self) -> None:
@@ -234,13 +230,14 @@ class ChildProcesses(Source):
 
     # Lines.
 
-    def _order(self, link: _Link) -> Record:
+    def _order(self, link: _Link) -> Message:
         if self._folder is None:
             self._folder = self._new_folder()
-        return Record(self._cycle, str(self._folder / f"{self._cycle}-{link.serial}.pickle"))
+        path = self._folder / f"{self._cycle}-{link.serial}{DELIVERY}"
+        return Message(Word.RECORD, self._cycle, str(path))
 
     def _new_folder(self) -> Path:
-        """Make a folder of our own for what children deliver: what is in it is unpickled.
+        """Make a folder of our own for what children deliver.
 
         Where we are streamed, it is found after our death.
         """
@@ -262,9 +259,9 @@ class ChildProcesses(Source):
         return [link for link in self._links if link.recording == self._cycle]
 
     @staticmethod
-    def _send(link: _Link, order: Record | Save) -> None:
+    def _send(link: _Link, order: Message) -> None:
         with contextlib.suppress(OSError):  # it has ended; its last messages may still arrive
-            link.line.send(order)
+            order.send(link.line)
 
     def _wait(
         self, links: Sequence[_Link], is_done: Callable[[_Link], bool], timeout_s: float
@@ -282,28 +279,28 @@ class ChildProcesses(Source):
     @staticmethod
     def _hear(link: _Link) -> None:
         try:
-            word = link.line.recv()
+            message = Message.receive(link.line)
         except (EOFError, OSError):
             link.is_gone = True
             return
-        match word:
-            case Recording():
-                link.recording = word.cycle
-            case Saved():
-                link.saved = word.cycle
-            case Withdrawn():
+        match message.word:
+            case Word.RECORDING:
+                link.recording = message.cycle
+            case Word.SAVED:
+                link.saved = message.cycle
+            case Word.WITHDRAWN:
                 link.recording, link.is_gone = 0, True
-            case Leaving():
+            case Word.LEAVING:
                 link.is_gone = True
 
     def _read_files(self) -> dict[int, ChildCapture]:
         captures = {}
-        for path in self._folder.glob(f"{self._cycle}-*.pickle") if self._folder else ():
+        for path in self._folder.glob(f"{self._cycle}-*{DELIVERY}") if self._folder else ():
             serial = int(path.stem.partition("-")[2])
             try:
-                captures[serial] = pickle.loads(path.read_bytes())  # our file in our own folder
+                captures[serial] = ChildCapture.load(path)
             except Exception as error:  # a bad file must not cost the parent's own trace
-                notify(f"{path} of a child process cannot be read: {error}")
+                notify(f"what a child process recorded cannot be read: {error}")
             path.unlink(missing_ok=True)
         return captures
 
@@ -312,9 +309,9 @@ def _delivered(folders: StreamFolders) -> Iterator[ChildCapture]:
     """Yield what children had delivered when their parent died."""
     if not folders.memory:
         return  # only there is it ours alone
-    for path in sorted(folders.captures().glob("*/*.pickle")):
-        with contextlib.suppress(Exception):  # one that is not whole is left out
-            yield pickle.loads(path.read_bytes())
+    for path in sorted(folders.captures().glob(f"*/*{DELIVERY}")):
+        with contextlib.suppress(OSError, ValueError):  # one that is damaged is left out
+            yield ChildCapture.load(path)
 
 
 def _placed(delivered: Iterable[Captured]) -> Iterator[Captured]:

@@ -35,13 +35,13 @@ class Leftover:
 
         Where the folder on disk was removed, nobody wants the recording any more.
         """
-        folder = Path(self.folders.disk)
-        if is_unsealed(folder):
+        folder = Path(self.folders.disk) if self.folders.disk else None
+        if folder is not None and is_unsealed(folder):
             sealed(folder)
             if is_unsealed(folder):
                 return None  # it could not be sealed, and stays
         self.folders.forget_memory()
-        return folder if folder.is_dir() else None
+        return folder
 
 
 def leftovers() -> list[Leftover]:

@@ -24,6 +24,8 @@ from stepscope.units import count_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from stepscope.record.stream.places import StreamFolders
+
     Progress = Callable[[int, int], None]
 
 # Where memory does not outlive the process, it is written some times a second.
@@ -44,17 +46,25 @@ def recovered(folder: Path, progress: Progress | None = None) -> tuple[Trace, st
     """Return what was recorded in a folder that was never sealed, and what is to be said of it."""
     try:
         folders = read_folders(folder)
-        left = LeftBehind.of(folders, folders.owner.pid)
     except ValueError as error:
         raise TraceReadError(folder, f"is not a recording: {error}") from None
+    return recovered_from(folders, folder, progress)
+
+
+def recovered_from(
+    folders: StreamFolders, shown: Path, progress: Progress | None = None
+) -> tuple[Trace, str]:
+    """Return what was recorded in the folders of a run; ``shown`` is what messages call it."""
+    try:
+        left = LeftBehind.of(folders, folders.owner.pid)
     except RuntimeError as error:
-        raise TraceReadError(folder, f"cannot be read: {error}") from None
+        raise TraceReadError(shown, f"cannot be read: {error}") from None
     if progress is not None:
         progress(1, 2)
     trace = _trace_of(left)
     if progress is not None:
         progress(2, 2)
-    return trace, f"{folder} {_said(left, trace)}"
+    return trace, f"{shown} {_said(left, trace)}"
 
 
 def captured_of(left: LeftBehind) -> tuple[Captured, tuple[int, int], Losses]:

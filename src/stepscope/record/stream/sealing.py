@@ -25,8 +25,8 @@ def only_sealer(folder: Path) -> Iterator[bool]:
     A watcher may be at it while a user asks for the same.
     """
     try:
-        file = os.open(folder / UNSEALED, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        file = os.open(folder / UNSEALED, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:  # it is gone, or a link that leads elsewhere
         yield False
         return
     try:
@@ -40,8 +40,9 @@ def only_sealer(folder: Path) -> Iterator[bool]:
 def sealed(path: Path) -> Trace:
     """Read a recording that was not sealed; where its program has ended, seal it.
 
-    Where that cannot be, on a disk that is full or read-only, it stays as readable as it is; and
-    where the folder holds more than the stream, it is not replaced: ranks of a job may be there.
+    Where that cannot be, on a disk that is full or read-only, it stays as readable as it is. A
+    folder that is not provably this user's own is only read, and one that holds more than the
+    stream is not replaced: ranks of a job may be there.
     """
     with only_sealer(path) as is_left:
         return _sealed(path) if is_left else Trace.load(path)
@@ -50,7 +51,7 @@ def sealed(path: Path) -> Trace:
 def _sealed(path: Path) -> Trace:
     trace = recover(path)
     folders = read_folders(path)
-    if folders.owner.is_alive() or not path.name.endswith(TRACE_SUFFIX):
+    if not folders.is_ours or folders.owner.is_alive() or not path.name.endswith(TRACE_SUFFIX):
         return trace
     if not all(map(is_of_stream, path.iterdir())):
         return trace

@@ -1,0 +1,80 @@
+"""Dataclasses of plain values and arrays as bytes, between processes of ours: no pickle.
+
+The bytes are a line of JSON, then one array after the other as NumPy writes it to a file. Reading
+makes nothing but the classes that the reader names.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ARRAY, _BYTES, _TUPLE, _CLASS = "array", "bytes", "tuple", "class"
+
+
+class PlainError(ValueError):
+    """The bytes are not what ``packed`` returned for one of the classes that were named."""
+
+
+def packed(value: Any) -> bytes:
+    """Return a value as bytes: numbers, texts, arrays, and dataclasses and containers of these."""
+    arrays: list[np.ndarray[Any, Any]] = []
+    out = io.BytesIO()
+    out.write(json.dumps(_written(value, arrays)).encode() + b"\n")
+    for array in arrays:
+        np.lib.format.write_array(out, array, allow_pickle=False)
+    return out.getvalue()
+
+
+def unpacked(data: bytes, classes: Iterable[type]) -> Any:
+    """Return the value of ``packed``; PlainError for any other bytes."""
+    line, _, rest = data.partition(b"\n")
+    source = io.BytesIO(rest)
+    arrays: list[np.ndarray[Any, Any]] = []
+    try:
+        while source.tell() < len(rest):
+            arrays.append(np.lib.format.read_array(source, allow_pickle=False))
+        return _read(json.loads(line), arrays, {each.__name__: each for each in classes})
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError, EOFError) as error:
+        raise PlainError(f"{type(error).__name__}: {error}") from None
+
+
+def _written(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, np.ndarray | bytes):
+        kind = _BYTES if isinstance(value, bytes) else _ARRAY
+        arrays.append(np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value)
+        return {kind: len(arrays) - 1}
+    if isinstance(value, list):
+        return [_written(item, arrays) for item in value]
+    if isinstance(value, tuple):
+        return {_TUPLE: [_written(item, arrays) for item in value]}
+    if isinstance(value, dict):
+        return {"": [[key, _written(item, arrays)] for key, item in value.items()]}
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} is no plain value")
+    pairs = [[field.name, _written(getattr(value, field.name), arrays)] for field in fields(value)]
+    return {_CLASS: type(value).__name__, "": pairs}
+
+
+def _read(value: Any, arrays: list[np.ndarray[Any, Any]], classes: dict[str, type]) -> Any:
+    if isinstance(value, list):
+        return [_read(item, arrays, classes) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _ARRAY in value:
+        return arrays[value[_ARRAY]]
+    if _BYTES in value:
+        return arrays[value[_BYTES]].tobytes()
+    if _TUPLE in value:
+        return tuple(_read(item, arrays, classes) for item in value[_TUPLE])
+    pairs = {key: _read(item, arrays, classes) for key, item in value[""]}
+    return classes[value[_CLASS]](**pairs) if _CLASS in value else pairs

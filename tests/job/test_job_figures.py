@@ -201,6 +201,7 @@ def test_collectives_of_every_backend_are_known_by_their_ranges(backend: str) ->
     assert host_parts(trace).tolist() == [Part.COMMUNICATION]
 
 
+@pytest.mark.skipif(not SHARED_TRACES, reason="the sample traces are not here")
 def test_files_of_many_ranks_are_read_as_they_are() -> None:
     (folder,) = {path.parent for path in SHARED_TRACES if path.name.startswith("worker")}
     job = jobs.open_job(folder)

@@ -171,3 +171,40 @@ def test_columns_that_are_not_asked_for_are_not_made(trace: Trace) -> None:
     assert view.frame(trace, {"name", "slices", "sum"}).columns == ["name"]
     assert view.frame(trace, {"slices", "count"}).columns == ["start_ns"]
     assert np.array_equal(view.frame(trace, {"id"})["id"], np.arange(7))
+
+
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select * from read_csv('{}')",
+        "select * from read_csv('{}') limit 0",
+        "select name from slices where name in (select a from \"read_csv\"('{}'))",
+        "select * from slices, read_parquet('{}')",
+        r"select E'\'' as x, r.* from read_csv('{}') as r where 'x' = E'\''",
+        "select '--' as x, r.* from read_csv('{}') as r",
+        "explain select * from read_csv('{}')",
+        "copy slices to '{}'",
+        "attach '{}' as other",
+        "select * from '{}'",
+        "install '{}'",
+        "load '{}'",
+        "set enable_external_access = true",
+    ],
+)
+def test_a_query_neither_reads_nor_writes_files(
+    trace: Trace, tmp_path: Path, engine: str, query: str
+) -> None:
+    if engine == "duckdb":
+        pytest.importorskip("duckdb")
+    file = tmp_path / "secret.csv"
+    file.write_text("a,b\nsecret,1\n")
+    with pytest.raises(StepscopeError) as raised:
+        trace.sql(query.replace("{}", str(file)), engine=engine)
+    assert "secret,1" not in str(raised.value)
+    assert file.read_text() == "a,b\nsecret,1\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.csv"]
+
+
+def test_functions_that_read_files_may_be_names(trace: Trace) -> None:
+    assert trace.sql("select name from slices where name = 'read_csv(--x)'").height == 0

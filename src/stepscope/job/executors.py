@@ -13,8 +13,8 @@ Only paths go out and only summaries come back: the workers must see the same fi
 
 from __future__ import annotations
 
+import json
 import os
-import pickle
 import subprocess
 import sys
 import threading
@@ -24,7 +24,11 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope.arguments import shown
 from stepscope.errors import StepscopeError
+from stepscope.job.collectives import Kind
+from stepscope.job.exposed_sums import Overlap
 from stepscope.job.summary import RankSummary, summarize
+from stepscope.job.work import StepRows, StepWork
+from stepscope.trace.plain import unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -124,7 +128,7 @@ def _feed(paths: Sequence[str], jobs: SimpleQueue[Any], done: SimpleQueue[Any]) 
         try:
             _send(child.stdin, paths[at])
             done.put((at, _receive(child.stdout)))
-        except (OSError, EOFError, pickle.UnpicklingError):
+        except (OSError, ValueError):
             child.wait()
             reason = f"ended the process that read it (exit status {child.returncode})"
             done.put((at, RankSummary(paths[at], problem=reason)))
@@ -150,11 +154,13 @@ def _child() -> subprocess.Popen[bytes]:
     )
 
 
-def _send(pipe: BinaryIO | Any, value: Any) -> None:
-    pickle.dump(value, pipe, protocol=pickle.HIGHEST_PROTOCOL)
+def _send(pipe: BinaryIO | Any, path: str) -> None:
+    pipe.write(json.dumps(path).encode() + b"\n")
     pipe.flush()
 
 
 def _receive(pipe: BinaryIO | Any) -> RankSummary:
-    summary: RankSummary = pickle.load(pipe)
+    """Read a summary, with its length before it; ValueError when the process has ended."""
+    data = pipe.read(int(pipe.readline()))
+    summary: RankSummary = unpacked(data, (RankSummary, Kind, Overlap, StepWork, StepRows))
     return summary

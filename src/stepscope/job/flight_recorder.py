@@ -1,20 +1,20 @@
 """Dumps of PyTorch's flight recorder: which ranks a stuck collective waits for.
 
 torch writes one file a rank (``TORCH_NCCL_DEBUG_INFO_TEMP_FILE``), a pickle of dicts, lists, texts
-and numbers. It is read by an unpickler that makes nothing else, so that a file from a stranger
-cannot run code. JSON dumps are read, too.
+and numbers. It is read by a machine of our own that makes nothing else, so that a file from a
+stranger cannot run code. JSON dumps are read, too.
 """
 
 from __future__ import annotations
 
 import json
-import pickle
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError, TraceReadError
+from stepscope.trace.plain_pickle import PlainPickleError, plain_unpickled
 from stepscope.trace.regular_file import read_regular
 
 if TYPE_CHECKING:
@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 
 _LIMIT_BYTES = 512 << 20
 _RANK = re.compile(r"(\d+)$")
-
-
-class _Plain(pickle.Unpickler):
-    """Makes dicts, lists, texts and numbers only."""
-
-    def find_class(self, module: str, name: str) -> NoReturn:
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no dump needs")
-
-    def persistent_load(self, pid: Any) -> NoReturn:
-        raise pickle.UnpicklingError("it refers to objects outside of the file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +113,14 @@ def stuck_in_dumps(dumps: Iterable[Dump]) -> list[Stuck]:
 
 
 def _loaded(path: Path, data: bytes) -> Any:
-    import io
-
     if data.lstrip()[:1] in (b"{", b"["):
         try:
             return json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise TraceReadError(path, "is not valid JSON") from None
     try:
-        return _Plain(io.BytesIO(data)).load()
-    except Exception as error:  # a damaged pickle raises anything
+        return plain_unpickled(data)
+    except PlainPickleError as error:
         raise TraceReadError(path, f"is not a flight-recorder dump: {error}") from None
 
 
@@ -143,17 +131,24 @@ def _call(entry: dict[str, Any]) -> Call | None:
     number = entry.get("collective_seq_id", entry.get("seq_id"))
     if entry.get("is_p2p") or not isinstance(number, int):
         return None
-    name = str(entry.get("profiling_name", "collective")).rpartition(":")[2]
-    return Call(str(group), number, name, str(entry.get("state", "")), _frame(entry.get("frames")))
+    name = _text(entry.get("profiling_name", "collective")).rpartition(":")[2]
+    state = _text(entry.get("state", ""))
+    return Call(_text(group), number, name, state, _frame(entry.get("frames")))
+
+
+def _text(value: Any) -> str:
+    """Return a text or a number as text; a list in a pickle may have itself in it."""
+    return str(value) if isinstance(value, str | int) else ""
 
 
 def _frame(frames: Any) -> str:
     """Return the innermost frame that is not torch's own."""
     for frame in frames if isinstance(frames, list) else ():
         if isinstance(frame, dict):
-            file = str(frame.get("filename", ""))
+            file = _text(frame.get("filename", ""))
             if "/torch/" not in file and file.endswith(".py"):
-                return f"{frame.get('name', '')} ({Path(file).name}:{frame.get('line', 0)})"
+                name, line = _text(frame.get("name", "")), _text(frame.get("line", 0))
+                return f"{name} ({Path(file).name}:{line})"
     return ""
 
 
@@ -165,5 +160,5 @@ def _groups(told: Any) -> dict[str, tuple[int, ...]]:
         if isinstance(ranks, str):
             ranks = [int(each) for each in re.findall(r"\d+", ranks)]
         if isinstance(ranks, list) and all(isinstance(each, int) for each in ranks):
-            found[str(name)] = tuple(ranks)
+            found[_text(name)] = tuple(ranks)
     return found

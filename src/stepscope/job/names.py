@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from stepscope.trace.placing import TRACE_SUFFIX
+from stepscope.trace.regular_file import entries_of
 from stepscope.trace.store import is_stored_trace
 
 MAX_DEPTH = 3  # folders below the job's: rank_0/trace.json
@@ -37,18 +37,15 @@ def rank_files(folder: Path) -> list[Path]:
     waiting = [(folder, 0)]
     while waiting:
         here, depth = waiting.pop()
-        with os.scandir(here) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
-        for entry in listed:
-            if entry.name.startswith(".") or entry.name in _NEVER or len(found) >= MAX_FILES:
+        for path in entries_of(here):
+            if path.name.startswith(".") or path.name in _NEVER or len(found) >= MAX_FILES:
                 continue
-            path = Path(entry.path)
-            if entry.is_dir():
-                if entry.name.endswith(TRACE_SUFFIX):
+            if path.is_dir():
+                if path.name.endswith(TRACE_SUFFIX):
                     found.append(path)
                 elif depth < MAX_DEPTH and not is_stored_trace(path):
                     waiting.append((path, depth + 1))
-            elif entry.name.lower().endswith(_SUFFIXES) and entry.is_file():
+            elif path.name.lower().endswith(_SUFFIXES) and path.is_file():
                 found.append(path)
     return sorted(found, key=lambda path: _natural(str(path)))
 
@@ -56,5 +53,6 @@ def rank_files(folder: Path) -> list[Path]:
 def _natural(text: str) -> list[tuple[int, int, str]]:
     """Return a key that sorts rank-2 before rank-10."""
     return [
-        (0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", text)
+        (0, int(part), "") if part.isdecimal() else (1, 0, part)
+        for part in re.split(r"(\d+)", text)
     ]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
-import pickle
 import sys
 
 from stepscope.job.summary import summarize
+from stepscope.trace.plain import packed
 
 
 def serve() -> None:
@@ -15,14 +16,12 @@ def serve() -> None:
     gc.freeze()  # what is imported stays: no collection needs to look at it
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nobody else's words among them
-    while True:
-        try:
-            path = pickle.load(sys.stdin.buffer)
-        except (EOFError, KeyboardInterrupt):
-            return
-        summary = summarize(path)
-        try:
-            pickle.dump(summary, answers, protocol=pickle.HIGHEST_PROTOCOL)
+    try:
+        for line in sys.stdin.buffer:
+            data = packed(summarize(json.loads(line)))
+            answers.write(b"%d\n" % len(data) + data)
             answers.flush()
-        except BrokenPipeError:  # the parent has ended
-            os._exit(1)
+    except KeyboardInterrupt:
+        return
+    except BrokenPipeError:  # the parent has ended
+        os._exit(1)

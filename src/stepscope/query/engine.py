@@ -19,11 +19,20 @@ if TYPE_CHECKING:
     from stepscope.query.views import View
     from stepscope.trace.model import Trace
 
-_LITERAL = re.compile(r"'(?:[^']|'')*'")
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+# Quoted names are part of the code; literals and comments are not.
+_PARTS = re.compile(r"""("(?:[^"]|"")*")|'(?:[^']|'')*'|--[^\n]*|/\*.*?\*/""", re.DOTALL)
+_FILE_FUNCTIONS = ("read_", "scan_")
+_FILE_SCAN = re.compile(r"\bSCAN \[")  # in a plan of Polars; our tables are no scans
 _COUNT_ALL = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _TEXTS = (pl.Categorical, pl.Enum)
+_NO_FILES = "a query reads the tables of its traces only, no files"
+_DUCKDB_CONFIG = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "lock_configuration": "true",  # or the query could undo the others
+}
 
 
 class Engine(Enum):
@@ -36,13 +45,18 @@ class Engine(Enum):
 def run_sql(
     traces: Mapping[str, Trace], query: str, engine: Engine | str = Engine.POLARS
 ) -> pl.DataFrame:
-    """Return the rows that a query asks for; the column ``trace`` has the key of each trace."""
+    """Return the rows that a query asks for; the column ``trace`` has the key of each trace.
+
+    A query has no access to files: it may come from an agent that reads what a trace says.
+    """
     if engine not in {each.value for each in Engine} | set(Engine):
         raise StepscopeError(f"engine={engine!r} is not known: use 'polars' or 'duckdb'")
-    code = _LITERAL.sub("''", _COMMENT.sub(" ", query))
+    code = _PARTS.sub(lambda part: part[1] or " ", query)
     words = {word.lower() for word in _WORD.findall(code)}
     if not words:
         raise StepscopeError("the query is empty; try: select name, kind from slices limit 10")
+    if any(word.startswith(_FILE_FUNCTIONS) for word in words):
+        raise StepscopeError(_NO_FILES)
     named = [view for view in VIEWS if view.name in words]
     wanted = None if "*" in _COUNT_ALL.sub(" ", code) else words
     with shared_analyses():
@@ -85,7 +99,10 @@ def _in_polars(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
 
 def _polars_result(frames: Mapping[str, Any], query: str) -> pl.DataFrame:
     with pl.SQLContext(frames=dict(frames)) as context:
-        result = context.execute(query.strip().rstrip(";"), eager=True)
+        lazy = context.execute(query.strip().rstrip(";"), eager=False)
+        if _FILE_SCAN.search(lazy.explain(optimized=False)):
+            raise StepscopeError(_NO_FILES)
+        result = lazy.collect()
     return result.with_columns(pl.col(*_TEXTS).cast(pl.String)) if result.width else result
 
 
@@ -100,7 +117,7 @@ def _in_duckdb(frames: Mapping[str, pl.DataFrame], query: str) -> pl.DataFrame:
         raise StepscopeError(
             "DuckDB is not installed: pip install duckdb, or omit --engine duckdb"
         ) from None
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=dict(_DUCKDB_CONFIG)) as connection:
         for name, frame in frames.items():
             connection.register(name, frame)
         try:

@@ -1,5 +1,6 @@
-"""Dataclasses of plain values and arrays as bytes, between processes of ours: no pickle.
+"""Classes of plain values and arrays as bytes, between processes of ours: no pickle.
 
+Dataclasses and named tuples are meant, and containers of these.
 The bytes are a line of JSON, then one array after the other as NumPy writes it to a file. Reading
 makes nothing but the classes that the reader names.
 """
@@ -24,7 +25,7 @@ class PlainError(ValueError):
 
 
 def packed(value: Any) -> bytes:
-    """Return a value as bytes: numbers, texts, arrays, and dataclasses and containers of these."""
+    """Return a value as bytes: numbers, texts, arrays, and classes and containers of these."""
     arrays: list[np.ndarray[Any, Any]] = []
     out = io.BytesIO()
     out.write(json.dumps(_written(value, arrays)).encode() + b"\n")
@@ -55,13 +56,19 @@ def _written(value: Any, arrays: list[np.ndarray[Any, Any]]) -> Any:
         return {kind: len(arrays) - 1}
     if isinstance(value, list):
         return [_written(item, arrays) for item in value]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):  # of a NamedTuple
+        return _as_class(value, value._fields, arrays)
     if isinstance(value, tuple):
         return {_TUPLE: [_written(item, arrays) for item in value]}
     if isinstance(value, dict):
         return {"": [[key, _written(item, arrays)] for key, item in value.items()]}
     if not is_dataclass(value):
         raise TypeError(f"{type(value).__name__} is no plain value")
-    pairs = [[field.name, _written(getattr(value, field.name), arrays)] for field in fields(value)]
+    return _as_class(value, [field.name for field in fields(value)], arrays)
+
+
+def _as_class(value: Any, names: Iterable[str], arrays: list[np.ndarray[Any, Any]]) -> Any:
+    pairs = [[name, _written(getattr(value, name), arrays)] for name in names]
     return {_CLASS: type(value).__name__, "": pairs}
 
 

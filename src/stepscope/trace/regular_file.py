@@ -30,7 +30,12 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> 
     """Open a file to be read; a pipe or a device, which may never end, raises OSError at once."""
     # Without O_NONBLOCK the opening of a pipe waits for somebody who writes into it.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP and not follow_links:
+            raise OSError(errno.ELOOP, "it is a link, which is not followed") from None
+        raise
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
@@ -53,6 +58,15 @@ def read_regular(
     return data
 
 
+def entries_of(folder: Path) -> list[Path]:
+    """Return what lies in a folder, by name, without links; nothing of what is no folder."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(folder / each.name for each in entries if not each.is_symlink())
+    except OSError:
+        return []
+
+
 def free_memory_bytes() -> int:
     """Return how much memory this process can still take: the machine's, its container's."""
     return max(min(_limits(), default=1 << 62), 0)
@@ -68,7 +82,7 @@ def _limits() -> Iterator[int]:
     for line in small_text(_MEMORY).splitlines():
         if line.startswith("MemAvailable:"):
             yield int(line.split()[1]) << 10
-    for folder in own_groups("memory"):
+    for folder in map(Path, own_groups("memory")):
         for most, used in (
             ("memory.max", "memory.current"),
             ("memory.limit_in_bytes", "memory.usage_in_bytes"),

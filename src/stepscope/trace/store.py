@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stepscope.arguments import shown
-from stepscope.errors import StepscopeError, TraceReadError
-from stepscope.trace.elsewhere import checksum, read_elsewhere
+from stepscope.errors import StepscopeError, TraceReadError, TraceReadWarning
+from stepscope.trace.arrow_file import ArrowFileError, checked_size
 from stepscope.trace.placing import make_private, move_instead, move_new, staging_folder
 from stepscope.trace.regular_file import free_memory_bytes, read_regular
-from stepscope.trace.schema import TABLES, Captured, TraceInfo
 from stepscope.units import size_text
 
 if TYPE_CHECKING:
@@ -27,13 +26,14 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from stepscope.trace.schema import Captured, TraceInfo
+
     Progress = Callable[[int, int], None]
 
 FORMAT = "stepscope trace"
 VERSION = 1
 _META = "meta.json"
 _META_LIMIT_BYTES = 64 << 20
-_OTHER_ROW_BYTES = 32  # of integers.arrow, about, and of tracks.arrow
 _COPIES = 2  # of a table, while it is read: Polars' and ours
 _SMALL_BYTES = 4 << 20  # of a table: what is free is not asked for it, which takes a millisecond
 _YOUNGER = ("samples", "held")  # tables that files of this version may lack: they are then empty
@@ -157,7 +157,7 @@ def _write(captured: Captured, info: TraceInfo, folder: Path, progress: Progress
                 table.write_ipc(file, compression="zstd", compat_level=oldest)
             except pl.exceptions.PolarsError as error:
                 raise OSError(f"{file.name}: {error}") from error
-        checksums[name] = checksum((folder / f"{name}.arrow").read_bytes())
+        checksums[name] = zlib.crc32((folder / f"{name}.arrow").read_bytes())
         done += table.height
         if progress is not None:
             progress(done, total)
@@ -193,7 +193,7 @@ def _read_meta(folder: Path) -> dict[str, Any]:
     if not folder.exists():
         raise TraceReadError(folder, "does not exist")
     try:
-        meta = json.loads(read_regular(folder / _META, _META_LIMIT_BYTES))
+        meta = json.loads(read_regular(folder / _META, _META_LIMIT_BYTES, follow_links=False))
     except OSError as error:
         cause = f"{_META} cannot be read: {error.strerror}"
         if isinstance(error, FileNotFoundError | NotADirectoryError):
@@ -221,53 +221,39 @@ def _read_table(folder: Path, name: str, rows: int | None, known: int | None) ->
 
     file = folder / f"{name}.arrow"
     try:
-        is_small = file.stat().st_size <= _SMALL_BYTES
-        data = read_regular(file, _SMALL_BYTES if is_small else free_memory_bytes())
+        is_small = file.lstat().st_size <= _SMALL_BYTES
+        limit_bytes = _SMALL_BYTES if is_small else free_memory_bytes()
+        data = read_regular(file, limit_bytes, follow_links=False)
     except FileNotFoundError:
         raise TraceReadError(folder, f"is incomplete: {file.name} is missing") from None
     except OSError as error:
         raise TraceReadError(folder, f"{file.name} cannot be read: {error.strerror}") from None
-    if checksum(data) != known:
-        data = _read_elsewhere(folder, name, data)
     try:
-        stored = int(pl.scan_ipc(data).select(pl.len()).collect().item())
-        if stored == rows:
-            _check_memory(folder, name, stored)
+        size = checked_size(data)
+        if size.rows != rows:
+            reason = f"is damaged: {file.name} has {size.rows} rows, not {rows}"
+            raise TraceReadError(folder, reason)
+        _check_memory(folder, name, size.bytes)
         table = pl.read_ipc(data)
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (
+        *(ArrowFileError, OSError, OverflowError),
+        *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
+    ) as error:
         raise _damaged(folder, name) from error
     if table.height != rows:
-        reason = f"is damaged: {file.name} has {table.height} rows, not {rows}"
-        raise TraceReadError(folder, reason)
+        raise _damaged(folder, name)
+    if known is not None and zlib.crc32(data) != known:
+        text = f"{folder}: {file.name} was changed since it was saved"
+        warnings.warn(text, TraceReadWarning, stacklevel=2)
     return table
-
-
-def _read_elsewhere(folder: Path, name: str, data: bytes) -> bytes:
-    """Return a table that is not as it was saved as another process reads it, or refuse it."""
-    most_rows = max(free_memory_bytes(), _SMALL_BYTES) // (_COPIES * _row_bytes(name))
-    trial = read_elsewhere(data, most_rows)
-    if trial.data is not None:
-        return trial.data
-    if trial.rows is not None:
-        _check_memory(folder, name, trial.rows)
-    raise _damaged(folder, name)
 
 
 def _damaged(folder: Path, name: str) -> TraceReadError:
     return TraceReadError(folder, f"is incomplete: {name}.arrow is truncated or damaged")
 
 
-def _row_bytes(name: str) -> int:
-    """Return what a row takes in memory; words and texts are numbers there."""
-    if name not in TABLES:
-        return _OTHER_ROW_BYTES
-    columns = TABLES[name].columns().values()
-    return sum(np.dtype(each.dtype or np.uint32).itemsize for each in columns)
-
-
-def _check_memory(folder: Path, name: str, rows: int) -> None:
+def _check_memory(folder: Path, name: str, needed_bytes: int) -> None:
     """Refuse what a few bytes of zstd can ask for, before the kernel ends the process."""
-    needed_bytes = rows * _row_bytes(name)
     if needed_bytes <= _SMALL_BYTES:
         return
     free = free_memory_bytes()

@@ -11,7 +11,7 @@ from stepscope.trace.strings import valid_value
 from stepscope.trace.validate import LATEST_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     Check = Callable[[Any], bool]
 
@@ -46,6 +46,13 @@ def info_of(stored: object) -> TraceInfo:
     for name in ("devices", "code_folders", "libraries"):  # JSON has lists only
         pairs[name] = tuple(pairs.get(name, ()))
     return TraceInfo(**pairs)
+
+
+def fitting(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those fields of a TraceInfo that are as the schema states."""
+    return {
+        name: told[name] for name in told.keys() & _FIELDS.keys() if _FIELDS[name][0](told[name])
+    }
 
 
 def _losses(told: dict[str, Any]) -> Losses:

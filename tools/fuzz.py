@@ -6,12 +6,15 @@ of memory and an alarm, so that a crash, too, is one line here.
     python tools/fuzz.py --seconds 60              # both kinds, as long as that
     python tools/fuzz.py --cases 20000 --folders --all-verbs
     python tools/fuzz.py --folders --case 1234     # that one again, with its traceback
+
+A recording is never the same twice: its cases can be run again with --trace and a copy of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import signal
@@ -21,9 +24,13 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+if TYPE_CHECKING:
+    from fuzzing.watched import Watch
 
 _ALARM_S = 10
 _MEMORY_BYTES = 3 << 30  # beyond what the interpreter and its libraries map
@@ -39,6 +46,20 @@ def main() -> int:
     if args.worker is not None:
         _work(args, *args.worker)
         return 0
+    if args.streams and not args.trace:
+        with tempfile.TemporaryDirectory() as place:
+            from fuzzing import streams
+
+            found = [
+                *streams.save_streams(Path(place)),
+                *streams.save_streams(Path(place), "torch"),
+            ]
+            sys.argv += [word for path in found for word in ("--trace", str(path))]
+            return _all_cases(args)
+    return _all_cases(args)
+
+
+def _all_cases(args: argparse.Namespace) -> int:
     started = time.monotonic()
     failed: list[str] = []
     counts: Counter[str] = Counter()
@@ -58,11 +79,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=10**9)
     parser.add_argument("--seconds", type=float, default=10**9)
     parser.add_argument("--folders", action="store_true", help="our own folders only")
+    parser.add_argument("--streams", action="store_true", help="recordings never sealed only")
     parser.add_argument("--files", action="store_true", help="other tools' files only")
     parser.add_argument("--foreign", action="store_true", help="other profilers' files only")
     parser.add_argument("--all-verbs", action="store_true", help="all for each case, not two")
     parser.add_argument("--no-verbs", action="store_true", help="read each case, and no more")
-    parser.add_argument("--trace", action="append", default=[], help="one more to begin with")
+    parser.add_argument(
+        "--trace",
+        action="append",
+        default=[],
+        help="one more to begin with; with --streams, all there are",
+    )
     parser.add_argument("--case", type=int, help="run this one in this process")
     parser.add_argument("--worker", type=int, nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -118,22 +145,28 @@ def _listened(
 
 
 def _work(args: argparse.Namespace, first: int, end: int, *, raising: bool = False) -> None:
-    from fuzzing import seeds
+    from fuzzing import seeds, watched
 
+    sys.dont_write_bytecode = True
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        for name in ("folders", "files", "foreign"):
+        for name in ("folders", "files", "foreign", "case"):
             (folder / name).mkdir()
-        folders = [*seeds.save_folders(folder / "folders"), *map(Path, args.trace)]
+        watch = watched.Watch(folder / "case", watched.make_outside(folder / "others"))
+        os.environ["TMPDIR"] = str(folder / "case")
+        tempfile.tempdir = None
+        folders = list(map(Path, args.trace))
+        if not args.streams:
+            folders += seeds.save_folders(folder / "folders")
         files = seeds.save_foreign_files(folder / "foreign")
         if not args.foreign:
             files = seeds.save_files(folder / "files")
-        _warm(folders[0], folder)
+        _warm(files[0], folder / "case")
         if not raising:
             mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (mapped + _MEMORY_BYTES,) * 2)
         for case in range(first, end):
-            _one_case(args, case, (folders, files), folder, raising=raising)
+            _one_case(args, case, (folders, files), watch, raising=raising)
 
 
 def _warm(trace: Path, folder: Path) -> None:
@@ -147,22 +180,24 @@ def _one_case(
     args: argparse.Namespace,
     case: int,
     whole_ones: tuple[list[Path], list[Path]],
-    folder: Path,
+    watch: Watch,
     *,
     raising: bool,
 ) -> None:
     from fuzzing import files as foreign
     from fuzzing import folders as own
-    from fuzzing import verbs
+    from fuzzing import streams, verbs, watched
 
     rng = random.Random(f"{args.seed}/{case}")
     only_files = args.files or args.foreign
-    is_folder = args.folders or (not only_files and rng.random() < 0.5)
+    folder, outside = Path(watch.may_write), Path(watch.outside)
+    is_folder = args.folders or args.streams or (not only_files and rng.random() < 0.5)
     folders, files = whole_ones
     if is_folder:
         whole = rng.choice(folders)
         path = own.copy(whole, folder / "case.stepscope")
-        what = f"{whole.stem}: {own.mutate(path, rng)}"
+        done = streams.mutate(path, rng, outside) if args.streams else own.mutate(path, rng)
+        what = f"{whole.stem}: {done}"
     else:
         whole = rng.choice(files)
         path = folder / f"case{whole.suffix}"
@@ -176,7 +211,11 @@ def _one_case(
         signal.setitimer(signal.ITIMER_PROF, _ALARM_S)
         signal.alarm(6 * _ALARM_S)
     try:
-        _say("used" if verbs.use(path, chosen, folder / "out") else "refused", case, what)
+        with watched.watched(watch):
+            is_used = verbs.use(path, chosen, folder / "out")
+        if deeds := watch.check():
+            raise verbs.Problem(f"it did what no file may lead to: {'; '.join(deeds)}")
+        _say("used" if is_used else "refused", case, what)
     except verbs.Problem as problem:
         if raising:
             print(what)

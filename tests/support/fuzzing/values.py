@@ -105,6 +105,8 @@ def _change_somewhere(value: Any, rng: random.Random) -> str:
 def random_place(value: Any, rng: random.Random) -> tuple[Any, list[Any]]:
     """Walk down to a random place: return its holder and the keys to it, none of an empty value."""
     path: list[Any] = []
+    if not isinstance(value, dict | list):
+        return value, path
     while keys := list(value) if isinstance(value, dict) else list(range(len(value))):
         path.append(rng.choice(keys))
         inner = value[path[-1]]

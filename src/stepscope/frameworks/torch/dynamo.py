@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope._native import record_function
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PACKAGE = Path(__file__).parents[2]
+# What stands around functions of the program's is compiled with them.
+_COMPILED = (Path("record/decorate.py"), Path("frameworks/torch/phases.py"))
 
 
 @cache
@@ -23,11 +31,16 @@ def keep_dynamo_out() -> None:
 
 
 def teach_dynamo() -> None:
-    """Have Dynamo treat ``stepscope.record_function`` as ``torch.profiler.record_function``.
+    """Have Dynamo skip our code and treat our ranges as ``torch.profiler.record_function``.
 
     Dynamo knows its context managers by their classes. Where a release of torch keeps them
     elsewhere, our ranges break graphs there, as those of any unknown class do.
     """
+    with suppress(ImportError, AttributeError, ValueError):
+        from torch._dynamo import trace_rules
+
+        trace_rules.SKIP_DIRS.extend(_skipped(_PACKAGE))
+        trace_rules._recompile_re()
     try:
         import torch.autograd.profiler
         from torch._dynamo.variables import builder, ctx_manager
@@ -43,6 +56,16 @@ def teach_dynamo() -> None:
             _teach_objects(builder, ctx_manager.RecordFunctionVariable)
     except (ImportError, AttributeError):
         return
+
+
+def _skipped(folder: Path) -> Iterator[str]:
+    """Yield the folders and files of the package that hold nothing to compile."""
+    for path in sorted(folder.iterdir()):
+        inside = path.relative_to(_PACKAGE)
+        if any(inside in each.parents for each in _COMPILED):
+            yield from _skipped(path)
+        elif inside not in _COMPILED:
+            yield str(path)
 
 
 def _teach_calls(manager: Any, theirs: type) -> None:

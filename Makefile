@@ -72,7 +72,7 @@ DONE := $(VENV)/done
 
 NATIVE := $(shell find native src/stepscope -name '*.cpp' -o -name '*.h')
 PACKAGE := pyproject.toml CMakeLists.txt README.md LICENSE $(filter-out native/tests/%,$(NATIVE)) \
-	$(shell find src -name '*.py' -o -name '*.pyi' -o -name py.typed -o -path '*/static/*')
+	$(shell find src -name '*.py' -o -name '*.pyi' -o -name '*.pth' -o -name py.typed -o -path '*/static/*')
 # Built once, installed into each environment.
 WHEEL := build/wheel
 

@@ -1,6 +1,6 @@
 """The whole of ``stepscope run`` with no option beside the bare step: a ResNet-18 and a small MLP.
 
-In each process, turns under the session that ``run`` would make and turns under none take place in
+In each process, turns under the sources that ``run`` would start and turns under none take place in
 random order. Judged is the wall time of a step; the time of the training thread on a core is beside
 it, which programs on the same machine lengthen less, and which the sampler's thread is no part of.
 """
@@ -25,7 +25,10 @@ from rows import Row, share_row
 
 from stepscope import record_function
 from stepscope.cli.command import Parser
-from stepscope.cli.verbs.run import Run, session_of
+from stepscope.cli.options import record_options
+from stepscope.cli.verbs.run import Run
+from stepscope.record.session import Session
+from stepscope.record.source import make_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -105,10 +108,10 @@ STEPS: dict[str, tuple[Callable[[], Callable[[], object]], int, float | None]] =
 
 @contextlib.contextmanager
 def default_run(*words: str) -> Iterator[None]:
-    """Record as ``stepscope run`` with these options does."""
+    """Record what ``stepscope run`` with these options does."""
     verb, parser = Run(), Parser(prog="run")
     verb.add_arguments(parser)
-    session = session_of(parser.parse_args([*words, "program.py"]))
+    session = Session(make_sources(record_options(parser.parse_args([*words, "program.py"]))))
     session.start()
     with record_function("program.py"):
         yield

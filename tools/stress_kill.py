@@ -2,7 +2,8 @@
 
 A program of four threads and two worker processes records ranges as fast as it can. After each, it
 writes how many it has ended into a file that is mapped, which tells what was complete before the
-signal. Every trace must open, and hold all of it. With ``--memory off`` nothing outlives the
+signal. Every second time the supervisor is killed as well: whoever opens the trace seals it then.
+Every trace must open, and hold all of it. With ``--memory off`` nothing outlives the
 program but what is on disk: then ranges that ended a second before the kill must be there. With
 ``--device`` one thread runs kernels on a GPU: those that ended a second before must be there.
 
@@ -16,6 +17,7 @@ program but what is on disk: then ranges that ended a second before the kill mus
 from __future__ import annotations
 
 import argparse
+import contextlib
 import mmap
 import os
 import random
@@ -70,6 +72,7 @@ class Items:
         work(4 + number)
 
 if __name__ == "__main__":
+    struct.pack_into("=q", board(), len(board()) - 8, os.getpid())
     for slot in range(4):
         threading.Thread(target=emit, args=(slot, board()), daemon=True).start()
     if "device" in sys.argv[2:]:
@@ -116,9 +119,9 @@ def killed_once(
     script, counts = scratch / "emitting.py", scratch / f"counts-{number}"
     output = scratch / f"{number}.stepscope"
     script.write_text(PROGRAM, encoding="utf-8")
-    counts.write_bytes(bytes(16 * slots))
+    counts.write_bytes(bytes(16 * slots + 8))  # and the number of the process
     environment = {**os.environ, **({"STEPSCOPE_STREAM_MEMORY": memory} if memory else {})}
-    command = [sys.executable, "-m", "stepscope", "run", "--workers", "--no-report", "--no-summary"]
+    command = [sys.executable, "-m", "stepscope", "run", "--no-report", "--no-summary"]
     command += ["-o", str(output), str(script), str(counts), *extras]
     with counts.open("r+b") as file:
         board = mmap.mmap(file.fileno(), 0)
@@ -130,11 +133,18 @@ def killed_once(
     wanted = ended(board, slots)
     if memory == "off" or slots > SLOTS:
         time.sleep(1)  # what had ended by now was written
-    os.killpg(program.pid, signal.SIGKILL)
-    program.wait()
+    is_answered = number % 2 == 0
+    if not is_answered:
+        os.kill(program.pid, signal.SIGKILL)
+    (process,) = struct.unpack_from("=q", board, 16 * slots)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
+    told = program.communicate()[1]
     if memory != "off":
         wanted[:SLOTS] = ended(board, SLOTS)
-    told = program.stderr.read() if program.stderr else b""  # ends when the watcher has ended
+    if is_answered and b"saved" not in told:
+        print(f"there is no answer: {told.decode()}", file=sys.stderr)
+        return None
     found = ranges_in(output)
     if found is None:
         print(told.decode(), file=sys.stderr)

@@ -1,15 +1,19 @@
-"""Sends signals to `stepscope run` at random moments, and checks that each ends it as Python ends.
+"""Sends signals at random moments to a program below `stepscope run`; it ends as it would alone.
 
     python tools/stress_signals.py --signals 400 --seed 1
+    python tools/stress_signals.py --supervisor --longest 1    # without recording
 
-Programs collect garbage, import, save files and exit in several ways. A signal that was sent before
-a program's last line must kill the process, as it kills Python; after it, the process may also end
-as the program did. Every trace that is said to be saved must open, and nothing else may be left.
+A signal goes to the program's process, to the process that was started, to the group of either, or
+to all of them. Programs count signals, collect garbage, import, write files and exit in several
+ways. One that handles a signal must get it once. Any other must be killed by a signal that was sent
+before its last line, as Python is; after it, it may also end as it would have. There must be one
+answer, which says how the program has ended.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import re
@@ -20,20 +24,39 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-# Each tells when its first and its last line run: on the clock that all processes share.
+import stepscope
+
+SUPERVISE = Path(stepscope.__file__).parent / "cli/run/supervise.py"
+
+# Each notes when its first and its last line run: on the clock that all processes share.
 _FRAME = """
-import os, time
-def told(word):
-    fd = os.open("told", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+import os, signal, time
+def note(word):
+    fd = os.open("notes", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(fd, f"{word} {time.monotonic()}\\n".encode())
     os.close(fd)
-told("begun")
+note("pid %d" % os.getpid())
+note("begun")
 BODY
-told("done")
+note("done")
 """
 _PROGRAMS = {
+    "counts": (
+        """
+def count(number, _):
+    note("got")
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, count)
+note("handles")
+end = time.monotonic() + 0.7
+while time.monotonic() < end:
+    sum(range(1000))
+""",
+        0,
+    ),
     "collects": (
         """
 import gc, weakref
@@ -50,7 +73,7 @@ for _ in range(60):
     ),
     "imports": (
         """
-import numpy, polars, decimal, email.mime.text, http.server, sqlite3, unittest.mock, xml.dom.minidom
+import decimal, email.mime.text, http.server, sqlite3, unittest.mock, xml.dom.minidom
 """,
         0,
     ),
@@ -71,84 +94,149 @@ atexit.register(lambda: sum(range(1000)))
 worker = threading.Thread(target=time.sleep, args=(0.2,))
 worker.start()
 worker.join()
-told("done")
+note("done")
 sys.exit(7)
 """,
         7,
     ),
 }
-_SAVED = re.compile(r"saved (\S+\.stepscope)|trace is saved: (\S+)|saving the trace to (\S+) ")
+_SAVED = re.compile(r"saved +(\S+\.stepscope)")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PASSED_ON_S = 0.1  # the supervisor waits 10 ms for the sentinel, longer on a busy machine
+_RECEIVERS = ("process", "parent", "group", "parent's group", "all")
 
 
 @dataclass(frozen=True)
 class Shot:
-    """One run, and when it gets which signal."""
+    """One run, and who gets which signal when."""
 
     number: int
     program: str
     signal: signal.Signals
+    receiver: str
     after_s: float
 
 
-def fire(shot: Shot) -> str:
+def fire(is_supervisor: bool, shot: Shot) -> str:
     """Run a program and send the signal; return what was wrong, empty when nothing was."""
     with tempfile.TemporaryDirectory(prefix="stress-") as name:
         folder = Path(name)
         (folder / "tmp").mkdir()
         body, code = _PROGRAMS[shot.program]
         (folder / "program.py").write_text(_FRAME.replace("BODY", body))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "stepscope", "run", "--no-summary", "program.py"],
-            cwd=folder,
-            env={**os.environ, "TMPDIR": str(folder / "tmp")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        time.sleep(shot.after_s)
-        process.send_signal(shot.signal)
-        sent = time.monotonic()  # by now at the latest
-        _, errors = process.communicate(timeout=300)
-        allowed = {-shot.signal}
-        told = _told(folder)
-        if "done" in told and told["done"] < sent:
-            allowed.add(code)
-        if not told:
-            allowed.add(1)  # Python itself was starting, and says that it could not
+        with (folder / "errors").open("w+") as errors:  # killed programs leave workers with pipes
+            process = subprocess.Popen(
+                _supervised() if is_supervisor else _run(),
+                cwd=folder,
+                env={**os.environ, "TMPDIR": str(folder / "tmp")},
+                stdout=errors,
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=_block_signals if is_supervisor else None,  # noqa: PLW1509
+            )
+            time.sleep(shot.after_s)
+            _send(shot, process.pid, folder)
+            sent = time.monotonic()  # by now at the latest
+            process.wait(300)
+            errors.seek(0)
+            text = errors.read()
+        allowed = _allowed_ends(shot, code, _notes(folder), sent)
         if process.returncode not in allowed:
             wrong = f"ended with {process.returncode}, not {allowed}"
+        elif is_supervisor:
+            wrong = _judged_answer(folder, process.returncode)
         else:
-            wrong = _judged(folder, errors, is_begun="begun" in told)
-        return f"{shot}: {wrong}\n{errors}" if wrong else ""
+            wrong = _judged_trace(folder, text)
+        return f"{shot}: {wrong}\n{text}" if wrong else ""
 
 
-def _told(folder: Path) -> dict[str, float]:
+def _supervised() -> list[str]:
+    answer = ["sh", "-c", 'echo "$0" >>answers']
+    program = [sys.executable, "program.py"]
+    words = ["--signals", "0", "0", "--answer", str(len(answer)), *answer, "--", *program]
+    return [sys.executable, "-I", "-S", str(SUPERVISE), *words]
+
+
+def _block_signals() -> None:
+    """Do as `stepscope run` does before it executes the supervisor."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+
+
+def _run() -> list[str]:
+    return [sys.executable, "-m", "stepscope", "run", "--no-report", sys.executable, "program.py"]
+
+
+def _send(shot: Shot, parent: int, folder: Path) -> None:
+    """Send the signal, to the parent alone while there is no program yet."""
+    program = next((int(word) for word in _words(folder)[1:2]), 0)
+    with contextlib.suppress(ProcessLookupError):
+        if shot.receiver in ("process", "all") and program:
+            os.kill(program, shot.signal)
+            if shot.receiver == "process":
+                return
+        if shot.receiver in ("group", "all") and program:
+            os.killpg(os.getpgid(program), shot.signal)
+            if shot.receiver == "group":
+                return
+        if shot.receiver in ("parent's group", "all"):
+            os.killpg(parent, shot.signal)
+        else:
+            os.kill(parent, shot.signal)
+
+
+def _words(folder: Path) -> list[str]:
+    notes = folder / "notes"
+    return notes.read_text().split() if notes.exists() else []
+
+
+def _notes(folder: Path) -> dict[str, list[float]]:
     """Return when the program came where."""
-    told = folder / "told"
-    lines = told.read_text().split() if told.exists() else []
-    return dict(zip(lines[::2], map(float, lines[1::2]), strict=True))
+    notes: dict[str, list[float]] = {}
+    for word, text in zip(*[iter(_words(folder)[3:])] * 2, strict=False):
+        with contextlib.suppress(ValueError):
+            notes.setdefault(word, []).append(float(text))
+    return notes
 
 
-def _judged(folder: Path, errors: str, *, is_begun: bool) -> str:
-    if "Exception ignored" in errors:
-        return "something was dropped"
-    if is_begun and "stepscope/" in errors.replace(str(folder), "").partition("Traceback")[2]:
-        return "our frames are in its traceback"
-    return _leftovers(folder, errors, is_begun=is_begun)
+def _allowed_ends(shot: Shot, code: int, notes: dict[str, list[float]], sent: float) -> set[int]:
+    received = len(notes.get("got", ()))
+    if received:
+        return {code} if received == 1 else set()
+    allowed = {-int(shot.signal)}
+    if "done" in notes and notes["done"][0] < sent + _PASSED_ON_S:
+        allowed.add(code)
+    if "begun" not in notes:
+        allowed.add(1)  # Python itself was starting, and says that it could not
+    if shot.program == "counts" and "handles" in notes and notes["handles"][0] < sent - 1:
+        allowed = {code}
+    return allowed
 
 
-def _leftovers(folder: Path, errors: str, *, is_begun: bool) -> str:
+def _judged_answer(folder: Path, code: int) -> str:
+    answers = folder / "answers"
+    said = answers.read_text().split() if answers.exists() else []
+    if not said and not (folder / "notes").exists():
+        return ""  # the supervisor was ended while Python started
+    expected = f"signal:{-code}" if code < 0 else f"exit:{code}"
+    return "" if said == [expected] else f"the answers are {said}"
+
+
+def _judged_trace(folder: Path, text: str) -> str:
     from stepscope import read_trace
 
-    said = [next(filter(None, match)) for match in _SAVED.findall(errors)]
+    said = _SAVED.findall(text)
     for path in said:
         read_trace(folder / path)
-    if is_begun and not said:
-        return "the trace is not said to be saved"
-    known = {"program.py", "told", "tmp", "__pycache__", *said}
-    left = [p.name for p in folder.iterdir() if p.name not in known]
-    left += [p.name for p in (folder / "tmp").iterdir()]
+    is_begun = "begun" in _notes(folder)
+    if is_begun and not said:  # the signal has ended the answer: the next reader gives it
+        said = [path.name for path in folder.glob("*.stepscope")]
+        if len(said) != 1 or not len(read_trace(folder / said[0])):
+            return "the trace is neither saved nor left to be read"
+    if is_begun and "stepscope/" in text.replace(str(folder), "").partition("Traceback")[2]:
+        return "our frames are in its traceback"
+    known = {"program.py", "notes", "errors", "tmp", "__pycache__", *said}
+    left = [path.name for path in folder.iterdir() if path.name not in known]
+    left += [path.name for path in (folder / "tmp").iterdir()]
     left = [name for name in left if not name.startswith("theirs-")]
     return f"left behind: {left}" if left else ""
 
@@ -160,16 +248,23 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--longest", type=float, default=3.0, help="seconds until the last signal")
+    parser.add_argument("--supervisor", action="store_true", help="without recording")
     args = parser.parse_args()
     chance = random.Random(args.seed)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     names = list(_PROGRAMS)
     shots = [
-        Shot(i, names[i % len(names)], chance.choice(_SIGNALS), chance.uniform(0.1, args.longest))
+        Shot(
+            i,
+            names[i % len(names)],
+            chance.choice(_SIGNALS),
+            chance.choice(_RECEIVERS),
+            chance.uniform(0.02, args.longest),
+        )
         for i in range(args.signals)
     ]
     with ThreadPoolExecutor(args.jobs) as pool:
-        wrong = [told for told in pool.map(fire, shots) if told]
+        wrong = [line for line in pool.map(partial(fire, args.supervisor), shots) if line]
     print("\n\n".join([*wrong, f"{len(shots) - len(wrong)} of {len(shots)} ended as they should"]))
     return bool(wrong)
 

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "core/clock.h"
+
 namespace stepscope {
 namespace {
 
@@ -76,12 +78,24 @@ MemoryBlocks::Change MemoryBlocks::remove(uintptr_t address) {
 // A release may come before its allocation, when another thread made that: it is kept to outdate
 // it.
 void ForgottenBlocks::note(const Record& event) {
-  LastEvent& last = last_[event.block.address];
-  if (event.start_ticks < last.ticks) return;
-  last = {event.start_ticks, event.block.bytes, event.block.device};
+  note(event.block.address, {event.start_ticks, event.block.bytes, event.block.device});
+}
+
+void ForgottenBlocks::note(uintptr_t address, const LastEvent& event) {
+  LastEvent& last = last_[address];
+  if (event.ticks < last.ticks) return;
+  last = event;
   if (last_.size() <= room_) return;
-  std::erase_if(last_, [](const auto& entry) { return entry.second.bytes == 0; });
+  drop_released();
   room_ = std::max(room_, 2 * last_.size());
+}
+
+void ForgottenBlocks::note_all(const ForgottenBlocks& others) {
+  for (const auto& [address, last] : others.last_) note(address, last);
+}
+
+void ForgottenBlocks::drop_released() {
+  std::erase_if(last_, [](const auto& entry) { return entry.second.bytes == 0; });
 }
 
 MemoryBlocks ForgottenBlocks::in_use() const {
@@ -90,6 +104,32 @@ MemoryBlocks ForgottenBlocks::in_use() const {
     if (last.bytes) blocks.add(address, last.bytes, last.device);
   }
   return blocks;
+}
+
+BlocksLeft& BlocksLeft::instance() {
+  static auto* const only = new BlocksLeft;  // threads may outlive static destructors
+  return *only;
+}
+
+void BlocksLeft::take(const ForgottenBlocks& seen) {
+  const std::lock_guard lock(mutex_);
+  left_.note_all(seen);
+  left_.drop_released();
+  is_on_.store(!left_.empty());
+}
+
+void BlocksLeft::released(uintptr_t address) {
+  if (!is_on()) return;
+  Record event{};
+  event.start_ticks = Clock::ticks();
+  event.block = {address, 0, kCpuDevice};
+  const std::lock_guard lock(mutex_);
+  left_.note(event);
+}
+
+ForgottenBlocks BlocksLeft::copy() const {
+  const std::lock_guard lock(mutex_);
+  return left_;
 }
 
 }  // namespace stepscope

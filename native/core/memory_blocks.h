@@ -2,8 +2,10 @@
 // from what was recorded: recording a block looks at no other.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -45,6 +47,9 @@ class MemoryBlocks {
 class ForgottenBlocks {
  public:
   void note(const Record& event);
+  void note_all(const ForgottenBlocks& others);
+  void drop_released();
+  bool empty() const { return last_.empty(); }
   MemoryBlocks in_use() const;
 
  private:
@@ -53,8 +58,32 @@ class ForgottenBlocks {
     int64_t bytes = 0;  // 0: released
     Device device = kCpuDevice;
   };
+  void note(uintptr_t address, const LastEvent& event);
+
   std::unordered_map<uintptr_t, LastEvent> last_;
   size_t room_ = 4096;  // how many are kept before the released ones go
+};
+
+// The blocks that were in use when recordings ended: a later recording sees their releases, and
+// counts them as in use. Releases that no recording sees are noted here.
+class BlocksLeft {
+ public:
+  static BlocksLeft& instance();
+
+  // Note releases from now on: a recording with blocks is about to end.
+  void expect() { is_on_.store(true); }
+  // Add what a recording has seen; after expect().
+  void take(const ForgottenBlocks& seen);
+  void released(uintptr_t address);
+  ForgottenBlocks copy() const;
+  bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
+
+  std::mutex& mutex_for_fork() { return mutex_; }
+
+ private:
+  mutable std::mutex mutex_;
+  std::atomic<bool> is_on_{false};
+  ForgottenBlocks left_;
 };
 
 }  // namespace stepscope

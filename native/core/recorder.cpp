@@ -39,6 +39,10 @@ void Recorder::restart_window(uint64_t window) {
   }
 }
 
+void Recorder::remember_blocks() {
+  if (const std::shared_ptr<Recording> recording = current()) recording->remember_blocks();
+}
+
 HeldWindow Recorder::look_at_window(uint64_t window) {
   const uint64_t end_ticks = Clock::ticks();
   const std::lock_guard lock(mutex_);
@@ -63,8 +67,12 @@ HeldWindow Recorder::end_window(uint64_t window) {
   if (!windows_.erase(window)) return {};
   const std::shared_ptr<Recording> recording = current_;
   if (windows_.empty()) {
+    BlocksLeft& left = BlocksLeft::instance();
+    const bool has_blocks = recording->has_blocks() || left.is_on();
+    if (has_blocks) left.expect();
     ThreadState::end_recording(*recording);
     current_.reset();
+    if (has_blocks) left.take(recording->blocks_seen());
   }
   HeldWindow held = hold_window(recording, window, end_ticks);
   recording->unwatch(window);
@@ -94,9 +102,11 @@ void Recorder::before_fork() {
   ThreadState::hold_all_for_fork();
   hold_type_names();  // before the stream: who names a type notes it there
   Stream::instance().hold_for_fork();
+  BlocksLeft::instance().mutex_for_fork().lock();
 }
 
 void Recorder::after_fork_in_parent() {
+  BlocksLeft::instance().mutex_for_fork().unlock();
   Stream::instance().release_after_fork();
   release_type_names();
   ThreadState::release_all_after_fork();
@@ -107,6 +117,7 @@ void Recorder::after_fork_in_parent() {
 // have been held by a thread that does not exist here.
 void Recorder::after_fork_in_child() {
   Recorder& self = instance();
+  BlocksLeft::instance().mutex_for_fork().unlock();
   shared_state.active.store(nullptr);
   change_epoch();
   new std::shared_ptr<Recording>(std::move(self.current_));

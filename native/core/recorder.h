@@ -74,6 +74,8 @@ class Recorder {
   // Blocks of memory: handed out, given back, and what one holds (a MemoryOwner).
   static void allocated(uintptr_t address, int64_t bytes, Device device);
   static void released(uintptr_t address);
+  // See releases of blocks that earlier recordings have left, in what is being recorded.
+  void remember_blocks();
   // The same of an allocator that keeps its own books: its totals after the change.
   static void memory_changed(uintptr_t address, int64_t bytes, int64_t allocated, int64_t reserved,
                              Device device);

@@ -3,6 +3,7 @@
 
 #include "core/clock.h"
 #include "core/recorder.h"
+#include "stream/stream.h"
 
 namespace stepscope {
 namespace {
@@ -19,7 +20,10 @@ Recording* joined(ThreadState& state) {
   return active;
 }
 
-void drop(Recording& recording) { recording.dropped.fetch_add(1, std::memory_order_relaxed); }
+void drop(Recording& recording) {
+  recording.dropped.fetch_add(1, std::memory_order_relaxed);
+  if (Stream::is_on()) Stream::instance().note_dropped();
+}
 
 // What is kept even when the limit is met: few, and without them the rest cannot be read.
 bool is_precious(Kind kind) { return kind == Kind::kRange || kind == Kind::kRequest; }
@@ -219,6 +223,7 @@ void Recorder::allocated(uintptr_t address, int64_t bytes, Device device) {
 }
 
 void Recorder::released(uintptr_t address) {
+  if (!recording()) return BlocksLeft::instance().released(address);
   note(Kind::kBlock, [=](Record& record) { record.block = {address, 0, kCpuDevice}; });
 }
 

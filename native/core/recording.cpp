@@ -181,7 +181,11 @@ bool Recording::next_chunk(Cursor& cursor, bool use_reserve) {
   if (filled != chunks_.rend() && make_ready(**filled, cursor)) return true;
   const size_t capacity = next_capacity(retire_locked(filled), limit_.bytes, use_reserve);
   const uint64_t bytes = capacity * sizeof(Record);
-  if (limit_.is_ring()) evict_aged();
+  if (limit_.is_ring()) {
+    evict_aged();
+    while (Stream::is_on() && Stream::instance().is_full(bytes) && evict_oldest()) {
+    }
+  }
   if (limit_.bytes) {
     const uint64_t allowed = limit_.bytes + (use_reserve ? limit_.bytes / kReserveShare : 0);
     if (limit_.keep == Keep::kNewest) {
@@ -213,15 +217,21 @@ const Chunk* Recording::oldest_retired() const {
 bool Recording::evict_oldest() {
   const Chunk* const oldest = oldest_retired();
   if (!oldest) return false;
+  uint64_t of_first_window = 0;
   for (size_t i = 0; i < oldest->size; ++i) {
     if (oldest->records[i].kind == Kind::kBlock) forgotten_.note(oldest->records[i]);
-    for (auto& [window, watch] : watches_) {
-      watch.lost += oldest->records[i].start_ticks >= watch.start_ticks;
-    }
   }
-  if (Stream::is_on()) Stream::instance().count_lost(oldest->size);
+  for (auto& [window, watch] : watches_) {
+    const auto records = std::span(oldest->records, oldest->size);
+    const auto lost = static_cast<uint64_t>(std::count_if(
+        records.begin(), records.end(),
+        [&](const Record& record) { return record.start_ticks >= watch.start_ticks; }));
+    watch.lost += lost;
+    of_first_window = std::max(of_first_window, lost);
+  }
   bytes_ -= oldest->capacity * sizeof(Record);
   evicted_until_ticks_ = std::max(evicted_until_ticks_, oldest->retired_ticks);
+  if (Stream::is_on()) Stream::instance().note_evicted(of_first_window, evicted_until_ticks_);
   chunks_.erase(std::find_if(chunks_.begin(), chunks_.end(),
                              [&](const auto& chunk) { return chunk.get() == oldest; }));
   return true;
@@ -245,6 +255,22 @@ void Recording::retire_all() {
   for (const auto& chunk : chunks_) {
     if (chunk->cursor) retire_chunk(*chunk);
   }
+}
+
+void Recording::remember_blocks() {
+  const std::lock_guard lock(mutex_);
+  if (!has_blocks_.exchange(true)) forgotten_.note_all(BlocksLeft::instance().copy());
+}
+
+ForgottenBlocks Recording::blocks_seen() const {
+  const std::lock_guard lock(mutex_);
+  ForgottenBlocks seen = forgotten_;
+  for (const auto& chunk : chunks_) {
+    for (size_t i = 0; i < chunk->size; ++i) {
+      if (chunk->records[i].kind == Kind::kBlock) seen.note(chunk->records[i]);
+    }
+  }
+  return seen;
 }
 
 // Searched from the newest: it is usually that.
@@ -281,7 +307,8 @@ void Recording::watch(uint64_t window, Limit limit, uint64_t start_ticks) {
   watches_[window] = {start_ticks, limit, 0 - dropped.load()};
   if (Stream::is_on()) {
     Stream::instance().note(Entry::kWindow,
-                            WindowEntry{generation, 0, window, start_ticks, limit.bytes});
+                            WindowEntry{generation, static_cast<uint32_t>(limit.keep), window,
+                                        start_ticks, limit.bytes, limit.age_ticks});
   }
 }
 

@@ -95,6 +95,12 @@ class Recording {
   // The same for all threads; none of them may be inside.
   void retire_all();
 
+  // Blocks are recorded: count those that earlier recordings have left.
+  void remember_blocks();
+  // The last that was recorded of every block, where blocks are recorded or were left before.
+  ForgottenBlocks blocks_seen() const;
+  bool has_blocks() const { return has_blocks_.load(std::memory_order_relaxed); }
+
   // Another window wants more; threads that were refused may ask again.
   void widen(Limit limit);
   // One that wanted more is gone: only rings take less from now on.
@@ -148,6 +154,7 @@ class Recording {
   std::deque<std::shared_ptr<Chunk>> chunks_;  // those nobody fills in the order of their ends
   std::vector<ThreadInfo> threads_;
   ForgottenBlocks forgotten_;
+  std::atomic<bool> has_blocks_{false};
   std::unordered_map<uint64_t, Watch> watches_;  // by window; `lost` less the drops before it
 };
 

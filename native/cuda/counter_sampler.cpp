@@ -79,6 +79,7 @@ void CounterSampler::stop() {
 
 void CounterSampler::loop() {
   const OwnThread ours;
+  turn_.take();
   const int64_t begin_ns = monotonic_ns();
   while (!stop_.is_set()) {
     begin_new_devices();
@@ -89,7 +90,11 @@ void CounterSampler::loop() {
     wall_ns_.store(now_ns - begin_ns, std::memory_order_relaxed);
     stop_.wait_until(now_ns + kDecodeEveryNs);
   }
-  for (const auto& each : sampled_) end(*each);
+  for (const auto& each : sampled_) {
+    end(*each);
+    note(each->about);
+  }
+  turn_.end();
   const std::lock_guard lock(mutex_);
   devices_.clear();
   for (const auto& each : sampled_) devices_.push_back(each->about);
@@ -102,6 +107,7 @@ void CounterSampler::begin_new_devices() {
     for (const auto& each : sampled_) is_known |= each->about.number == number;
     if (is_known) continue;
     sampled_.push_back(begun(number));
+    note(sampled_.back()->about);
     const std::lock_guard lock(mutex_);
     devices_.push_back(sampled_.back()->about);
   }
@@ -261,6 +267,19 @@ void CounterSampler::keep(const CounterReading& reading) {
     readings_.pop_front();
   }
   readings_.push_back(reading);
+  if (turn_.is_mine()) Stream::instance().note(Entry::kCounters, reading);
+}
+
+void CounterSampler::note(const CounterDevice& device) const {
+  if (!turn_.is_mine()) return;
+  const auto size = [](const auto& values) { return static_cast<uint32_t>(values.size()); };
+  const CounterDeviceEntry entry{device.number,         device.overflowed,   size(device.chip),
+                                 size(device.obstacle), size(device.bounds), 0};
+  std::string text = device.chip + device.obstacle;
+  text.append(reinterpret_cast<const char*>(device.bounds.data()),
+              device.bounds.size() * sizeof(ClockBound));
+  for (const std::string& metric : device.metrics) text.append(metric).push_back('\0');
+  Stream::instance().note(Entry::kCounterDevice, entry, text);
 }
 
 std::vector<CounterReading> CounterSampler::readings() const {

@@ -12,40 +12,17 @@
 
 #include "core/own_threads.h"
 #include "cuda/pm_library.h"
+#include "cuda/readings.h"
 #include "sampler/stop_signal.h"
+#include "stream/stream_turn.h"
 
 namespace stepscope {
-
-inline constexpr size_t kMostCounters = 8;
-
-struct CounterReading {
-  int64_t start_ns;  // on the device's clock
-  int64_t end_ns;
-  uint32_t device;                     // as CUDA numbers it
-  int32_t thousandths[kMostCounters];  // of a %, by counter; -1: the device does not have it
-};
-
-// Between which two moments of ours a moment of the device's clock lies.
-struct ClockBound {
-  int64_t device_ns;
-  int64_t from_ns;
-  int64_t to_ns;
-};
 
 struct CounterOptions {
   int64_t interval_ns;
   uint64_t limit_bytes;  // 0: none
   bool keep_newest;
   int64_t age_ns;  // what is older goes; 0: nothing does
-};
-
-struct CounterDevice {
-  uint32_t number;
-  std::string chip;
-  std::string obstacle;              // "": it is sampled
-  std::vector<std::string> metrics;  // by counter; "": none of the candidates
-  std::vector<ClockBound> bounds;
-  bool overflowed = false;
 };
 
 class CounterSampler {
@@ -77,6 +54,7 @@ class CounterSampler {
   void decode(Sampled& sampled);
   void end(Sampled& sampled);
   void keep(const CounterReading& reading);
+  void note(const CounterDevice& device) const;
 
   cupti::pm::Library library_;
   CounterOptions options_;
@@ -88,6 +66,7 @@ class CounterSampler {
   uint64_t lost_ = 0;
   std::atomic<int64_t> cpu_ns_{0};
   std::atomic<int64_t> wall_ns_{0};
+  StreamTurn<CounterSampler> turn_;  // of the thread
   Worker worker_;
   StopSignal stop_;
   StopSignal begun_;  // set by the thread: no need to wait for it any more

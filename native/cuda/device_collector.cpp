@@ -256,7 +256,9 @@ void turn_on(State& s, uint32_t extras) {
 void deliver() {
   State& s = state();
   const std::unique_lock lock(s.mutex, std::try_to_lock);
-  if (lock && s.users > 0) s.library->flush_all(0);
+  if (!lock || s.users == 0) return;
+  s.library->flush_all(0);
+  GraphWatch::deliver();
 }
 
 // End being one of several subscribers.
@@ -323,6 +325,7 @@ DeviceColumns DeviceCollector::stop(uint64_t since_ticks) {
   const std::lock_guard lock(s.mutex);
   if (s.users == 0) return {};
   const uint64_t until_ticks = Clock::ticks();
+  if (s.users == 1) s.records.stop_streaming_calls(until_ticks);
   s.records.begin_own_calls();
   Driver().wait_for_devices();
   s.records.end_own_calls();

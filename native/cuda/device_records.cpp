@@ -56,6 +56,7 @@ void DeviceRecords::reset(uint64_t limit_bytes, bool keep_newest, uint64_t age_t
   keep_newest_ = keep_newest;
   age_ticks_ = age_ticks;
   lost_ = 0;
+  until_ticks_ = UINT64_MAX;
   own_calls_.clear();
   own_correlations_.clear();
 }
@@ -75,6 +76,9 @@ void DeviceRecords::add_buffer(uint8_t* buffer, size_t valid_size, const cupti::
 // What is new since the last time, with the names that it refers to.
 void DeviceRecords::stream(const cupti::Library& library) {
   Stream& to = Stream::instance();
+  std::erase_if(unstreamed_, [&](const DeviceRecord& record) {
+    return is_host(record) && record.start_ticks >= until_ticks_;
+  });
   for (; streamed_names_ < names_.size(); ++streamed_names_) {
     const std::array<uint32_t, 2> entry{static_cast<uint32_t>(streamed_names_), 0};
     to.note(Entry::kDeviceName, entry, names_[streamed_names_]);
@@ -82,10 +86,10 @@ void DeviceRecords::stream(const cupti::Library& library) {
   if (streamed_shapes_ < shapes_.size()) {
     const std::vector<LaunchShape> shapes(
         shapes_.begin() + static_cast<ptrdiff_t>(streamed_shapes_), shapes_.end());
+    const std::array<uint32_t, 2> first{static_cast<uint32_t>(streamed_shapes_), 0};
+    to.note(Entry::kDeviceShapes, first,
+            {reinterpret_cast<const char*>(shapes.data()), shapes.size() * sizeof(LaunchShape)});
     streamed_shapes_ = shapes_.size();
-    to.append(Entry::kDeviceShape,
-              {reinterpret_cast<const char*>(shapes.data()), shapes.size() * sizeof(LaunchShape)},
-              {}, {});
   }
   for (const DeviceRecord& record : unstreamed_) {
     if (!is_call(record)) continue;
@@ -105,6 +109,11 @@ void DeviceRecords::stream(const cupti::Library& library) {
               {}, {});
   }
   unstreamed_.clear();
+}
+
+void DeviceRecords::stop_streaming_calls(uint64_t until_ticks) {
+  const std::lock_guard lock(mutex_);
+  until_ticks_ = until_ticks;
 }
 
 void DeviceRecords::add_lost(uint64_t count) {
@@ -140,9 +149,8 @@ DeviceColumns DeviceRecords::copy(uint64_t since_ticks, uint64_t until_ticks) co
   columns.records.reserve(records_.size());
   for (const DeviceRecord& record : records_) {
     if (record.start_ticks < since_ticks) continue;
-    const bool is_host = is_call(record) || record.kind == DeviceRecordKind::kSynchronization;
-    if (is_host && record.start_ticks >= until_ticks) continue;
-    if (is_host && own_correlations_.contains(record.correlation)) continue;
+    if (is_host(record) && record.start_ticks >= until_ticks) continue;
+    if (is_host(record) && own_correlations_.contains(record.correlation)) continue;
     columns.records.push_back(record);
   }
   return columns;

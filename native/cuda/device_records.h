@@ -49,6 +49,11 @@ inline bool is_call(const DeviceRecord& record) {
   return record.kind == DeviceRecordKind::kRuntime || record.kind == DeviceRecordKind::kDriver;
 }
 
+// Whether it says what a thread of the program did: a call, or a wait.
+inline bool is_host(const DeviceRecord& record) {
+  return is_call(record) || record.kind == DeviceRecordKind::kSynchronization;
+}
+
 // How a kernel was launched; many launches share one.
 struct LaunchShape {
   int32_t grid[3];
@@ -78,6 +83,8 @@ class DeviceRecords {
   // What the calling thread calls from here until the end is our own, and nobody's to see.
   void begin_own_calls();
   void end_own_calls();
+  // What the program's threads do from then on is not the recording's, as in copy().
+  void stop_streaming_calls(uint64_t until_ticks);
   // Everything that started at or after `since_ticks`, but no call, and no wait of
   // the host, from `until_ticks` on.
   DeviceColumns copy(uint64_t since_ticks, uint64_t until_ticks) const;
@@ -114,6 +121,7 @@ class DeviceRecords {
   std::vector<DeviceRecord> unstreamed_;
   size_t streamed_names_ = 0;
   size_t streamed_shapes_ = 0;
+  uint64_t until_ticks_ = UINT64_MAX;
   std::set<std::pair<uint32_t, uint32_t>> streamed_calls_;
 };
 

@@ -83,8 +83,17 @@ void GraphWatch::start(const GraphNodeListener* listener) {
 void GraphWatch::stop() {
   Watching& w = watching();
   const std::lock_guard lock(w.mutex);
-  if (w.watchers == 0 || --w.watchers > 0) return;
+  if (w.watchers == 0) return;
+  w.listener->noted();
+  if (--w.watchers > 0) return;
   unsubscribe(w);
+}
+
+// Who starts or stops is not waited for.
+void GraphWatch::deliver() {
+  Watching& w = watching();
+  const std::unique_lock lock(w.mutex, std::try_to_lock);
+  if (lock && w.watchers > 0) w.listener->noted();
 }
 
 void GraphWatch::forget_after_fork() {

@@ -16,6 +16,7 @@ struct GraphNodeListener {
   // next.
   void (*created)(const void* node, bool copying);
   void (*cloned)(const void* node, uint64_t id, const void* original);
+  void (*noted)();  // what was told of is to outlive the process; on any thread
 };
 
 class GraphWatch {
@@ -24,6 +25,8 @@ class GraphWatch {
   // another tool may be subscribed to it, and there is but one subscriber.
   static void start(const GraphNodeListener* listener);
   static void stop();
+  // Have the listener keep what it was told of; called now and then.
+  static void deliver();
   // In a forked child: CUPTI is the parent's.
   static void forget_after_fork();
 };

@@ -85,6 +85,7 @@ void PowerSampler::stop() {
 
 void PowerSampler::loop() {
   const OwnThread ours;
+  turn_.take();
   const int64_t begin_ns = monotonic_ns();
   int64_t energy_at_ns = begin_ns;
   bool is_last = false;
@@ -96,7 +97,7 @@ void PowerSampler::loop() {
     passes_.fetch_add(1, std::memory_order_relaxed);
     cpu_ns_.store(own_cpu_ns(), std::memory_order_relaxed);
     wall_ns_.store(monotonic_ns() - begin_ns, std::memory_order_relaxed);
-    if (is_last) return;
+    if (is_last) return turn_.end();
     stop_.wait_until(now_ns + options_.interval_ns);
     is_last = stop_.is_set();  // one more, so that the end of the recording is known
   }
@@ -150,6 +151,7 @@ int32_t PowerSampler::celsius_of(const PoweredDevice& device) const {
 }
 
 void PowerSampler::keep(const PowerReading& reading) {
+  if (reading.power_mw >= 0) tells_power_ = true;
   const std::lock_guard lock(mutex_);
   while (options_.age_ns && !readings_.empty() &&
          readings_.front().time_ns + options_.age_ns < reading.time_ns) {
@@ -162,6 +164,7 @@ void PowerSampler::keep(const PowerReading& reading) {
     readings_.pop_front();
   }
   readings_.push_back(reading);
+  if (turn_.is_mine()) Stream::instance().note(Entry::kPower, reading);
 }
 
 std::vector<PowerReading> PowerSampler::readings() const {

@@ -9,26 +9,11 @@
 
 #include "core/own_threads.h"
 #include "cuda/nvml_library.h"
+#include "cuda/readings.h"
 #include "sampler/stop_signal.h"
+#include "stream/stream_turn.h"
 
 namespace stepscope {
-
-inline constexpr int64_t kNotTold = -1;
-
-// What a device told at a moment; kNotTold where it does not.
-struct PowerReading {
-  int64_t time_ns;
-  int64_t power_mw;
-  int64_t energy_mj;  // since the driver was loaded
-  int32_t device;     // NVML's number
-  int32_t sm_mhz;
-  int32_t memory_mhz;
-  int32_t celsius;
-  int32_t busy_percent;
-  int32_t memory_busy_percent;
-  int64_t reasons;  // bits of NVML's: why clocks are lower than they could be
-};
-static_assert(sizeof(PowerReading) == 56);
 
 // A device, as far as NVML knows it.
 struct PoweredDevice {
@@ -67,6 +52,7 @@ class PowerSampler {
   int64_t cpu_ns() const { return cpu_ns_.load(std::memory_order_relaxed); }
   int64_t wall_ns() const { return wall_ns_.load(std::memory_order_relaxed); }
   int64_t passes() const { return passes_.load(std::memory_order_relaxed); }
+  bool tells_power() const { return tells_power_.load(std::memory_order_relaxed); }
 
  private:
   void loop();
@@ -83,6 +69,8 @@ class PowerSampler {
   std::atomic<int64_t> cpu_ns_{0};
   std::atomic<int64_t> wall_ns_{0};
   std::atomic<int64_t> passes_{0};
+  std::atomic<bool> tells_power_{false};
+  StreamTurn<PowerSampler> turn_;  // of the thread
   Worker worker_;
   StopSignal stop_;
 };

@@ -11,43 +11,16 @@
 #include "cuda/counter_sampler.h"
 #include "python/columns.h"
 #include "python/module.h"
+#include "python/recovered_tables.h"
+#include "python/text.h"
 
 namespace nb = nanobind;
 
 namespace stepscope {
 namespace {
 
-nb::list counter_devices(const CounterSampler& sampler) {
-  nb::list list;
-  for (const CounterDevice& device : sampler.devices()) {
-    nb::dict told;
-    told["number"] = device.number;
-    told["chip"] = device.chip;
-    told["obstacle"] = device.obstacle;
-    told["metrics"] = device.metrics;
-    told["overflowed"] = device.overflowed;
-    nb::list bounds;
-    for (const ClockBound& each : device.bounds) {
-      bounds.append(nb::make_tuple(each.device_ns, each.from_ns, each.to_ns));
-    }
-    told["bounds"] = bounds;
-    list.append(told);
-  }
-  return list;
-}
-
-nb::dict counter_columns(const CounterSampler& sampler) {
-  using R = CounterReading;
-  const std::vector<R> readings = sampler.readings();
-  Table<R> table(readings);
-  table.column<int64_t>("start_ns", [](const R& r) { return r.start_ns; });
-  table.column<int64_t>("end_ns", [](const R& r) { return r.end_ns; });
-  table.column<int64_t>("device", [](const R& r) { return r.device; });
-  for (size_t i = 0; i < kMostCounters; ++i) {
-    const std::string name = "counter" + std::to_string(i);
-    table.column<int64_t>(name.c_str(), [i](const R& r) { return r.thousandths[i]; });
-  }
-  nb::dict out = table.columns;
+nb::dict counter_counts(const CounterSampler& sampler) {
+  nb::dict out;
   out["lost"] = sampler.lost();
   out["cpu_ns"] = sampler.cpu_ns();
   out["wall_ns"] = sampler.wall_ns();
@@ -72,8 +45,9 @@ class PythonCounterSampler {
 
   bool start() { return sampler_->start(); }
   void stop() { sampler_->stop(); }
-  nb::list devices() const { return counter_devices(*sampler_); }
-  nb::dict columns() const { return counter_columns(*sampler_); }
+  nb::list devices() const { return counter_devices(sampler_->devices()); }
+  nb::dict counts() const { return counter_counts(*sampler_); }
+  nb::dict columns() const { return counter_tables(sampler_->readings()); }
 
  private:
   std::unique_ptr<CounterSampler> sampler_;
@@ -81,6 +55,38 @@ class PythonCounterSampler {
 };
 
 }  // namespace
+
+nb::list counter_devices(const std::vector<CounterDevice>& devices) {
+  nb::list list;
+  for (const CounterDevice& device : devices) {
+    nb::dict told;
+    told["number"] = device.number;
+    told["chip"] = to_str(device.chip);
+    told["obstacle"] = to_str(device.obstacle);
+    told["metrics"] = to_list(device.metrics);
+    told["overflowed"] = device.overflowed;
+    nb::list bounds;
+    for (const ClockBound& each : device.bounds) {
+      bounds.append(nb::make_tuple(each.device_ns, each.from_ns, each.to_ns));
+    }
+    told["bounds"] = bounds;
+    list.append(told);
+  }
+  return list;
+}
+
+nb::dict counter_tables(const std::vector<CounterReading>& readings) {
+  using R = CounterReading;
+  Table<R> table(readings);
+  table.column<int64_t>("start_ns", [](const R& r) { return r.start_ns; });
+  table.column<int64_t>("end_ns", [](const R& r) { return r.end_ns; });
+  table.column<int64_t>("device", [](const R& r) { return r.device; });
+  for (size_t i = 0; i < kMostCounters; ++i) {
+    const std::string name = "counter" + std::to_string(i);
+    table.column<int64_t>(name.c_str(), [i](const R& r) { return r.thousandths[i]; });
+  }
+  return table.columns;
+}
 
 void bind_counters(nb::module_& m) {
   nb::class_<PythonCounterSampler>(m, "CounterSampler")
@@ -91,6 +97,7 @@ void bind_counters(nb::module_& m) {
       .def("start", &PythonCounterSampler::start, nb::call_guard<nb::gil_scoped_release>())
       .def("stop", &PythonCounterSampler::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("devices", &PythonCounterSampler::devices)
+      .def("counts", &PythonCounterSampler::counts)
       .def("columns", &PythonCounterSampler::columns);
 }
 

@@ -91,7 +91,8 @@ nb::dict device_tables(const Recovered& found) {
   DeviceColumns columns = found.device;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> places;
   for (DeviceRecord& record : columns.records) {
-    record.shape = record.shape < columns.shapes.size() ? record.shape : 0;
+    const bool is_kernel = record.kind == DeviceRecordKind::kKernel;
+    if (is_kernel && record.shape >= columns.shapes.size()) record.shape = 0;
     if (!is_call(record)) continue;
     const std::pair key{static_cast<uint32_t>(record.kind), record.name};
     const auto [place, is_new] =
@@ -124,6 +125,9 @@ void bind_cuda(nb::module_& m) {
       nb::arg("limit_bytes"), nb::arg("keep_newest"), nb::arg("ring_seconds"),
       nb::arg("extras") = 0, nb::arg("beside") = false, nb::call_guard<nb::gil_scoped_release>());
   m.def("stop_cuda", &stop, nb::arg("since_ticks"));
+  m.def(
+      "end_cuda", [](uint64_t since_ticks) { return DeviceCollector::stop(since_ticks).lost; },
+      nb::arg("since_ticks"), nb::call_guard<nb::gil_scoped_release>());
   m.def("forget_cuda_after_fork", &DeviceCollector::forget_after_fork);
 }
 

@@ -4,7 +4,10 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <mutex>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,8 +21,10 @@
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/own_stacks.h"
+#include "python/recovered_rows.h"
 #include "python/stack_rows.h"
 #include "python/text.h"
+#include "stream/stream.h"
 
 namespace nb = nanobind;
 
@@ -43,6 +48,8 @@ struct NumberedNode : GraphNode {
   uint32_t number = 0;
 };
 
+using IndexOfId = std::unordered_map<uint64_t, uint32_t>;
+
 // A copy of what is known of some nodes.
 struct FoundNodes {
   std::vector<NumberedNode> nodes;
@@ -51,6 +58,41 @@ struct FoundNodes {
   std::vector<uint32_t> row_of_stack;
   std::vector<std::string_view> operators;  // texts that stay
 };
+
+// The nodes behind some ids. An id that nobody saw being made has no row.
+FoundNodes nodes_behind(std::span<const int64_t> ids, const std::vector<GraphNode>& nodes,
+                        const IndexOfId& index_of_id) {
+  FoundNodes out;
+  std::unordered_map<uint32_t, int64_t> row_of_index;
+  out.rows.reserve(ids.size());
+  for (const int64_t id : ids) {
+    const auto index = index_of_id.find(static_cast<uint64_t>(id));
+    if (index == index_of_id.end()) {
+      out.rows.push_back(-1);
+      continue;
+    }
+    const auto [row, is_new] =
+        row_of_index.try_emplace(index->second, static_cast<int64_t>(out.nodes.size()));
+    if (is_new) out.nodes.push_back({nodes[index->second], index->second + 1});
+    out.rows.push_back(row->second);
+  }
+  return out;
+}
+
+nb::dict table_of(FoundNodes found, const TickMap& clock) {
+  using N = NumberedNode;
+  Table<N> table(found.nodes);
+  table.column<int64_t>("number", [](const N& node) { return node.number; });
+  table.column<int64_t>("time_ns", [&](const N& node) { return clock.ns(node.ticks); });
+  table.column<int64_t>("thread", [](const N& node) { return node.thread; });
+  table.column<uint32_t>("stack", [&](const N& node) { return found.row_of_stack[node.stack]; });
+  table.column<uint32_t>("operator", [](const N& node) { return node.operator_name; });
+  nb::dict out = table.columns;
+  out["row"] = to_column(std::move(found.rows));
+  add_stacks(out, std::move(found.stacks));
+  out["operators"] = to_list(found.operators);
+  return out;
+}
 
 // What a capture tells of is only written down: it waits for us. It is sorted when somebody asks.
 struct Noted {
@@ -92,10 +134,35 @@ class GraphNodes {
     if (!is_full()) noted_.push_back({node, original, id, {}});
   }
 
-  // The nodes behind some ids: for each id its row, and a table of those rows. An id that nobody
-  // saw being made has no row. Objects of Python's are made without the lock: that may let go of
-  // the GIL, or run a destructor of the program's that captures.
-  nb::dict find(const ColumnView<int64_t>& ids) { return table_of(found(as_span(ids))); }
+  // The nodes behind some ids: for each id its row, and a table of those rows. Objects of Python's
+  // are made without the lock: that may let go of the GIL, or run a destructor of the program's
+  // that captures.
+  nb::dict find(const ColumnView<int64_t>& ids) {
+    return table_of(found(as_span(ids)), TickMap().closed());
+  }
+
+  // Have the stream know all that was noted until now.
+  void write() {
+    if (!Stream::is_on()) return;
+    const std::lock_guard lock(mutex_);
+    sort();
+    Stream& stream = Stream::instance();
+    stacks_.write();
+    const std::vector<std::string_view> names = operators_.texts();
+    for (; written_operators_ < names.size(); ++written_operators_) {
+      const std::array<uint32_t, 2> number{static_cast<uint32_t>(written_operators_), 0};
+      stream.note(Entry::kGraphOperator, number, names[written_operators_]);
+    }
+    std::vector<GraphNodeEntry> nodes;
+    for (; written_nodes_ < nodes_.size(); ++written_nodes_) {
+      const GraphNode& node = nodes_[written_nodes_];
+      nodes.push_back({node.ticks, node.thread, static_cast<uint32_t>(written_nodes_),
+                       stacks_.owner(), node.stack, node.operator_name});
+    }
+    if (!nodes.empty()) stream.append(Entry::kGraphNodes, bytes_of(nodes), {}, {});
+    if (!new_copies_.empty()) stream.append(Entry::kGraphCopies, bytes_of(new_copies_), {}, {});
+    new_copies_.clear();
+  }
 
  private:
   GraphNodes() {
@@ -110,6 +177,10 @@ class GraphNodes {
     nodes_.clear();
     index_of_id_.clear();
     index_of_node_.clear();
+    new_copies_.clear();
+    written_nodes_ = 0;
+    written_operators_ = 1;
+    stacks_.forget_after_fork();
     mutex_.unlock();
   }
 
@@ -134,6 +205,7 @@ class GraphNodes {
         const uint32_t index = known->second;
         index_of_node_.insert_or_assign(each.node, index);
         index_of_id_.insert_or_assign(each.id, index);
+        if (Stream::is_on()) new_copies_.push_back({each.id, index, 0});
       }
     }
     noted_.clear();
@@ -142,38 +214,9 @@ class GraphNodes {
   FoundNodes found(std::span<const int64_t> ids) {
     const std::lock_guard lock(mutex_);
     sort();
-    FoundNodes out;
-    std::unordered_map<uint32_t, int64_t> row_of_index;
-    out.rows.reserve(ids.size());
-    for (const int64_t id : ids) {
-      const auto index = index_of_id_.find(static_cast<uint64_t>(id));
-      if (index == index_of_id_.end()) {
-        out.rows.push_back(-1);
-        continue;
-      }
-      const auto [row, is_new] =
-          row_of_index.try_emplace(index->second, static_cast<int64_t>(out.nodes.size()));
-      if (is_new) out.nodes.push_back({nodes_[index->second], index->second + 1});
-      out.rows.push_back(row->second);
-    }
-    out.row_of_stack = stacks_.add_rows(out.stacks);
+    FoundNodes out = nodes_behind(ids, nodes_, index_of_id_);
+    out.row_of_stack = stacks_.rows(out.stacks);
     out.operators = operators_.texts();
-    return out;
-  }
-
-  static nb::dict table_of(FoundNodes found) {
-    Table<NumberedNode> table(found.nodes);
-    using N = NumberedNode;
-    const TickMap clock = TickMap().closed();
-    table.column<int64_t>("number", [](const N& node) { return node.number; });
-    table.column<int64_t>("time_ns", [&](const N& node) { return clock.ns(node.ticks); });
-    table.column<int64_t>("thread", [](const N& node) { return node.thread; });
-    table.column<uint32_t>("stack", [&](const N& node) { return found.row_of_stack[node.stack]; });
-    table.column<uint32_t>("operator", [](const N& node) { return node.operator_name; });
-    nb::dict out = table.columns;
-    out["row"] = to_column(std::move(found.rows));
-    add_stacks(out, std::move(found.stacks));
-    out["operators"] = to_list(found.operators);
     return out;
   }
 
@@ -183,8 +226,12 @@ class GraphNodes {
   GraphNode last_;
   std::vector<Noted> noted_;
   std::vector<GraphNode> nodes_;
-  std::unordered_map<uint64_t, uint32_t> index_of_id_;  // of nodes_, by the id of a copy
+  IndexOfId index_of_id_;  // of nodes_, by the id of a copy
   std::unordered_map<const void*, uint32_t> index_of_node_;
+  // What the stream has of it.
+  size_t written_nodes_ = 0;
+  size_t written_operators_ = 1;  // 0 is none
+  std::vector<GraphCopyEntry> new_copies_;
 };
 
 constexpr GraphNodeListener kListener = {
@@ -193,6 +240,7 @@ constexpr GraphNodeListener kListener = {
                   bool copying) { GraphNodes::instance().created(node, copying); },
     .cloned = [](const void* node, uint64_t id,
                  const void* original) { GraphNodes::instance().cloned(node, id, original); },
+    .noted = [] { GraphNodes::instance().write(); },
 };
 
 const void* as_node(uintptr_t address) { return reinterpret_cast<const void*>(address); }
@@ -203,6 +251,27 @@ void watch() {
 }
 
 }  // namespace
+
+nb::dict graph_node_tables(const Recovered& found, const ColumnView<int64_t>& ids) {
+  RecoveredRows stacks(found);
+  std::vector<GraphNode> nodes;
+  const size_t operators = std::max<size_t>(found.graph_operators.size(), 1);
+  for (const GraphNodeEntry& each : found.graph_nodes) {
+    nodes.push_back({each.ticks, static_cast<pid_t>(each.thread), stacks.of(each.owner, each.stack),
+                     each.operator_name < operators ? each.operator_name : 0});
+  }
+  IndexOfId index_of_id;
+  for (const GraphCopyEntry& each : found.graph_copies) {
+    if (each.number < nodes.size()) index_of_id.insert_or_assign(each.id, each.number);
+  }
+  FoundNodes out = nodes_behind(as_span(ids), nodes, index_of_id);
+  out.operators.assign(found.graph_operators.begin(), found.graph_operators.end());
+  out.operators.resize(operators);
+  out.stacks = std::move(stacks.rows);
+  out.row_of_stack.resize(out.stacks.parent.size());
+  std::iota(out.row_of_stack.begin(), out.row_of_stack.end(), 0U);
+  return table_of(std::move(out), found.tick_map);
+}
 
 void bind_graph_nodes(nb::module_& m) {
   m.def("watch_graphs", &watch);

@@ -9,142 +9,126 @@
 
 #include <algorithm>
 #include <mutex>
-#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "core/clock.h"
+#include "core/held_blocks.h"
 #include "core/recorder.h"
 #include "python/columns.h"
 #include "python/module.h"
 #include "python/own_stacks.h"
+#include "python/recovered_rows.h"
 #include "python/stack_rows.h"
-#include "python/text.h"
+#include "stream/stream_turn.h"
 
 namespace nb = nanobind;
 
 namespace stepscope {
 namespace {
 
-// What is given back sooner is no memory that grows.
-constexpr int64_t kShortLifeNs = 250'000'000;
-// More blocks that were given back tell no more: from here on, every other one is forgotten, and
-// those that stay stand for twice as many bytes.
-constexpr size_t kMostReleased = size_t{1} << 16;
+// The numbers of threads in a table, by the system's.
+class ThreadNumbers {
+ public:
+  uint32_t of(int64_t thread) {
+    const auto [found, is_new] =
+        number_of_.try_emplace(thread, static_cast<uint32_t>(threads_.size()));
+    if (is_new) threads_.push_back(thread);
+    return found->second;
+  }
+  const std::vector<int64_t>& threads() const { return threads_; }
 
-struct Block {
-  int64_t time_ns = 0;
-  int64_t duration_ns = 0;
-  int64_t bytes = 0;  // that it stands for
-  uint32_t thread = 0;
-  uint32_t stack = 0;
-  uint32_t device = 0;  // a word
-  uint8_t is_held = 1;  // when the recording stopped
+ private:
+  std::unordered_map<int64_t, uint32_t> number_of_;
+  std::vector<int64_t> threads_;
 };
+
+// Blocks whose stacks are rows.
+nb::dict tables_of(const std::vector<HeldBlock>& blocks, StackRows rows,
+                   const ThreadNumbers& numbers) {
+  using B = HeldBlock;
+  Table<B> table(blocks);
+  table.column<int64_t>("time_ns", [](const B& block) { return block.time_ns; });
+  table.column<int64_t>("duration_ns", [](const B& block) { return block.duration_ns; });
+  table.column<int64_t>("size", [](const B& block) { return block.bytes; });
+  table.column<uint32_t>("device", [](const B& block) { return block.device; });
+  table.column<uint32_t>("track", [](const B& block) { return block.thread; });
+  table.column<uint32_t>("stack", [](const B& block) { return block.stack; });
+  table.column<uint8_t>("is_held", [](const B& block) { return block.is_held; });
+  nb::dict out;
+  nb::list threads;
+  for (const int64_t thread : numbers.threads()) threads.append(thread);
+  out["held"] = table.columns;
+  add_stacks(out, std::move(rows));
+  out["threads"] = threads;
+  return out;
+}
 
 class HeapSamples {
  public:
   static bool works() { return OwnStacks::works(); }
 
+  void begin() { turn_.take(); }
+
   void allocated(uintptr_t address, int64_t bytes, Device device) {
     const std::lock_guard lock(mutex_);
-    Block block;
+    const pid_t thread = gettid();
+    HeldBlock block;
     block.time_ns = Clock::now_ns();
     block.bytes = bytes;
     block.device = device.word();
-    block.thread = this_thread();
+    block.thread = threads_.of(thread);
     block.stack = stacks_.current();
-    held_.insert_or_assign(address, block);
+    blocks_.allocated(address, block);
+    if (!turn_.is_mine()) return;
+    stacks_.write();
+    Stream::instance().note(Entry::kHeldBlock,
+                            HeldBlockEntry{address, block.time_ns, bytes, thread, stacks_.owner(),
+                                           block.stack, block.device, 0});
   }
 
   void released(uintptr_t address) {
     const std::lock_guard lock(mutex_);
-    const auto found = held_.find(address);
-    if (found == held_.end()) return;
-    Block block = found->second;
-    held_.erase(found);
-    block.duration_ns = Clock::now_ns() - block.time_ns;
-    block.is_held = 0;
-    if (block.duration_ns < kShortLifeNs) return;
-    released_.push_back(block);
-    if (released_.size() >= kMostReleased) thin_out();
+    const int64_t now_ns = Clock::now_ns();
+    if (blocks_.released(address, now_ns)) note_released(address, now_ns);
   }
 
   void stop() {
     const std::lock_guard lock(mutex_);
     stopped_ns_ = Clock::now_ns();
+    note_released(0, stopped_ns_);
+    turn_.end();
   }
 
   // All that was held for some time, and what was when it stopped, or is while it goes on. Needs
   // the GIL, which is not waited for with the lock.
   nb::dict collect(bool goes_on) {
-    std::vector<Block> blocks;
+    std::vector<HeldBlock> blocks;
     StackRows rows;
     std::vector<uint32_t> row_of;
-    std::vector<pid_t> threads;
+    ThreadNumbers threads;
     {
       const std::lock_guard lock(mutex_);
-      const int64_t until_ns = goes_on ? Clock::now_ns() : stopped_ns_;
-      blocks = released_;
-      for (const auto& [address, block] : held_) {
-        blocks.push_back(block);
-        blocks.back().duration_ns = until_ns - block.time_ns;
-      }
-      row_of = stacks_.add_rows(rows);
+      blocks = blocks_.all(goes_on ? Clock::now_ns() : stopped_ns_);
+      row_of = stacks_.rows(rows);
       threads = threads_;
-      if (!goes_on) {
-        released_ = {};
-        held_ = {};
-      }
+      if (!goes_on) blocks_ = {};
     }
-    return columns_of(blocks, std::move(rows), row_of, threads);
+    for (HeldBlock& block : blocks) block.stack = row_of[block.stack];
+    return tables_of(blocks, std::move(rows), threads);
   }
 
  private:
-  void thin_out() {
-    size_t kept = 0;
-    for (size_t i = 0; i < released_.size(); i += 2) {
-      released_[kept] = released_[i];
-      released_[kept++].bytes *= 2;
-    }
-    released_.resize(kept);
-  }
-
-  uint32_t this_thread() {
-    const pid_t thread = gettid();
-    const auto [found, is_new] =
-        number_of_thread_.try_emplace(thread, static_cast<uint32_t>(threads_.size()));
-    if (is_new) threads_.push_back(thread);
-    return found->second;
-  }
-
-  static nb::dict columns_of(const std::vector<Block>& blocks, StackRows rows,
-                             const std::vector<uint32_t>& row_of,
-                             const std::vector<pid_t>& thread_ids) {
-    Table<Block> table(blocks);
-    table.column<int64_t>("time_ns", [](const Block& block) { return block.time_ns; });
-    table.column<int64_t>("duration_ns", [](const Block& block) { return block.duration_ns; });
-    table.column<int64_t>("size", [](const Block& block) { return block.bytes; });
-    table.column<uint32_t>("device", [](const Block& block) { return block.device; });
-    table.column<uint32_t>("track", [](const Block& block) { return block.thread; });
-    table.column<uint32_t>("stack", [&](const Block& block) { return row_of[block.stack]; });
-    table.column<uint8_t>("is_held", [](const Block& block) { return block.is_held; });
-    nb::dict out;
-    nb::list threads;
-    for (const pid_t thread : thread_ids) threads.append(thread);
-    out["held"] = table.columns;
-    add_stacks(out, std::move(rows));
-    out["threads"] = threads;
-    return out;
+  void note_released(uintptr_t address, int64_t now_ns) {
+    if (turn_.is_mine()) Stream::instance().note(Entry::kReleased, ReleasedEntry{address, now_ns});
   }
 
   std::mutex mutex_;
   OwnStacks stacks_;
-  std::unordered_map<pid_t, uint32_t> number_of_thread_;
-  std::vector<pid_t> threads_;
-  std::unordered_map<uintptr_t, Block> held_;
-  std::vector<Block> released_;
+  ThreadNumbers threads_;
+  HeldBlocks blocks_;
+  StreamTurn<HeldBlocks> turn_;
   int64_t stopped_ns_ = 0;
 };
 
@@ -192,8 +176,10 @@ class PythonHeapSamples {
   ~PythonHeapSamples() { stop_listening(&samples_); }
 
   bool start() {
-    if (HeapSamples::works()) listen(&samples_);
-    return HeapSamples::works();
+    if (!HeapSamples::works()) return false;
+    samples_.begin();
+    listen(&samples_);
+    return true;
   }
   void stop() {
     stop_listening(&samples_);
@@ -205,7 +191,49 @@ class PythonHeapSamples {
   HeapSamples samples_;
 };
 
+bool is_moment(int64_t time_ns) { return time_ns >= 0 && time_ns <= TickMap::kLatestNs; }
+
 }  // namespace
+
+// The journal's parts are in no order: what happened is done again in the order of time.
+nb::dict held_tables(const Recovered& found) {
+  std::vector<HeldBlockEntry> came = found.held_blocks;
+  std::vector<ReleasedEntry> went = found.released;
+  std::erase_if(came, [](const auto& each) { return !is_moment(each.time_ns) || each.bytes < 0; });
+  std::erase_if(went, [](const auto& each) { return !is_moment(each.time_ns); });
+  const auto by_time = [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; };
+  std::stable_sort(came.begin(), came.end(), by_time);
+  std::stable_sort(went.begin(), went.end(), by_time);
+  RecoveredRows rows(found);
+  ThreadNumbers threads;
+  std::vector<HeldBlock> blocks;
+  HeldBlocks now;
+  const auto add_all = [&](int64_t until_ns) {
+    const std::vector<HeldBlock> all = std::exchange(now, {}).all(until_ns);
+    blocks.insert(blocks.end(), all.begin(), all.end());
+  };
+  auto next = went.begin();
+  const auto release_until = [&](int64_t time_ns) {
+    for (; next != went.end() && next->time_ns < time_ns; ++next) {
+      next->address ? void(now.released(next->address, next->time_ns)) : add_all(next->time_ns);
+    }
+  };
+  int64_t last_ns = std::max<int64_t>(found.last_ns, 0);
+  for (const HeldBlockEntry& each : came) {
+    release_until(each.time_ns);
+    HeldBlock block;
+    block.time_ns = each.time_ns;
+    block.bytes = each.bytes;
+    block.thread = threads.of(each.thread);
+    block.stack = rows.of(each.owner, each.stack);
+    block.device = each.device;
+    now.allocated(each.address, block);
+    last_ns = std::max(last_ns, each.time_ns);
+  }
+  release_until(INT64_MAX);
+  add_all(last_ns);
+  return tables_of(blocks, std::move(rows.rows), threads);
+}
 
 void bind_heap_samples(nb::module_& m) {
   nb::class_<PythonHeapSamples>(m, "HeapSamples")

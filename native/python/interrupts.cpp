@@ -1,6 +1,5 @@
 #include "python/interrupts.h"
 
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -98,62 +97,16 @@ nb::object importing(nb::object scope, nb::object loader, nb::callable after) {
   });
 }
 
-// ---- signals that end the program, below Python: its own view of them stays what it was
-
-struct WatchedSignal {
-  pid_t process = 0;
-  int stand_in = 0;
-  volatile sig_atomic_t received = 0;
-};
-WatchedSignal watched_signal;
-
-// Has Python call the handler of the stand-in, at the main thread's next instruction.
-void on_signal(int number) {
-  if (getpid() != watched_signal.process) {  // a child that was forked just now
-    signal(number, SIG_DFL);
-    raise(number);
-    return;
-  }
-  watched_signal.received = number;
-  PyErr_SetInterruptEx(watched_signal.stand_in);
-}
-
-bool is_handled_by(int number, void (*handler)(int)) {
-  struct sigaction now{};
-  return sigaction(number, nullptr, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
-         now.sa_handler == handler;
-}
-
-bool watch_signal(int number, int stand_in) {
-  if (!is_handled_by(number, SIG_DFL)) return false;
-  watched_signal.process = getpid();
-  watched_signal.stand_in = stand_in;
-  struct sigaction ours{};
-  ours.sa_handler = &on_signal;
-  ours.sa_flags = SA_ONSTACK;  // and calls that wait are interrupted
-  return sigaction(number, &ours, nullptr) == 0;
-}
-
-void leave_signal(int number) {
-  if (is_handled_by(number, &on_signal)) signal(number, SIG_DFL);
-}
-
-int last_signal = 0;
-pid_t its_process = 0;
-
-void die_of_it() {
-  if (getpid() != its_process) return;
-  signal(last_signal, SIG_DFL);
-  raise(last_signal);
-}
-
-// At the very end of the interpreter, after all exit handlers: as Python itself ends when nobody
-// handles a KeyboardInterrupt.
-void end_by_signal(int number) {
-  const bool is_first = !last_signal;
-  last_signal = number;
-  its_process = getpid();
-  if (is_first) Py_AtExit(&die_of_it);
+// A finder for sys.meta_path that knows only the names in `wanted`. It is asked at each import, so
+// that it must be quick, and have no frame that a tracer of the program would see.
+nb::object import_finder(nb::dict wanted, nb::callable spec_of) {
+  return nb::cpp_function(
+      [wanted, spec_of](nb::handle name, nb::handle path, nb::handle target) -> nb::object {
+        const int is_wanted = PyDict_Contains(wanted.ptr(), name.ptr());
+        if (is_wanted < 0) throw nb::python_error();
+        return is_wanted ? spec_of(name, path, target) : nb::none();
+      },
+      nb::arg("name"), nb::arg("path").none() = nb::none(), nb::arg("target").none() = nb::none());
 }
 
 }  // namespace
@@ -165,11 +118,8 @@ void drop_error() {
 
 void bind_interrupts(nb::module_& m) {
   m.def("shielded", &shielded, nb::arg("function"));
+  m.def("import_finder", &import_finder, nb::arg("wanted"), nb::arg("spec_of"));
   m.def("importing", &importing, nb::arg("scope"), nb::arg("loader"), nb::arg("after"));
-  m.def("end_by_signal", &end_by_signal, nb::arg("number"));
-  m.def("watch_signal", &watch_signal, nb::arg("number"), nb::arg("stand_in"));
-  m.def("leave_signal", &leave_signal, nb::arg("number"));
-  m.def("received_signal", [] { return static_cast<int>(watched_signal.received); });
 }
 
 }  // namespace stepscope

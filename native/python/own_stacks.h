@@ -7,14 +7,12 @@
 #include <sys/types.h>
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "python/code_copies.h"
-#include "python/code_names.h"
+#include "python/stack_journal.h"
 #include "python/stack_reader.h"
 #include "python/stack_rows.h"
-#include "sampler/line_table.h"
 #include "sampler/stack_nodes.h"
 
 namespace stepscope {
@@ -47,24 +45,16 @@ class OwnStacks {
   }
 
   // Add all stacks to a table; returns the row of each number.
-  std::vector<uint32_t> add_rows(StackRows& rows) const {
-    const std::vector<StackNodes::Node>& nodes = nodes_.nodes();
-    std::vector<uint32_t> row_of(nodes.size(), 0);
-    std::vector<bool> hidden(nodes.size(), false);
-    for (uint32_t i = 1; i < nodes.size(); ++i) {
-      const StackNodes::Node& node = nodes[i];
-      uint32_t callers = row_of[node.parent];
-      if (node.code == StackNodes::kLeftOut) {
-        row_of[i] = rows.add(callers, "<frames that are left out>");
-        continue;
-      }
-      const SampledCode& code = codes_[node.code];
-      hidden[i] = is_hidden(code.file, hidden[node.parent]);
-      if (is_launcher(code.file, code.function)) callers = 0;
-      row_of[i] = hidden[i] ? callers : rows.add(callers, name_of(node));
-    }
-    return row_of;
+  std::vector<uint32_t> rows(StackRows& rows) const {
+    return add_rows(rows, nodes_.nodes(),
+                    [&](uint32_t code) -> const SampledCode& { return codes_[code]; });
   }
+
+  // Have the stream know all of them.
+  void write() { journal_.write(codes_, nodes_); }
+  uint32_t owner() const { return journal_.owner(); }
+  // The stream of a forked child has none of them.
+  void forget_after_fork() { journal_ = StackJournal(StackJournal::new_owner()); }
 
  private:
   struct Known {
@@ -119,16 +109,11 @@ class OwnStacks {
     return nodes_.child(node, frame.code, frame.instruction);
   }
 
-  std::string name_of(const StackNodes::Node& node) const {
-    const CodeCopy& code = codes_[node.code];
-    const int line = source_of(code.line_table, code.first_line, node.instruction).line;
-    return place_name(code.file, line > 0 ? line : code.first_line, code.function);
-  }
-
   MemoryReader memory_;
   CodeCopies codes_;
   StackReader reader_;
   StackNodes nodes_;
+  StackJournal journal_{StackJournal::new_owner()};
   ReadStack stack_;
   Address thread_ = 0;  // that asked last
   std::vector<StackReader::Frame> frames_;

@@ -5,6 +5,8 @@
 #include "cuda/power_sampler.h"
 #include "python/columns.h"
 #include "python/module.h"
+#include "python/recovered_tables.h"
+#include "python/text.h"
 
 namespace nb = nanobind;
 
@@ -16,7 +18,7 @@ nb::list power_devices(const PowerSampler& sampler) {
   for (const PoweredDevice& device : sampler.devices()) {
     nb::dict told;
     told["number"] = device.number;
-    told["name"] = nb::bytes(device.name.data(), device.name.size());
+    told["name"] = to_str(device.name);
     told["pci"] = nb::make_tuple(device.pci_domain, device.pci_bus, device.pci_device);
     told["power_limit_mw"] = device.power_limit_mw;
     told["most_sm_mhz"] = device.most_sm_mhz;
@@ -25,9 +27,20 @@ nb::list power_devices(const PowerSampler& sampler) {
   return list;
 }
 
-nb::dict power_columns(const PowerSampler& sampler) {
+nb::dict power_counts(const PowerSampler& sampler) {
+  nb::dict out;
+  out["lost"] = sampler.lost();
+  out["cpu_ns"] = sampler.cpu_ns();
+  out["wall_ns"] = sampler.wall_ns();
+  out["passes"] = sampler.passes();
+  out["tells_power"] = sampler.tells_power();
+  return out;
+}
+
+}  // namespace
+
+nb::dict power_tables(const std::vector<PowerReading>& readings) {
   using R = PowerReading;
-  const std::vector<R> readings = sampler.readings();
   Table<R> table(readings);
   table.column<int64_t>("time_ns", [](const R& r) { return r.time_ns; });
   table.column<int64_t>("device", [](const R& r) { return r.device; });
@@ -39,15 +52,8 @@ nb::dict power_columns(const PowerSampler& sampler) {
   table.column<int64_t>("busy_percent", [](const R& r) { return r.busy_percent; });
   table.column<int64_t>("memory_busy_percent", [](const R& r) { return r.memory_busy_percent; });
   table.column<int64_t>("reasons", [](const R& r) { return r.reasons; });
-  nb::dict out = table.columns;
-  out["lost"] = sampler.lost();
-  out["cpu_ns"] = sampler.cpu_ns();
-  out["wall_ns"] = sampler.wall_ns();
-  out["passes"] = sampler.passes();
-  return out;
+  return table.columns;
 }
-
-}  // namespace
 
 void bind_power(nb::module_& m) {
   m.def("load_nvml", &PowerSampler::load, nb::arg("path"),
@@ -64,7 +70,8 @@ void bind_power(nb::module_& m) {
       .def("start", &PowerSampler::start)
       .def("stop", &PowerSampler::stop, nb::call_guard<nb::gil_scoped_release>())
       .def("devices", &power_devices)
-      .def("columns", &power_columns);
+      .def("counts", &power_counts)
+      .def("columns", [](const PowerSampler& sampler) { return power_tables(sampler.readings()); });
 }
 
 }  // namespace stepscope

@@ -165,6 +165,7 @@ void bind_recorder(nb::module_& m) {
       "restart_window", [](uint64_t w) { Recorder::instance().restart_window(w); },
       nb::arg("window"));
   m.def("close_window", &close_window, nb::arg("window"));
+  m.def("remember_blocks", [] { Recorder::instance().remember_blocks(); });
   m.def("record_columns", &recorded_column_types);
   m.def(
       "note_owner",

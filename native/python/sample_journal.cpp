@@ -16,11 +16,6 @@ constexpr int64_t kEveryNs = 250'000'000;
 
 std::atomic<SampleJournal*> streamed_journal{nullptr};
 
-template <typename T>
-std::string_view bytes_of(const std::vector<T>& values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
-}
-
 }  // namespace
 
 SampleJournal::Written SampleJournal::written_;
@@ -29,8 +24,7 @@ SampleJournal::SampleJournal() { take_on(); }
 
 void SampleJournal::end() {
   if (!std::exchange(is_streamed_, false)) return;
-  written_.codes += static_cast<uint32_t>(codes_);
-  written_.nodes += static_cast<uint32_t>(nodes_ - 1);
+  written_.stacks = stacks_.written();
   written_.threads += static_cast<uint32_t>(threads_);
   written_.samples += samples_;
   streamed_journal = nullptr;
@@ -46,15 +40,12 @@ void SampleJournal::take_on() {
   if (!Stream::is_on() || !streamed_journal.compare_exchange_strong(nobody, this)) return;
   is_streamed_ = true;
   before_ = written_;
+  stacks_ = StackJournal(StackJournal::kSampler, before_.stacks);
 }
 
 bool SampleJournal::is_on() {
   if (!is_streamed_) take_on();
   return is_streamed_ && Stream::is_on();
-}
-
-uint32_t SampleJournal::code_number(uint32_t code) const {
-  return code >= StackNodes::kLeftOut ? code : before_.codes + code;
 }
 
 // The part of it that no journal before has written.
@@ -68,7 +59,7 @@ void SampleJournal::add(SampleStore& samples, int64_t place) {
     if (sample.duration_ns <= 0) return;
   }
   sample.thread += before_.threads;
-  sample.stack = node_number(sample.stack);
+  sample.stack = stacks_.node_number(sample.stack);
   batch_.push_back({before_.samples + place, sample});
 }
 
@@ -79,34 +70,24 @@ void SampleJournal::write(int64_t now_ns, const CodeCopies& codes, const StackNo
   due_ns_ = now_ns + kEveryNs;
   written_.until_ns = now_ns;
   Stream& stream = Stream::instance();
-  const auto size = [](const auto& text) { return static_cast<uint32_t>(text.size()); };
-  for (; codes_ < codes.size(); ++codes_) {
-    const auto number = static_cast<uint32_t>(codes_);
-    const SampledCode& code = codes[number];
-    const CodeEntry entry{code_number(number), code.first_line,       size(code.file),
-                          size(code.function), size(code.line_table), size(code.operations)};
-    std::string rest = code.file + code.function;
-    rest.append(bytes_of(code.line_table)).append(bytes_of(code.operations));
-    stream.note(Entry::kCode, entry, rest);
-  }
-  std::vector<NodeEntry> nodes;
-  for (; nodes_ < stacks.nodes().size(); ++nodes_) {
-    const StackNodes::Node& node = stacks.nodes()[nodes_];
-    nodes.push_back({node_number(static_cast<uint32_t>(nodes_)), node_number(node.parent),
-                     code_number(node.code), node.instruction});
-  }
-  if (!nodes.empty()) stream.append(Entry::kNode, bytes_of(nodes), {}, {});
+  stacks_.write(codes, stacks);
   for (; threads_ < threads.size(); ++threads_) {
     const auto number = before_.threads + static_cast<uint32_t>(threads_);
     const SampledThreadEntry entry{number, 0, threads[threads_].native_id};
     stream.note(Entry::kSampled, entry, threads[threads_].name);
   }
   const int64_t new_from = std::max(samples_, samples.begin());
-  for (const int64_t place : growing) {
+  // One that ended since the last time is written once more, too: for how long it went on.
+  unfinished_.insert(unfinished_.end(), growing.begin(), growing.end());
+  std::ranges::sort(unfinished_);
+  const auto repeated = std::ranges::unique(unfinished_);
+  unfinished_.erase(repeated.begin(), repeated.end());
+  for (const int64_t place : unfinished_) {
     if (place < new_from) add(samples, place);
   }
+  unfinished_ = growing;
   for (samples_ = new_from; samples_ < samples.end(); ++samples_) add(samples, samples_);
-  if (!batch_.empty()) stream.append(Entry::kSamples, bytes_of(batch_), {}, {});
+  if (!batch_.empty()) stream.note(Entry::kSamples, now_ns, bytes_of(batch_));
   batch_.clear();
   resident_ = std::min(resident_, resident.size());  // a ring forgets
   std::vector<ResidentMemory> sizes(resident.begin() + static_cast<ptrdiff_t>(resident_),

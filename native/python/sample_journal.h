@@ -4,13 +4,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "python/stack_journal.h"
 #include "sampler/sample_store.h"
-#include "sampler/stack_nodes.h"
 #include "stream/placed_sample.h"
 
 namespace stepscope {
 
-class CodeCopies;
 struct ResidentMemory;
 struct SeenThread;
 
@@ -39,16 +38,13 @@ class SampleJournal {
  private:
   // What the journals before this one have written: their numbers are not used again.
   struct Written {
-    uint32_t codes = 0;
-    uint32_t nodes = 0;  // but for the empty stack, which is 0 in all of them
+    StackJournal::Written stacks;
     uint32_t threads = 0;
     int64_t samples = 0;
     int64_t until_ns = 0;
   };
 
   void take_on();
-  uint32_t code_number(uint32_t code) const;
-  uint32_t node_number(uint32_t node) const { return node ? before_.nodes + node : 0; }
   void add(SampleStore& samples, int64_t place);
 
   static Written written_;  // whoever is streamed has it
@@ -56,11 +52,11 @@ class SampleJournal {
   bool is_streamed_ = false;
   Written before_;
   int64_t due_ns_ = 0;
-  size_t codes_ = 0;
-  size_t nodes_ = 1;
+  StackJournal stacks_{StackJournal::kSampler};
   int64_t samples_ = 0;
   size_t threads_ = 0;
   size_t resident_ = 0;
+  std::vector<int64_t> unfinished_;  // samples that still grew when they were last written
   std::vector<PlacedSample> batch_;
 };
 

@@ -17,6 +17,7 @@
 #include "python/module.h"
 #include "python/recovered_tables.h"
 #include "python/sampler.h"
+#include "python/stack_journal.h"
 #include "python/stack_rows.h"
 #include "python/text.h"
 #include "sampler/line_table.h"
@@ -44,14 +45,14 @@ class NamedStacks {
       const StackNodes::Node& node = nodes_[i];
       const uint32_t callers = row_of[node.parent];
       if (node.code == StackNodes::kLeftOut) {
-        row_of[i] = rows.add(callers, "<frames that are left out>");
+        row_of[i] = rows.add(callers, kLeftOutText);
       } else if (node.code == StackNodes::kNativeCall) {
         row_of[i] = hidden[node.parent] ? callers : with_native(callers, node);
       } else {
         const SampledCode& code = code_of_(node.code);
         hidden[i] = is_hidden(code.file, hidden[node.parent]);
         const uint32_t shown_callers = is_launcher(code.file, code.function) ? 0 : callers;
-        row_of[i] = hidden[i] ? shown_callers : rows.add(shown_callers, name_of(node));
+        row_of[i] = hidden[i] ? shown_callers : rows.add(shown_callers, name_of(node, code));
       }
     }
   }
@@ -60,12 +61,6 @@ class NamedStacks {
   StackRows rows;
 
  private:
-  std::string name_of(const StackNodes::Node& node) const {
-    const SampledCode& code = code_of_(node.code);
-    const int line = source_of(code.line_table, code.first_line, node.instruction).line;
-    return place_name(code.file, line > 0 ? line : code.first_line, code.function);
-  }
-
   uint32_t with_native(uint32_t callers, const StackNodes::Node& node) {
     const uint32_t number = nodes_[node.parent].code;
     const auto [known, is_new] = native_.try_emplace({number, node.instruction});
@@ -184,16 +179,8 @@ class PythonSampler {
   }
 
   nb::dict counts() const {
-    const Sampler::Counts& found = sampler_->counts();
     nb::dict all;
-    all["looks"] = found.looks.load();
-    all["torn"] = found.torn;
-    all["passes"] = found.passes.load();
-    all["cpu_ns"] = found.cpu_ns;
-    all["wall_ns"] = found.wall_ns;
-    all["lost"] = sampler_->lost();
-    all["sees_waits"] = sampler_->sees_waits();
-    all["one_by_one"] = way_ == MemoryReader::Way::kProcMemory;
+    sampler_->each_count([&](const char* name, int64_t value) { all[name] = value; });
     return all;
   }
 
@@ -206,25 +193,35 @@ class PythonSampler {
 
 }  // namespace
 
-nb::dict sampled_tables(const Recovered& found, const nb::callable& native_text) {
-  // What refers to something that was not written stands for nothing.
-  std::vector<StackNodes::Node> nodes = found.nodes;
+CopiedStacks copied_stacks(const Recovered& found, uint32_t owner) {
+  const auto known = found.copied_stacks.find(owner);
+  CopiedStacks stacks = known == found.copied_stacks.end() ? CopiedStacks{} : known->second;
+  const size_t codes = stacks.codes.size();
+  std::vector<StackNodes::Node>& nodes = stacks.nodes;
   if (nodes.empty()) nodes.emplace_back();
   for (uint32_t i = 0; i < nodes.size(); ++i) {
     StackNodes::Node& node = nodes[i];
-    const bool is_known = node.code >= StackNodes::kLeftOut || node.code < found.codes.size();
+    const bool is_known = node.code >= StackNodes::kLeftOut || node.code < codes;
     const bool has_caller = node.code != StackNodes::kNativeCall ||
-                            (node.parent < i && nodes[node.parent].code < found.codes.size());
+                            (node.parent < i && nodes[node.parent].code < codes);
     if (i && node.parent >= i) node.parent = 0;
     if (!is_known || !has_caller) node.code = StackNodes::kLeftOut;
   }
+  return stacks;
+}
+
+nb::dict sampled_tables(const Recovered& found, const nb::callable& native_text) {
+  const CopiedStacks stacks = copied_stacks(found, StackJournal::kSampler);
+  const std::vector<StackNodes::Node>& nodes = stacks.nodes;
   std::vector<Sample> samples;
   for (const Sample& sample : found.samples) {
     if (sample.stack < nodes.size() && sample.thread < found.sampled.size())
       samples.push_back(sample);
   }
   nb::dict all;
-  const CodeOf code_of = [&](uint32_t number) -> const SampledCode& { return found.codes[number]; };
+  const CodeOf code_of = [&](uint32_t number) -> const SampledCode& {
+    return stacks.codes[number];
+  };
   add_samples(all, samples, NamedStacks(nodes, code_of, native_text));
   nb::list threads;
   for (const RecoveredThread& each : found.sampled) {

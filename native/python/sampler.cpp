@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kOthersEveryNs = 100 * kMs;
 constexpr int64_t kResidentEveryNs = 50 * kMs;
+constexpr int64_t kCountsEveryNs = 1000 * kMs;
 constexpr int64_t kShortWaitNs = kMs;  // that another thread waits for a core: not worth a sample
 constexpr size_t kStackBytes = size_t{512} << 10;  // of our own thread
 constexpr int kPassesToCost = 8;                   // reading our own clock costs, too
@@ -100,7 +101,8 @@ void Sampler::loop() {
   memory_.open();
   clock_is_fine_ = cpu_clock_is_fine();
   sees_waits_ = syscalls_are_shown();
-  const int64_t start_ns = monotonic_ns();
+  start_ns_ = monotonic_ns();
+  counts_due_ns_ = start_ns_ + kCountsEveryNs;
   int64_t cpu_ns = own_cpu_ns();
   int64_t cost_ns = 0;
   while (!stop_.is_set()) {
@@ -119,12 +121,17 @@ void Sampler::loop() {
     settle(watched, split(watched, end_ns, used_ns), SampleState::kPython, end_ns);
   }
   look_at_others(end_ns);
+  counts_due_ns_ = end_ns;
+  measure(end_ns);
   if (journal_.is_on()) stream(end_ns);
   journal_.end();
   watched_.clear();  // its files are this thread's
   memory_.close();
+}
+
+void Sampler::measure(int64_t now_ns) {
   counts_.cpu_ns = own_cpu_ns();
-  counts_.wall_ns = end_ns - start_ns;
+  counts_.wall_ns = now_ns - start_ns_;
 }
 
 void Sampler::look_at_all(int64_t now_ns) {
@@ -156,13 +163,23 @@ void Sampler::look_at_all(int64_t now_ns) {
     resident_due_ns_ = now_ns + kResidentEveryNs;
   }
   samples_.set_other_bytes(stacks_.bytes() + codes_.bytes());
-  if (journal_.is_on() && journal_.is_due(now_ns)) stream(now_ns);
+  if (journal_.is_on() && journal_.is_due(now_ns)) {
+    measure(now_ns);
+    stream(now_ns);
+  }
 }
 
 void Sampler::stream(int64_t now_ns) {
   std::vector<int64_t> growing;
   for (const auto& [thread, watched] : watched_) growing.push_back(watched.sample);
   journal_.write(now_ns, codes_, stacks_, samples_, growing, seen_, resident_);
+  if (now_ns < counts_due_ns_) return;
+  counts_due_ns_ = now_ns + kCountsEveryNs;
+  std::string text;
+  each_count([&](const char* name, int64_t value) {
+    text += (text.empty() ? "{\"" : ", \"") + std::string(name) + "\": " + std::to_string(value);
+  });
+  Stream::instance().note_value("sampler", text + "}");
 }
 
 // ---- one thread

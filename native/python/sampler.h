@@ -83,8 +83,19 @@ class Sampler {
   const std::vector<SeenThread>& threads() const { return seen_; }
   const std::vector<ResidentMemory>& resident() const { return resident_; }
   const Counts& counts() const { return counts_; }
-  int64_t lost() const { return samples_.lost() + lost_stacks_; }
-  bool sees_waits() const { return sees_waits_; }
+
+  // Tell what was done, by name; after stop(), or on the sampler's own thread.
+  template <typename Put>
+  void each_count(const Put& put) const {
+    put("looks", counts_.looks.load());
+    put("torn", counts_.torn);
+    put("passes", counts_.passes.load());
+    put("cpu_ns", counts_.cpu_ns);
+    put("wall_ns", counts_.wall_ns);
+    put("lost", samples_.lost() + lost_stacks_);
+    put("sees_waits", int64_t{sees_waits_});
+    put("one_by_one", int64_t{options_.way == MemoryReader::Way::kProcMemory});
+  }
 
  private:
   // A thread of the system's, with the interpreters' structures for it: several when one
@@ -128,6 +139,7 @@ class Sampler {
   void look_at_others(int64_t now_ns);
   uint32_t number_of(pid_t thread);
   void stream(int64_t now_ns);
+  void measure(int64_t now_ns);
 
   const SamplerOptions options_;
   MemoryReader memory_;
@@ -145,6 +157,8 @@ class Sampler {
   std::vector<ResidentMemory> resident_;
   Counts counts_;
   int64_t lost_stacks_ = 0;
+  int64_t start_ns_ = 0;
+  int64_t counts_due_ns_ = 0;
   int64_t others_due_ns_ = 0;
   int64_t others_looked_ns_ = 0;
   int64_t resident_due_ns_ = 0;

@@ -7,10 +7,22 @@
 #include <utility>
 #include <vector>
 
+#include "python/code_names.h"
 #include "python/columns.h"
 #include "python/text.h"
+#include "sampler/line_table.h"
+#include "sampler/sampled_code.h"
+#include "sampler/stack_nodes.h"
 
 namespace stepscope {
+
+inline constexpr const char* kLeftOutText = "<frames that are left out>";
+
+// Where a frame stands, at the line of its instruction.
+inline std::string name_of(const StackNodes::Node& node, const SampledCode& code) {
+  const int line = source_of(code.line_table, code.first_line, node.instruction).line;
+  return place_name(code.file, line > 0 ? line : code.first_line, code.function);
+}
 
 class StackRows {
  public:
@@ -41,6 +53,28 @@ class StackRows {
   std::unordered_map<uint64_t, uint32_t> rows_;
   std::unordered_map<std::string, uint32_t> ids_;
 };
+
+// Add stacks that were found without the GIL; returns the row of each node. A call of native code
+// has no name here.
+template <typename CodeOf>
+std::vector<uint32_t> add_rows(StackRows& rows, const std::vector<StackNodes::Node>& nodes,
+                               const CodeOf& code_of) {
+  std::vector<uint32_t> row_of(nodes.size(), 0);
+  std::vector<bool> hidden(nodes.size(), false);
+  for (uint32_t i = 1; i < nodes.size(); ++i) {
+    const StackNodes::Node& node = nodes[i];
+    uint32_t callers = row_of[node.parent];
+    if (node.code >= StackNodes::kLeftOut) {
+      row_of[i] = rows.add(callers, kLeftOutText);
+      continue;
+    }
+    const SampledCode& code = code_of(node.code);
+    hidden[i] = is_hidden(code.file, hidden[node.parent]);
+    if (is_launcher(code.file, code.function)) callers = 0;
+    row_of[i] = hidden[i] ? callers : rows.add(callers, name_of(node, code));
+  }
+  return row_of;
+}
 
 // The table as columns.
 inline void add_stacks(nanobind::dict& columns, StackRows&& rows) {

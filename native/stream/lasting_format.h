@@ -14,7 +14,7 @@ inline constexpr uint32_t kRegionMagic = 0x52505353;  // "SSPR"
 inline constexpr uint32_t kBlockMagic = 0x42505353;   // "SSPB"
 inline constexpr uint32_t kFrameMagic = 0x46505353;   // "SSPF"
 // Files of another version are not read: what they hold is laid out as the recorder has it.
-inline constexpr uint32_t kLastingVersion = 1;
+inline constexpr uint32_t kLastingVersion = 3;
 
 struct RegionHeader {
   uint32_t magic;
@@ -33,8 +33,9 @@ struct BlockHeader {
   BlockKind kind;
   uint64_t bytes;    // with this
   uint64_t address;  // of what follows
-  // Of a chunk, the number that no other of the process has, and whose cursor tells how full it is.
+  // A number that no other block of the file has had: one whose number has changed is another.
   uint64_t serial;
+  // Of a chunk, whose cursor tells how full it is.
   uint64_t cursor;
   uint32_t generation;
   uint32_t capacity;
@@ -55,7 +56,8 @@ inline constexpr uint32_t kStillFilled = UINT32_MAX;
 struct Pulse {
   uint64_t ticks;
   int64_t now_ns;
-  uint64_t lost;  // records that found no room, or had to make room
+  uint64_t lost;               // records that found no room, or had to make room
+  uint64_t whole_since_ticks;  // of what began from then on, no record had to make room
 };
 
 // Each frame on disk: this, then the bytes.
@@ -91,17 +93,25 @@ enum class Entry : uint32_t {
   kWindow = 5,          // WindowEntry
   kStack = 6,           // StackEntry; the file's name, what the frame is called
   kCode = 7,            // CodeEntry; file, function, line table, operations
-  kNode = 8,            // NodeEntry
-  kSamples = 9,         // PlacedSample, any number of them
+  kNodes = 8,           // NodesEntry; NodeEntry, any number of them
+  kSamples = 9,         // i64 when they were written; PlacedSample, any number of them
   kSampled = 10,        // SampledThreadEntry; its name
   kResident = 11,       // ResidentMemory, any number of them
   kDeviceName = 12,     // u32 number, u32 0; the name
-  kDeviceShape = 13,    // LaunchShape
+  kDeviceShapes = 13,   // u32 number of the first, u32 0; LaunchShape, any number of them
   kDeviceRecords = 14,  // DeviceRecord, any number of them
   kDeviceCall = 15,     // u32 kind, u32 number; the name
   kPause = 16,          // of Python's garbage collector
   kMeta = 17,           // MetaEntry; a name, JSON
   kClosed = 18,         // the stream was closed in order
+  kHeldBlock = 19,      // HeldBlockEntry
+  kReleased = 20,       // ReleasedEntry
+  kGraphNodes = 21,     // GraphNodeEntry, any number of them
+  kGraphCopies = 22,    // GraphCopyEntry, any number of them
+  kGraphOperator = 23,  // u32 number, u32 0; its name
+  kPower = 24,          // PowerReading
+  kCounters = 25,       // CounterReading
+  kCounterDevice = 26,  // CounterDeviceEntry; chip, obstacle, bounds, metrics with zeros between
 };
 
 // Whose numbers a text has.
@@ -119,16 +129,21 @@ struct LogicalIdEntry {
   uint32_t generation, number, logical_id, unused;
 };
 struct WindowEntry {
-  uint32_t generation, unused;
-  uint64_t window, start_ticks, limit_bytes;
+  uint32_t generation;
+  uint32_t keep;  // a Keep
+  uint64_t window, start_ticks, limit_bytes, age_ticks;
 };
 struct StackEntry {
   uint32_t number, parent, file_bytes, unused;
 };
+// Codes and nodes have numbers by whose stacks they are of: 0 is the sampler.
 struct CodeEntry {
-  uint32_t number;
+  uint32_t owner, number;
   int32_t first_line;
-  uint32_t file_bytes, function_bytes, lines_bytes, operations_bytes;
+  uint32_t file_bytes, function_bytes, lines_bytes, operations_bytes, unused;
+};
+struct NodesEntry {
+  uint32_t owner, unused;
 };
 struct NodeEntry {
   uint32_t number, parent, code;
@@ -137,6 +152,27 @@ struct NodeEntry {
 struct SampledThreadEntry {
   uint32_t number, unused;
   int64_t os_id;
+};
+struct HeldBlockEntry {
+  uint64_t address;
+  int64_t time_ns, bytes, thread;
+  uint32_t owner, stack, device, unused;
+};
+struct ReleasedEntry {
+  uint64_t address;  // 0: what is held then is held at the end
+  int64_t time_ns;
+};
+struct GraphNodeEntry {
+  uint64_t ticks;
+  int64_t thread;
+  uint32_t number, owner, stack, operator_name;
+};
+struct GraphCopyEntry {
+  uint64_t id;
+  uint32_t number, unused;  // of the node
+};
+struct CounterDeviceEntry {
+  uint32_t number, overflowed, chip_bytes, obstacle_bytes, bounds, unused;
 };
 struct MetaEntry {
   uint32_t name_bytes, unused;

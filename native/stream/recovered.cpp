@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "stream/own_file.h"
 #include "stream/recovered_journal.h"
 #include "stream/segment_file.h"
 
@@ -37,6 +38,28 @@ std::string contents(const std::string& path) {
   return bytes;
 }
 
+// The headers of blocks after these were copied: one that has become another meanwhile, as a ring's
+// do, is in parts the one and the other.
+class HeadersNow {
+ public:
+  explicit HeadersNow(const std::string& path) {
+    file_.take(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  }
+  HeadersNow(const HeadersNow&) = delete;
+  HeadersNow& operator=(const HeadersNow&) = delete;
+  ~HeadersNow() { file_.close(); }
+
+  bool has(const BlockHeader& copy, ptrdiff_t payload_offset) const {
+    BlockHeader now;
+    const auto at = static_cast<off_t>(payload_offset - static_cast<ptrdiff_t>(sizeof(now)));
+    return pread(file_.number(), &now, sizeof(now), at) == sizeof(now) && now.kind == copy.kind &&
+           now.serial == copy.serial;
+  }
+
+ private:
+  OwnFile file_;
+};
+
 struct FoundChunk {
   uint32_t generation = 0;
   std::vector<Record> records;
@@ -44,19 +67,21 @@ struct FoundChunk {
 
 class Reader {
  public:
-  explicit Reader(Recovered& out) : out_(out) {}
+  Reader(Recovered& out, int64_t since_ns) : out_(out), since_ns_(since_ns) {}
 
   void read(const std::string& memory, const std::string& disk) {
     const std::string segments = contents(disk);
     journal_.room.add_entries(segments.size());
     read_disk(segments);
     // The lanes first: what a cursor has passed by then stands in its chunk.
-    const std::string lanes = contents(memory + "/lanes");
-    const std::string chunks = contents(memory + "/chunks");
+    const bool has_memory = !memory.empty();
+    const std::string lanes = has_memory ? contents(memory + "/lanes") : "";
+    const std::string chunks = has_memory ? contents(memory + "/chunks") : "";
     journal_.room.add_entries(chunks.size());
     out_.has_lanes = !lanes.empty();
     read_lanes(lanes);
-    read_chunks(chunks);
+    read_chunks(chunks, HeadersNow(memory + "/chunks"));
+    read_pulse(contents(memory + "/lanes"));  // since when all is there
     finish();
   }
 
@@ -103,15 +128,21 @@ class Reader {
           if (record.slice.order)
             journal_.recordings[record.slice.generation].open.push_back(record);
         }
-      } else if (block.kind == BlockKind::kPulse) {
-        Pulse pulse{};
-        if (take(payload, pulse)) note(pulse);
       }
     });
   }
 
-  void read_chunks(std::string_view bytes) {
+  void read_pulse(std::string_view bytes) {
     each_block(bytes, [&](const BlockHeader& block, std::string_view payload) {
+      Pulse pulse{};
+      if (block.kind == BlockKind::kPulse && take(payload, pulse)) note(pulse);
+    });
+  }
+
+  void read_chunks(std::string_view bytes, const HeadersNow& now) {
+    const char* const begin = bytes.data();
+    each_block(bytes, [&](const BlockHeader& block, std::string_view payload) {
+      if (!now.has(block, payload.data() - begin)) return;
       if (block.kind == BlockKind::kJournal) {
         read_journal(payload.substr(0, block.size), journal_, out_);
       } else if (block.kind == BlockKind::kChunk) {
@@ -198,12 +229,13 @@ class Reader {
   void note(const Pulse& pulse) {
     last_ticks_ = std::max(last_ticks_, pulse.ticks);
     lost_ = std::max(lost_, pulse.lost);
+    whole_since_ticks_ = std::max(whole_since_ticks_, pulse.whole_since_ticks);
   }
 
   // ---- all of it
 
   void finish() {
-    for (const auto& [place, sample] : journal_.samples) out_.samples.push_back(sample);
+    for (const auto& [place, each] : journal_.samples) out_.samples.push_back(each.sample);
     for (const auto& [serial, chunk] : chunks_) {
       for (const Record& record : chunk.records) {
         if (is_slice(record)) last_ticks_ = std::max(last_ticks_, record.slice.end_ticks);
@@ -214,8 +246,12 @@ class Reader {
       for (const Record& record : recording.open)
         last_ticks_ = std::max(last_ticks_, record.start_ticks);
     }
+    std::ranges::sort(out_.resident);
+    std::ranges::sort(out_.power, {}, &PowerReading::time_ns);
+    std::ranges::sort(out_.counters, {}, &CounterReading::end_ns);
     out_.tick_map = map();
     out_.last_ns = last_ticks_ ? out_.tick_map.ns(last_ticks_) : 0;
+    out_.recordings.reserve(journal_.recordings.size());  // a snapshot points into itself
     for (auto& [generation, recording] : journal_.recordings) {
       if (generation) out_.recordings.push_back(snapshot_of(generation, recording));
     }
@@ -244,6 +280,20 @@ class Reader {
     return TickMap(std::move(apart));
   }
 
+  uint64_t ticks_at(int64_t ns) const {
+    uint64_t low = 0;
+    uint64_t high = last_ticks_;
+    while (low < high) {
+      const uint64_t middle = low + (high - low) / 2;
+      if (out_.tick_map.ns(middle) < ns) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
   bool is_good(const Record& record, const FoundRecording& recording) const {
     if (record.thread >= recording.threads.size()) return false;
     if (record.kind == Kind::kInputs) return record.sampled.inputs < recording.inputs.size();
@@ -257,10 +307,14 @@ class Reader {
 
   Snapshot snapshot_of(uint32_t generation, FoundRecording& recording) {
     Snapshot out;
+    out.limit = recording.limit;
     out.start_ticks = recording.start_ticks;
     out.end_ticks = last_ticks_;
+    if (out.limit.is_ring()) {
+      const uint64_t aged = last_ticks_ - std::min(out.limit.age_ticks, last_ticks_);
+      out.start_ticks = std::max({out.start_ticks, whole_since_ticks_, aged});
+    }
     out.tick_map = out_.tick_map;
-    out.limit.bytes = recording.limit_bytes;
     out.lost = lost_;
     out.threads = recording.threads;
     if (recording.texts.empty()) recording.texts.emplace_back();
@@ -269,32 +323,40 @@ class Reader {
       record.slice.end_ticks = last_ticks_;
       if (is_good(record, recording)) out.unfinished.push_back(record);
     }
+    const uint64_t since_ticks = ticks_at(since_ns_);
     for (auto& [serial, chunk] : chunks_) {
       if (chunk.generation != generation) continue;
       out_.bad_records += std::erase_if(
           chunk.records, [&](const Record& record) { return !is_good(record, recording); });
+      if (since_ns_) {
+        std::erase_if(chunk.records, [&](const Record& record) {
+          return is_slice(record) && record.start_ticks < since_ticks;
+        });
+      }
       const size_t size = chunk.records.size();
       out.chunks.push_back({std::make_shared<Chunk>(chunk.records), size});
     }
     out.texts = recording.texts;
     out.inputs = recording.inputs;
-    put_in_order(out, out.start_ticks, {});
+    put_in_order(out, recording.start_ticks, {});
     return out;
   }
 
   Recovered& out_;
+  const int64_t since_ns_;
   std::map<uint64_t, std::string_view> lanes_;  // by the address that they had
   std::map<uint64_t, FoundChunk> chunks_;
   Journal journal_;
   uint64_t last_ticks_ = 0;
   uint64_t lost_ = 0;
+  uint64_t whole_since_ticks_ = 0;
 };
 
 }  // namespace
 
-Recovered recover(const std::string& memory, const std::string& disk) {
+Recovered recover(const std::string& memory, const std::string& disk, int64_t since_ns) {
   Recovered out;
-  Reader(out).read(memory, disk);
+  Reader(out, since_ns).read(memory, disk);
   return out;
 }
 

@@ -59,7 +59,8 @@ class JournalReader {
         if (recording.window && recording.window != entry.window) return;
         recording.window = entry.window;
         recording.start_ticks = entry.start_ticks;
-        recording.limit_bytes = entry.limit_bytes;
+        recording.limit = {entry.limit_bytes, entry.keep ? Keep::kNewest : Keep::kOldest,
+                           entry.age_ticks};
         return;
       }
       case Entry::kStack: {
@@ -111,7 +112,8 @@ class JournalReader {
       case Entry::kCode: {
         CodeEntry entry;
         if (!take(bytes, entry)) return;
-        SampledCode* const code = journal_.room.place(out_.codes, entry.number);
+        SampledCode* const code =
+            journal_.room.place(out_.copied_stacks[entry.owner].codes, entry.number);
         if (!code) return;
         code->first_line = entry.first_line;
         code->file = take_text(bytes, entry.file_bytes);
@@ -120,16 +122,25 @@ class JournalReader {
         code->operations = all_of<uint8_t>(take_text(bytes, entry.operations_bytes));
         return;
       }
-      case Entry::kNode:
+      case Entry::kNodes: {
+        NodesEntry header;
+        if (!take(bytes, header)) return;
+        std::vector<StackNodes::Node>& nodes = out_.copied_stacks[header.owner].nodes;
         for (const NodeEntry& entry : all_of<NodeEntry>(bytes)) {
-          if (auto* const node = journal_.room.place(out_.nodes, entry.number))
+          if (auto* const node = journal_.room.place(nodes, entry.number))
             *node = {entry.parent, entry.code, entry.instruction};
         }
         return;
-      case Entry::kSamples:
-        for (const PlacedSample& each : all_of<PlacedSample>(bytes))
-          journal_.samples[each.place] = each.sample;
+      }
+      case Entry::kSamples: {
+        int64_t written_ns = 0;
+        if (!take(bytes, written_ns)) return;
+        for (const PlacedSample& each : all_of<PlacedSample>(bytes)) {
+          WrittenSample& known = journal_.samples[each.place];
+          if (known.written_ns <= written_ns) known = {written_ns, each.sample};
+        }
         return;
+      }
       case Entry::kSampled: {
         SampledThreadEntry entry;
         if (!take(bytes, entry)) return;
@@ -147,10 +158,15 @@ class JournalReader {
         if (auto* const name = journal_.room.place(out_.device.names, entry[0])) *name = bytes;
         return;
       }
-      case Entry::kDeviceShape:
-        for (const LaunchShape& shape : all_of<LaunchShape>(bytes))
-          out_.device.shapes.push_back(shape);
+      case Entry::kDeviceShapes: {
+        std::array<uint32_t, 2> entry;
+        if (!take(bytes, entry)) return;
+        for (const LaunchShape& each : all_of<LaunchShape>(bytes)) {
+          if (auto* const shape = journal_.room.place(out_.device.shapes, entry[0]++))
+            *shape = each;
+        }
         return;
+      }
       case Entry::kDeviceRecords:
         for (const DeviceRecord& record : all_of<DeviceRecord>(bytes))
           out_.device.records.push_back(record);
@@ -161,8 +177,63 @@ class JournalReader {
         return;
       }
       default:
+        return read_held(kind, bytes);
+    }
+  }
+
+  // What sources of memory and of devices keep themselves.
+  void read_held(Entry kind, std::string_view bytes) {
+    switch (kind) {
+      case Entry::kHeldBlock:
+        return add_all(bytes, out_.held_blocks);
+      case Entry::kReleased:
+        return add_all(bytes, out_.released);
+      case Entry::kGraphNodes:
+        for (const GraphNodeEntry& entry : all_of<GraphNodeEntry>(bytes)) {
+          if (auto* const node = journal_.room.place(out_.graph_nodes, entry.number)) *node = entry;
+        }
+        return;
+      case Entry::kGraphCopies:
+        return add_all(bytes, out_.graph_copies);
+      case Entry::kGraphOperator: {
+        std::array<uint32_t, 2> entry;
+        if (!take(bytes, entry)) return;
+        if (auto* const name = journal_.room.place(out_.graph_operators, entry[0])) *name = bytes;
+        return;
+      }
+      case Entry::kPower:
+        return add_all(bytes, out_.power);
+      case Entry::kCounters:
+        return add_all(bytes, out_.counters);
+      case Entry::kCounterDevice:
+        return read_counter_device(bytes);
+      default:
         return;  // of a later version
     }
+  }
+
+  template <typename Row>
+  static void add_all(std::string_view bytes, std::vector<Row>& rows) {
+    for (const Row& row : all_of<Row>(bytes)) rows.push_back(row);
+  }
+
+  // It is noted when it begins and when it ends, and has one more bound then.
+  void read_counter_device(std::string_view bytes) {
+    CounterDeviceEntry entry;
+    if (!take(bytes, entry)) return;
+    CounterDevice device;
+    device.number = entry.number;
+    device.overflowed = entry.overflowed != 0;
+    device.chip = take_text(bytes, entry.chip_bytes);
+    device.obstacle = take_text(bytes, entry.obstacle_bytes);
+    device.bounds = all_of<ClockBound>(take_text(bytes, entry.bounds * sizeof(ClockBound)));
+    while (!bytes.empty()) {
+      const size_t end = std::min(bytes.find('\0'), bytes.size());
+      device.metrics.emplace_back(bytes.substr(0, end));
+      bytes.remove_prefix(std::min(end + 1, bytes.size()));
+    }
+    CounterDevice& known = out_.counter_devices[entry.number];
+    if (known.bounds.size() <= device.bounds.size()) known = std::move(device);
   }
 
   Journal& journal_;

@@ -20,14 +20,20 @@ struct FoundRecording {
   std::vector<ThreadInfo> threads;
   uint64_t window = 0;  // the first that was opened
   uint64_t start_ticks = 0;
-  uint64_t limit_bytes = 0;
+  Limit limit;
   std::vector<Record> open;  // slices, which stand beside the journal
+};
+
+// A sample, which grows until its thread does something else.
+struct WrittenSample {
+  int64_t written_ns = INT64_MIN;
+  Sample sample;
 };
 
 // What it says that cannot be handed out as it stands.
 struct Journal {
   std::map<uint32_t, FoundRecording> recordings;  // by generation
-  std::map<int64_t, Sample> samples;              // by place
+  std::map<int64_t, WrittenSample> samples;       // by place
   std::vector<SyncPoint> points;
   NumberRoom room;
 };

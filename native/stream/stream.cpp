@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,34 @@ constexpr size_t kJournalBytes = size_t{64} << 10;
 // From here on, chunks that are full move to disk, so that the next ones find room.
 constexpr size_t kRoomForChunks = size_t{2} << 20;
 
+void write_entry(char* at, const EntryHeader& header,
+                 std::initializer_list<std::string_view> parts) {
+  std::memcpy(at, &header, sizeof(header));
+  at += sizeof(header);
+  for (const std::string_view each : parts) {
+    if (!each.empty()) std::memcpy(at, each.data(), each.size());
+    at += each.size();
+  }
+  std::memset(at, 0, padded(header.bytes) - header.bytes);
+}
+
+// What says nothing of what comes later.
+bool is_of_its_time(Entry kind) {
+  switch (kind) {
+    case Entry::kSamples:
+    case Entry::kResident:
+    case Entry::kDeviceRecords:
+    case Entry::kPause:
+    case Entry::kHeldBlock:
+    case Entry::kReleased:
+    case Entry::kPower:
+    case Entry::kCounters:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Stream& Stream::instance() {
@@ -39,13 +69,14 @@ bool Stream::start(const StreamPlaces& places) {
     if (is_on()) return lanes_.is_open();
     segments_.close();
     segments_.set_path(places.disk);
+    places_ = places;
     written_.clear();
     pending_.clear();
     obstacle_.clear();
     uses_plain_memory_ = false;
-    journal_ = nullptr;
-    pulse_ = nullptr;
+    forget_blocks();
     lost_ = 0;
+    whole_since_ticks_ = 0;
     if (!places.memory.empty()) {
       lanes_.open(places.memory + "/lanes", kFirstLanes, kMostLanes, LastingFile::InChild::kCopy);
       if (lanes_.is_open()) {
@@ -78,8 +109,7 @@ void Stream::stop() {
   note(Entry::kClosed, uint64_t{0});
   const std::lock_guard lock(mutex_);
   on_.store(false, std::memory_order_relaxed);
-  journal_ = nullptr;
-  pulse_ = nullptr;
+  forget_blocks();
   lanes_.close();
   chunks_.close();
   segments_.close();
@@ -123,7 +153,82 @@ void Stream::give_back_chunk(BlockHeader* block, uint64_t serial) {
 
 bool Stream::is_short() const { return chunks_.is_short_of(kRoomForChunks); }
 
+bool Stream::is_full(size_t chunk_bytes) const {
+  const std::lock_guard lock(mutex_);
+  return chunks_.is_open() && chunks_.is_short_of(chunk_bytes + kJournalBytes);
+}
+
+void Stream::note_evicted(uint64_t records, uint64_t whole_since_ticks) {
+  const std::lock_guard lock(mutex_);
+  lost_.fetch_add(records, std::memory_order_relaxed);
+  whole_since_ticks_ = std::max(whole_since_ticks_, whole_since_ticks);
+  if (!pulse_) return;
+  pulse_->whole_since_ticks = whole_since_ticks_;
+  pulse_->lost = lost_.load(std::memory_order_relaxed);
+}
+
 // ---- the journal
+//
+// A ring forgets what happened, in blocks: their entries fall off with the records of that time.
+
+void Stream::forget_blocks() {
+  journal_ = nullptr;
+  passing_ = nullptr;
+  pulse_ = nullptr;
+  passed_.clear();
+  passed_bytes_ = 0;
+  values_.clear();
+}
+
+BlockHeader* Stream::take_journal(size_t bytes) {
+  // One that was given back is used again if it has the size.
+  BlockHeader* const block = chunks_.take(BlockKind::kJournal, std::bit_ceil(bytes));
+  if (!block) return nullptr;
+  block->capacity = static_cast<uint32_t>(std::bit_ceil(bytes));
+  block->serial = ++last_serial_;
+  return block;
+}
+
+BlockHeader*& Stream::journal_of(Entry kind) {
+  return is_ring() && is_of_its_time(kind) ? passing_ : journal_;
+}
+
+void Stream::retire_passing() {
+  const int64_t now_ns = Clock::now_ns();
+  passed_.push_back({passing_, now_ns});
+  passed_bytes_ += passing_->capacity;
+  passing_ = nullptr;
+  const auto has_fallen_off = [&](const Passed& each) {
+    return passed_bytes_ > places_.ring_bytes ||
+           (places_.ring_ns && each.until_ns < now_ns - places_.ring_ns);
+  };
+  while (!passed_.empty() && has_fallen_off(passed_.front())) {
+    passed_bytes_ -= passed_.front().block->capacity;
+    chunks_.give_back(passed_.front().block);
+    passed_.pop_front();
+  }
+}
+
+void Stream::note_value(std::string_view name, std::string_view text) {
+  if (!is_on()) return;
+  const MetaEntry entry{static_cast<uint32_t>(name.size()), 0};
+  const std::string_view numbers{reinterpret_cast<const char*>(&entry), sizeof(entry)};
+  const size_t size = numbers.size() + name.size() + text.size();
+  const EntryHeader header{static_cast<uint32_t>(Entry::kMeta), static_cast<uint32_t>(size)};
+  const size_t whole = sizeof(header) + padded(size);
+  const std::lock_guard lock(mutex_);
+  BlockHeader* const block = take_journal(whole);
+  if (block) {
+    write_entry(block->payload<char>(), header, {numbers, name, text});
+    __atomic_store_n(&block->size, static_cast<uint32_t>(whole), __ATOMIC_RELEASE);
+  } else {
+    const size_t before = pending_.size();
+    pending_.resize(before + whole);
+    write_entry(pending_.data() + before, header, {numbers, name, text});
+  }
+  BlockHeader*& last = values_[std::string(name)];
+  if (BlockHeader* const replaced = std::exchange(last, block)) chunks_.give_back(replaced);
+}
 
 void Stream::append(Entry kind, std::string_view first, std::string_view second,
                     std::string_view third) {
@@ -132,30 +237,21 @@ void Stream::append(Entry kind, std::string_view first, std::string_view second,
   const EntryHeader header{static_cast<uint32_t>(kind), static_cast<uint32_t>(size)};
   const size_t whole = sizeof(header) + padded(size);
   const std::lock_guard lock(mutex_);
-  const auto write = [&](char* at) {
-    std::memcpy(at, &header, sizeof(header));
-    at += sizeof(header);
-    for (const std::string_view each : {first, second, third}) {
-      if (!each.empty()) std::memcpy(at, each.data(), each.size());
-      at += each.size();
-    }
-    std::memset(at, 0, padded(size) - size);
-  };
-  if (!journal_ || journal_->size + whole > journal_->capacity) {
-    const size_t bytes = std::max(kJournalBytes, whole);
-    journal_ = chunks_.take(BlockKind::kJournal, bytes);
-    if (journal_) journal_->capacity = static_cast<uint32_t>(bytes);
+  BlockHeader*& journal = journal_of(kind);
+  if (!journal || journal->size + whole > journal->capacity) {
+    if (&journal == &passing_ && passing_) retire_passing();
+    journal = take_journal(std::max(kJournalBytes, whole));
   }
-  if (journal_) {
-    write(journal_->payload<char>() + journal_->size);
+  if (journal) {
+    write_entry(journal->payload<char>() + journal->size, header, {first, second, third});
     // Only what is complete is counted.
-    __atomic_store_n(&journal_->size, static_cast<uint32_t>(journal_->size + whole),
+    __atomic_store_n(&journal->size, static_cast<uint32_t>(journal->size + whole),
                      __ATOMIC_RELEASE);
     return;
   }
   const size_t before = pending_.size();
   pending_.resize(before + whole);
-  write(pending_.data() + before);
+  write_entry(pending_.data() + before, header, {first, second, third});
 }
 
 // ---- the thread
@@ -202,9 +298,9 @@ void Stream::make_ready_ahead(std::unique_lock<std::mutex>& lock) {
 }
 
 void Stream::beat(uint64_t ticks) {
-  const Pulse now{ticks, Clock::now_ns(), lost_.load(std::memory_order_relaxed)};
+  const int64_t now_ns = Clock::now_ns();
   const std::lock_guard lock(mutex_);
-  if (pulse_) *pulse_ = now;
+  if (pulse_) *pulse_ = {ticks, now_ns, lost_.load(std::memory_order_relaxed), whole_since_ticks_};
 }
 
 // Records are looked at before the journal is taken: what they refer to was noted before them.
@@ -218,7 +314,8 @@ void Stream::flush() {
   bool lanes_last = false;
   {
     const std::lock_guard lock(mutex_);
-    memory_is_short = chunks_.is_open() && is_short();
+    // A ring makes room by what is oldest: a disk has no end of it.
+    memory_is_short = chunks_.is_open() && !is_ring() && is_short();
     lanes_last = lanes_.is_open();
     all_lasts = lanes_last && !memory_is_short && !uses_plain_memory_ && pending_.empty();
   }
@@ -287,7 +384,7 @@ void Stream::forget_gone(const std::vector<ChunkView>& views) {
 }
 
 bool Stream::flush_open_slices(const std::vector<Record>& open, uint64_t now_ticks) {
-  const Pulse now{now_ticks, Clock::now_ns(), lost_.load(std::memory_order_relaxed)};
+  const Pulse now{now_ticks, Clock::now_ns(), lost_.load(std::memory_order_relaxed), 0};
   return segments_.write(
       FrameKind::kOpenSlices, {reinterpret_cast<const char*>(&now), sizeof(now)},
       {reinterpret_cast<const char*>(open.data()), open.size() * sizeof(Record)});
@@ -307,6 +404,7 @@ void Stream::leave_after_fork() {
   worker_ = {};
   stopping_ = false;
   journal_ = nullptr;
+  passing_ = nullptr;
   pulse_ = nullptr;
   lanes_.leave_after_fork();
   chunks_.leave_after_fork();
@@ -316,6 +414,9 @@ void Stream::leave_after_fork() {
   new (&wake_) std::condition_variable;
   new (&pending_) std::string;
   new (&written_) std::unordered_map<uint64_t, size_t>;
+  new (&passed_) std::deque<Passed>;
+  new (&values_) std::unordered_map<std::string, BlockHeader*>;
+  new (&places_) StreamPlaces;
   mutex_.unlock();
 }
 

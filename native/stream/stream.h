@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ struct StreamPlaces {
   std::string memory;         // a folder of a tmpfs; "": none
   std::string disk;           // the file for what has no room there
   uint64_t memory_bytes = 0;  // the most that is taken of the tmpfs
+  // Of a ring: how much of the journal is kept of what happened, 0: all of it.
+  uint64_t ring_bytes = 0;
+  int64_t ring_ns = 0;
 };
 
 class Stream {
@@ -74,7 +78,15 @@ class Stream {
   // Called by the stream's thread every second: it must not wait for anybody. Null: nobody.
   void set_every_second(void (*every_second)()) { every_second_ = every_second; }
 
-  void count_lost(uint64_t records) { lost_.fetch_add(records, std::memory_order_relaxed); }
+  // Records had to make room: all that began from `whole_since_ticks` on are still there. To be
+  // called before their chunk is given back.
+  void note_evicted(uint64_t records, uint64_t whole_since_ticks);
+  // A record found no room.
+  void note_dropped() { lost_.fetch_add(1, std::memory_order_relaxed); }
+  // Whether a chunk would have no room in memory that lasts.
+  bool is_full(size_t chunk_bytes) const;
+  // Keep the last value of a name.
+  void note_value(std::string_view name, std::string_view text);
 
   void hold_for_fork() { mutex_.lock(); }
   void release_after_fork() { mutex_.unlock(); }
@@ -92,6 +104,11 @@ class Stream {
   void make_ready_ahead(std::unique_lock<std::mutex>& lock);
   bool is_short() const;
   void beat(uint64_t ticks);
+  bool is_ring() const { return places_.ring_bytes != 0; }
+  BlockHeader* take_journal(size_t bytes);
+  BlockHeader*& journal_of(Entry kind);
+  void retire_passing();
+  void forget_blocks();
 
   static inline constinit std::atomic<bool> on_{false};
   static inline constinit std::atomic<pid_t> thread_id_{0};
@@ -102,12 +119,23 @@ class Stream {
   Worker worker_;
   LastingFile lanes_;
   LastingFile chunks_;
+  StreamPlaces places_;
   BlockHeader* journal_ = nullptr;  // the block that is filled
+  BlockHeader* passing_ = nullptr;  // the same for what a ring forgets
+  struct Passed {
+    BlockHeader* block;
+    int64_t until_ns;
+  };
+  std::deque<Passed> passed_;
+  uint64_t passed_bytes_ = 0;
+  std::unordered_map<std::string, BlockHeader*> values_;  // where the last of each name stands
+  uint64_t last_serial_ = 0;                              // of a block of the journal
   Pulse* pulse_ = nullptr;
   std::string pending_;             // of the journal: what has no room in lasting memory
   bool uses_plain_memory_ = false;  // of a chunk at least
   std::string obstacle_;
   std::atomic<uint64_t> lost_{0};
+  uint64_t whole_since_ticks_ = 0;
   std::atomic<void (*)()> every_second_{nullptr};
   std::atomic<void (*)()> before_flush_{nullptr};
 

@@ -133,6 +133,32 @@ TEST_CASE("a block outlives its record") {
   CHECK_EQ(seen.memory[0]->change.allocated, 0);
 }
 
+TEST_CASE("a block outlives its recording") {
+  const auto begin = [] {
+    Window window;
+    Recorder::instance().remember_blocks();
+    return window;
+  };
+  Window first = begin();
+  Recorder::allocated(64, 100, kCpu);
+  Recorder::allocated(128, 20, kCpu);
+  Recorder::allocated(192, 3, kCpu);
+  CHECK_EQ(first.close().memory.size(), 3U);
+  Recorder::released(128);  // nobody records
+  Window without;
+  Recorder::released(192);
+  CHECK_EQ(without.close().memory.size(), 0U);
+  Window last = begin();
+  Recorder::allocated(128, 7, kCpu);
+  Recorder::released(192);  // not known any more
+  Recorder::released(64);
+  Recorder::released(128);
+  const Snapshot seen = last.close();
+  std::vector<int64_t> in_use;
+  for (const Record* change : seen.memory) in_use.push_back(change->change.allocated);
+  CHECK((in_use == std::vector<int64_t>{107, 7, 0}));
+}
+
 Record block_event(uintptr_t address, int64_t bytes, uint64_t ticks) {
   Record event{};
   event.kind = Kind::kBlock;

@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "stream/lasting_format.h"
+#include "stream/placed_sample.h"
 #include "stream/recovered.h"
 #include "stream/segment_file.h"
 
@@ -64,6 +65,13 @@ class LeftFiles {
   std::string journal_;
 };
 
+template <typename Value>
+std::string bytes_of(const Value& value) {
+  std::string bytes;
+  LeftFiles::add(bytes, value);
+  return bytes;
+}
+
 BlockHeader block(BlockKind kind, uint64_t address, size_t payload_bytes) {
   BlockHeader header{};
   header.magic = kBlockMagic;
@@ -78,15 +86,19 @@ TEST_CASE("a number that nobody gave out asks for no memory") {
   LeftFiles files;
   files.note(Entry::kSampled, SampledThreadEntry{0, 0, 17}, "first");
   files.note(Entry::kSampled, SampledThreadEntry{kFar, 0, 18}, "far");
-  files.note(Entry::kNode, NodeEntry{kFar, 0, 0, 0});
-  files.note(Entry::kCode, CodeEntry{UINT32_MAX, 1, 0, 0, 0, 0});
+  files.note(Entry::kNodes, NodesEntry{0, 0}, bytes_of(NodeEntry{kFar, 0, 0, 0}));
+  files.note(Entry::kCode, CodeEntry{0, UINT32_MAX, 1, 0, 0, 0, 0, 0});
+  files.note(Entry::kGraphNodes, GraphNodeEntry{0, 0, kFar, 0, 0, 0});
+  files.note(Entry::kDeviceShapes, uint64_t{kFar}, bytes_of(LaunchShape{}));
   files.note(Entry::kThread, ThreadEntry{1, kFar, 19}, "far");
   files.note(Entry::kText, TextEntry{1, 0, kFar, 0}, "far");
   const Recovered found = files.recovered();
   REQUIRE_EQ(found.sampled.size(), 1);
   CHECK_EQ(found.sampled[0].name, "first");
-  CHECK(found.nodes.empty());
-  CHECK(found.codes.empty());
+  CHECK(found.copied_stacks.at(0).nodes.empty());
+  CHECK(found.copied_stacks.at(0).codes.empty());
+  CHECK(found.graph_nodes.empty());
+  CHECK(found.device.shapes.empty());
   REQUIRE_EQ(found.recordings.size(), 1);
   CHECK(found.recordings[0].threads.empty());
   CHECK_EQ(found.recordings[0].texts.size(), 1);  // 0 is no text
@@ -98,6 +110,56 @@ TEST_CASE("numbers may have gaps, where what was in between is lost") {
   const Recovered found = files.recovered();
   REQUIRE_EQ(found.sampled.size(), 100'001);
   CHECK_EQ(found.sampled[100'000].name, "late");
+}
+
+TEST_CASE("stacks have numbers by owner") {
+  LeftFiles files;
+  files.note(Entry::kNodes, NodesEntry{1, 0}, bytes_of(NodeEntry{1, 0, 5, 0}));
+  files.note(Entry::kNodes, NodesEntry{2, 0}, bytes_of(NodeEntry{1, 0, 6, 0}));
+  const Recovered found = files.recovered();
+  CHECK_EQ(found.copied_stacks.at(1).nodes.at(1).code, 5U);
+  CHECK_EQ(found.copied_stacks.at(2).nodes.at(1).code, 6U);
+}
+
+TEST_CASE("a device of which more is known later replaces what was noted of it first") {
+  using namespace std::string_literals;
+  const std::string begun = "chip" + bytes_of(ClockBound{0, 1, 2}) + "first\0\0"s;
+  const std::string ended = "chip" + bytes_of(ClockBound{5, 1, 2}) + bytes_of(ClockBound{9, 3, 4});
+  LeftFiles files;
+  files.note(Entry::kCounterDevice, CounterDeviceEntry{3, 1, 4, 0, 2, 0}, ended + "first\0\0"s);
+  files.note(Entry::kCounterDevice, CounterDeviceEntry{3, 0, 4, 0, 1, 0}, begun);
+  files.note(Entry::kCounterDevice, CounterDeviceEntry{4, 0, 9, 9, UINT32_MAX, 0}, "cut");
+  const Recovered found = files.recovered();
+  const CounterDevice& device = found.counter_devices.at(3);
+  CHECK_EQ(device.chip, "chip");
+  CHECK_EQ(device.obstacle, "");
+  REQUIRE_EQ(device.bounds.size(), 2);
+  CHECK_EQ(device.bounds[1].to_ns, 4);
+  CHECK((device.metrics == std::vector<std::string>{"first", ""}));
+  CHECK_EQ(found.counter_devices.at(4).chip, "cut");
+}
+
+TEST_CASE("readings are in the order of time, wherever they stand in the file") {
+  LeftFiles files;
+  files.note(Entry::kPower, PowerReading{7, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  files.note(Entry::kPower, PowerReading{5, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  const Recovered found = files.recovered();
+  REQUIRE_EQ(found.power.size(), 2);
+  CHECK_EQ(found.power[0].time_ns, 5);
+}
+
+TEST_CASE("of a sample that grew, what was written last counts, wherever it stands in the file") {
+  const auto lasting = [](int64_t duration_ns) {
+    PlacedSample placed;
+    placed.sample.duration_ns = duration_ns;
+    return bytes_of(placed);
+  };
+  LeftFiles files;
+  files.note(Entry::kSamples, int64_t{9}, lasting(70));
+  files.note(Entry::kSamples, int64_t{5}, lasting(50));
+  const Recovered found = files.recovered();
+  REQUIRE_EQ(found.samples.size(), 1);
+  CHECK_EQ(found.samples[0].duration_ns, 70);
 }
 
 TEST_CASE("points of the clock that cannot be make no line") {

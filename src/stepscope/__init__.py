@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
 from stepscope.lazy import lazy_names
 from stepscope.registry import before_first_use, before_recording
 
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
 if TYPE_CHECKING:
+    from typing import Any
+
     from stepscope import itt, nvtx, paddle
     from stepscope.background import wait_for_exports
     from stepscope.errors import StepscopeError, TraceReadError, UnsupportedError
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.dialect.observer import ExecutionTraceObserver
     from stepscope.frameworks.torch.dialect.options import ExperimentalConfig
     from stepscope.frameworks.torch.dialect.profile import profile
+    from stepscope.frameworks.torch.options import TorchCollector
     from stepscope.frameworks.torch.patch import patch_torch, unpatch_torch
-    from stepscope.frameworks.torch.source import TorchCollector
     from stepscope.job.model import Job, open_job
     from stepscope.live.captures import capture
     from stepscope.live.server import serve
@@ -45,27 +47,35 @@ if TYPE_CHECKING:
 
 
 @before_recording
-def _register_frameworks() -> None:
-    from stepscope import frameworks  # noqa: F401
+def _register_sources() -> None:
+    from stepscope.frameworks.cuda.sources import device_sources
+    from stepscope.frameworks.paddle.sources import paddle_sources
+    from stepscope.frameworks.python.sources import python_sources
+    from stepscope.frameworks.torch.sources import torch_sources
+    from stepscope.record.source import SOURCES
+
+    for sources in (device_sources, paddle_sources, python_sources, torch_sources):
+        SOURCES.register(sources)
 
 
 @before_recording
 def _register_extensions() -> None:
-    """Import the modules that other packages name as entry points of the group ``stepscope``."""
-    from importlib.metadata import entry_points
+    from stepscope.extensions import load_extensions
 
-    from stepscope.notices import notify
-
-    for extension in entry_points(group="stepscope"):
-        try:
-            extension.load()
-        except Exception as error:  # a broken extension must not cost a recording
-            notify(f"the extension {extension.value} is skipped: {type(error).__name__}: {error}")
+    load_extensions()
 
 
 @before_first_use
 def _register_others() -> None:
-    from stepscope import formats, query, report  # noqa: F401
+    for name in (
+        "formats",
+        "query",
+        "report",
+        "frameworks.paddle.reading",
+        "frameworks.python.reading",
+        "frameworks.torch.reading",
+    ):
+        __import__(f"{__name__}.{name}")
 
 
 # What a graph was captured from is known while it is captured, or never. Only there: elsewhere the
@@ -147,7 +157,7 @@ else:
 
 
 def _version() -> str:
-    from stepscope.trace.describe import own_version
+    from stepscope.trace.process_facts import own_version
 
     return own_version()
 
@@ -181,7 +191,7 @@ __getattr__, __dir__ = lazy_names(
         "stepscope.frameworks.torch.dialect.options": "ExperimentalConfig",
         "stepscope.frameworks.torch.dialect.profile": "profile",
         "stepscope.frameworks.torch.patch": "patch_torch unpatch_torch",
-        "stepscope.frameworks.torch.source": "TorchCollector",
+        "stepscope.frameworks.torch.options": "TorchCollector",
         "stepscope.job.model": "Job open_job",
         "stepscope.live.captures": "capture",
         "stepscope.live.server": "serve",

@@ -62,11 +62,6 @@ class Exports:
             raise errors[0]
         return done
 
-    def wait_quietly(self) -> None:
-        """Wait, where what went wrong has been told already."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._jobs)
-
     def _work(self) -> None:
         while True:
             with self._changed:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
 if TYPE_CHECKING:
     from os import PathLike
 

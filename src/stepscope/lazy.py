@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from typing import Any
 
 
 def lazy_names(
@@ -30,11 +30,11 @@ def lazy_names(
         if name in made:
             return made[name]()
         if name in modules:
-            return import_module(f"{package}.{name}")
+            return _imported(f"{package}.{name}")
         if name not in home_of:
             known = {*home_of, *modules, *made, *sys.modules[package].__all__}
-            raise AttributeError(_unknown(package, name, known))
-        value = getattr(import_module(home_of[name]), name)
+            raise _UnknownNameError(package, name, known)
+        value = getattr(_imported(home_of[name]), name)
         setattr(sys.modules[package], name, value)
         return value
 
@@ -48,20 +48,38 @@ def lazy_names(
 def loader(place: str) -> Callable[[], Any]:
     """Return a function that imports what ``module:name`` says and returns it."""
 
-    def load() -> Any:
-        module, _, name = place.partition(":")
-        return attrgetter(name)(import_module(module))
-
-    return load
+    return lambda: named(place)
 
 
-def _unknown(package: str, name: str, known: Collection[str]) -> str:
-    problem = f"module {package!r} has no attribute {name!r}"
-    if name.startswith("_"):
-        return problem
-    from difflib import get_close_matches
+def named(place: str) -> Any:
+    """Import what ``module:name`` says and return it."""
+    module, _, name = place.partition(":")
+    return attrgetter(name)(_imported(module))
 
-    meant = get_close_matches(name, sorted(known), 1)
-    if meant:
-        return f"{problem}; did you mean {meant[0]!r}?"
-    return f"{problem}; it has {', '.join(sorted(known))}" if len(known) < 5 else problem
+
+def _imported(module: str) -> Any:
+    """Import a module as importlib.import_module does, which the program may not have."""
+    __import__(module)
+    return sys.modules[module]
+
+
+class _UnknownNameError(AttributeError):
+    """A package has no such name; what is meant is sought only if somebody reads the message."""
+
+    def __init__(self, package: str, name: str, known: Collection[str]) -> None:
+        super().__init__(package, name)
+        self.name = name
+        self._package = package
+        self._known = known
+
+    def __str__(self) -> str:
+        problem = f"module {self._package!r} has no attribute {self.name!r}"
+        if not self.name or self.name.startswith("_"):
+            return problem
+        from difflib import get_close_matches
+
+        meant = get_close_matches(self.name, sorted(self._known), 1)
+        if meant:
+            return f"{problem}; did you mean {meant[0]!r}?"
+        few = len(self._known) < 5
+        return f"{problem}; it has {', '.join(sorted(self._known))}" if few else problem

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from contextlib import suppress
+
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _PACKAGE = __name__.partition(".")[0]
 _shown: set[str] = set()
+
+listener: Callable[[str], object] | None = None
+"""Gets the notices in place of standard error, where that is another program's."""
 
 
 def notify(line: str) -> None:
     """Print a line to standard error, once per process; nobody listening is no error."""
     if line not in _shown:
         _shown.add(line)
-        with suppress(Exception):  # closed, full, replaced, or busy while a signal came
+        if listener is not None:
+            listener(line)
+            return
+        try:
             if sys.stderr is not None:
                 print(f"stepscope: {line}", file=sys.stderr, flush=True)
+        except Exception:  # closed, full, replaced, or busy while a signal came
+            return
 
 
 def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the nearest calling line outside of Stepscope."""
+    import warnings
+
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back

@@ -136,7 +136,7 @@ def is_ours_alone(found: os.stat_result) -> bool:
 def _trusted_users() -> set[int]:
     trusted = {_ROOT_USER, os.getuid()}
     try:
-        maps_all = _ALL_USERS in Path("/proc/self/uid_map").read_text(encoding="ascii").split()
+        maps_all = _ALL_USERS in Path("/proc/self/uid_map").read_text(encoding="utf-8").split()
     except OSError:
         maps_all = True
     return trusted if maps_all else {*trusted, _UNMAPPED_USER}

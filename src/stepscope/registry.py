@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
-
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Generic, TypeVar
 
-T = TypeVar("T")
+    T = TypeVar("T")
+else:
+    Generic, T = (object,), 0  # of the class below only type checkers ask what it holds
 
 _to_load: list[Callable[[], object]] = []
 _to_load_early: list[Callable[[], object]] = []

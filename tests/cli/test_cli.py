@@ -16,7 +16,7 @@ import pytest
 from command_line import ENVIRONMENT, python
 from made_trace import Call, trace_of_calls
 from sample_traces import HOSTILE, SHARED_TRACES, recording
-from stepscope.cli import COMMANDS, main
+from stepscope.cli import commands_for, main
 from stepscope.cli.json_output import VERSIONS
 from stepscope.cli.options import memory_size
 from stepscope.cli.progress import Progress
@@ -213,8 +213,6 @@ def test_export_replaces_only_by_force(saved: Path, tmp_path: Path, name: str) -
         ("run", "nothing to run"),
         ("run -m", "module after -m"),
         ("run no-such.py", "the script 'no-such.py' does not exist"),
-        ("run folder", "'folder' is a folder"),
-        ("run -m no_such_module", "no_such_module"),
         ("run --sort-by nonsense script.py", "'nonsense' is not a column"),
         ("run --bogus script.py", "'--bogus'"),
         ("run --output", "--output"),
@@ -284,14 +282,15 @@ def test_a_reader_of_the_output_may_leave(saved: Path, tmp_path: Path) -> None:
 # The command itself.
 
 
-def test_a_module_that_is_a_folder_is_one_clear_line(tmp_path: Path) -> None:
-    # In a process of its own: what it had begun to record is held until it ends.
+@pytest.mark.parametrize("words", ["-m folder", "folder", "-m no_such_module"])
+def test_what_python_cannot_run_is_its_own_clear_line(tmp_path: Path, words: str) -> None:
     (tmp_path / "folder").mkdir()
-    done = python("-m", "stepscope", "run", "-m", "folder", cwd=tmp_path)
-    (line,) = done.stderr.splitlines()
-    assert (done.returncode, done.stdout) == (2, "")
-    assert line.startswith("stepscope: ")
-    assert "folder" in line
+    bare = python(*words.split(), cwd=tmp_path)
+    done = python("-m", "stepscope", "run", *words.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (bare.returncode, "")
+    theirs, ours = done.stderr.splitlines()
+    assert f"{theirs}\n" == bare.stderr
+    assert ours == f"stepscope: nothing was recorded: it ended with exit code {bare.returncode}"
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
@@ -300,12 +299,12 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--help"])
     assert left.value.code == 0
     out = capsys.readouterr().out
-    for command in COMMANDS:
+    for command in commands_for([]):
         assert re.search(rf"^    {command.name}\s", out, re.MULTILINE)
         assert (command.__doc__ or "").partition("\n")[0].rstrip(".") in out
 
 
-@pytest.mark.parametrize("command", tuple(COMMANDS), ids=lambda command: command.name)
+@pytest.mark.parametrize("command", commands_for([]), ids=lambda command: command.name)
 def test_every_verb_explains_itself(command: object, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main([command.name, "--help"])  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,6 +57,23 @@ def test_a_program_sees_what_it_would_see_without_us(folder: Path, words: list[s
     assert saved_trace(folder).info.producer == "stepscope"
 
 
+def test_before_a_programs_first_line_there_is_only_what_records_it(tmp_path: Path) -> None:
+    script(tmp_path, "import sys\nprint(*sorted(sys.modules))")
+    plain = set(python("program.py", cwd=tmp_path).stdout.split())
+    ours = set(stepscope_run("--no-summary", "program.py", cwd=tmp_path).stdout.split())
+    more = {name.removeprefix("stepscope.") for name in ours - plain}
+    assert more <= {
+        *("_native", "record.inside.boot", "record.inside.facts", "record.inside.triggers"),
+        *("trace.cores", "trace.variables"),
+    }
+    assert plain <= ours
+
+
+def own_names(trace: Trace) -> set[str]:
+    """Return the names in a trace; when Python collects garbage is its own affair."""
+    return set(trace.names()) - {"Python garbage collection"}
+
+
 LISTS_TRACES = """
 import atexit, glob, os, signal, sys
 atexit.register(lambda: print("at exit:", len(glob.glob("*.stepscope")), "saved"))
@@ -84,10 +102,8 @@ def test_the_trace_is_saved_and_then_the_program_ends_its_own_way(
     ours = stepscope_run("--no-summary", "program.py", cwd=tmp_path)
     assert ours.returncode == plain.returncode == code
     assert ours.stdout == plain.stdout.replace("0 saved", "1 saved")
-    note, _, their_words = ours.stderr.partition("\n")
-    assert note.startswith("stepscope: saved program-")
-    assert their_words == plain.stderr
-    assert set(saved_trace(tmp_path).names()) - {"Python garbage collection"} == {"program.py"}
+    assert ours.stderr.startswith(plain.stderr + "stepscope: saved program-")
+    assert own_names(saved_trace(tmp_path)) == {"program.py"}
 
 
 @pytest.mark.parametrize(
@@ -104,15 +120,15 @@ def test_a_signal_ends_it_as_it_would_without_us(tmp_path: Path, name: str, says
     assert done.returncode == plain.returncode == -signal.Signals[name]
     assert says in done.stderr
     assert done.stdout == plain.stdout.replace("0 saved", "1 saved")
-    assert done.stderr.endswith(plain.stderr)
-    assert len(saved_trace(tmp_path)) == 1
+    assert done.stderr.startswith(plain.stderr)
+    assert own_names(saved_trace(tmp_path)) == {"program.py"}
 
 
 def test_a_script_that_does_not_compile_shows_what_python_shows(tmp_path: Path) -> None:
     script(tmp_path, "def broken(:")
     plain = python("program.py", cwd=tmp_path)
     ours = stepscope_run("--no-summary", "program.py", cwd=tmp_path)
-    assert ours.stderr.partition("\n")[2] == plain.stderr
+    assert ours.stderr.startswith(plain.stderr + "stepscope: saved ")
     assert ours.returncode == plain.returncode == 1
 
 
@@ -143,7 +159,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(killed, 0)[1]) == -{signal.SIGTERM.v
     script(tmp_path, code)
     done = stepscope_run("--no-summary", "program.py", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "left with 5\n")
-    assert len(saved_trace(tmp_path)) == 1
+    assert own_names(saved_trace(tmp_path)) == {"program.py"}
 
 
 def test_threads_that_python_waits_for_are_recorded_to_their_end(tmp_path: Path) -> None:
@@ -163,7 +179,7 @@ main_is_done.set()
     script(tmp_path, code)
     done = stepscope_run("--no-summary", "program.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    names = set(saved_trace(tmp_path).names()) - {"Python garbage collection"}
+    names = own_names(saved_trace(tmp_path))
     assert names == {"late", "program.py"}
 
 
@@ -182,16 +198,17 @@ sys.stdout = io.StringIO()
     script(tmp_path, code)
     done = stepscope_run("program.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "recorded  1 event on 1 thread" in done.stderr
-    assert len(saved_trace(tmp_path)) == 1
+    assert " on 1 thread in " in done.stderr
+    assert own_names(saved_trace(tmp_path)) == {"program.py"}
 
 
 def test_the_report_names_what_to_do_next_and_it_works(tmp_path: Path) -> None:
     name = 'it\'s "quoted" é.py'
-    script(tmp_path, "from stepscope import record_function\nrecord_function('x')(int)()", name)
+    code = "import time, stepscope\nstepscope.record_function('x')(time.sleep)(0.05)"
+    script(tmp_path, code, name)
     done = stepscope_run(name, cwd=tmp_path)
     lines = done.stderr.splitlines()
-    assert lines[1].startswith(f"{name}: The run takes ")
+    assert lines[1].startswith(f"{name}: ")
     assert not any("not imported" in line for line in lines)  # torch, which it does not use
     at = next(i for i, line in enumerate(lines) if line.split()[:1] == ["next"])
     commands = [lines[at].partition("next")[2], lines[at + 1]]
@@ -202,11 +219,26 @@ def test_the_report_names_what_to_do_next_and_it_works(tmp_path: Path) -> None:
         for command in commands
     ]
     assert b"self time" in outputs[0].stdout
-    assert b"trace.json: 2 events" in outputs[1].stderr
+    assert b"trace.json: " in outputs[1].stderr
     assert (tmp_path / "trace.json").stat().st_size > 0
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_a_trace_tells_whether_the_program_has_changes(tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    path = script(tmp_path, "")
+    git("add", ".")
+    git("commit", "-m", "first")
+    path.write_text("pass")
+    stepscope_run("--no-summary", "program.py", cwd=tmp_path)
+    assert saved_trace(tmp_path).info.revision["changed"] == "yes"
+
+
 def test_a_trace_is_replaced_only_by_force(tmp_path: Path) -> None:
     words = ["--no-summary", "-o", "mine.stepscope", "program.py"]
     script(tmp_path, "print('ran')")
@@ -216,7 +248,7 @@ def test_a_trace_is_replaced_only_by_force(tmp_path: Path) -> None:
     assert "mine.stepscope exists; add --force" in refused.stderr
     assert refused.stdout == ""
     assert stepscope_run("--force", *words, cwd=tmp_path).returncode == 0
-    assert len(saved_trace(tmp_path)) == 1
+    assert own_names(saved_trace(tmp_path)) == {"program.py"}
 
 
 def test_a_trace_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path: Path) -> None:
@@ -229,7 +261,7 @@ def test_a_trace_that_cannot_be_saved_there_is_saved_elsewhere(tmp_path: Path) -
     assert done.returncode == 0
     assert "saving the trace to" in done.stderr
     (path,) = temporary.glob("*/*.stepscope")  # beside the folder of control sockets
-    assert len(Trace.load(path)) == 1
+    assert own_names(Trace.load(path)) == {"program.py"}
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("oldest", "first"), ("newest", "last")])

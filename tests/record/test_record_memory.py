@@ -66,8 +66,10 @@ def test_tensors_outlive_the_recording_that_saw_them_made() -> None:
     with profile(profile_memory=True) as prof:
         kept[8].resize_(1024)
         kept.clear()
-    # What the second recording did not see handed out, it does not count as given back.
-    assert [size for _, size in changes(prof.trace)] == [4 * KILOBYTE, -4 * KILOBYTE]
+    # The block that was handed out between the two is unknown, and so is its release.
+    sizes = [size for _, size in changes(prof.trace)]
+    assert sizes == [4 * KILOBYTE, -KILOBYTE, *sizes[2:]]
+    assert sorted(sizes[2:]) == [-4 * KILOBYTE, *[-KILOBYTE] * 48]
 
 
 def test_every_thread_counts_for_itself() -> None:

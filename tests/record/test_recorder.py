@@ -21,8 +21,8 @@ from recording import (
 )
 from stepscope import Keep, MemoryLimit, record_function
 from stepscope._native import advance_clock, recording
-from stepscope.record import Window
 from stepscope.record.limits import RECORD_BYTES
+from stepscope.record.window import Window
 from stepscope.torch import EventList
 from stepscope.trace.model import SliceFlags, SliceKind
 

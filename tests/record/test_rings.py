@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,10 +11,10 @@ import pytest
 import stepscope
 from stepscope import Last, MemoryLimit, _native, profile, record_function
 from stepscope.background import EXPORTS, LARGE
-from stepscope.live.budget import Budget
 from stepscope.live.captures import write_capture
-from stepscope.live.steps import StepWatch
+from stepscope.live.steps import StepWatch, ranges_of_process
 from stepscope.live.triggers import Triggers, TriggerWatch
+from stepscope.record.inside.budget import CALLS, MODULES, OPERATORS, SAMPLES, Budget
 from stepscope.record.limits import RECORD_BYTES
 from stepscope.record.running import RUNNING
 
@@ -123,15 +124,16 @@ def test_slow_steps_are_captured_whole_and_no_others(
     with profile(keep=Last(seconds=60)):
         recorder = RUNNING.best()
         assert recorder is not None
-        steps = StepWatch()
-        watch = TriggerWatch(recorder, Triggers(slow_step=2.0, every_s=0), steps)
+        steps = StepWatch(ranges_of_process())
+        triggers = Triggers(slow_step=2.0, every_s=0)
+        watch = TriggerWatch(triggers, partial(write_capture, recorder))
         for step in range(200):
             emit(1, f"ProfilerStep#{step}", (5 if step in planted else 1) * MS)
             if step % 20 in {0, 9}:
                 steps.read()  # as `stepscope top` does
             if step % 20 == 19:
-                watch._look()
-                watch._capture_waiting()
+                watch.look_at_steps(steps)
+                watch.capture_waiting()
     stepscope.wait_for_exports()
     found = set()
     for path in tmp_path.glob("*.stepscope"):
@@ -148,10 +150,11 @@ def test_captures_are_limited_in_number(tmp_path: Path, monkeypatch: pytest.Monk
     with profile(keep=Last(seconds=60)):
         recorder = RUNNING.best()
         assert recorder is not None
-        watch = TriggerWatch(recorder, Triggers(on_exception=True, most=2, every_s=0), StepWatch())
+        triggers = Triggers(on_exception=True, most=2, every_s=0)
+        watch = TriggerWatch(triggers, partial(write_capture, recorder))
         for i in range(4):
             watch.fire("test", f"reason {i}")
-            watch._capture_waiting()
+            watch.capture_waiting()
     stepscope.wait_for_exports()
     assert len(list(tmp_path.glob("*.stepscope"))) == 2
 
@@ -198,15 +201,25 @@ def test_each_cycle_keeps_its_own_events_until_it_is_built() -> None:
 
 
 def test_a_budget_turns_the_dearest_off_in_its_order() -> None:
-    with profile(with_stack=True, with_modules=True) as prof, record_function("a"):
-        budget = Budget(prof._recorder, 0.01, event_ns=1_000)
-        budget._seen = (0, 0.0)
-        assert budget.look(10_000, 1.0) == ""  # 1 %
-        assert budget.look(30_000, 2.0) == "Python calls and stacks"
-        assert budget.look(50_000, 3.0) == "calls of modules"
-        assert budget.look(70_000, 4.0) == "operators"
-        assert budget.look(90_000, 5.0) == ""
-    assert "a" in [event.name for event in prof.events()]
+    was_on, turned_off, lines = {CALLS, MODULES, OPERATORS}, list[str](), list[str]()
+
+    def turn_off(burden: str) -> bool:
+        turned_off.append(burden)
+        return burden in was_on
+
+    budget = Budget(0.01, 1_000, turn_off, lines.append)
+    found = []
+    for second, events in enumerate((0, 10_000, 30_000, 50_000, 70_000, 90_000), start=1):
+        budget.look(events, second * 1_000 * MS)
+        found.append(list(turned_off))
+    calls_to_operators = [CALLS, MODULES, SAMPLES, OPERATORS]
+    assert found[:2] == [[], []]  # 1 % is within the budget
+    assert found[2:5] == [calls_to_operators[:1], calls_to_operators[:2], calls_to_operators]
+    assert found[5] == calls_to_operators
+    assert lines[0] == (
+        "recording costs 2.0% of the time, over the budget of 1.0%: Python calls and stacks are "
+        "not recorded from now on"
+    )
 
 
 def test_what_is_wrong_with_a_ring_is_said() -> None:

@@ -18,6 +18,7 @@ DEVICE = {
     "number": 0,
     "name": b"Stand-in",
     "pci": (0, 0x1B, 0),
+    "cuda": 0,
     "power_limit_mw": 300_000,
     "most_sm_mhz": 2_000,
 }

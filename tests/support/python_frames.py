@@ -21,7 +21,7 @@ from stepscope.record.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stepscope.record import MemoryLimit
+    from stepscope.record.limits import MemoryLimit
     from stepscope.trace.model import Trace
 
 MONITORED = sys.version_info >= (3, 12)  # by sys.monitoring, which needs no profile function

@@ -19,7 +19,7 @@ from stepscope.record.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stepscope.record import MemoryLimit
+    from stepscope.record.limits import MemoryLimit
     from stepscope.trace.model import Trace
 
 SOURCE_DIR = Path(stepscope.__file__).parent.parent  # whichever is being tested

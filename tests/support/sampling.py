@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
-    from stepscope.record import MemoryLimit
+    from stepscope.record.limits import MemoryLimit
     from stepscope.trace.model import Trace
 
 EVERY_NS = 200_000  # often, so that tests are short

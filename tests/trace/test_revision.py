@@ -10,6 +10,7 @@ import pytest
 
 from stepscope.trace import revision
 from stepscope.trace.revision import note_program, revision_of, revision_text
+from stepscope.trace.variables import BRANCH_VARIABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,7 @@ COMMIT = "1a2b3c4d5e6f7081920a3b4c5d6e7f8091a2b3c4"
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for word in revision._BRANCH_VARIABLES:
+    for word in BRANCH_VARIABLES:
         monkeypatch.delenv(word, raising=False)
     monkeypatch.setattr(revision._Noted, "folder", None)
     monkeypatch.setattr(revision._Noted, "changed", "")
@@ -78,7 +79,7 @@ def test_no_program_runs_where_there_is_no_repository(
         pytest.skip("the temporary folder is in a repository")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("git was run"))
     note_program(tmp_path)
-    assert revision.revision() == {}
+    assert revision.revision("", str(tmp_path), "/usr", {}) == {}
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -94,9 +95,9 @@ def test_changes_are_told_by_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     git("add", ".")
     git("commit", "-m", "first")
     note_program(tmp_path)
-    assert revision.revision()["changed"] == "no"
+    assert revision.revision("", str(tmp_path), "/usr", {})["changed"] == "no"
     (tmp_path / "train.py").write_text("2")
     note_program(tmp_path)
-    told = revision.revision()
+    told = revision.revision("", str(tmp_path), "/usr", {})
     assert (told["branch"], told["changed"]) == ("trunk", "yes")
     assert revision_text(told).endswith(" on trunk, with changes that are not committed")

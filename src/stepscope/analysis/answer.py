@@ -300,8 +300,6 @@ def _verdict(
     if lines:
         share = share_words(lines[0].share, spent.unit)
         line = f" The line that costs most is {lines[0].what}, {share}."
-    if where[0].what == Cause.CHILDREN.words:
-        line = " `stepscope run --workers` records what the child processes do."
     if steps is None:
         return (
             f"The run takes {now} after start-up ({most}); no steps were recognised, and no "

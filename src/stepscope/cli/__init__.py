@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import TYPE_CHECKING
 
-from stepscope.cli import verbs
-from stepscope.cli.command import BAD_INPUT, COMMANDS, Command, Parser, ShowVersion, add_verbs
-from stepscope.cli.signals import Terminated, die_by, interrupted_at_exit
+from stepscope.cli.command import (
+    BAD_INPUT,
+    COMMANDS,
+    NOT_FOUND,
+    Command,
+    CommandNotFoundError,
+    Parser,
+    ShowVersion,
+    add_verbs,
+)
+from stepscope.cli.signals import die_by
 from stepscope.cli.streams import degrade
 from stepscope.cli.terminal import discard_stdout
+from stepscope.cli.verbs import own_verb, own_verbs
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
 
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
 
     from stepscope.cli.command import ExitCode
 
-__all__ = ["COMMANDS", "Command", "Parser", "main", "verbs"]
+__all__ = ["COMMANDS", "Command", "Parser", "commands_for", "main"]
 
 _PIPE_CLOSED = 141  # the shell's exit code for death by SIGPIPE
 
@@ -31,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
         epilog="Run `stepscope VERB --help` for the options of a verb.",
     )
     parser.add_argument("--version", action=ShowVersion, nargs=0, help="show the version")
-    add_verbs(parser, COMMANDS)
+    add_verbs(parser, commands_for(sys.argv[1:] if argv is None else argv))
     try:
         args = parser.parse_args(argv)
         if args.verb != "run":  # there, standard output is the program's
@@ -41,11 +51,9 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
             sys.stdout.flush()  # a full disk is told, and not ignored as Python does at exit
     except StepscopeError as error:
         notify(str(error))
-        return BAD_INPUT
-    except Terminated as signal:
-        die_by(signal.number)
+        return NOT_FOUND if isinstance(error, CommandNotFoundError) else BAD_INPUT
     except KeyboardInterrupt:
-        return interrupted_at_exit()
+        die_by(signal.SIGINT)
     except BrokenPipeError:
         discard_stdout()
         return _PIPE_CLOSED
@@ -55,3 +63,9 @@ def main(argv: Sequence[str] | None = None) -> ExitCode:
         notify(f"{what}: {error.strerror or error}")
         return BAD_INPUT
     return code
+
+
+def commands_for(words: Sequence[str]) -> list[Command]:
+    """Return the verb that the arguments name, or else all, those of extensions included."""
+    named = own_verb(words[0]) if words else None
+    return [named] if named is not None else [*own_verbs(), *COMMANDS]

@@ -11,15 +11,9 @@ from stepscope.cli.options import memory_size
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from stepscope.cli.command import Parser
-    from stepscope.live.always_on import AlwaysOn
-    from stepscope.live.budget import Budget
-    from stepscope.live.server import ControlServer
     from stepscope.live.triggers import Triggers
     from stepscope.record.limits import Last
-    from stepscope.record.recorder import Recorder
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -105,7 +99,7 @@ def add_always_on_options(parser: Parser) -> list[argparse.Action]:
             "--on-signal",
             metavar="USR2",
             type=signal_number,
-            help="the same when this signal arrives",
+            help="the same when stepscope gets this signal",
         ),
         parser.add_argument(
             "--captures",
@@ -145,65 +139,3 @@ def triggers_of(args: argparse.Namespace) -> Triggers:
         )
     except ValueError as error:
         raise StepscopeError(str(error)) from None
-
-
-class RunWatch:
-    """The triggers and the control socket of a run, from its start to its end."""
-
-    def __init__(
-        self,
-        always_on: AlwaysOn,
-        server: ControlServer | None,
-        ring: Last | None,
-        budget: float | None,
-    ) -> None:
-        """Take what watches, and what listens."""
-        self._always_on = always_on
-        self._server = server
-        self._ring = ring
-        self._share = budget
-        self._event_ns = 0.0  # measured while nothing records; operators cost about what ranges do
-        self._budget: Budget | None = None
-        if budget is not None:
-            from stepscope.record.window import range_overhead_ns
-
-            self._event_ns = range_overhead_ns()
-
-    def begin(self, recorder: Recorder) -> None:
-        """Watch a recording that has begun."""
-        self._always_on.watch(recorder, self._ring.limit() if self._ring else None)
-        if self._server is not None:
-            self._server.open()
-        if self._share is not None:
-            from stepscope.live.budget import Budget
-
-            self._budget = Budget(recorder, self._share, self._event_ns)
-            self._budget.start()
-
-    def end(self) -> None:
-        """End it, before the recording ends; a second time is harmless."""
-        if self._budget is not None:
-            self._budget.stop()
-        if self._server is not None:
-            self._server.close()
-        self._always_on.end_watch()
-
-
-def always_on_of(args: argparse.Namespace) -> RunWatch:
-    """Return what the options ask for; nothing is opened yet."""
-    from stepscope.live.always_on import AlwaysOn
-    from stepscope.live.server import ControlServer
-
-    always_on = AlwaysOn(triggers=triggers_of(args))
-    server = None if args.no_control else ControlServer(always_on)
-    return RunWatch(always_on, server, args.last, args.overhead_budget)
-
-
-def place_captures(output: Path) -> None:
-    """Have captures stand beside the trace of the run, under its name."""
-    from stepscope.formats.registry import suffix_of
-    from stepscope.live.captures import PLACE
-
-    absolute = output.absolute()
-    PLACE.folder = absolute.parent
-    PLACE.stem = absolute.name.removesuffix(suffix_of(absolute))

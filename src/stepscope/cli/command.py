@@ -13,7 +13,7 @@ from stepscope.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-BAD_INPUT = 2  # the exit code
+BAD_INPUT, NOT_FOUND = 2, 127  # exit codes, the second one that of shells
 ExitCode = Any  # what sys.exit takes: a program that is run may end with any object
 
 
@@ -29,6 +29,10 @@ class Command(Protocol):
         """Run the verb; bad input raises a StepscopeError."""
 
 
+class CommandNotFoundError(StepscopeError):
+    """There is no such program to run."""
+
+
 COMMANDS: Registry[Command] = Registry(early=True)
 
 
@@ -37,7 +41,7 @@ class ShowVersion(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         """Print it and exit."""
-        from stepscope.trace.describe import own_version
+        from stepscope.trace.process_facts import own_version
 
         print(f"stepscope {own_version()}")
         parser.exit()

@@ -7,21 +7,27 @@ those of `stepscope run`, separated by commas: ``STEPSCOPE=run:last=60s,on-slow-
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import signal
+import subprocess
 import sys
-from functools import partial
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stepscope import _native
 from stepscope.errors import StepscopeError
 from stepscope.notices import notify
+from stepscope.record.stream.processes import is_running
 
 if TYPE_CHECKING:
     import argparse
 
 
 NAME = "STEPSCOPE"
+_LOOK_S = 0.01
 
 
 def start_of_environment(text: str) -> None:
@@ -57,50 +63,53 @@ def _is_own_command() -> bool:
 
 
 def _start(text: str) -> None:
-    from stepscope.analysis.host.source_files import program_folders
-    from stepscope.background import EXPORTS
-    from stepscope.cli.after_run import Report, built
-    from stepscope.cli.always_on import always_on_of, place_captures
-    from stepscope.cli.files import check_writable
-    from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
-    from stepscope.cli.signals import Interrupts, Phase, Terminated, Termination
-    from stepscope.cli.streamed import shown_output, started_stream
-    from stepscope.cli.verbs.run import output_of, session_of
-    from stepscope.record.stream.run import start_streamed
+    """Record this process, and those that it starts; the answer is another process's."""
+    from stepscope.cli.run.command import Command
+    from stepscope.cli.verbs.run import begun
+    from stepscope.record.inside import boot
 
-    args = _arguments(text)
-    script = Path(sys.argv[0] if sys.argv else "")
-    stem = script.stem if script.stem and script.name not in {"-c", "-m"} else "python"
-    place = place_of_rank()
-    output = own_output(args, stem, place) if place else output_of(args, stem)
-    check_writable(output)
-    session, watch = session_of(args), always_on_of(args)
-    place_captures(output)
-    folders = [script.absolute().parent] if script.name else []
-    job = Job(args, output, stem, place)
-    folders += program_folders()
-    name = script.name or stem
-    stream = started_stream(output, name, folders, args, job)
-    report = Report(name, shown_output(output, stream), folders, args, job)
-    start_streamed(session, stream)
-    watch.begin(session.recorder)
-    interrupts = Interrupts()
+    if boot.VARIABLE in os.environ:
+        return  # `stepscope run` records it, or the process that has started it does
+    run = begun(arguments(text), Command.of(sys.orig_argv[1:] or ["-"]))
+    answer, companion = run.answer_command(), run.companion_command()
+    _native.start_watcher(answer)
+    follower = _started(companion) if companion else 0
+    number = run.folders.about["triggers"]["on_signal"]
+    if number is not None:
+        signal.signal(number, lambda *_: os.kill(follower, number))
+    for each in run.environment():
+        name, _, value = each.partition("=")
+        os.environ[name] = value
     pid = os.getpid()
 
-    def end(ended: BaseException | None = None) -> None:
-        if os.getpid() == pid and session.running:
-            watch.end()
-            report.make(partial(built, session, stream), interrupts, ended, stream)
-            EXPORTS.wait_quietly()
+    def end() -> None:
+        if os.getpid() == pid:
+            _native.dismiss_watcher()
+            if follower:
+                _end(follower)
+            env = {name: value for name, value in os.environ.items() if name != boot.VARIABLE}
+            os.waitpid(os.posix_spawn(answer[0], [*answer, "exit:0"], env), 0)
 
-    termination = Termination(lambda number: end(Terminated(number)))
-    termination.__enter__()
-    termination.phase = Phase.PROGRAM
-    job.__enter__()
-    atexit.register(end)
+    atexit.register(end)  # runs after the recording has ended, which begins later
+    boot.begin()
 
 
-def _arguments(text: str) -> argparse.Namespace:
+def _started(command: list[str]) -> int:
+    """Start a process that this program does not have as its child; return its number."""
+    words = ["/bin/sh", "-c", '"$@" >&2 & echo $!', "sh", *command]
+    return int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def _end(process: int) -> None:
+    """Have the companion write what it still has to, and wait for it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGTERM)
+    while is_running(process):
+        time.sleep(_LOOK_S)
+
+
+def arguments(text: str) -> argparse.Namespace:
+    """Return what the variable's value stands for, as the command line would parse it."""
     from stepscope.cli.command import Parser
     from stepscope.cli.verbs.run import Run
 

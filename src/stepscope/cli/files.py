@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from stepscope.cli.progress import Progress
 from stepscope.cli.ranks.folder import ranks_in
-from stepscope.cli.signals import held_signals
 from stepscope.errors import StepscopeError, TraceReadWarning
-from stepscope.formats.registry import export_trace, format_to_write, read_trace
+from stepscope.formats.registry import export_trace, read_trace, suffix_of
 from stepscope.notices import notify
 from stepscope.record.stream.places import is_unsealed
-from stepscope.record.stream.sealing import sealed
-from stepscope.trace.placing import TRACE_SUFFIX, staging_folder
+from stepscope.trace.placing import TRACE_SUFFIX
+from stepscope.trace.regular_file import entries_of
 from stepscope.trace.store import is_stored_trace
 from stepscope.units import count_text
 
@@ -29,10 +28,16 @@ def read(path: str) -> Trace:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TraceReadWarning)
         with Progress(f"reading {path}") as progress:
-            trace = sealed(Path(path)) if is_unsealed(path) else read_trace(path, progress)
+            trace = _sealed(path) if is_unsealed(path) else read_trace(path, progress)
     for warning in caught:
         notify(str(warning.message))
     return trace
+
+
+def _sealed(path: str) -> Trace:
+    from stepscope.record.stream.sealing import sealed  # it imports NumPy
+
+    return sealed(Path(path))
 
 
 def traces_in(path: str) -> list[str]:
@@ -40,12 +45,12 @@ def traces_in(path: str) -> list[str]:
     folder = Path(path)
     if not folder.is_dir() or is_stored_trace(folder):
         return [path]
-    return [str(each) for each in sorted(folder.iterdir()) if is_stored_trace(each)] or [path]
+    return [str(each) for each in entries_of(folder) if is_stored_trace(each)] or [path]
 
 
 def check_output(path: Path, *, force: bool) -> None:
     """Raise StepscopeError when a trace could not be written to ``path``."""
-    format_to_write(path)
+    suffix_of(path)
     parent = path.absolute().parent
     if not parent.is_dir():
         raise StepscopeError(f"{path}: the folder {parent} does not exist; create it")
@@ -60,19 +65,6 @@ def check_folder(path: Path, *, force: bool) -> None:
         raise StepscopeError(f"{path} is a folder but not a saved trace; choose another name")
     if not force and (path.is_file() or path.is_dir()):
         raise StepscopeError(f"{path} exists; add --force to replace it, or choose another name")
-
-
-@held_signals()
-def check_writable(path: Path) -> None:
-    """Say so when a trace will not be written to ``path``: it goes elsewhere then."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        return  # a device or a pipe
-    try:
-        with staging_folder(path.absolute().parent) as folder:
-            (folder / path.name).touch()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        notify(f"{path} cannot be written ({reason}): the trace will be saved somewhere else")
 
 
 def write(trace: Trace, path: Path, *, force: bool) -> None:

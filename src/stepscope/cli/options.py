@@ -70,6 +70,15 @@ def _checked(option: Option[Any]) -> Callable[[str], str]:
     return check
 
 
+def check_sort_by(column: str) -> None:
+    """Raise StepscopeError for a column that no table has."""
+    if column != USUAL_ORDER:  # what knows the columns takes longer to import than to start a run
+        from stepscope.cli.tables import table_text
+        from stepscope.trace.build import empty_trace
+
+        table_text(empty_trace(), column, 0)
+
+
 def record_options(args: argparse.Namespace) -> RecordOptions:
     """Return the options that the flags set; others have their ``run_default``, if any."""
     values: dict[str, object] = {}

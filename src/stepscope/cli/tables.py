@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from stepscope.cli.streams import out
 from stepscope.errors import StepscopeError, UnsupportedError
 from stepscope.frameworks.torch.dialect.events import EventList
-from stepscope.trace.build import empty_trace
 from stepscope.trace.keys import INPUT_DIMS
 
 if TYPE_CHECKING:
@@ -32,11 +31,6 @@ class Grouping:
     by_stack: int = 0
     by_overload: bool = False
     flops: bool = False
-
-
-def check_sort_by(column: str) -> None:
-    """Raise StepscopeError for a column that no table has."""
-    table_text(empty_trace(), column, 0)
 
 
 def check_table_file(path: str | None) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from stepscope.arguments import file_path, shown
 from stepscope.errors import StepscopeError, TraceReadError
 from stepscope.registry import Registry
+from stepscope.trace.placing import TRACE_SUFFIX
 
 if TYPE_CHECKING:
     from stepscope.trace.model import Trace
@@ -63,6 +64,8 @@ def format_to_write(path: str | os.PathLike[str]) -> Format:
 def suffix_of(path: str | os.PathLike[str]) -> str:
     """Return the end of ``path`` that names the format, as it is written there."""
     name = Path(path).name
+    if name.lower().endswith(TRACE_SUFFIX):  # our own needs no module of another format
+        return name[-len(TRACE_SUFFIX) :]
     return name[len(name) - _written_as(path)[0] :]
 
 

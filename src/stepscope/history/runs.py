@@ -123,7 +123,7 @@ def in_order(runs: Iterable[Run], repository: Path | None) -> tuple[list[Run], s
     """
     by_time = sorted(runs, key=lambda run: (run.began_ns, run.name))
     commits = {run.commit for run in by_time}
-    if repository is not None and commits and NO_COMMIT not in commits:
+    if repository is not None and len(commits) > 1 and NO_COMMIT not in commits:
         place = _places(repository)
         if commits <= place.keys():
             return sorted(by_time, key=lambda run: place[run.commit]), "in the order of commits"
@@ -134,7 +134,10 @@ def _places(repository: Path) -> dict[str, int]:
     """Return the place of each commit in the history that git knows; nothing without."""
     try:
         done = subprocess.run(
-            ["git", "rev-list", "--topo-order", "--reverse", "--all", "HEAD"],
+            [
+                *("git", "-c", "core.fsmonitor=false"),
+                *("rev-list", "--topo-order", "--reverse", "--all", "HEAD"),
+            ],
             cwd=repository,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -1,14 +1,15 @@
-"""What is on in a program that can be asked from outside: its recording, steps and triggers."""
+"""What is on in a program that calls ``serve``: its recording, steps and triggers."""
 
 from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from stepscope.live.steps import StepWatch
-from stepscope.live.triggers import Triggers, TriggerWatch
+from stepscope.live.captures import write_capture
+from stepscope.live.steps import StepWatch, ranges_of_process
+from stepscope.live.triggers import OwnTriggers, Triggers
 from stepscope.record.recorder import Recorder
 from stepscope.record.running import RUNNING
 from stepscope.record.source import known_options, make_sources
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from stepscope.record.cycle import Cycle
-    from stepscope.record.limits import Last, MemoryLimit
+    from stepscope.record.limits import Last
     from stepscope.record.running import Recorder as Running
 
 
@@ -26,10 +27,10 @@ class AlwaysOn:
 
     def __init__(self, *, triggers: Triggers | None = None) -> None:
         """Begin with nothing that records."""
-        self.steps = StepWatch()
+        self.steps = StepWatch(ranges_of_process())
         self.began_s = time.time()
         self._triggers = triggers or Triggers()
-        self._watch: TriggerWatch | None = None
+        self._watch: OwnTriggers | None = None
         self._own: Recorder | None = None
         self._one_at_a_time = threading.Lock()
 
@@ -41,25 +42,18 @@ class AlwaysOn:
         recorder.prepare()
         recorder.start()
         self._own = recorder
-        self.watch(recorder, limit)
-
-    def watch(self, recorder: Running, limit: MemoryLimit | None) -> None:
-        """Watch for triggers in a recording; a ring must not lose what waits for its capture."""
-        triggers = self._triggers
-        if limit is not None and limit.seconds:
-            triggers = replace(triggers, every_s=min(triggers.every_s, limit.seconds / 2))
-        self._watch = TriggerWatch(recorder, triggers, self.steps)
+        triggers, write = (
+            self._triggers.within_ring(limit.seconds),
+            partial(write_capture, recorder),
+        )
+        self._watch = OwnTriggers(triggers, self.steps, write, lambda: recorder.active)
         self._watch.start()
-
-    def end_watch(self) -> None:
-        """Watch no longer, before the recording ends."""
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.stop()
 
     def stop(self) -> None:
         """End everything of our own."""
-        self.end_watch()
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.stop()
         own, self._own = self._own, None
         if own is not None:
             own.finish()

@@ -2,43 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.arguments import file_path, shown
 from stepscope.background import EXPORTS
+from stepscope.errors import StepscopeError
 from stepscope.notices import notify
+from stepscope.record.inside.boot import VARIABLE, read_plan
 from stepscope.record.running import RUNNING
 from stepscope.trace.launcher import place_of_process
 from stepscope.trace.placing import TRACE_SUFFIX
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
 
     from stepscope.record.cycle import Cycle
     from stepscope.record.running import Recorder
+    from stepscope.trace.model import Trace
 
 REASON = "capture"
 """The key of the trace's metadata that says why it was written."""
 
 _MOST_NAMES = 100_000
-
-
-@dataclass
-class CapturePlace:
-    """Where captures go when nobody says: beside the trace of a run, or the current folder."""
-
-    folder: Path | None = None
-    stem: str = ""
-
-
-PLACE = CapturePlace()
 _naming = threading.Lock()
 _taken: set[Path] = set()  # names that are being written
 
@@ -58,6 +50,8 @@ def capture(
     if path is not None:
         file_path("path", path)
     recorder = RUNNING.best()
+    if recorder is None and os.environ.get(VARIABLE):
+        return _captured_from_outside(reason, path, wait=wait)
     if recorder is None:
         notify("capture() has nothing to write: no recording runs in this process")
         return None
@@ -81,36 +75,42 @@ def write_capture(
 
 def write_later(cycle: Cycle, why: Mapping[str, Any], target: Path, *, quiet: bool = False) -> None:
     """Write a trace in the background, with the reason in its metadata."""
+    EXPORTS.submit(str(target), lambda: save(cycle.trace, why, target, quiet=quiet))
 
-    def write() -> None:
-        try:
-            trace = cycle.trace
-            user = {**trace.info.user, REASON: dict(why)}
-            trace = replace(trace, info=replace(trace.info, user=user))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if target.suffix == TRACE_SUFFIX:
-                trace.save(target)
-            else:
-                from stepscope.formats import export_trace
 
-                export_trace(trace, target)
-            if not quiet:
-                notify(f"captured {target} ({why['reason']})")
-        finally:
-            _taken.discard(target)
+def save(trace: Trace, why: Mapping[str, Any], target: Path, *, quiet: bool = False) -> None:
+    """Write a trace with the reason in its metadata."""
+    try:
+        user = {**trace.info.user, REASON: dict(why)}
+        trace = replace(trace, info=replace(trace.info, user=user))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == TRACE_SUFFIX:
+            trace.save(target)
+        else:
+            from stepscope.formats import export_trace
 
-    EXPORTS.submit(str(target), write)
+            export_trace(trace, target)
+        if not quiet:
+            notify(f"captured {target} ({why['reason']})")
+    finally:
+        _taken.discard(target)
 
 
 def new_path() -> Path:
-    """Return a name that no other capture has."""
-    folder = PLACE.folder or Path.cwd()
-    stem = PLACE.stem or _program()
+    """Return a name in the current folder that no other capture of this program has."""
     place = place_of_process()
-    if place is not None and not re.search(rf"rank-?{place.rank}(?!\d)", stem):
-        stem = f"{stem}-rank{place.rank}"
-    if not PLACE.stem:
-        stem += time.strftime("-%Y%m%d-%H%M%S")
+    stem = with_rank(_program(), None if place is None else place.rank)
+    return free_path(Path.cwd(), stem + time.strftime("-%Y%m%d-%H%M%S"))
+
+
+def with_rank(stem: str, rank: int | None) -> str:
+    """Return a name that says of which rank it is."""
+    is_named = rank is None or re.search(rf"rank-?{rank}(?!\d)", stem)
+    return stem if is_named else f"{stem}-rank{rank}"
+
+
+def free_path(folder: Path, stem: str) -> Path:
+    """Return a name that no other capture has."""
     with _naming:
         for number in range(1, _MOST_NAMES):
             path = folder / f"{stem}-capture-{number}{TRACE_SUFFIX}"
@@ -118,6 +118,24 @@ def new_path() -> Path:
                 _taken.add(path)
                 return path
     raise FileExistsError(f"{folder}: all numbered names for a capture are taken")
+
+
+def _captured_from_outside(
+    reason: str, path: str | os.PathLike[str] | None, *, wait: bool
+) -> Path | None:
+    """Have the process that follows this run write a capture."""
+    from stepscope.live.client import ask_companion
+
+    target = str(Path(path).absolute()) if path is not None else None
+    request = {"do": "capture", "reason": reason, "by": "call", "path": target, "wait": wait}
+    run = os.environ[VARIABLE]
+    try:
+        if read_plan(run)["control"] != "1":
+            raise StepscopeError("the run has no control socket (--no-control)")
+        return Path(ask_companion(run, {**request, "pid": os.getpid()})["path"])
+    except (StepscopeError, OSError, ValueError) as error:
+        notify(f"capture() has written nothing: {error}")
+        return None
 
 
 def _program() -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import time
 from typing import Any
 
 from stepscope.errors import StepscopeError
 from stepscope.live.runtime import opened_folder, remove_socket, short_path, socket_names
+from stepscope.record.stream.processes import is_running
 
 _PATIENCE_S = 2.0
+_COMPANION_STARTS_S = 10.0
+_CAPTURE_S = 600.0
 _MOST_BYTES = 64 << 20
 
 
@@ -20,9 +22,10 @@ def living() -> list[dict[str, Any]]:
     found = []
     for pid, name in _sockets():
         try:
-            found.append({**_ask(name, {"do": "status"}, _PATIENCE_S), "socket": name})
+            told = _ask(name, {"do": "status"}, _PATIENCE_S)
+            found += [{**each, "socket": name} for each in told]
         except (OSError, ValueError, StepscopeError):
-            if not _lives(pid):
+            if not is_running(pid):
                 remove_socket(name)
     return found
 
@@ -30,17 +33,30 @@ def living() -> list[dict[str, Any]]:
 def ask(pid: int, request: dict[str, Any], timeout_s: float = _PATIENCE_S) -> Any:
     """Return a program's answer; StepscopeError when there is none."""
     names = [name for owner, name in _sockets() if owner == pid]
+    names = names or [each["socket"] for each in living() if pid in each.get("processes", ())]
     if not names:
         why = "it is not under `stepscope run` and does not call stepscope.serve()"
-        if not _lives(pid):
+        if not is_running(pid):
             why = "there is no such process"
         raise StepscopeError(f"process {pid} cannot be reached: {why}; see `stepscope ps`")
     try:
-        return _ask(names[-1], request, timeout_s)
+        return _ask(names[-1], {**request, "pid": pid}, timeout_s)
     except TimeoutError:
         raise StepscopeError(f"process {pid} did not answer in {timeout_s:.0f} s") from None
     except (OSError, ValueError) as error:
         raise StepscopeError(f"process {pid} did not answer: {error}") from None
+
+
+def ask_companion(run: str, request: dict[str, Any]) -> Any:
+    """Return the answer of the process that follows a run, by the folder of the run."""
+    end = time.monotonic() + _COMPANION_STARTS_S
+    while True:
+        names = [each["socket"] for each in living() if each.get("run") == run]
+        if names:
+            return _ask(names[0], request, _CAPTURE_S)
+        if time.monotonic() > end:
+            raise StepscopeError("the process that follows this run does not answer")
+        time.sleep(0.05)
 
 
 def _ask(name: str, request: dict[str, Any], timeout_s: float) -> Any:
@@ -78,13 +94,3 @@ def _sockets() -> list[tuple[int, str]]:
             return socket_names(folder)
     except OSError:
         return []
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -1,10 +1,12 @@
-"""What can be asked of a program from outside, by name."""
+"""What can be asked of a program that calls ``serve``, by name, and how it is answered."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from stepscope.live.always_on import AlwaysOn
+    from stepscope.live.steps import StepWatch
+
+    Requests = Mapping[str, Callable[[Mapping[str, Any]], Any]]
 
 LONGEST_S = 3600.0
 _STEPS_TOLD = 240
@@ -44,11 +49,15 @@ def status(always_on: AlwaysOn, _request: Mapping[str, Any]) -> dict[str, Any]:
 def steps(always_on: AlwaysOn, request: Mapping[str, Any]) -> dict[str, Any]:
     """Tell how the last steps went, as far as they are recorded."""
     always_on.steps.read()
-    last = list(always_on.steps.steps)[-_STEPS_TOLD:]
+    return {**status(always_on, request), **last_steps(always_on.steps)}
+
+
+def last_steps(steps: StepWatch) -> dict[str, Any]:
+    """Tell how the last steps went, as they were read before."""
+    last = list(steps.steps)[-_STEPS_TOLD:]
     return {
-        **status(always_on, request),
         "steps": [[step.number, step.start_ns, step.duration_ns] for step in last],
-        "count": always_on.steps.count,
+        "count": steps.count,
         "time": time.time(),
     }
 
@@ -57,18 +66,13 @@ def capture(always_on: AlwaysOn, request: Mapping[str, Any]) -> dict[str, Any]:
     """Write what the recording holds, or record from now on for ``seconds``; tell the file."""
     seconds = request.get("seconds")
     reason = str(request.get("reason") or "asked for from outside")
-    options = _options(request.get("options") or {})
-    path = Path(request["path"]) if request.get("path") else new_path()
-    if not path.is_absolute():
-        raise RequestError(f"{path}: give the whole path")
+    options = checked_options(request)
+    path = asked_path(request) or new_path()
     recorder = always_on.best()
     if seconds is None and recorder is not None and not options:
         write_capture(recorder, {"reason": reason, "by": "outside"}, path)
     else:
-        length = 10.0 if seconds is None else float(seconds)
-        if not 0 < length <= LONGEST_S:
-            raise RequestError(f"{length} s: record for more than 0 s and up to {LONGEST_S:.0f} s")
-        cycle = always_on.recorded_for(length, options)
+        cycle = always_on.recorded_for(checked_seconds(request) or 10.0, options)
         if cycle is None:
             raise RequestError("somebody else is capturing this program now: try again later")
         quiet = bool(request.get("quiet"))
@@ -77,11 +81,44 @@ def capture(always_on: AlwaysOn, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"path": str(path), **_who()}
 
 
-REQUESTS: Mapping[str, Callable[[AlwaysOn, Mapping[str, Any]], dict[str, Any]]] = {
-    "status": status,
-    "steps": steps,
-    "capture": capture,
-}
+def of_process(always_on: AlwaysOn) -> Requests:
+    """Return what can be asked of this process."""
+    return {
+        "status": lambda request: [status(always_on, request)],
+        "steps": partial(steps, always_on),
+        "capture": partial(capture, always_on),
+    }
+
+
+def answer(requests: Requests, text: bytes) -> Mapping[str, Any]:
+    """Return the answer to a request; what is no request gets an error."""
+    try:
+        request = json.loads(text)
+        if not isinstance(request, dict) or request.get("do") not in requests:
+            raise RequestError(f"unknown request; there are {', '.join(requests)}")
+        return {"ok": requests[request["do"]](request)}
+    except (RequestError, ValueError, TypeError) as error:
+        return {"error": str(error) or type(error).__name__}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def checked_seconds(request: Mapping[str, Any]) -> float | None:
+    """Return how long is to be recorded from now on; None where what is there is wanted."""
+    if request.get("seconds") is None:
+        return None
+    length = float(request["seconds"])
+    if not 0 < length <= LONGEST_S:
+        raise RequestError(f"{length} s: record for more than 0 s and up to {LONGEST_S:.0f} s")
+    return length
+
+
+def asked_path(request: Mapping[str, Any]) -> Path | None:
+    """Return where a capture is to be written; None where that is not said."""
+    path = Path(request["path"]) if request.get("path") else None
+    if path is not None and not path.is_absolute():
+        raise RequestError(f"{path}: give the whole path")
+    return path
 
 
 def _who() -> dict[str, Any]:
@@ -90,8 +127,10 @@ def _who() -> dict[str, Any]:
     return {"pid": os.getpid(), "rank": rank, "world_size": world_size}
 
 
-def _options(given: Mapping[str, Any]) -> dict[str, object]:
-    known = known_options()
+def checked_options(request: Mapping[str, Any]) -> dict[str, object]:
+    """Return what is to be recorded besides."""
+    given = request.get("options") or {}
+    known = known_options() if given else {}
     for name, value in given.items():
         if name not in known:
             raise RequestError(f"{name!r} is not a recording option; use one of {sorted(known)}")

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING, Any, Self
 from stepscope._native import shielded
 from stepscope.live.always_on import AlwaysOn
 from stepscope.live.own_socket import OwnSocket
-from stepscope.live.requests import REQUESTS, RequestError
+from stepscope.live.requests import answer, of_process
 from stepscope.live.runtime import opened_folder, remove_socket, short_path, socket_name
 from stepscope.live.triggers import Triggers
 from stepscope.notices import notify
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from stepscope.live.requests import Requests
     from stepscope.record.limits import Last
 
 _MOST_CLIENTS = 16
@@ -52,9 +51,9 @@ class _Client:
 class ControlServer:
     """Listens while it is open; a forked child has none."""
 
-    def __init__(self, always_on: AlwaysOn) -> None:
-        """Take what is asked; nothing is opened yet."""
-        self._always_on = always_on
+    def __init__(self, requests: Requests) -> None:
+        """Take what can be asked; nothing is opened yet."""
+        self._requests = requests
         self._listener: OwnSocket | None = None
         self._name = ""
         self._pid = 0
@@ -86,6 +85,11 @@ class ControlServer:
             with contextlib.suppress(OSError):
                 self._wake[1].line.send(b"x")
         remove_socket(self._name)
+
+    def wait(self) -> None:
+        """Wait until everybody who was let in has an answer."""
+        for _ in range(_MOST_ANSWERS):
+            self._free.acquire()
 
     def forget(self) -> None:
         """Close what a fork has copied: the parent's socket stays the parent's."""
@@ -178,7 +182,7 @@ class ControlServer:
 
     def _answer(self, line: OwnSocket, text: bytes) -> None:
         try:
-            told = json.dumps(answer(self._always_on, text)).encode() + b"\n"
+            told = json.dumps(answer(self._requests, text)).encode() + b"\n"
             if line.is_there():
                 with contextlib.suppress(OSError):
                     line.line.settimeout(_PATIENCE_S)
@@ -198,19 +202,6 @@ class ControlServer:
             with contextlib.suppress(KeyError, ValueError):
                 ready.unregister(line)
             line.close()
-
-
-def answer(always_on: AlwaysOn, text: bytes) -> Mapping[str, Any]:
-    """Return the answer to a request; what is no request gets an error."""
-    try:
-        request = json.loads(text)
-        if not isinstance(request, dict) or request.get("do") not in REQUESTS:
-            raise RequestError(f"unknown request; there are {', '.join(REQUESTS)}")
-        return {"ok": REQUESTS[request["do"]](always_on, request)}
-    except (RequestError, ValueError, TypeError) as error:
-        return {"error": str(error) or type(error).__name__}
-    except Exception as error:
-        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def _bind(listener: socket.socket, name: str) -> None:
@@ -290,6 +281,6 @@ def serve(
     always_on = AlwaysOn(triggers=triggers)
     if keep is not None:
         always_on.record(keep, source_options)
-    server = ControlServer(always_on)
+    server = ControlServer(of_process(always_on))
     server.open()
     return Serving(always_on, server)

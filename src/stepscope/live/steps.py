@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 from stepscope import _native
 from stepscope.trace.kinds import step_number
 from stepscope.trace.names import OPTIMIZER_STEP
+from stepscope.units import duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    Range = tuple[str, int, int]  # its name, and when it began and ended
 
 _MARKED = ("ProfilerStep#", "ProfileStep#")
+STEP_NAMES = [*_MARKED, OPTIMIZER_STEP]
+"""How the names of the ranges begin that a StepWatch needs."""
+
 _REMEMBERED = 4096  # enough for a median that some bad seconds of the machine do not move
 _STALE = 0.05  # a median is taken anew after such a share of the steps it was taken of
 _FIRST_SEEN = 8  # steps before a median says something
@@ -35,12 +41,25 @@ class Step:
         return self.end_ns - self.start_ns
 
 
+def ranges_of_process() -> Callable[[], list[Range]]:
+    """Return what reads the ranges of this process that have ended since its last call."""
+    since_ticks = 0
+
+    def read() -> list[Range]:
+        nonlocal since_ticks
+        ranges, since_ticks = _native.recent_ranges(since_ticks, STEP_NAMES)
+        return ranges
+
+    return read
+
+
 class StepWatch:
     """The last steps: those that are marked, or else from one call of an optimizer to the next."""
 
-    def __init__(self) -> None:
-        """Know of no step yet."""
-        self._since_ticks = 0
+    def __init__(self, new_ranges: Callable[[], list[Range]]) -> None:
+        """Know of no step yet; ``new_ranges`` returns those that ended since it was last called."""
+        self._new_ranges = new_ranges
+        self._judged = 0  # steps
         self._marked = False
         self._last_call_ns: int | None = None
         self._reading = threading.Lock()  # who watches for slow steps, and who asks from outside
@@ -52,10 +71,7 @@ class StepWatch:
     def read(self) -> None:
         """Learn of the steps that have ended since the last time."""
         with self._reading:
-            ranges, self._since_ticks = _native.recent_ranges(
-                self._since_ticks, [*_MARKED, OPTIMIZER_STEP]
-            )
-            ranges.sort(key=lambda each: each[2])
+            ranges = sorted(self._new_ranges(), key=lambda each: each[2])
             marked = [each for each in ranges if each[0].startswith(_MARKED)]
             if marked and not self._marked:
                 self._marked = True
@@ -74,6 +90,23 @@ class StepWatch:
         with self._reading:
             new = self.count - count if count <= self.count else self.count  # counted anew
             return list(self.steps)[-new:] if new else (), self.count
+
+    def slow_ones(self, times: float) -> tuple[str, list[dict[str, int]]] | None:
+        """Return what to say of the slow steps since the last call, and them; None without any."""
+        median_ns = self.median_ns()
+        slow = []
+        steps, self._judged = self.after(self._judged)
+        for step in steps:
+            if median_ns is not None and step.duration_ns > times * median_ns:
+                slow.append((step, step.duration_ns / median_ns))
+            else:
+                median_ns = median_ns or self.median_ns()
+        if not slow:
+            return None
+        worst, ratio = max(slow, key=lambda each: each[0].duration_ns)
+        took = duration_text(worst.duration_ns)
+        named = [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s, _ in slow]
+        return f"step {worst.number} took {took}, {ratio:.1f} x the median", named
 
     def median_ns(self) -> float | None:
         """Return the median of the steps until now, or until lately; None while they are few."""

@@ -11,22 +11,20 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stepscope.arguments import shown
-from stepscope.live.captures import write_capture
 from stepscope.notices import notify
-from stepscope.units import duration_text, size_text
+from stepscope.units import size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from stepscope.live.steps import StepWatch
-    from stepscope.record.running import Recorder
 
-_EVERY_S = 0.25
-_TOLD = 3  # reasons of a capture
+LOOK_EVERY_S = 0.25
+_MAX_REASONS_KEPT = 3  # of a capture
 _AGAIN = 0.9  # of the mark: memory has to fall below before it counts as rising over it again
 
 
@@ -55,30 +53,94 @@ class Triggers:
         wanted = (self.slow_step, self.memory_bytes, self.on_signal)
         return self.on_exception or any(each is not None for each in wanted)
 
+    def within_ring(self, seconds: float) -> Triggers:
+        """Return them for a ring of so many seconds: it must not lose what waits; 0 is no ring."""
+        return replace(self, every_s=min(self.every_s, seconds / 2)) if seconds else self
 
-@dataclass
+
+@dataclass(frozen=True, slots=True)
 class _Waiting:
     """What has happened and is not captured yet."""
 
     by: str
     reason: str
-    steps: list[dict[str, Any]] = field(default_factory=list)
+    slow_steps: list[dict[str, int]]
 
 
 class TriggerWatch:
-    """Watches a recorder from a thread of its own, until it is stopped."""
+    """Knows what has happened in a recording, and has it captured."""
 
-    def __init__(self, recorder: Recorder, triggers: Triggers, steps: StepWatch) -> None:
-        """Take what records, what to watch for, and the steps."""
-        self._recorder = recorder
+    def __init__(self, triggers: Triggers, write: Callable[[Mapping[str, Any]], object]) -> None:
+        """Take what to watch for; ``write`` gets why a capture is to be written."""
         self._triggers = triggers
-        self._steps = steps
+        self._write = write
         self._waiting: list[_Waiting] = []
         self._lock = threading.RLock()  # a signal may come at any time
         self._captured = 0
         self._captured_at = float("-inf")
         self._over_mark = False
-        self._seen = 0  # steps
+
+    def fire(self, by: str, reason: str, slow_steps: Iterable[dict[str, int]] = ()) -> None:
+        """Have something captured: at once, or when the last capture is old enough."""
+        with self._lock:
+            self._waiting.append(_Waiting(by, reason, list(slow_steps)))
+
+    def look_at_steps(self, steps: StepWatch) -> None:
+        """Look for slow ones among the steps since the last time."""
+        if self._triggers.slow_step is not None:
+            slow = steps.slow_ones(self._triggers.slow_step)
+            if slow is not None:
+                self.fire("slow step", *slow)
+
+    def look_at_memory(self, used_bytes: int) -> None:
+        """Look whether the resident memory has risen over the mark."""
+        mark = self._triggers.memory_bytes
+        if mark is not None:
+            if used_bytes > mark and not self._over_mark:
+                self.fire("memory", f"memory {size_text(used_bytes)}, over {size_text(mark)}")
+            self._over_mark = used_bytes > (mark * _AGAIN if self._over_mark else mark)
+
+    def capture_waiting(self, *, now: bool = False) -> None:
+        """Have written what waits, if the last capture is old enough."""
+        young = time.monotonic() - self._captured_at < self._triggers.every_s
+        with self._lock:
+            if not self._waiting or (young and not now):
+                return
+            waiting, self._waiting = self._waiting, []
+        if self._captured >= self._triggers.most:
+            notify(
+                f"captures written: {self._captured}, which is the maximum; no more will be "
+                "written (--captures N raises it)"
+            )
+            return
+        self._captured += 1
+        self._captured_at = time.monotonic()
+        reasons = list(dict.fromkeys(each.reason for each in waiting))
+        left_out = len(reasons) - _MAX_REASONS_KEPT
+        rest = f"; and {left_out} more" if left_out > 0 else ""
+        why = {
+            "reason": "; ".join(reasons[:_MAX_REASONS_KEPT]) + rest,
+            "by": ", ".join(dict.fromkeys(each.by for each in waiting)),
+            "slow_steps": [step for each in waiting for step in each.slow_steps],
+        }
+        self._write(why)
+
+
+class OwnTriggers:
+    """Watches the recording of this process from a thread of its own, until it is stopped."""
+
+    def __init__(
+        self,
+        triggers: Triggers,
+        steps: StepWatch,
+        write: Callable[[Mapping[str, Any]], object],
+        is_recording: Callable[[], bool],
+    ) -> None:
+        """Take what to watch for, the steps, and what a TriggerWatch needs."""
+        self._triggers = triggers
+        self._steps = steps
+        self._watch = TriggerWatch(triggers, write)
+        self._is_recording = is_recording
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._undo: list[Callable[[], None]] = []
@@ -104,73 +166,20 @@ class TriggerWatch:
             self._undo.pop()()
         if self._triggers:
             self._look()
-            self._capture_waiting(now=True)
-
-    def fire(self, by: str, reason: str) -> None:
-        """Have something captured: at once, or when the last capture is old enough."""
-        with self._lock:
-            self._waiting.append(_Waiting(by, reason))
+            self._watch.capture_waiting(now=True)
 
     def _run(self) -> None:
-        while not self._ended.wait(_EVERY_S):
-            if not self._recorder.active:
-                return
+        while not self._ended.wait(LOOK_EVERY_S) and self._is_recording():
             try:
                 self._look()
-                self._capture_waiting()
+                self._watch.capture_waiting()
             except Exception as error:  # of ours: the program has nothing to do with it
                 notify(f"triggers are off: {type(error).__name__}: {error}")
                 return
 
     def _look(self) -> None:
-        if self._triggers.slow_step is not None:
-            self._look_at_steps(self._triggers.slow_step)
-        mark = self._triggers.memory_bytes
-        if mark is not None:
-            used = resident_bytes()
-            if used > mark and not self._over_mark:
-                self.fire("memory", f"memory {size_text(used)}, over {size_text(mark)}")
-            self._over_mark = used > (mark * _AGAIN if self._over_mark else mark)
-
-    def _look_at_steps(self, times: float) -> None:
-        median_ns = self._steps.median_ns()
-        slow = []
-        steps, self._seen = self._steps.after(self._seen)
-        for step in steps:
-            if median_ns is not None and step.duration_ns > times * median_ns:
-                slow.append((step, step.duration_ns / median_ns))
-            else:
-                median_ns = median_ns or self._steps.median_ns()
-        if not slow:
-            return
-        worst, ratio = max(slow, key=lambda each: each[0].duration_ns)
-        told = f"step {worst.number} took {duration_text(worst.duration_ns)}, {ratio:.1f} x"
-        named = [{"step": s.number, "start_ns": s.start_ns, "end_ns": s.end_ns} for s, _ in slow]
-        with self._lock:
-            self._waiting.append(_Waiting("slow step", f"{told} the median", named))
-
-    def _capture_waiting(self, *, now: bool = False) -> None:
-        young = time.monotonic() - self._captured_at < self._triggers.every_s
-        with self._lock:
-            if not self._waiting or (young and not now):
-                return
-            waiting, self._waiting = self._waiting, []
-        if self._captured >= self._triggers.most:
-            notify(
-                f"captures written: {self._captured}, which is the maximum; no more will be "
-                "written (--captures N raises it)"
-            )
-            return
-        self._captured += 1
-        self._captured_at = time.monotonic()
-        reasons = list(dict.fromkeys(each.reason for each in waiting))
-        rest = f"; and {len(reasons) - _TOLD} more" if len(reasons) > _TOLD else ""
-        why = {
-            "reason": "; ".join(reasons[:_TOLD]) + rest,
-            "by": ", ".join(dict.fromkeys(each.by for each in waiting)),
-            "slow_steps": [step for each in waiting for step in each.steps],
-        }
-        write_capture(self._recorder, why)
+        self._watch.look_at_memory(resident_bytes())
+        self._watch.look_at_steps(self._steps)
 
     def _watch_exceptions(self) -> None:
         theirs, of_threads = sys.excepthook, threading.excepthook
@@ -178,8 +187,9 @@ class TriggerWatch:
         def told(kind: type[BaseException], error: BaseException | None) -> None:
             if not issubclass(kind, SystemExit | KeyboardInterrupt):
                 text = f"{error}".partition("\n")[0]
-                self.fire("exception", f"{kind.__name__}: {text}" if text else kind.__name__)
-                self._capture_waiting()
+                reason = f"{kind.__name__}: {text}" if text else kind.__name__
+                self._watch.fire("exception", reason)
+                self._watch.capture_waiting()
 
         def excepthook(kind: Any, error: Any, traceback: Any) -> None:
             theirs(kind, error, traceback)
@@ -206,7 +216,7 @@ class TriggerWatch:
             return
 
         def handle(_number: int, _frame: object) -> None:
-            self.fire("signal", name)
+            self._watch.fire("signal", name)
 
         try:
             signal.signal(number, handle)
@@ -221,10 +231,10 @@ class TriggerWatch:
         self._undo.append(undo)
 
 
-def resident_bytes() -> int:
-    """Return this process's resident memory; 0 where the system does not tell."""
+def resident_bytes(process: int | str = "self") -> int:
+    """Return a process's resident memory; 0 where the system does not tell."""
     try:
-        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - asked four times a second
+        with open(f"/proc/{process}/statm", "rb") as file:  # noqa: PTH123 - asked often
             return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
     except OSError:
         return 0

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from stepscope._native import shielded
+from stepscope.record.collective_account import CollectiveAccount
+from stepscope.record.options import INSIDE
 from stepscope.record.patching import PatchesWhenImported
 from stepscope.record.source import Source
 from stepscope.trace.element_types import element_type
@@ -14,10 +18,12 @@ from stepscope.trace.element_types import element_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from stepscope.record.collectives import Collective, Group
+    from stepscope.record.collectives import Collective
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.options import RecordOptions
     from stepscope.record.patching import Patches
-
-_MOST_NOTES = 1_000_000
+    from stepscope.record.stream.left_behind import LeftBehind
+    from stepscope.trace.schema import Captured
 
 
 class CollectiveNotes(Source):
@@ -25,15 +31,39 @@ class CollectiveNotes(Source):
 
     watching: ClassVar[list[CollectiveNotes]]  # those of a framework that record now
 
-    def __init__(self, patches: Mapping[str, Patches]) -> None:
+    def __init_subclass__(cls) -> None:
+        """Have a forked child begin with nobody."""
+        cls.watching = []
+        os.register_at_fork(after_in_child=shielded(cls.watching.clear))
+
+    def __init__(self, patches: Mapping[str, Patches], account: CollectiveAccount) -> None:
         """Touch nothing yet; ``patches`` are made once their modules are imported."""
         self._patches = [PatchesWhenImported(name, each) for name, each in patches.items()]
-        self._notes: list[Collective] = []
+        self.account = account
 
-    @property
+    @classmethod
+    def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
+        """Make one, which inside a program notes as it goes."""
+        return cls.with_account(CollectiveAccount(cls.name, is_inside=options[INSIDE], limit=limit))
+
+    @classmethod
     @abstractmethod
-    def groups(self) -> Mapping[str, Group]:
-        """Return the process groups that it has seen."""
+    def with_account(cls, account: CollectiveAccount) -> CollectiveNotes:
+        """Make one that keeps what it learns there."""
+
+    @classmethod
+    @abstractmethod
+    def completed(cls, captured: Captured, account: CollectiveAccount) -> Captured:
+        """Return a recording whose slices of collectives say what is known of them."""
+
+    def refine(self, captured: Captured) -> Captured:
+        """Write into the slices of collectives what was noted of them."""
+        return self.completed(captured, self.account)
+
+    @classmethod
+    def refine_recovered(cls, captured: Captured, left: LeftBehind) -> Captured:
+        """Write into the slices what the process has noted in its stream."""
+        return cls.completed(captured, CollectiveAccount.left(left, cls.name))
 
     @abstractmethod
     def look(self) -> None:
@@ -41,7 +71,7 @@ class CollectiveNotes(Source):
 
     def start(self) -> None:
         """Note calls from now on, or from when the framework is imported."""
-        self._notes = []
+        self.account.begin()
         for each in self._patches:
             each.start()
         self.watching.append(self)
@@ -56,9 +86,8 @@ class CollectiveNotes(Source):
 
     def note(self, call: Collective) -> None:
         """Keep what one call of a collective was."""
-        if len(self._notes) < _MOST_NOTES:
-            self._notes.append(call)
-        if call.group not in self.groups:
+        self.account.add(call)
+        if call.group not in self.account.groups:
             self.look()
 
     @classmethod

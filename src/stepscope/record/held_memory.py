@@ -14,6 +14,7 @@ from stepscope.record.threads import thread_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 
@@ -41,27 +42,30 @@ class HeldMemory:
         native, self._native = self._native, None
         if native is None:
             return None
-        return self._captured(native.collect())
+        return _captured(native.collect(), self._names)
 
     def so_far(self) -> Captured | None:
         """Return the blocks that were held until now; it goes on."""
         if self._native is None:
             return None
         self._names = thread_names()
-        return self._captured(self._native.collect(goes_on=True))
+        return _captured(self._native.collect(goes_on=True), self._names)
 
-    def _captured(self, found: Mapping[str, Any]) -> Captured | None:
-        if not len(found["held"]["time_ns"]):
-            return None
-        from stepscope.record.capture import thread_track, with_devices
-        from stepscope.trace.model import NO_THREAD, Held, Stacks
-        from stepscope.trace.schema import Captured, Slices
-        from stepscope.trace.strings import Strings
+    @staticmethod
+    def recover(left: LeftBehind) -> Captured | None:
+        """Return the blocks that a process held."""
+        return _captured(left.native.held(), left.thread_names)
 
-        strings, held = with_devices(Strings.of(found["texts"]), Held, found["held"])
-        tracks = (
-            thread_track(thread, NO_THREAD, self._names.get(thread, ""))
-            for thread in found["threads"]
-        )
-        stacks = Stacks(found["parent"], found["frame"])
-        return Captured(Slices.empty(), tuple(tracks), strings, stacks=stacks, held=held)
+
+def _captured(found: Mapping[str, Any], names: Mapping[int, str]) -> Captured | None:
+    if not len(found["held"]["time_ns"]):
+        return None
+    from stepscope.record.capture import thread_track, with_devices
+    from stepscope.trace.model import NO_THREAD, Held, Stacks
+    from stepscope.trace.schema import Captured, Slices
+    from stepscope.trace.strings import Strings
+
+    strings, held = with_devices(Strings.of(found["texts"]), Held, found["held"])
+    tracks = (thread_track(thread, NO_THREAD, names.get(thread, "")) for thread in found["threads"])
+    stacks = Stacks(found["parent"], found["frame"])
+    return Captured(Slices.empty(), tuple(tracks), strings, stacks=stacks, held=held)

@@ -7,8 +7,6 @@ import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stepscope.record.collectives import COLLECTIVE_FIELDS
 from stepscope.trace.fragments import fragment_of
 from stepscope.trace.keys import (
@@ -24,12 +22,12 @@ from stepscope.trace.keys import (
     SAMPLED_DIMS,
     SAMPLED_TYPES,
 )
-from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.trace.model import Args, UInt32
+    from stepscope.trace.strings import Strings
 
 (
     _OTHER,
@@ -80,6 +78,10 @@ def with_inputs(
     strings: Strings, args: Args, inputs: UInt32, spelled: Mapping[int, str]
 ) -> tuple[Strings, Args]:
     """Add the inputs, by number as ``spelled_inputs`` has them, to the args of their slices."""
+    import numpy as np
+
+    from stepscope.trace.strings import Strings
+
     texts = list(strings)
     id_of = np.zeros(int(inputs.max(initial=0)) + 1, np.uint32)
     for number, text in spelled.items():
@@ -95,6 +97,8 @@ def spelled_inputs(
     inputs: UInt32, encoded: Sequence[bytes], type_names: Sequence[str], *, are_sampled: bool
 ) -> dict[int, str]:
     """Return what the trace keeps of all inputs that are used, by their number."""
+    import numpy as np
+
     spell = sampled_fragment if are_sampled else fragment
     used = np.unique(inputs[inputs != 0]).tolist()
     return {number: spell(encoded[number], type_names) for number in used}

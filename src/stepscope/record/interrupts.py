@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # steps are short, and it is ten times as fast
-import signal
-import threading
-from typing import TYPE_CHECKING, Any, Self
+import os
+import sys
+from _thread import get_native_id
 
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
+    from typing import Any, Self
 
     Handler = Callable[[int, FrameType | None], Any]
 
-# The last one stands in for signals that are handled below Python: see cli/signals.py.
-ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGRTMAX]
+ENDING: list[int] = [_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP]
 
 
 class HeldSignals:
@@ -27,7 +28,7 @@ class HeldSignals:
         """Replace the handlers, but for those that are not in Python or defer already."""
         self._handlers: dict[int, Handler] = {}
         self._pending: dict[int, FrameType | None] = {}
-        if threading.current_thread() is threading.main_thread():
+        if _is_main_thread():
             for number in ENDING:
                 handler = _signal.getsignal(number)
                 held = isinstance(getattr(handler, "__self__", None), HeldSignals)
@@ -52,3 +53,10 @@ class HeldSignals:
             self._handlers[number](number, frame)
         else:
             self._pending[number] = frame
+
+
+def _is_main_thread() -> bool:
+    threading = sys.modules.get("threading")
+    if threading is None:  # the system's first thread is Python's, unless something embeds it
+        return get_native_id() == os.getpid()
+    return threading.current_thread() is threading.main_thread()

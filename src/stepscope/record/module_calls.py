@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from stepscope import _native
 from stepscope.record.module_names import Models
-from stepscope.record.options import MODULES, Option
+from stepscope.record.options import MODEL_CALLS, MODULES
 from stepscope.record.patching import Patches, PatchesWhenImported, family
 from stepscope.record.source import Burden, Source
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from stepscope.record.module_names import Anatomy
 
     Find = Callable[[], tuple[type, Callable[[], bool]] | None]
-
-MODEL_CALLS = Option("model_calls", False, run_default=True)
 
 
 class ModuleCalls:

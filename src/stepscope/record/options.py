@@ -41,6 +41,7 @@ class Option(Generic[T]):
     help: str = ""
     run_default: T | None = None
     parse: Callable[[object], T] | None = None
+    at_once: str = ""  # what a run that asks for it records from the beginning: a trigger
 
     def value_of(self, given: object) -> T:
         """Return the value that was meant, by text from outside or by a value in a program."""
@@ -57,15 +58,34 @@ MEMORY = Option("memory", False, "--memory", "also record memory allocations")
 HOST = Option("host", True)  # the frameworks' operators
 DEVICE = Option("device", False, run_default=True)  # kernels and copies, where there is a device
 WORKERS = Option(
-    "workers", False, "--workers", "also record DataLoader workers and other child processes"
+    "workers",
+    False,
+    "--workers",
+    "also record each fetch, item and collation of data loaders; child processes are recorded "
+    "without it",
 )
 MODULES = Option("modules", False, "--modules", "record calls of modules, too")
+MODEL_CALLS = Option("model_calls", False, run_default=True)
 SAMPLED_INPUTS = Option("sampled_inputs", False, run_default=True)  # of one operator in 128
 HELD_MEMORY = Option("held_memory", False, run_default=True)  # a sample of it, with stacks
 LOADER_WORKERS = Option("loader_workers", False, run_default=True)  # how many a loader has
+STACKS = Option(
+    "stacks",
+    StackMode.NONE,
+    "--stacks",
+    "record the Python stack of each operator, or also all calls of Python functions; all-calls "
+    "adds the calls of C functions that libraries make (default: none)",
+)
+
+AS_TORCH = Option("named_as_torch", False)
+"""Whether calls have the names that torch.profiler gives them, our own those of torch's."""
+
+INSIDE = Option("inside", False)
+"""Whether another process reads the recording: this one builds, keeps and reads nothing itself."""
+
 SHARED_OPTIONS: tuple[Option[bool], ...] = (
-    *(SHAPES, MEMORY, HOST, DEVICE, WORKERS, MODULES),
-    *(SAMPLED_INPUTS, HELD_MEMORY, LOADER_WORKERS),
+    *(SHAPES, MEMORY, HOST, DEVICE, WORKERS, MODULES, MODEL_CALLS),
+    *(SAMPLED_INPUTS, HELD_MEMORY, LOADER_WORKERS, INSIDE),
 )
 
 
@@ -85,6 +105,10 @@ class RecordOptions:
         """Return the given value, or the option's default."""
         given = self._values
         return option.value_of(given[option.name]) if option.name in given else option.default
+
+    def given(self, name: str) -> object:
+        """Return a value as it was given."""
+        return self._values[name]
 
     def but(self, **values: object) -> RecordOptions:
         """Return a copy with some values changed."""

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
-import weakref
-from dataclasses import dataclass
+from _thread import RLock
+from _weakref import ref
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from stepscope._native import shielded
-from stepscope.record.post_import import PostImport
+from stepscope.record.post_import import PostImport, imported_module
 
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping
     from types import ModuleType
+    from typing import Any
 
 _MISSING = object()
 # Without callbacks, as a WeakSet has them: Python drops what is raised there, a Ctrl-C included.
-_all: list[weakref.ref[Patches]] = []
+_all: list[ref[Patches]] = []
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Replaced:
-    owner: Any
-    name: str
-    before: Any
-    value: Any
+    def __init__(self, owner: Any, name: str, before: Any, value: Any) -> None:
+        self.owner = owner
+        self.name = name
+        self.before = before
+        self.value = value
 
 
 class Patches:
@@ -41,12 +40,12 @@ class Patches:
         """Take the function that makes the replacements with the methods below."""
         self.in_use = False
         self._apply = apply
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._users = 0
         self._undo: list[Callable[[], None]] = []
         self._left: dict[tuple[int, str], _Replaced] = {}  # ours that other wrappers still call
         _all[:] = [other for other in _all if other() is not None]
-        _all.append(weakref.ref(self))
+        _all.append(ref(self))
 
     def acquire(self) -> None:
         """Make the replacements, unless another recording has."""
@@ -124,7 +123,7 @@ class Patches:
 
     def forget_in_fork(self) -> None:
         """Undo all in a forked child: nothing records there."""
-        self._lock = threading.RLock()  # a thread that is not in the child may hold the old one
+        self._lock = RLock()  # a thread that is not in the child may hold the old one
         self._users = 0
         self._undo_all()
 
@@ -148,8 +147,8 @@ class PatchesWhenImported:
     def start(self) -> None:
         """Make the replacements now, or once the program has imported the module."""
         self._on = True
-        module = sys.modules.get(self._module)
-        if module is None or getattr(module.__spec__, "_initializing", False):
+        module = imported_module(self._module)
+        if module is None:
             self._hook.install()
         else:
             self._imported(module)

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
-from contextlib import nullcontext
-from importlib.abc import Loader, MetaPathFinder
-from typing import TYPE_CHECKING, Any
+from _thread import get_ident
 
 from stepscope._native import importing, record_function
 from stepscope.notices import notify
 from stepscope.record.interrupts import HeldSignals
 
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
+    from typing import Any
 
 
-class PostImport(MetaPathFinder):
+_executed: set[str] = set()
+
+
+def note_executed(module: str) -> None:
+    """Take a module as imported: its code has run, though the import has not returned yet."""
+    _executed.add(module)
+
+
+def imported_module(name: str) -> ModuleType | None:
+    """Return a module whose code has run; None for one whose import is going on, or to come."""
+    module = sys.modules.get(name)
+    if module is None or name in _executed:
+        return module
+    is_going_on = getattr(module.__spec__, "_initializing", False)
+    return None if is_going_on else module
+
+
+class PostImport:
     """Watches for one module, and calls back once it has been executed."""
 
     def __init__(
@@ -28,6 +44,7 @@ class PostImport(MetaPathFinder):
         self._module = module
         self._then = then
         self._shown = shown
+        self._asking: set[int] = set()  # threads that are in find_spec, which asks the others
 
     def install(self) -> None:
         """Begin to watch."""
@@ -43,31 +60,41 @@ class PostImport(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Find the module as usual, with a loader that calls back."""
-        if fullname != self._module:
+        thread = get_ident()
+        if fullname != self._module or thread in self._asking:
             return None
-        self.remove()
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and isinstance(spec.loader, _CallingLoader):  # somebody else waits, too
-            spec.loader.also(self._then, shown=self._shown)
-        elif spec is not None and spec.loader is not None:
-            spec.loader = _CallingLoader(fullname, spec.loader, self._then, shown=self._shown)
+        self._asking.add(thread)
+        try:
+            spec = _spec_of(fullname, path, target)
+        finally:
+            self._asking.discard(thread)
+        loader: Any = spec.loader if spec is not None else None
+        if isinstance(loader, _CallingLoader):  # somebody else waits, too
+            loader.also(self._call_back, shown=self._shown)
+        elif spec is not None and loader is not None:
+            calling: Any = _CallingLoader(fullname, loader, self._call_back, shown=self._shown)
+            spec.loader = calling
         return spec
 
+    def _call_back(self, module: ModuleType) -> None:
+        self.remove()  # only now: programs also look for a module without importing it
+        self._then(module)
 
-class _CallingLoader(Loader):
+
+class _CallingLoader:
     """Another loader, and what to do after it.
 
     What the import system calls is native: the program's tracebacks show no frame of ours.
     """
 
     def __init__(
-        self, name: str, loader: Loader, then: Callable[[ModuleType], None], *, shown: bool
+        self, name: str, loader: Any, then: Callable[[ModuleType], None], *, shown: bool
     ) -> None:
         self._name = name
         self._loader = loader
         self._then: list[Callable[[ModuleType], None]] = []
         vars(self)["create_module"] = loader.create_module
-        vars(self)["exec_module"] = importing(nullcontext(), loader, self._call_back)
+        vars(self)["exec_module"] = importing(_Unshown(), loader, self._call_back)
         self.also(then, shown=shown)
 
     def also(self, then: Callable[[ModuleType], None], *, shown: bool) -> None:
@@ -82,9 +109,33 @@ class _CallingLoader(Loader):
 
     def _call_back(self, module: ModuleType) -> None:
         with HeldSignals():  # none of this is left half done
+            self._give_back(module)
             for then in self._then:
                 try:
                     then(module)
                 except Exception as error:  # the program's own import has succeeded
                     what = f"{type(error).__name__}: {error}"
                     notify(f"{module.__name__} is not recorded as it should be: {what}")
+
+    def _give_back(self, module: ModuleType) -> None:
+        """Leave the module with its own loader, as it is without us."""
+        for owner, name in ((module, "__loader__"), (module.__spec__, "loader")):
+            if getattr(owner, name, None) is self:
+                setattr(owner, name, self._loader)
+
+
+class _Unshown:
+    """Stands in for a range that nobody wants to see."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _spec_of(name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    """Return what the first finder that knows the module says of it."""
+    for finder in list(sys.meta_path):
+        find = getattr(finder, "find_spec", None)
+        spec: ModuleSpec | None = find(name, path, target) if find is not None else None
+        if spec is not None:
+            return spec
+    return None

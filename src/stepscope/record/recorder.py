@@ -18,8 +18,8 @@ from stepscope.record.window import Window, range_overhead_ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from stepscope.record import MemoryLimit
-    from stepscope.record.source import Burden, Source
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.source import Source
     from stepscope.record.window import HeldEvents
     from stepscope.trace.model import Losses, Trace
     from stepscope.trace.schema import Captured
@@ -209,19 +209,6 @@ class Recorder:
             self._pauses_ns.append((self._paused_ns, now_ns))
             self._paused_ns = None
 
-    def emitted(self) -> int:
-        """Return how many events there were until now, kept or not."""
-        return self._window.emitted() if self._window is not None else 0
-
-    def turn_off(self, burden: Burden) -> bool:
-        """Stop such sources while the others go on; tell whether one was on. Events are kept."""
-        with self._looking:
-            dear = [each for each in self._on if each.burden is burden]
-            for source in dear:
-                self._on.remove(source)
-                source.stop()
-        return bool(dear)
-
     def _cost_ns(self) -> float:
         """Return the calibrated cost of an event, which is measured where nothing records."""
         costs = [cost for source in self._sources if (cost := source.overhead_ns())]
@@ -235,8 +222,8 @@ class Recorder:
         pauses_ns: Sequence[tuple[int, int]],
         cost_ns: float,
     ) -> Trace:
+        from stepscope.record.describe import describe_process
         from stepscope.trace.build import build, since, started_outside
-        from stepscope.trace.describe import describe_process
         from stepscope.trace.join import merge_parts
 
         recorded = held.recorded()

@@ -37,12 +37,15 @@ class SliceTable:
         row = (self._id_of(name), start_ns, end_ns - start_ns, track, rest, unfinished)
         self._rows.append(row)
 
-    def captured(self) -> Captured:
-        """Return all as columns; there must be at least one."""
+    def captured(self, thread_names: Mapping[int, str] | None = None) -> Captured:
+        """Return all as columns; there must be at least one.
+
+        ``thread_names`` is by system thread id; without it, the threads are this process's.
+        """
         import numpy as np
 
+        from stepscope.record import threads
         from stepscope.record.capture import thread_track
-        from stepscope.record.threads import thread_names
         from stepscope.trace.model import NO_THREAD, Args, SliceFlags
         from stepscope.trace.schema import Captured, Slices
         from stepscope.trace.strings import Strings
@@ -57,7 +60,7 @@ class SliceTable:
             flags=(unfinished * SliceFlags.UNFINISHED).astype(np.uint8),
             args=Args(rest=rest.astype(np.uint32)),
         )
-        called = thread_names()
+        called = threads.thread_names() if thread_names is None else thread_names
         tracks = tuple(thread_track(i, NO_THREAD, called.get(i, "")) for i in self._threads)
         return Captured(slices, tracks, Strings.of(self._texts))
 

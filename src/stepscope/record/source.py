@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Enum, IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from stepscope.record.inside import budget
 from stepscope.record.options import SHARED_OPTIONS, Option, RecordOptions
 from stepscope.registry import Registry
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
+
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 class Stage(IntEnum):
@@ -28,15 +33,12 @@ class Stage(IntEnum):
 
 
 class Burden(Enum):
-    """What costs a recording most, the dearest first: a budget turns it off in this order.
+    """What costs a recording most: an overhead budget turns it off."""
 
-    A source without one stays: ranges and steps cost next to nothing.
-    """
-
-    CALLS = "Python calls and stacks"
-    MODULES = "calls of modules"
-    SAMPLES = "samples of what threads do"
-    OPERATORS = "operators"
+    CALLS = budget.CALLS
+    MODULES = budget.MODULES
+    SAMPLES = budget.SAMPLES
+    OPERATORS = budget.OPERATORS
 
 
 class Source(ABC):
@@ -101,6 +103,21 @@ class Source(ABC):
         """Return what such a source left in the stream of a process that ended abnormally."""
         return None
 
+    @classmethod
+    def described_by(cls, left: LeftBehind) -> str:
+        """Return what such a source said of itself in a process that has ended."""
+        return left.told_by_sources("sources", str).get(cls.name, "")
+
+    @classmethod
+    def lost_by(cls, left: LeftBehind) -> int:
+        """Return how many events such a source dropped in a process that has ended."""
+        return max(left.told_by_sources("lost", int).get(cls.name, 0), 0)
+
+    @classmethod
+    def refine_recovered(cls, captured: Captured, _left: LeftBehind) -> Captured:
+        """Return a process's recording with what such a source left of another's events."""
+        return captured
+
     def close(self) -> None:  # noqa: B027
         """Clean up after the run; a second call does nothing."""
 
@@ -129,12 +146,60 @@ class Source(ABC):
 SOURCES: Registry[Callable[[], Iterable[type[Source]]]] = Registry(early=True)
 
 
+class SourceGroup:
+    """An entry of SOURCES whose options can be listed without importing its sources.
+
+    `stepscope run` needs the options in every start, and the sources only in the program.
+    """
+
+    def __init__(
+        self,
+        options: Sequence[Option[Any]],
+        load: Callable[[], Iterable[type[Source]]],
+        check: Callable[[RecordOptions], object] | None = None,
+    ) -> None:
+        """Take what the sources declare, beyond what several share, and what imports them.
+
+        ``check`` raises StepscopeError for options that cannot be met on this machine.
+        """
+        self.options = options
+        self.check = check
+        self._load = load
+
+    def __call__(self) -> Iterable[type[Source]]:
+        """Return the classes."""
+        return self._load()
+
+
+def with_options(
+    *options: Option[Any], check: Callable[[RecordOptions], object] | None = None
+) -> Callable[[Callable[[], Iterable[type[Source]]]], SourceGroup]:
+    """Make a group of sources of a function that imports them."""
+    return partial(SourceGroup, options, check=check)
+
+
+def check_options(options: RecordOptions) -> None:
+    """Raise StepscopeError for options that cannot be met; the program has not started yet."""
+    for group in SOURCES:
+        if isinstance(group, SourceGroup) and group.check is not None:
+            group.check(options)
+
+
 def known_options() -> dict[str, Option[Any]]:
     """Return all options by name."""
     options = list(SHARED_OPTIONS)
-    for source in source_classes():
-        options += [*([source.when] if source.when else []), *source.options]
+    for load in SOURCES:
+        options += load.options if isinstance(load, SourceGroup) else declared_options(load())
     return {option.name: option for option in options}
+
+
+def declared_options(classes: Iterable[type[Source]]) -> list[Option[Any]]:
+    """Return the options that some sources read."""
+    return [
+        option
+        for source in classes
+        for option in (*([source.when] if source.when else []), *source.options)
+    ]
 
 
 def make_sources(
@@ -151,13 +216,44 @@ def make_sources(
         raise TypeError(
             f"{unknown[0]!r} is not a recording option; use one of {', '.join(sorted(known))}"
         )
-    return [
-        source.made_for(options, limit)
-        for source in source_classes()
-        if source.when is None or options[source.when]
-    ]
+    return made_sources(source_classes(), options, limit)
+
+
+def made_sources(
+    classes: Iterable[type[Source]], options: RecordOptions, limit: MemoryLimit | None
+) -> list[Source]:
+    """Return those of some sources that the options enable."""
+    enabled = [each for each in classes if each.when is None or options[each.when]]
+    return [each.made_for(options, limit) for each in enabled]
 
 
 def source_classes() -> list[type[Source]]:
     """Return the classes of all sources, in the order in which they start."""
-    return sorted((each for load in SOURCES for each in load()), key=lambda each: each.stage)
+    return in_order(each for load in SOURCES for each in load())
+
+
+def in_order(classes: Iterable[type[Source]]) -> list[type[Source]]:
+    """Return sources in the order in which they start."""
+    return sorted(classes, key=lambda each: each.stage)
+
+
+def places_of_extensions(options: RecordOptions) -> list[str]:
+    """Return, as ``module:name``, the enabled sources that other packages bring."""
+    theirs = [load for load in SOURCES if not isinstance(load, SourceGroup)]
+    return [
+        f"{each.__module__}:{each.__qualname__}"
+        for each in in_order(each for load in theirs for each in load())
+        if each.when is None or options[each.when]
+    ]
+
+
+def described(sources: Sequence[Source]) -> Mapping[str, Any]:
+    """Return what sources know while they record: fields of a TraceInfo, and the job."""
+    return {
+        "sources": {each.name: says for each in sources if (says := each.describe_running())},
+        "devices": [dict(device) for each in sources for device in each.devices],
+        "code_folders": [folder for each in sources for folder in each.code_folders],
+        "parallelism": {k: v for each in sources for k, v in each.parallelism().items()},
+        "job": {k: v for each in sources for k, v in each.job().items()},
+        "lost": {each.name: each.lost for each in sources if each.lost},
+    }

@@ -51,11 +51,6 @@ class Window:
         STARTED_THREADS.release()
         return held
 
-    def emitted(self) -> int:
-        """Return how many events there were until now, kept or not."""
-        seen = _native.look_at_window(self._id)
-        return len(seen) + seen.lost
-
     def look(self) -> HeldEvents:
         """Return its events so far, of a ring those that it holds; it stays open."""
         self.note_thread_names()

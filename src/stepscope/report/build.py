@@ -72,8 +72,9 @@ def export_html(
     title = title or _title(trace)
     trace = reported(trace)  # once, for all sections: it is another Trace then
     detail = detail_of(trace, most_slices)
-    folders = (program_folders() if source else ()) if isinstance(source, bool) else source
-    payload = Payload(detail, with_code=bool(folders), code_from=folders)
+    if isinstance(source, bool):
+        source = program_folders() if source else ()
+    payload = Payload(detail, with_code=bool(source), code_from=source)
     payload.add_value("left_out", detail.left_out)
     pages = tuple(PAGES)
     # What is by slice comes first: then the slices that the page holds are needed no more.

@@ -17,10 +17,14 @@ from stepscope.trace.strings import Strings
 from stepscope.trace.table import Remap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from stepscope.trace.schema import Slices, TraceInfo, Track
     from stepscope.trace.table import Table, UInt32
+
+_NUMBERS_OF_A_PROCESS = 1 << 32  # frameworks number threads and launches anew in each
+_MOST = 1 << 62  # a number that is not counted may be any of 64 bits
+_OF_ONE_PROCESS = ("memory", "owners", "held")
 
 _EVENTS = {name: table for name, table in TABLES.items() if table is not Stacks}
 
@@ -72,6 +76,40 @@ def merge_parts(parts: Sequence[Captured]) -> Captured:
     common = _Common()
     rows = _joined(parts, [common.add(part) for part in parts])
     return Captured(**rows, **common.tables())
+
+
+def placed(processes: Iterable[Captured], largest: int = 0) -> Iterator[Captured]:
+    """Give threads and links numbers that no other process has, and leave out memory.
+
+    ``largest`` is the largest number in use. A process may hold several: those of its children.
+    """
+    for captured in processes:
+        offset = (largest // _NUMBERS_OF_A_PROCESS + 1) * _NUMBERS_OF_A_PROCESS % _MOST
+        moved = Remap(link_offset=offset)
+        slices, marks = captured.slices.remap(moved), captured.marks.remap(moved)
+        forward_thread = slices.forward_thread + offset * (slices.forward_thread > 0)
+        threads = [each.logical_id + offset * (each.logical_id > 0) for each in captured.tracks]
+        without: dict[str, Any] = {name: TABLES[name].empty() for name in _OF_ONE_PROCESS}
+        yield replace(
+            captured,
+            slices=replace(slices, forward_thread=forward_thread),
+            marks=marks,
+            tracks=tuple(
+                replace(each, logical_id=thread)
+                for each, thread in zip(captured.tracks, threads, strict=True)
+            ),
+            **without,
+        )
+        largest = max(offset, slices.largest_link(), marks.largest_link(), *threads, 0)
+
+
+def named(captured: Captured, pid: int, name: str) -> Captured:
+    """Return the tables with a name for a process."""
+    tracks = (
+        replace(track, process_name=name) if track.pid == str(pid) else track
+        for track in captured.tracks
+    )
+    return replace(captured, tracks=tuple(tracks))
 
 
 def join_traces(traces: Sequence[Trace]) -> Trace:

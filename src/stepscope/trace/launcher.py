@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stepscope.trace.variables import NAMESPACE_VARIABLES, PLACE_VARIABLES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Who sets the variables of rank, world size, local rank and local world size.
-_VARIABLES = (
-    ("environment", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-    ("paddle", "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_RANK_IN_NODE", ""),
-    *(
-        ("mpi", f"{name}_RANK", f"{name}_SIZE", f"{name}_LOCAL_RANK", f"{name}_LOCAL_SIZE")
-        for name in ("OMPI_COMM_WORLD", "MV2_COMM_WORLD")
-    ),
-    ("mpi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    ("jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_LOCAL_RANK", ""),
-    ("flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", ""),
-    # A batch script itself has a SLURM_PROCID, but is no task of a step.
-    ("slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
-)  # fmt: skip
 _NO_ID = "none"  # torchrun's, where the user gave none
 
 run_id_given = ""
-"""The run that `stepscope run` in a parent process has made this process a part of."""
+"""The run whose ranks `stepscope run` saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +32,9 @@ class Place:
     is_on_many_hosts: bool = False
 
 
-place_given: Place | None = None
-"""The place that the program itself has given this process, a child of its own."""
-
-
 def place_of_process(environ: Mapping[str, str] = os.environ) -> Place | None:
     """Return the place that the environment names; None for a process on its own."""
-    if place_given is not None:
-        return place_given
-    for launcher, *names in _VARIABLES:
+    for launcher, *names in PLACE_VARIABLES:
         rank, world, local_rank, local_world = (_number(environ.get(name, "")) for name in names)
         if rank is None or world is None or not 0 <= rank < world:
             continue
@@ -75,15 +56,6 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() else None
 
 
-def run_id() -> str:
-    """Return what all processes of this run have in common, and no other run has."""
-    if run_id_given:
-        return run_id_given
-    shared = shared_id()
-    parent = f"{socket.gethostname()}-{os.getppid()}-{launched_at_ns()}"
-    return shared if shared is not None else parent
-
-
 def shared_id(environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the launcher's own number of this run, which its processes on all hosts have."""
     elastic = environ.get("TORCHELASTIC_RUN_ID", _NO_ID)
@@ -92,7 +64,7 @@ def shared_id(environ: Mapping[str, str] = os.environ) -> str | None:
         return elastic if restart == "0" else f"{elastic}-restart{restart}"
     if "SLURM_STEP_ID" in environ and "SLURM_JOB_ID" in environ:
         return f"slurm-{environ['SLURM_JOB_ID']}.{environ['SLURM_STEP_ID']}"
-    for name in ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "FLUX_JOB_ID"):
+    for name in NAMESPACE_VARIABLES:
         if environ.get(name):
             return environ[name]
     return None
@@ -103,34 +75,37 @@ def job_name(environ: Mapping[str, str] = os.environ) -> str:
 
     Unlike a run's id it stays over restarts, and is that of all steps of a Slurm job.
     """
-    given = environ.get("STEPSCOPE_JOB", "")
-    if given.startswith("{"):  # what `stepscope run` tells the processes that a program starts
-        given = run_id_given
-    names = (given, environ.get("TORCHELASTIC_RUN_ID"), environ.get("SLURM_JOB_ID"))
+    names = (
+        environ.get("STEPSCOPE_JOB"),
+        environ.get("TORCHELASTIC_RUN_ID"),
+        environ.get("SLURM_JOB_ID"),
+    )
     return next((each for each in names if each and each != _NO_ID), shared_id(environ) or "")
 
 
-def launched_at_ns() -> int:
-    """Return the Unix time at which our parent process was started: that of a launcher on one host.
-
-    It is ours where the system does not say.
-    """
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        words = Path(f"/proc/{os.getppid()}/stat").read_text("utf-8", "replace").rpartition(")")[2]
-        ticks = int(words.split()[19])  # since the system was started
-        booted = next(
-            int(line.split()[1])
-            for line in Path("/proc/stat").read_text("ascii").splitlines()
-            if line.startswith("btime ")
-        )
-        return booted * 10**9 + ticks * 10**9 // os.sysconf("SC_CLK_TCK")
+def wall_ns_of_ticks(ticks: int) -> int:
+    """Return the Unix time of so many kernel ticks since boot; now where ``ticks`` is 0."""
+    if ticks > 0:
+        with contextlib.suppress(OSError, ValueError, StopIteration):
+            booted_s = next(
+                int(line.split()[1])
+                for line in Path("/proc/stat").read_text("ascii").splitlines()
+                if line.startswith("btime ")
+            )
+            return booted_s * 10**9 + ticks * 10**9 // os.sysconf("SC_CLK_TCK")
     return time.time_ns()
 
 
-def described(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``distributedInfo``: what a framework has told, and what the launcher says."""
-    place = place_of_process()
-    if place is None and not told:
+def described(
+    by_frameworks: Mapping[str, Any], environ: Mapping[str, str], parent: str
+) -> dict[str, Any]:
+    """Return ``distributedInfo``: what frameworks say, and what the launcher says.
+
+    All processes of a run have its id in common, and no other run has it. Where no launcher gives
+    one, it is the name of the ``parent`` process.
+    """
+    place = place_of_process(environ)
+    if place is None and not by_frameworks:
         return {}
     by_launcher: dict[str, Any] = {}
     if place is not None:
@@ -141,5 +116,6 @@ def described(told: Mapping[str, Any]) -> dict[str, Any]:
             "local_world_size": place.local_world_size,
             "launcher": place.launcher,
         }
-    known = {key: value for key, value in by_launcher.items() if value is not None}
-    return {**known, **told, "run_id": run_id()}
+    by_launcher = {key: value for key, value in by_launcher.items() if value is not None}
+    run_id = run_id_given or shared_id(environ) or parent
+    return {**by_launcher, **by_frameworks, "run_id": run_id}

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 COLLECTION = "Python garbage collection"  # a range around each run of the collector
 RESIDENT_MEMORY = "resident memory"  # a counter of the process
+REQUEST_CATEGORY = "request"  # of ranges around what a server does for one
 OPTIMIZER_STEP = "Optimizer.step#"  # torch's ranges around optimizers, before their class
 OPTIMIZER_ZERO_GRAD = "Optimizer.zero_grad#"
 PADDLE_OPTIMIZER = "Optimization Step"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 import stat
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ _LONGEST_NAME = 255  # bytes
 
 def unfinished_name() -> str:
     """Return a name for what is being written; short, whatever the target is called."""
-    return f".stepscope-{secrets.token_hex(6)}"
+    return f".stepscope-{os.urandom(6).hex()}"
 
 
 @contextlib.contextmanager

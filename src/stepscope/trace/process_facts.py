@@ -1,88 +1,54 @@
-"""What is known of this process without any of its events; nothing here imports NumPy."""
+"""A trace's description of the recorded process, made of what the process noted of itself."""
 
 from __future__ import annotations
 
 import os
-import platform
-import socket
-import sys
-import sysconfig
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stepscope import _native
-from stepscope.trace.cores import parallelism_of_process
-from stepscope.trace.launcher import described
+from stepscope.trace.launcher import described, wall_ns_of_ticks
 from stepscope.trace.revision import revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_WORTH_NAMING = ("torch", "paddle", "numpy", "jax", "cupy")
 
+def facts_of(raw: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the fields of a TraceInfo that a process can tell at any time.
 
-def process_facts(job: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the fields of a TraceInfo that this process can tell at any time.
-
-    ``job`` is what frameworks tell of its place in one.
+    ``raw`` is what ``record/inside/facts.py`` has noted, perhaps in a file of somebody else: what
+    is not as it should be there is left out. ``job`` is what frameworks say of the process's place.
     """
+    environ = _texts_by_name(raw.get("environment"))
+    host, prefix = _text(raw, "host"), _text(raw, "prefix") or "/"
+    current = _text(raw, "cwd") or "/"
     return {
-        **place_facts(job),
-        "wall_offset_ns": _native.wall_offset_ns(),
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "versions": _versions(),
-        "libraries": _libraries(),
-        "revision": revision(),
-        "parallelism": parallelism_of_process(),
+        **place_facts(raw, job),
+        "wall_offset_ns": _whole(raw, "wall_offset_ns"),
+        "host": host,
+        "pid": _whole(raw, "pid"),
+        "versions": _versions(raw),
+        "libraries": _libraries(raw, current),
+        "revision": revision(_text(raw, "main_file"), current, prefix, environ),
+        "parallelism": {
+            name: float(number)
+            for name, number in _mapping(raw.get("parallelism")).items()
+            if isinstance(number, int | float)
+        },
     }
 
 
-def place_facts(job: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return those that say which process of a job it is: as frameworks and the launcher tell."""
-    known = described(job or {})
+def place_facts(raw: Mapping[str, Any], job: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return those that say which process of a job it is: as frameworks and the launcher say."""
+    started_ns = wall_ns_of_ticks(_whole(raw, "parent_start_ticks"))
+    parent = f"{_text(raw, 'host')}-{_whole(raw, 'ppid')}-{started_ns}"
+    place = described(_mapping(job), _texts_by_name(raw.get("environment")), parent)
     return {
-        "rank": known.get("rank"),
-        "world_size": known.get("world_size"),
-        "user": {"distributedInfo": known} if known else {},
+        "rank": place.get("rank"),
+        "world_size": place.get("world_size"),
+        "user": {"distributedInfo": place} if place else {},
     }
-
-
-def _libraries() -> list[str]:
-    """Return the imported top-level modules that come from an installed package or from Python."""
-    folders = (sysconfig.get_path("stdlib") + os.sep, *_installed_into())
-    found = set()
-    for name, module in list(sys.modules.items()):
-        if "." in name or name == "__main__":
-            continue
-        spec = getattr(module, "__spec__", None)
-        file = getattr(spec, "origin", None) or getattr(module, "__file__", None)
-        if isinstance(file, str) and (
-            "-packages" + os.sep in file or file.startswith(folders) or file == "frozen"
-        ):
-            found.add(name)
-    return sorted(found)
-
-
-def _installed_into() -> Iterator[str]:
-    """Yield the folders of sys.path that packages were installed into: ``pip install --target``."""
-    for folder in map(Path, sys.path):
-        try:
-            is_one = any(path.name.endswith(".dist-info") for path in folder.iterdir())
-        except OSError:  # an archive, or nothing
-            continue
-        if is_one:
-            yield str(folder.absolute()) + os.sep
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "stepscope": own_version()}
-    for name in _WORTH_NAMING:
-        version = getattr(sys.modules.get(name), "__version__", None)
-        if version is not None:
-            versions[name] = str(version)
-    return versions
 
 
 def own_version() -> str:
@@ -91,3 +57,53 @@ def own_version() -> str:
         return metadata.version("stepscope")
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+def _versions(raw: Mapping[str, Any]) -> dict[str, str]:
+    python = next(iter(_text(raw, "python").split()), "unknown")
+    return {
+        "python": python,
+        "stepscope": own_version(),
+        **_texts_by_name(raw.get("module_versions")),
+    }
+
+
+def _libraries(raw: Mapping[str, Any], current: str) -> list[str]:
+    """Return the imported top-level modules that come from an installed package or from Python."""
+    path = raw.get("path")
+    entries = [entry for entry in path if isinstance(entry, str)] if isinstance(path, list) else []
+    folders = (_text(raw, "stdlib") + os.sep, *_installed_into(current, entries))
+    return sorted(
+        name
+        for name, file in _texts_by_name(raw.get("module_files")).items()
+        if "-packages" + os.sep in file or file.startswith(folders) or file == "frozen"
+    )
+
+
+def _installed_into(current: str, path: list[str]) -> Iterator[str]:
+    """Yield the folders of sys.path that packages were installed into: ``pip install --target``."""
+    for folder in (Path(current, entry) for entry in path):
+        try:
+            is_one = any(inside.name.endswith(".dist-info") for inside in folder.iterdir())
+        except (OSError, ValueError):  # an archive, or nothing
+            continue
+        if is_one:
+            yield str(folder) + os.sep
+
+
+def _text(raw: Mapping[str, Any], name: str) -> str:
+    value = raw.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _whole(raw: Mapping[str, Any], name: str) -> int:
+    value = raw.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts_by_name(value: object) -> dict[str, str]:
+    return {name: text for name, text in _mapping(value).items() if isinstance(text, str)}

@@ -1,8 +1,8 @@
 """Which version of the program a trace is of: the git commit of its folder.
 
 Commit and branch are read from the repository's files: no program runs for that. Whether there are
-changes that are not committed only git can tell; ``note_program`` asks it, before a run and if
-there is a repository, and what it says is kept for the traces of this process.
+changes that are not committed only git can tell; ``note_program`` asks it, for the answer of a run
+and if there is a repository, and what it says is kept for the traces of this process.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from stepscope.trace.regular_file import open_regular
+from stepscope.trace.variables import BRANCH_VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,11 +26,6 @@ _POINTER = "gitdir: "
 _REFERENCE = "ref: "
 _MOST_BYTES = 10_000_000  # of a file with references; a larger one is not git's, or not usual
 _PATIENCE_S = 2.0  # a big repository on a slow disk: then it is not known
-# What a service that runs tests says of the branch, where the checkout is of a commit alone.
-_BRANCH_VARIABLES = (
-    *("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME", "BRANCH_NAME"),
-    *("BUILDKITE_BRANCH", "CIRCLE_BRANCH"),
-)
 
 
 class _Noted:
@@ -38,29 +35,31 @@ class _Noted:
     changed: str = ""
 
 
-def revision() -> dict[str, str]:
-    """Return commit, branch and whether there are changes, of the program that runs; or nothing."""
+def revision(
+    main_file: str, folder: str, prefix: str, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return commit, branch and whether there are changes, of a program; or nothing.
+
+    The program has this main file, ran in this folder, and its Python has this prefix.
+    """
     try:
-        found = revision_of(_Noted.folder or program_folder())
-    except OSError:
+        program = _Noted.folder or _program_folder(main_file, folder, prefix)
+        commit = revision_of(program, environ)
+    except (OSError, ValueError):  # of a name with a zero in it
         return {}
-    return {**found, CHANGED: _Noted.changed} if found and _Noted.changed else found
+    return {**commit, CHANGED: _Noted.changed} if commit and _Noted.changed else commit
 
 
-def program_folder() -> Path:
+def _program_folder(main_file: str, folder: str, prefix: str) -> Path:
     """Return the folder of the main file; the current one where that is a tool's, or none."""
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    try:
-        if isinstance(file, str):
-            folder = Path(file).resolve().parent
-            if not folder.is_relative_to(Path(sys.prefix).resolve()):
-                return folder
-        return Path.cwd()
-    except OSError:  # the current folder was removed
-        return Path("/")
+    if main_file:
+        of_program = Path(folder, main_file).resolve().parent
+        if not of_program.is_relative_to(Path(prefix).resolve()):
+            return of_program
+    return Path(folder)
 
 
-def revision_of(folder: Path) -> dict[str, str]:
+def revision_of(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return commit and branch of the repository that a folder is in; nothing without one."""
     repository = _repository(folder)
     if repository is None:
@@ -73,7 +72,7 @@ def revision_of(folder: Path) -> dict[str, str]:
         found[BRANCH] = reference.removeprefix("refs/heads/")
     else:
         commit = head
-        branch = next((os.environ[word] for word in _BRANCH_VARIABLES if os.environ.get(word)), "")
+        branch = next((environ[name] for name in BRANCH_VARIABLES if environ.get(name)), "")
         if branch:
             found[BRANCH] = branch
     if not _HASH.fullmatch(commit):
@@ -143,5 +142,5 @@ def _resolved(repository: Path, reference: str) -> str:
 
 
 def _text(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return file.read(_MOST_BYTES).decode("utf-8", "replace")

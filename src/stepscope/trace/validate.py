@@ -45,10 +45,16 @@ class Damage(Exception):  # noqa: N818 - what it is; the store makes an error of
         super().__init__(f"{table}.arrow, column {column!r}{place}: {reason}")
 
 
-def check(captured: Captured, fragments: Mapping[tuple[str, str], Sequence[int]]) -> None:
+def check(
+    captured: Captured,
+    fragments: Mapping[tuple[str, str], Sequence[int]],
+    *,
+    is_built: bool = True,
+) -> None:
     """Raise ``Damage`` for the first rule of the schema that a table breaks.
 
-    ``fragments`` has the string ids of each column of key-value pairs, by table and column.
+    ``fragments`` has the string ids of each column of key-value pairs, by table and column. Tables
+    of which a trace is still to be built have no order yet.
     """
     ends = {
         Role.TRACK: (len(captured.tracks), "tracks"),
@@ -68,9 +74,13 @@ def check(captured: Captured, fragments: Mapping[tuple[str, str], Sequence[int]]
                 ids = fragments.get((name, column), ())
                 _check_fragments(name, column, values, ids, captured.strings)
             elif not known.transient and len(values):
-                _check_bounds(_Place(name, column, values), known, ends)
+                place = _Place(name, column, values)
+                if known.ascending and is_built:
+                    place.refuse(_descending(values), "{} is less than in the row before")
+                _check_bounds(place, known, ends)
         for column, bad, reason in () if is_sound else _rules(table):
-            _Place(name, column, getattr(table, column)).refuse(bad, reason)
+            if is_built or column == "duration_ns":
+                _Place(name, column, getattr(table, column)).refuse(bad, reason)
 
 
 def _is_sound(slices: Slices) -> bool:
@@ -110,8 +120,6 @@ class _Place:
 def _check_bounds(place: _Place, known: Column, ends: Mapping[Role, tuple[int, str]]) -> None:
     """Check what a column's values may be, whatever the others hold."""
     values = place.values
-    if known.ascending:
-        place.refuse(_descending(values), "{} is less than in the row before")
     if known.role is Role.TIME:
         reason = "{} ns is more than 146 years away"
         place.at_least(-LATEST_NS, reason)

@@ -11,7 +11,7 @@ from stepscope.analysis.shared import shared_analyses
 from stepscope.errors import StepscopeError
 from stepscope.live.client import ask
 from stepscope.record.stream.places import is_unsealed, read_folders
-from stepscope.record.stream.recovering import recovered
+from stepscope.record.stream.reading import recovered
 from stepscope.report.payload import Payload
 from stepscope.report.sections.overview import add_overview
 

@@ -89,6 +89,7 @@ def test_waiting_for_other_processes() -> None:
     finding = assert_found(program, "waiting-lock", "train.py:5", 50 * MS)
     assert finding.title.startswith("Waiting for other processes")
     assert "pickled" in finding.fix
+    assert finding.fix.endswith("`stepscope run` shows what they do.")
 
 
 def test_native_code_that_waits_for_its_own_threads_computes() -> None:

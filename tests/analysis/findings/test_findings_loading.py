@@ -47,6 +47,7 @@ def test_data_loading_that_the_steps_wait_for(iterator: str, fix: str) -> None:
     program = training(loading(50 * MS, iterator))
     finding = assert_found(program, "data-loading", "train.py:20", 50 * MS)
     assert fix in finding.fix
+    assert "--workers" not in finding.fix
     few = found(training(loading(20 * MS, iterator)), "data-loading")
     assert few is not None
     assert few.severity is Severity.LOW

@@ -31,6 +31,7 @@ static void fill(uint8_t* at, uint32_t kind, uint64_t now) {
     case 10: /* CUpti_ActivityKernel */
       put64(at, 16, now), put64(at, 24, now + 1), put32(at, 40, 1), put32(at, 44, 5), put32(at, 48, 7);
       put32(at, 92, 11), put64(at, 104, (uint64_t)(uintptr_t)name);
+      put64(at, 144, 0x9000), put32(at, 156, 3); /* of a graph */
       break;
     case 36: /* CUpti_ActivityCudaEvent2 */
       put32(at, 4, 12), put32(at, 8, 5), put32(at, 12, 7), put32(at, 16, 33), put32(at, 24, 1), put64(at, 48, 70);
@@ -90,7 +91,11 @@ int cuptiActivityFlushAll(uint32_t flags) {
   else state.complete_alone(NULL, 0, buffer, size, used);
   return 0;
 }
-int cuptiUnsubscribe(subscriber who) { --state.subscribed; state.several = 0; state.request = NULL; return 0; }
+int cuptiUnsubscribe(subscriber who) {
+  --state.subscribed;
+  if (state.several) state.several = 0, state.request = NULL;
+  return 0;
+}
 int cuptiSubscribe(subscriber* who, void* callback, void* user) { ++state.subscribed; *who = &state; return 0; }
 int cuptiGetGraphNodeId(void* node, uint64_t* id) { return 0; }
 int cuptiEnableCallback(uint32_t enable, subscriber who, uint32_t domain, uint32_t what) {

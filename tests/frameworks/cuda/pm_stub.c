@@ -1,5 +1,7 @@
-/* CUPTI's PM sampling of a device that never has a sample, and the driver that knows that device:
- * the functions that are used. It aborts where a process forked from its own calls it. */
+/* CUPTI's PM sampling of a device, and the driver that knows that device: the functions that are
+ * used. It never has a sample; built with SAMPLES, it has one each time, of half of what is possible.
+ * It aborts where a process forked from its own calls it. */
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -32,7 +34,6 @@ FUNCTION(cuptiProfilerHostConfigAddMetrics, 0, 0)
 FUNCTION(cuptiProfilerHostGetConfigImageSize, 3, 1)
 FUNCTION(cuptiProfilerHostGetConfigImage, 0, 0)
 FUNCTION(cuptiProfilerHostGetNumOfPasses, 4, 1)
-FUNCTION(cuptiProfilerHostEvaluateToGpuValues, 0, 0)
 FUNCTION(cuptiPmSamplingEnable, 3, 1)
 FUNCTION(cuptiPmSamplingDisable, 0, 0)
 FUNCTION(cuptiPmSamplingSetConfig, 0, 0)
@@ -41,5 +42,20 @@ FUNCTION(cuptiPmSamplingStop, 0, 0)
 FUNCTION(cuptiPmSamplingGetCounterDataSize, 6, 1)
 FUNCTION(cuptiPmSamplingCounterDataImageInitialize, 0, 0)
 FUNCTION(cuptiPmSamplingDecodeData, 0, 0)
+#ifdef SAMPLES
+FUNCTION(cuptiPmSamplingGetCounterDataInfo, 6, 1)
+int cuptiProfilerHostEvaluateToGpuValues(void** params) {
+  for (size_t i = 0; i < (size_t)params[7]; ++i) ((double*)params[8])[i] = 50;
+  return 0;
+}
+int cuptiPmSamplingCounterDataGetSampleInfo(void** params) {
+  static uint64_t now_ns = 1000000000; /* the device's clock is not ours */
+  params[6] = (void*)(uintptr_t)now_ns;
+  params[7] = (void*)(uintptr_t)(now_ns += 1000000);
+  return 0;
+}
+#else
 FUNCTION(cuptiPmSamplingGetCounterDataInfo, 6, 0)
+FUNCTION(cuptiProfilerHostEvaluateToGpuValues, 0, 0)
 FUNCTION(cuptiPmSamplingCounterDataGetSampleInfo, 0, 0)
+#endif

@@ -148,12 +148,12 @@ def test_a_readings_limit(libraries: tuple[Path, Path]) -> None:
     with pytest.raises(RuntimeError, match="no device"):
         _native.PowerSampler(1_000_000, 0, keep_newest=False, age_ns=0, devices=[7])
     sampler.start()
-    while sampler.columns()["passes"] < 5:
+    while sampler.counts()["passes"] < 5:
         pass
     sampler.stop()
-    told = sampler.columns()
-    assert len(told["time_ns"]) == 3
-    assert told["lost"] == told["passes"] - 3
+    counts = sampler.counts()
+    assert len(sampler.columns()["time_ns"]) == 3
+    assert counts["lost"] == counts["passes"] - 3
 
 
 def test_the_report_has_the_curves() -> None:

@@ -11,7 +11,7 @@ from command_line import script, stepscope_run
 from stepscope import profile
 from stepscope.frameworks.cuda.columns import captured
 from stepscope.frameworks.cuda.extras import extras_captured, split
-from stepscope.frameworks.cuda.record_options import bits_of, wanted_records
+from stepscope.frameworks.cuda.options import bits_of, wanted_records
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
 from stepscope.trace.model import SliceKind, TraceInfo

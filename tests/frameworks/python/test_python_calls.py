@@ -31,7 +31,7 @@ from recording import (
 )
 from stepscope import _native, record_function
 from stepscope.frameworks.python.calls import PythonCalls
-from stepscope.record import MemoryLimit
+from stepscope.record.limits import MemoryLimit
 from stepscope.record.session import Session
 from stepscope.trace.model import SliceFlags, SliceKind
 

@@ -16,15 +16,13 @@ import pytest
 
 from command_line import saved_trace, script, stepscope_run
 from sampling import EVERY_NS, Sampling, run_sampling, sampling, seen
-from stepscope import profile
-from stepscope.frameworks.python.sampler import (
-    RESIDENT_MEMORY,
-    Sampler,
-    sample_interval_ns,
-)
+from stepscope import profile, read_trace
+from stepscope.frameworks.python.options import sample_interval_ns
+from stepscope.frameworks.python.sampler import Sampler
 from stepscope.record.options import RecordOptions
 from stepscope.record.source import make_sources
 from stepscope.trace.kinds import ThreadState, WaitReason
+from stepscope.trace.names import RESIDENT_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -183,22 +181,12 @@ def test_the_profiler_itself_is_not_shown() -> None:
 def test_stepscope_run_shows_the_program_and_not_its_launcher(tmp_path: Path) -> None:
     script, output = str(tmp_path / "program.py"), str(tmp_path / "program.stepscope")
     Path(script).write_text("x = 0\nfor i in range(3_000_000):\n    x += i\n")
-    code = f"""
-import json, sys
-from stepscope.cli import main
-try:
-    main(["run", "--no-summary", "--no-report", "-o", {output!r}, {script!r}])
-except SystemExit as end:
-    assert not end.code, end.code
-import stepscope
-trace = stepscope.read_trace({output!r})
-stacks = [[trace.strings[i] for i in trace.stacks.frames(int(row))] for row in trace.samples.stack]
-print(json.dumps([stacks, trace.info.sources["sampler"]]))
-"""
-    done = run_sampling(code)
+    done = stepscope_run("--no-summary", "--no-report", "-o", output, script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    stacks, said = json.loads(done.stdout.splitlines()[-1])
-    assert said.startswith("every ")
+    trace = read_trace(output)
+    rows = trace.samples.stack
+    stacks = [[trace.strings[i] for i in trace.stacks.frames(int(row))] for row in rows]
+    assert trace.info.sources["sampler"].startswith("every ")
     inside = [frames for frames in stacks if any("program.py" in frame for frame in frames)]
     assert inside
     assert {frames[-1].partition("(")[0] for frames in inside} == {"program.py"}

@@ -276,6 +276,7 @@ def test_what_is_compiled_is_compiled_before_the_program_starts(tmp_path: Path) 
         str(program),
         STEPSCOPE_BRIDGES_DIR="",
         STEPSCOPE_CACHE_DIR=str(tmp_path / "cache"),
+        XDG_CACHE_HOME=str(tmp_path / "other"),
         CXX=str(compiler),
     )
     assert done.returncode == 0, done.stderr

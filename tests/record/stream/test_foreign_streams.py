@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stepscope.errors import TraceReadWarning
+from stepscope.errors import TraceReadError
 from stepscope.record.stream.places import MEMORY_VARIABLE, StreamFolders, read_folders
 from stepscope.record.stream.processes import ProcessId
 from stepscope.record.stream.sealing import sealed
@@ -69,7 +69,7 @@ def test_a_folder_that_names_another_one_neither_runs_nor_removes_it(
     (decoy / "notes.txt").write_text("precious")
     before = tree(decoy)
     folder = foreign_folder(tmp_path, memory=str(decoy), disk=str(decoy), version=2)
-    with pytest.warns(TraceReadWarning, match="was never sealed"):
+    with pytest.raises(TraceReadError, match="holds no process"):
         sealed(folder)
     assert tree(decoy) == before
     assert not (tmp_path / "ran").exists()
@@ -147,7 +147,7 @@ main(["summary", sys.argv[1]])
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False
     )
-    assert "was never sealed" in done.stderr
+    assert "it holds no process that recorded anything" in done.stderr
     assert done.returncode == 0, done.stderr
     assert tree(tmp_path) == before
 

@@ -215,6 +215,12 @@ class Facts:
         """Return the framework's words for a remedy."""
         return advise(self.trace, remedy, default)
 
+    @property
+    def advice_to_record_children(self) -> str:
+        """Return how to see what child processes do; empty where they are recorded."""
+        is_alone = len({track.pid for track in self.trace.tracks}) < 2
+        return " `stepscope run` shows what they do." if is_alone else ""
+
     @cached_property
     def is_amd(self) -> bool:
         """Tell whether the devices are AMD's: by their names, else by the calls of the runtime."""

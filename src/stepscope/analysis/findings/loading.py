@@ -110,11 +110,6 @@ def _restarts(facts: Facts) -> bool:
     return ledger.each_ns(loading & about_workers) > MIN_RESTARTS * ledger.each_ns(loading)
 
 
-def _has_workers(facts: Facts) -> bool:
-    """Tell whether other processes than the program's own were recorded, too."""
-    return len({track.pid for track in facts.trace.tracks}) > 1
-
-
 def _in_its_thread(facts: Facts, loading_ns: int) -> tuple[Place, ...]:
     """Return the line that a thread of the loader's is at most; empty where none works for long."""
     samples, ledger = facts.trace.samples, facts.ledger
@@ -137,8 +132,8 @@ def _fix(facts: Facts, loader: str) -> str:
     if _WITH_WORKERS in loader:
         return (
             "The loader's workers do not keep up: use more of them (num_workers), let them "
-            "prefetch more batches (prefetch_factor), or make reading an item cheaper"
-            + ("." if _has_workers(facts) else "; `stepscope run --workers` shows what they do.")
+            "prefetch more batches (prefetch_factor), or make reading an item cheaper."
+            + facts.advice_to_record_children
         )
     pinned = facts.advise(Remedy.PINNED_MEMORY, "") if len(facts.work) else ""
     workers = max(int(min(facts.trace.info.parallelism.get("cores", _WORKERS), _WORKERS)), 1)

@@ -46,7 +46,7 @@ _FOR_PROCESSES = _Wait(
     "Waiting for other processes",
     "is spent waiting there for other processes",
     "Their arguments and results are pickled and copied: send less, in fewer and larger pieces, "
-    "or let them read the data themselves. `stepscope run --workers` shows what they do.",
+    "or let them read the data themselves.",
 )
 _POOLS = ("multiprocessing/", "concurrent/futures/process.py", "joblib/")
 
@@ -72,7 +72,7 @@ def locked(facts: Facts) -> Finding | None:
     """Find a loop that waits for a lock, another thread or a queue, or for other processes."""
     return _waiting(
         facts,
-        _FOR_PROCESSES
+        _FOR_PROCESSES._replace(fix=_FOR_PROCESSES.fix + facts.advice_to_record_children)
         if _waits_for_processes(facts)
         else _Wait(
             (Cause.LOCK, Cause.QUEUE),

@@ -8,13 +8,13 @@ import site
 import sys
 import sysconfig
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.analysis.host.own_code import OWN, own_code
 from stepscope.analysis.host.own_lines import is_own_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from stepscope.trace.model import Trace
 
@@ -92,11 +92,18 @@ class SourceFiles:
         return not _is_below(Path(os.path.realpath(path)), self._roots)
 
 
-def program_folders() -> list[Path]:
-    """Return the folders of the program that runs now: those of its code, and the current one."""
-    main = getattr(sys.modules.get("__main__"), "__file__", None)
-    folders = [Path(each or ".").absolute() for each in sys.path]
-    folders += [Path.cwd(), *([Path(main).absolute().parent] if main else [])]
+def program_folders(raw: Mapping[str, Any] | None = None) -> list[Path]:
+    """Return the folders of a program: of its modules, and the one that it ran in.
+
+    ``raw`` is what its process has noted of itself; without it, the program is the one that runs.
+    """
+    if raw is None:
+        main_file = getattr(sys.modules.get("__main__"), "__file__", None)
+        raw = {"cwd": str(Path.cwd()), "main_file": main_file, "path": sys.path}
+    current = Path(str(raw.get("cwd") or "/"))
+    main, path = raw.get("main_file"), raw.get("path")
+    folders = [current / each for each in path if isinstance(each, str)] if path else []
+    folders += [current, *([current / Path(main).parent] if isinstance(main, str) and main else [])]
     libraries = _library_folders()
     return [folder for folder in dict.fromkeys(folders) if not _is_below(folder, libraries)]
 

@@ -45,7 +45,7 @@ class Cause(IntEnum):
     COMPILE = 22
     IMPORT = 23
     POLL = 24  # an event loop that waits for events
-    CHILDREN = 25  # the processes that it has split into: what they do is not seen here
+    CHILDREN = 25  # the processes that it has forked
 
     @property
     def words(self) -> str:

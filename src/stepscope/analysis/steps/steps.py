@@ -29,7 +29,7 @@ from stepscope.analysis.steps.phases import without_compilation
 from stepscope.analysis.tree import ids_where, outermost
 from stepscope.trace.kinds import step_number
 from stepscope.trace.model import SliceKind
-from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER
+from stepscope.trace.names import OPTIMIZER_STEP, PADDLE_OPTIMIZER, REQUEST_CATEGORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Bool, Int32, Int64, Trace
 
 
-REQUEST_CATEGORY = "request"
 _ENGINE_STEP = re.compile(
     r"^execute_(\d+_)?(context|new)_\d+.*_(generation|cached)_\d+"  # vLLM
     r"|^step\[(DECODE|EXTEND|MIXED|\w+ bs=)"  # SGLang

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
 from stepscope.formats.registry import suffix_of
+from stepscope.record.inside.facts import start_ticks
 from stepscope.record.stream.places import is_unsealed
 from stepscope.trace import launcher
 from stepscope.trace.placing import TRACE_SUFFIX, numbered, shortened
+from stepscope.trace.regular_file import entries_of
 
 if TYPE_CHECKING:
     from stepscope.trace.launcher import Place
@@ -41,11 +44,16 @@ def default_folder(stem: str, place: Place | None = None) -> Path:
     shared = launcher.shared_id()
     if place is not None and place.is_on_many_hosts and shared is not None:
         return _first_without(place.rank, stem, "-" + re.sub(r"[^\w.-]", "_", shared))
-    launched_s = launcher.launched_at_ns() // 10**9 if place is not None else time.time()
+    launched_s = _launched_s() if place is not None else time.time()
     rest = time.strftime("-%Y%m%d-%H%M%S", time.localtime(launched_s))
     if place is None:
         return Path(shortened(stem, rest) + rest)
     return _first_without(place.rank, stem, rest)
+
+
+def _launched_s() -> int:
+    """Return the Unix time at which our parent process was started: a launcher's, on one host."""
+    return launcher.wall_ns_of_ticks(start_ticks(os.getppid())) // 10**9
 
 
 def _first_without(rank: int, stem: str, rest: str) -> Path:
@@ -80,7 +88,7 @@ def check_folder(folder: Path, rank: int, *, force: bool) -> None:
 def ranks_in(folder: Path) -> dict[int, Path]:
     """Return the traces of ranks that are complete in a run folder, by rank."""
     found: dict[int, Path] = {}
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for path in entries_of(folder):
         match = _RANK.match(path.name)
         if match is not None and path.suffix != ".html" and not is_unsealed(path):
             found.setdefault(int(match[1]), path)

@@ -1,40 +1,45 @@
-"""The verbs: one file each, one line here."""
+"""The verbs: a file each, which is imported when its verb is called, and a line here."""
 
-from stepscope.cli.command import COMMANDS
-from stepscope.cli.verbs.attach import Attach
-from stepscope.cli.verbs.capture import Capture
-from stepscope.cli.verbs.device_peaks import DevicePeaks
-from stepscope.cli.verbs.diff import DiffTraces
-from stepscope.cli.verbs.export import Export
-from stepscope.cli.verbs.gate import Gate
-from stepscope.cli.verbs.history import ShowHistory
-from stepscope.cli.verbs.info import Info
-from stepscope.cli.verbs.mcp import Mcp
-from stepscope.cli.verbs.migrate import Migrate
-from stepscope.cli.verbs.ps import Ps
-from stepscope.cli.verbs.report import MakeReport
-from stepscope.cli.verbs.run import Run
-from stepscope.cli.verbs.scrub import Scrub
-from stepscope.cli.verbs.sql import Sql
-from stepscope.cli.verbs.summary import Summary
-from stepscope.cli.verbs.top import Top
-from stepscope.cli.verbs.view import View
+from __future__ import annotations
 
-COMMANDS.register(Run())
-COMMANDS.register(Summary())
-COMMANDS.register(MakeReport())
-COMMANDS.register(View())
-COMMANDS.register(DiffTraces())
-COMMANDS.register(Gate())
-COMMANDS.register(ShowHistory())
-COMMANDS.register(Ps())
-COMMANDS.register(Top())
-COMMANDS.register(Capture())
-COMMANDS.register(Attach())
-COMMANDS.register(Export())
-COMMANDS.register(Info())
-COMMANDS.register(Sql())
-COMMANDS.register(Scrub())
-COMMANDS.register(Mcp())
-COMMANDS.register(Migrate())
-COMMANDS.register(DevicePeaks())
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stepscope.cli.command import Command
+
+# In the order of `stepscope --help`.
+_PLACES = {
+    "run": "run:Run",
+    "summary": "summary:Summary",
+    "report": "report:MakeReport",
+    "view": "view:View",
+    "diff": "diff:DiffTraces",
+    "gate": "gate:Gate",
+    "history": "history:ShowHistory",
+    "ps": "ps:Ps",
+    "top": "top:Top",
+    "capture": "capture:Capture",
+    "attach": "attach:Attach",
+    "export": "export:Export",
+    "info": "info:Info",
+    "sql": "sql:Sql",
+    "scrub": "scrub:Scrub",
+    "mcp": "mcp:Mcp",
+    "migrate": "migrate:Migrate",
+    "device-peaks": "device_peaks:DevicePeaks",
+}
+
+
+def own_verb(name: str) -> Command | None:
+    """Return the verb of that name; None if it is not one of Stepscope's own."""
+    if name not in _PLACES:
+        return None
+    module, _, class_name = _PLACES[name].partition(":")
+    verb: Command = getattr(import_module(f"{__name__}.{module}"), class_name)()
+    return verb
+
+
+def own_verbs() -> list[Command]:
+    """Return all of Stepscope's own verbs."""
+    return [verb for name in _PLACES if (verb := own_verb(name)) is not None]

@@ -17,9 +17,9 @@ _WRITING_S = 600.0  # a large trace on a slow disk
 class Capture:
     """Write what a running program records, or record it from now on.
 
-    Without --seconds, a program that is being recorded writes what it holds: with `stepscope run
-    --last 60s`, the last minute. With --seconds, or if nothing is being recorded, recording starts
-    now. The program keeps running. Programs are listed by `stepscope ps`; a job means all its
+    Without --seconds, all that a recording holds is written: with `stepscope run --last 60s`, the
+    last minute. With --seconds, or if nothing is being recorded, it is what comes from now on. The
+    program keeps running. Programs are listed by `stepscope ps`; a job means all its
     processes on this machine.
     """
 

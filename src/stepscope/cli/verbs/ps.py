@@ -25,9 +25,9 @@ class Ps:
     These are the programs under `stepscope run`, with STEPSCOPE=run in their environment, or with
     a call of stepscope.serve(); and what dead ones have left. Only your own are shown.
 
-    With --dead, recordings left by programs whose watcher was also killed are sealed where the
-    program would have written its trace, and their memory is freed. Nothing that belongs to a
-    running program is touched.
+    With --dead, recordings of dead programs that nobody has sealed, because `stepscope run` was
+    killed as well, are sealed where their traces would be, and their memory is freed. Nothing that
+    belongs to a running program is touched.
     """
 
     name = "ps"

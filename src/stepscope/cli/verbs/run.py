@@ -3,56 +3,50 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import gc
 import os
+import signal
+import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from stepscope.background import EXPORTS
-from stepscope.cli.always_on import (
-    RunWatch,
-    add_always_on_options,
-    always_on_of,
-    place_captures,
-)
+from stepscope.cli.always_on import add_always_on_options, triggers_of
 from stepscope.cli.options import (
     add_source_options,
     add_table_options,
+    check_sort_by,
     memory_size,
+    record_options,
 )
-from stepscope.cli.program import Program, honoured, leave_at_once
-from stepscope.cli.signals import (
-    Interrupts,
-    Phase,
-    Terminated,
-    Termination,
-    let_ctrl_c_kill,
-    let_ctrl_c_raise,
-)
-from stepscope.errors import StepscopeError
+from stepscope.cli.signals import held_signals, let_ctrl_c_kill
 from stepscope.record.limits import RECORD_BYTES
-from stepscope.trace.placing import shortened
+from stepscope.record.source import check_options
+from stepscope.trace.placing import TRACE_SUFFIX, shortened
 
 if TYPE_CHECKING:
-    from stepscope.cli.command import ExitCode, Parser
-    from stepscope.cli.program import Ending
-    from stepscope.record.session import Session
-    from stepscope.record.stream.run import RunStream
-    from stepscope.trace.model import Trace
+    from collections.abc import Collection, Sequence
+    from typing import NoReturn
+
+    from stepscope.cli.command import Parser
+    from stepscope.cli.run.command import Command
+    from stepscope.cli.run.plan import RunFolders
 
 _ROWS = 10
 _DEFAULT_BYTES = 2 << 30
+_IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+# Of the options of a run, those that say what is made of its recording.
+_FOR_THE_ANSWER = ("force", "quiet", "no_summary", "report", "sort_by", "row_limit", "no_source")
 
 
 class Run:
     """Profile a program and show where its time went.
 
-    The program runs unchanged, as Python would run it; all arguments after its name are its own.
-    However it ends, the trace is saved, a summary is printed to standard error, and stepscope exits
-    with the program's status; standard output is the program's alone.
+    The program runs unchanged, in a process of its own; all arguments after its name are its own.
+    It may be a script, a folder or archive with a __main__, - for standard input, or any command:
+    torchrun, pytest, a shell script. Every Python process that it starts is recorded, too. However
+    it ends, the trace is saved, a summary is printed to standard error, and stepscope ends as the
+    program did; standard output is the program's alone.
 
     Steps are those that the program marks; without marks, each call of the optimizer's step() ends
     one.
@@ -65,7 +59,8 @@ class Run:
         parser.usage = (
             "stepscope run [options] script.py [args...]\n"
             "       stepscope run [options] -m module [args...]\n"
-            "       stepscope run [options] -c code [args...]"
+            "       stepscope run [options] -c code [args...]\n"
+            "       stepscope run [options] command [args...]"
         )
         options = [
             parser.add_argument(
@@ -120,13 +115,6 @@ class Run:
             ),
             parser.add_argument("--no-summary", action="store_true", help="only save the trace"),
             parser.add_argument(
-                "--stream",
-                action=argparse.BooleanOptionalAction,
-                default=True,
-                help="keep what was recorded even if the program is killed, or not (default: yes, "
-                "except with --last)",
-            ),
-            parser.add_argument(
                 "-q",
                 "--quiet",
                 action="store_true",
@@ -135,149 +123,98 @@ class Run:
         ]
         parser.leave_the_rest("program", options)
 
-    def run(self, args: argparse.Namespace) -> ExitCode:
-        """Run the program, save its trace, show what was recorded, and exit as it did."""
+    def run(self, args: argparse.Namespace) -> NoReturn:
+        """Become the supervisor of the program: it shows the answer, and ends as the program."""
+        from stepscope.cli.run.command import Command
+
         let_ctrl_c_kill()
-        from stepscope import patch_torch
-        from stepscope.analysis.host.source_files import program_folders
-        from stepscope.cli.after_run import Report
-        from stepscope.cli.files import check_writable
-        from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
-        from stepscope.cli.ranks.member import finish
-        from stepscope.cli.streamed import shown_output, started_stream
-        from stepscope.cli.tables import check_sort_by
-        from stepscope.trace.revision import note_program
-
-        program = Program.of(args.program)
-        program.check()
+        command = Command.of(args.program)
         check_sort_by(args.sort_by)
-        place = place_of_rank()
-        output = own_output(args, program.stem, place) if place else output_of(args, program.stem)
-        check_writable(output)
-        note_program(next(iter(program.folders()), Path.cwd()))
-        session = session_of(args)
-        always_on = always_on_of(args)
-        place_captures(output)
-        job = Job(args, output, program.stem, place)
-        interrupts = Interrupts()
-        # What the output needs is captured before the run: the program may change folder, streams,
-        # arguments and import path.
-        folders = [*program.folders(), *program_folders()]
-        stream = started_stream(output, program.name, folders, args, job)
-        output = shown_output(output, stream)
-        recording = _Recording(session, always_on, stream)
-        report = Report(program.name, output, folders, args, job)
+        check_options(record_options(args))
+        # From here on signals wait for the supervisor: it seals what was made.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            words = supervised(begun(args, command), command.words, blocked)
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None:
+                    stream.flush()
+            os.execv(words[0], words)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
-        def conclude(error: BaseException | None) -> None:
-            always_on.end()
-            report.make(recording.build, interrupts, error, stream)
-            EXPORTS.wait_quietly()
 
-        def save(number: int) -> None:
-            with contextlib.suppress(KeyboardInterrupt):
-                interrupts.take()
-            conclude(Terminated(number))
+@held_signals()  # nothing that was made is left where nobody seals it
+def begun(args: argparse.Namespace, command: Command) -> RunFolders:
+    """Make the folders of a run, and write down how its processes are to record."""
+    from stepscope.cli.ranks.launch import Job, own_output, place_of_rank
+    from stepscope.cli.run.plan import RunFolders, recording_plan
+    from stepscope.cli.terminal import own_command
+    from stepscope.record.stream.processes import killed_for_memory
 
-        pid = os.getpid()
-        let_ctrl_c_raise()
-        with Termination(save, also_when_blocked=place is not None) as termination, job:
-            with patch_torch() if args.patch_torch else contextlib.nullcontext():
-                ending = _recorded(recording, program, termination, interrupts)
-            termination.phase = Phase.AFTER
-            if os.getpid() == pid:
-                conclude(ending.error)
-            else:  # a child that the program forked leaves through here, too
-                finish()
-            interrupts.give_back()
-        code = honoured(ending.error)
-        if ending.abandons_threads:
-            leave_at_once(code)
-        return code
+    plan, triggers = recording_plan(args), triggers_of(args)
+    place = place_of_rank()
+    stem = command.stem
+    output = own_output(args, stem, place) if place else output_of(args, stem)
+    job = Job.of(args, output, stem, place)
+
+    def about(claimed: Path) -> dict[str, Any]:
+        return {
+            "program": command.name,
+            "output": str(claimed),
+            "shown": str(output),
+            "sources": [str(command.folder)],
+            "options": {option: getattr(args, option) for option in _FOR_THE_ANSWER},
+            "json": str(args.json.absolute()) if args.json else None,
+            "replaces_json": args.json is not None and args.json.exists(),
+            "job": job.told(),
+            "triggers": asdict(triggers),
+            "has_triggers": bool(triggers),
+            "is_followed": bool(triggers) or not args.no_control,
+            "command": own_command(),
+            "killed_for_memory": killed_for_memory(os.getpid()),
+        }
+
+    run = RunFolders.begin(output, about, replaces=args.force and output.exists())
+    run.tell(plan)
+    return run
+
+
+def supervised(run: RunFolders, command: Sequence[str], blocked: Collection[int]) -> list[str]:
+    """Return the command that runs another with its companion, and the answer afterwards.
+
+    The other has those signals ``blocked``, and those ignored that are ignored now.
+    """
+    from stepscope.cli.run.plan import SUPERVISOR
+
+    words = [sys.executable, "-I", "-S", *SUPERVISOR]
+    ignored = {each for each in signal.valid_signals() if signal.getsignal(each) == signal.SIG_IGN}
+    words += ["--signals", _mask(ignored - _IGNORED_BY_PYTHON), _mask(blocked)]
+    for each in run.environment():
+        words += ["--child-env", each]
+    companion, answer = run.companion_command(), run.answer_command()
+    if companion:
+        number = run.folders.about["triggers"]["on_signal"] or 0
+        words += ["--companion", str(number), str(len(companion)), *companion]
+    return [*words, "--answer", str(len(answer)), *answer, "--", *command]
+
+
+def _mask(numbers: Collection[int]) -> str:
+    """Return a set of signals as /proc/PID/status has it."""
+    return f"{sum(1 << (number - 1) for number in numbers):x}"
 
 
 def output_of(args: argparse.Namespace, stem: str) -> Path:
     """Return where the trace goes, if all goes well."""
-    from stepscope.cli.files import check_folder, check_output
-    from stepscope.trace.placing import TRACE_SUFFIX
-
     if args.output is None:
         return _default_output(stem)
+    from stepscope.cli.files import check_folder, check_output
+
     path = Path(args.output)
     if not path.suffix:  # that is a folder if the program turns out to start ranks
         check_folder(path, force=args.force)
         path = path.with_name(f"{path.name}{TRACE_SUFFIX}")
     check_output(path, force=args.force)
     return path
-
-
-def session_of(args: argparse.Namespace) -> Session:
-    """Return the session that the options ask for."""
-    from stepscope.cli.ranks.order import recording_session
-
-    try:
-        return recording_session(args)
-    except ValueError as error:
-        raise StepscopeError(str(error)) from None
-
-
-@dataclass(frozen=True, slots=True)
-class _Recording:
-    """What records a run: its session, what watches it, and what has it outlive the program."""
-
-    session: Session
-    always_on: RunWatch
-    stream: RunStream | None
-
-    def start(self, program: Program) -> None:
-        """Record from now on."""
-        try:
-            program.prepare()
-            gc.collect()  # what we left behind is not collected in the program's time
-            self.session.start()
-        except BaseException as error:
-            self._forget_stream()
-            if isinstance(error, StepscopeError) or not isinstance(error, Exception):
-                raise
-            raise StepscopeError(f"cannot record: {type(error).__name__}: {error}") from error
-        if self.stream is not None:
-            self.stream.follow(self.session.recorder)
-        self.always_on.begin(self.session.recorder)
-
-    def build(self) -> Trace:
-        """Stop, and return what was recorded; the files of the stream stay."""
-        from stepscope.cli.after_run import built
-
-        return built(self.session, self.stream)
-
-    def drop(self) -> None:
-        """Stop; nothing was worth recording."""
-        self.always_on.end()
-        self.session.stop()
-        self._forget_stream()
-
-    def _forget_stream(self) -> None:
-        if self.stream is not None:
-            self.stream.forget()
-
-
-def _recorded(
-    recording: _Recording, program: Program, termination: Termination, interrupts: Interrupts
-) -> Ending:
-    """Run the program inside a range of its name; the session still runs at the end."""
-    from stepscope import record_function
-
-    recording.start(program)
-    scope = record_function(program.name)
-    scope.__enter__()
-    termination.phase = Phase.PROGRAM
-    try:
-        ending = program.run(interrupts)
-    except BaseException:  # there is no such program
-        termination.phase = Phase.BEFORE
-        recording.drop()
-        raise
-    scope.__exit__()
-    return ending
 
 
 def _default_output(stem: str) -> Path:

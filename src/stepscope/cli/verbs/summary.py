@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.cli.json_output import json_text
-from stepscope.cli.options import USUAL_ORDER, add_table_options, finding_limit
+from stepscope.cli.options import add_table_options, check_sort_by, finding_limit
 from stepscope.errors import StepscopeError
 
 if TYPE_CHECKING:
@@ -137,10 +137,10 @@ class Summary:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Refuse a word that no table knows, before anything is read."""
-    if args.sort_by != USUAL_ORDER or args.save is not None:
-        from stepscope.cli.tables import check_sort_by, check_table_file
+    check_sort_by(args.sort_by)
+    if args.save is not None:
+        from stepscope.cli.tables import check_table_file
 
-        check_sort_by(args.sort_by)
         check_table_file(args.save)
     if args.device is not None:
         from stepscope.cli.device import check_view

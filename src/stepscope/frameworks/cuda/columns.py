@@ -29,7 +29,7 @@ _HOST = 1 << 20  # more than any device's number
 
 def captured(
     columns: Mapping[str, Any],
-    devices: Sequence[dict[str, Any]] = (),
+    devices: Sequence[Mapping[str, Any]] = (),
     nodes: Mapping[str, Any] | None = None,
 ) -> Captured:
     """Build the columns: a track for each stream, and the calls on their threads' tracks.
@@ -64,7 +64,7 @@ def captured(
     return Captured(slices, tracks, Strings.of(texts))
 
 
-def _shape_fragment(shape: list[int], device: dict[str, Any] | None) -> str:
+def _shape_fragment(shape: list[int], device: Mapping[str, Any] | None) -> str:
     return f'"grid": {shape[0:3]}, "block": {shape[3:6]}{occupancy_fragment(shape, device)}'
 
 

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.frameworks.cuda.cupti import OVERRIDE, has_driver
+from stepscope.frameworks.cuda.options import COUNTERS
 from stepscope.frameworks.cuda.reader import DeviceReader, UnreadableError
 from stepscope.record.limits import native_limit
-from stepscope.record.options import Option
 from stepscope.units import duration_text, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 INTERVAL_NS = 1_000_000
@@ -43,14 +44,6 @@ METRICS: Mapping[str, Sequence[str]] = {
         f"sm__inst_executed_pipe_tensor_realtime.avg.{_SHARE}",
     ),
 }
-
-
-COUNTERS = Option(
-    "counters",
-    False,
-    "--counters",
-    "also sample hardware counters of the GPUs: SM active, DRAM, tensor pipe; may need root",
-)
 
 
 class HardwareCounters(DeviceReader[_native.CounterSampler]):
@@ -88,15 +81,26 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
                 self.fail(f"device {device['number']}: {device['obstacle']}")
                 self._obstacle = ""  # it may be otherwise the next time
 
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return the samples that a process left."""
+        devices = [
+            each
+            for each in left.native.counter_devices()
+            if len(each["metrics"]) == len(METRICS) and _are_moments(each["bounds"])
+        ]
+        return cls.captured(left.native.counters(), devices)
+
+    @staticmethod
     def captured(
-        self, columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
+        columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
         """Return the samples."""
         from stepscope.frameworks.cuda.counter_columns import counters_captured_of
 
         return counters_captured_of(columns, devices, list(METRICS))
 
-    def described(self, columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> str:
+    def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
         """Say which counters were sampled, and what that cost."""
         if not devices:
             return "none: the program used no device"
@@ -105,10 +109,14 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
         names = [
             name for name, metric in zip(METRICS, devices[0]["metrics"], strict=True) if metric
         ]
-        cost = percent_text(columns["cpu_ns"], columns["wall_ns"])
+        cost = percent_text(counts["cpu_ns"], counts["wall_ns"])
         full = "; some were lost: the buffer was full" if devices[0]["overflowed"] else ""
         every = duration_text(self._interval_ns)
         return (
             f"{', '.join(names)} of {devices[0]['chip']} every {every}, "
             f"using {cost} of a core{full}"
         )
+
+
+def _are_moments(bounds: Sequence[Sequence[int]]) -> bool:
+    return all(abs(moment) < 1 << 61 for bound in bounds for moment in bound)

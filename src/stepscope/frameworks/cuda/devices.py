@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
+
+from stepscope.frameworks.cuda.nvml import visible_devices
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_DRIVER = "libcuda.so.1"  # which every program has loaded that uses a device
 
 # Kineto's word for each, and the driver's number of the attribute.
 _ATTRIBUTES = {
@@ -21,6 +29,10 @@ _ATTRIBUTES = {
     "maxBlocksPerMultiprocessor": 106,
     "reservedSharedMemPerBlock": 111,
 }
+_COUNTED = (
+    *("numSms", "warpSize", "maxThreadsPerMultiprocessor"),
+    *("regsPerMultiprocessor", "sharedMemPerMultiprocessor"),
+)
 _REGISTERS_AT_ONCE = 256  # a warp's are handed out in units of so many
 _SHARED_MEMORY_AT_ONCE = 128  # bytes
 
@@ -28,7 +40,7 @@ _SHARED_MEMORY_AT_ONCE = 128  # bytes
 def cuda_devices() -> list[dict[str, Any]]:
     """Describe the devices of a program that has used CUDA; none where it has not."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL(_DRIVER, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:
         return []
     count = ctypes.c_int()
@@ -54,7 +66,19 @@ def _described(driver: ctypes.CDLL, number: int) -> dict[str, Any]:
     return said
 
 
-def occupancy_fragment(shape: list[int], device: dict[str, Any] | None) -> str:
+def known_devices(told: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return those of some devices that are as ``cuda_devices`` describes them."""
+    return [
+        each
+        for each in told
+        if all(
+            type(each.get(key, 1)) is int and 0 <= each.get(key, 1) < 1 << 31 for key in _ATTRIBUTES
+        )
+        and all(each.get(key) for key in _COUNTED)
+    ]
+
+
+def occupancy_fragment(shape: list[int], device: Mapping[str, Any] | None) -> str:
     """Return how a launch spreads over the device, as the inside of a JSON object.
 
     ``shape`` is the grid, the block, the registers of a thread and the bytes of shared memory.
@@ -64,9 +88,11 @@ def occupancy_fragment(shape: list[int], device: dict[str, Any] | None) -> str:
     blocks = shape[0] * shape[1] * shape[2]
     threads = shape[3] * shape[4] * shape[5]
     warps = -(-threads // device["warpSize"])
+    most_warps = device["maxThreadsPerMultiprocessor"] // device["warpSize"]
+    if warps < 1 or most_warps < 1:
+        return ""
     blocks_per_sm = blocks / device["numSms"]
     resident = min(_resident_blocks(warps, shape[6], shape[7], device), blocks_per_sm)
-    most_warps = device["maxThreadsPerMultiprocessor"] // device["warpSize"]
     occupancy = min(100, round(100 * resident * warps / most_warps))
     return (
         f', "blocks per SM": {blocks_per_sm:.6g}, "warps per SM": {blocks_per_sm * warps:.6g}'
@@ -74,7 +100,7 @@ def occupancy_fragment(shape: list[int], device: dict[str, Any] | None) -> str:
     )
 
 
-def _resident_blocks(warps: int, registers: int, shared: int, device: dict[str, Any]) -> int:
+def _resident_blocks(warps: int, registers: int, shared: int, device: Mapping[str, Any]) -> int:
     """Return how many blocks of a kernel fit on a multiprocessor at once."""
     most_warps = device["maxThreadsPerMultiprocessor"] // device["warpSize"]
     limits: list[int] = [most_warps // warps, device.get("maxBlocksPerMultiprocessor", 32)]
@@ -97,7 +123,7 @@ def devices_in_use() -> dict[tuple[int, int, int], int]:
     None where the program has not used CUDA; a device that is only visible does not count.
     """
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL(_DRIVER, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:
         return {}
     count = ctypes.c_int()
@@ -113,6 +139,18 @@ def devices_in_use() -> dict[tuple[int, int, int], int]:
         if known == 0 and is_active.value:
             found[_pci_place(driver, device)] = number
     return found
+
+
+def with_cuda_numbers(devices: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add to NVML's devices what CUDA calls each that the program uses, else None.
+
+    Where that is not known, all count that the program may use.
+    """
+    used = devices_in_use()
+    if any(each["pci"] in used for each in devices):
+        return [{**each, "cuda": used.get(each["pci"])} for each in devices]
+    visible = visible_devices() or [each["number"] for each in devices]
+    return [{**each, "cuda": visible.index(each["number"])} for each in devices]
 
 
 def _pci_place(driver: ctypes.CDLL, device: ctypes.c_int) -> tuple[int, int, int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.frameworks.cuda.record_options import EVENTS, MEMORY, SYNC
+from stepscope.frameworks.cuda.options import EVENTS, MEMORY, SYNC
 from stepscope.trace.keys import BYTES
 from stepscope.trace.model import Args, IntColumn, Track
 from stepscope.trace.schema import Captured, Marks, Slices

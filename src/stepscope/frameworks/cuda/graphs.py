@@ -21,7 +21,7 @@ from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from stepscope.trace.model import Int64, UInt32
 
@@ -29,13 +29,19 @@ CATEGORY, NAME = "cuda_graph_node", "put into a CUDA graph"
 _BEFORE = "graphs captured before the recording"
 
 
-def nodes_of(columns: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the nodes that the recorded work of graphs runs; each row's number is added."""
+def nodes_of(
+    columns: Mapping[str, Any],
+    find: Callable[[Int64], dict[str, Any]] = _native.graph_nodes,
+) -> dict[str, Any] | None:
+    """Return the nodes that the recorded work of graphs runs; each row's number is added.
+
+    ``find`` returns what is known of some ids, by default in this process.
+    """
     in_graph = np.flatnonzero(columns["graph_node"])
     ids, which = np.unique(columns["graph_node"][in_graph], return_inverse=True)
     if not len(ids):
         return None
-    found = _native.graph_nodes(ids)
+    found = find(ids)
     row = found["row"][which.reshape(-1)]
     known = row >= 0
     if not known.any():

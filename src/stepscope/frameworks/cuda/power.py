@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.frameworks.cuda.nvml import NvmlUnavailableError, load_nvml, visible_devices
+from stepscope.frameworks.cuda.options import POWER
 from stepscope.frameworks.cuda.reader import DeviceReader
 from stepscope.record.limits import native_limit
-from stepscope.record.options import Option
 from stepscope.units import count_text, duration_text, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 INTERVAL_NS = 20_000_000
 """Devices measure their power about so often; a reading takes the driver some 0.1 ms."""
-
-
-POWER = Option("power", False, "--power", "also record the GPUs' power, clocks, temperature")
 
 
 class Power(DeviceReader[_native.PowerSampler]):
@@ -52,22 +50,49 @@ class Power(DeviceReader[_native.PowerSampler]):
             **native_limit(self._limit),
         )
 
+    def start(self) -> None:
+        """Begin to read."""
+        super().start()
+        self._note_devices()
+
+    def stop(self) -> None:
+        """Read no longer; which devices the program used is known now."""
+        super().stop()
+        self._note_devices()
+
+    def _note_devices(self) -> None:
+        if (native := self.reading) is not None:
+            _native.note_value_in_stream(self.name, {"devices": self.devices_of(native)})
+
+    def devices_of(self, native: _native.PowerSampler) -> Sequence[Mapping[str, Any]]:
+        """Return the devices that are read, each with CUDA's number if the program uses it."""
+        from stepscope.frameworks.cuda.devices import with_cuda_numbers
+
+        return with_cuda_numbers(native.devices())
+
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return the readings that a process left."""
+        told = left.meta.get(cls.name, {}).get("devices")
+        devices = [each for each in told if _is_device(each)] if isinstance(told, list) else []
+        return cls.captured(left.native.power(), devices)
+
+    @staticmethod
     def captured(
-        self, columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
+        columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
         """Return the readings."""
         from stepscope.frameworks.cuda.power_columns import power_captured
 
         return power_captured(columns, devices) if len(columns["time_ns"]) else None
 
-    def described(self, columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> str:
+    def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
         """Say how often devices were read, and what that cost."""
-        if not columns["passes"]:
+        if not counts["passes"]:
             return "nothing was read"
-        every_ns = columns["wall_ns"] / max(columns["passes"] - 1, 1)
-        cost = percent_text(columns["cpu_ns"], columns["wall_ns"])
-        is_told = (columns["power_mw"] >= 0).any()
-        untold = "" if is_told else "; the device does not report its power"
+        every_ns = counts["wall_ns"] / max(counts["passes"] - 1, 1)
+        cost = percent_text(counts["cpu_ns"], counts["wall_ns"])
+        untold = "" if counts["tells_power"] else "; the device does not report its power"
         return (
             f"NVML, {count_text(len(devices), 'device')} every {duration_text(every_ns)}, "
             f"using {cost} of a core{untold}"
@@ -76,3 +101,18 @@ class Power(DeviceReader[_native.PowerSampler]):
     def describe_running(self) -> str:
         """Say how often devices are meant to be read."""
         return self.describe() or f"NVML, every {duration_text(self._interval_ns)}"
+
+
+def _is_device(told: object) -> bool:
+    """Tell whether a process noted it as ``devices_of`` has them."""
+    if not isinstance(told, dict):
+        return False
+    numbers = [told.get(key) for key in ("number", "power_limit_mw", "most_sm_mhz")]
+    number = told.get("cuda", 0)
+    return all(_is_number(each, -1) for each in numbers) and (
+        number is None or _is_number(number, 0)
+    )
+
+
+def _is_number(told: object, least: int) -> bool:
+    return type(told) is int and least <= told < 1 << 31

@@ -8,8 +8,6 @@ import numpy as np
 
 from stepscope.analysis.device import counters as words
 from stepscope.frameworks.cuda.counters import NOT_TOLD, Counter, counters_captured
-from stepscope.frameworks.cuda.devices import devices_in_use
-from stepscope.frameworks.cuda.nvml import visible_devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,27 +23,13 @@ _SLOWDOWN_BIT = 0x8  # by the hardware, which tells with a bit of its own why, m
 
 def power_captured(columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> Captured:
     """Build the columns, for the devices that the program uses; all, where that is not known."""
-    numbers = _cuda_numbers(devices)
     counters = [
         counter
         for device in devices
-        if device["number"] in numbers
-        for counter in _counters(columns, device, numbers[device["number"]])
+        if device["cuda"] is not None
+        for counter in _counters(columns, device, device["cuda"])
     ]
     return counters_captured(counters, words.POWER_CATEGORY)
-
-
-def _cuda_numbers(devices: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Return CUDA's number of each device that counts, by NVML's."""
-    used = devices_in_use()
-    found = {each["number"]: used[each["pci"]] for each in devices if each["pci"] in used}
-    if found:
-        return found
-    visible = visible_devices()
-    return {
-        each["number"]: visible.index(each["number"]) if visible else each["number"]
-        for each in devices
-    }
 
 
 def _counters(

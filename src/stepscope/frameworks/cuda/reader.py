@@ -51,14 +51,15 @@ class DeviceReader(Source, Generic[_Reader]):
     def made(self) -> _Reader:
         """Return a native reader; RuntimeError or UnreadableError say why there is none."""
 
+    @staticmethod
     @abstractmethod
     def captured(
-        self, columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
+        columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
         """Return what was read."""
 
     @abstractmethod
-    def described(self, columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> str:
+    def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
         """Say what was read, and what that cost."""
 
     def start(self) -> None:
@@ -87,6 +88,16 @@ class DeviceReader(Source, Generic[_Reader]):
         """Read no longer."""
         if (native := self.reading) is not None:
             native.stop()
+            self._count(native)
+
+    def devices_of(self, native: _Reader) -> Sequence[Mapping[str, Any]]:
+        """Return the devices that are read."""
+        return native.devices()
+
+    def _count(self, native: _Reader) -> None:
+        counts = native.counts()
+        self.lost = self._lost_before + counts["lost"]
+        self._says = self.described(counts, self.devices_of(native))
 
     @property
     def reading(self) -> _Reader | None:
@@ -109,10 +120,8 @@ class DeviceReader(Source, Generic[_Reader]):
     def _captured(self, native: _Reader | None) -> Captured | None:
         if native is None:
             return None
-        columns, devices = native.columns(), native.devices()
-        self.lost = self._lost_before + columns["lost"]
-        self._says = self.described(columns, devices)
-        return self.captured(columns, devices)
+        self._count(native)
+        return self.captured(native.columns(), self.devices_of(native))
 
     def describe(self) -> str:
         """Say what was read, and what that cost."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope.frameworks.cuda.cupti import OVERRIDE, has_driver
+from stepscope.frameworks.cuda.options import DEVICE_RECORDS
 from stepscope.notices import notify
-from stepscope.record.options import DEVICE, Option
+from stepscope.record.options import DEVICE
 from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
@@ -16,40 +16,6 @@ if TYPE_CHECKING:
 
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
-
-SYNC, EVENTS, MEMORY = "sync", "events", "memory"
-_BITS = {SYNC: 1, EVENTS: 2, MEMORY: 4}  # the native core's
-
-
-def wanted_records(given: object) -> tuple[str, ...]:
-    """Return the kinds of records that ``sync,events,memory``, ``all`` or a list of them name."""
-    if not given:
-        return ()
-    words = given.split(",") if isinstance(given, str) else given
-    if not isinstance(words, Iterable):
-        raise ValueError(f"{given!r} names no records of devices: use {', '.join(_BITS)} or all")
-    named = [str(word).strip() for word in words]
-    for word in named:
-        if word not in _BITS and word != "all":
-            raise ValueError(
-                f"{word!r} is not a kind of device record: use {', '.join(_BITS)} or all"
-            )
-    return tuple(word for word in _BITS if word in named or "all" in named)
-
-
-DEVICE_RECORDS: Option[Any] = Option(
-    "device_records",
-    (),
-    "--device-records",
-    "also record sync (who waited for what), events (CUDA events), memory (the driver's "
-    "allocations and pools): a comma-separated list of these, or all",
-    parse=wanted_records,
-)
-
-
-def bits_of(wanted: Sequence[str]) -> int:
-    """Return the native core's number for some kinds of records."""
-    return sum(_BITS[word] for word in wanted)
 
 
 class AskedRecords(Source):

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from stepscope import _native
 from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
 from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
-from stepscope.frameworks.cuda.record_options import DEVICE_RECORDS, bits_of, wanted_records
+from stepscope.frameworks.cuda.options import DEVICE_RECORDS, bits_of, wanted_records
 from stepscope.notices import notify
 from stepscope.record.limits import native_limit
-from stepscope.record.options import DEVICE
+from stepscope.record.options import DEVICE, INSIDE
 from stepscope.record.source import Source, Stage
+from stepscope.record.stream.notes import SOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
+    from stepscope.trace.table import Int64
 
 _loaded: str | None = None  # what CUPTI says of itself, once it is in use
 _path = ""  # where it is
@@ -77,10 +79,17 @@ class CudaActivity(Source):
     used_by: ClassVar[int] = 0  # the process in which CUPTI has recorded: this, or an ancestor
     recording: ClassVar[int] = 0  # how many of us do
 
-    def __init__(self, limit: MemoryLimit | None = None, records: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        limit: MemoryLimit | None = None,
+        records: Sequence[str] = (),
+        *,
+        is_inside: bool = False,
+    ) -> None:
         """Nothing is loaded yet; ``records`` are what is recorded where asked for."""
         self._limit = limit
         self._records = tuple(records)
+        self._is_inside = is_inside
         self._says = ""
         self._since: int | None = None
         self._lost_before = 0  # it started this time
@@ -93,7 +102,7 @@ class CudaActivity(Source):
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
         """Make one that keeps no more than the limit."""
-        return cls(limit, options[DEVICE_RECORDS])
+        return cls(limit, options[DEVICE_RECORDS], is_inside=options[INSIDE])
 
     def prepare(self) -> None:
         """Find and load CUPTI."""
@@ -132,6 +141,7 @@ class CudaActivity(Source):
             notify(f"the device is not recorded: {why}")
         else:
             CudaActivity.recording += 1
+            _native.note_value_in_stream(self.name, {"records": self._records})
         self._pid = CudaActivity.used_by = os.getpid()
 
     def stop(self) -> None:
@@ -144,7 +154,10 @@ class CudaActivity(Source):
             leave_captures()
         if since is not None:
             CudaActivity.recording -= 1
-            self._columns = _native.stop_cuda(since)
+            if self._is_inside:
+                self.lost = self._lost_before + _native.end_cuda(since)
+            else:
+                self._columns = _native.stop_cuda(since)
 
     def collect(self) -> Captured | None:
         """Return the device's work and the calls that made it."""
@@ -166,43 +179,64 @@ class CudaActivity(Source):
     def _captured(self, columns: dict[str, Any] | None, since_ns: int) -> Captured | None:
         if columns is None:
             return None
-        from stepscope.frameworks.cuda.columns import captured
-        from stepscope.frameworks.cuda.devices import cuda_devices
-        from stepscope.frameworks.cuda.extras import extras_captured, split
-        from stepscope.frameworks.cuda.graphs import captured_nodes, nodes_of
-        from stepscope.trace.join import merge_parts
-
         self.lost = self._lost_before + columns["lost"]
-        if not self.devices and len(columns["kind"]):
-            self.devices = cuda_devices()
-        work, others = split(columns)
-        nodes = nodes_of(work)
-        parts = [captured(work, self.devices, nodes)]
-        if nodes is not None:
-            parts.append(captured_nodes(nodes, since_ns))
-        if self._records and (more := extras_captured(others, work, self._records)) is not None:
-            parts.append(more)
-        return merge_parts(parts)
+        if len(columns["kind"]):
+            self._find_devices()
+        return _captured(columns, self.devices, self._records, _native.graph_nodes, since_ns)
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
         """Return the device's work that a process left."""
-        from stepscope.frameworks.cuda.columns import captured
-        from stepscope.frameworks.cuda.extras import extras_captured, split
-        from stepscope.trace.join import merge_parts
+        from stepscope.frameworks.cuda.devices import known_devices
 
         columns = left.native.device()
         if not len(columns["kind"]):
             return None
-        devices = left.meta.get("sources", {}).get("devices", ())
-        work, others = split(columns)
-        more = extras_captured(others, work, wanted_records("all"))
-        parts = [captured(work, devices), *([more] if more is not None else [])]
-        return merge_parts(parts)
+        devices = known_devices(left.meta.get(SOURCES, {}).get("devices", ()))
+        try:
+            records = wanted_records(left.meta.get(cls.name, {}).get("records"))
+        except ValueError:
+            records = ()
+        since_ns = left.facts["start_ns"]
+        return _captured(columns, devices, records, left.native.graph_nodes, since_ns)
+
+    def _find_devices(self) -> None:
+        if not self.devices:
+            from stepscope.frameworks.cuda.devices import cuda_devices
+
+            self.devices = cuda_devices()
 
     def describe(self) -> str:
         """Say which CUPTI is used."""
         return self._says
+
+    def describe_running(self) -> str:
+        """Say the same; the devices are known once the program uses them."""
+        if _loaded is not None:
+            self._find_devices()
+        return self.describe()
+
+
+def _captured(
+    columns: dict[str, Any],
+    devices: Sequence[Mapping[str, Any]],
+    records: Sequence[str],
+    find_nodes: Callable[[Int64], dict[str, Any]],
+    since_ns: int,
+) -> Captured:
+    from stepscope.frameworks.cuda.columns import captured
+    from stepscope.frameworks.cuda.extras import extras_captured, split
+    from stepscope.frameworks.cuda.graphs import captured_nodes, nodes_of
+    from stepscope.trace.join import merge_parts
+
+    work, others = split(columns)
+    nodes = nodes_of(work, find_nodes)
+    parts = [captured(work, devices, nodes)]
+    if nodes is not None:
+        parts.append(captured_nodes(nodes, since_ns))
+    if records and (more := extras_captured(others, work, records)) is not None:
+        parts.append(more)
+    return merge_parts(parts)
 
 
 def obstacle() -> str:

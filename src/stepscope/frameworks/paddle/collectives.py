@@ -10,7 +10,7 @@ import functools
 import sys
 from contextlib import suppress
 from threading import get_native_id
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice, now_ns
 from stepscope.record.collective_notes import CollectiveNotes, note_tensors
@@ -21,6 +21,7 @@ from stepscope.record.phase_ranges import RANGE_KIND
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from stepscope.record.collective_account import CollectiveAccount
     from stepscope.trace.schema import Captured
 
 # A method of Paddle's process group: Kineto's name, and which arguments are output and input.
@@ -52,51 +53,51 @@ class PaddleCollectives(CollectiveNotes):
     """The source."""
 
     name = "paddle.distributed"
-    watching: ClassVar[list[CollectiveNotes]] = []
 
-    def __init__(self) -> None:
+    def __init__(self, account: CollectiveAccount) -> None:
         """Touch nothing yet."""
-        super().__init__({"paddle.distributed": _patches})
-        self._groups: dict[str, Group] = {}
+        super().__init__({"paddle.distributed": _patches}, account)
         self._info: dict[str, Any] = {}
 
-    @property
-    def groups(self) -> Mapping[str, Group]:
-        """Return the process groups that it has seen."""
-        return self._groups
+    @classmethod
+    def with_account(cls, account: CollectiveAccount) -> PaddleCollectives:
+        """Make one."""
+        return cls(account)
 
     def look(self) -> None:
         """Remember the groups while they are there."""
         with suppress(Exception):  # a description is not worth a program's failure
             found = _groups_now()
             if found:
-                self._groups |= found
                 self._info = _place()
+                self.account.learn(found, self._info["rank"])
 
     def job(self) -> Mapping[str, Any]:
         """Return rank, world and groups under torch's names."""
         if not self._info:
             return {}
-        groups = [group.told() for group in self._groups.values()]
+        groups = [group.told() for group in self.account.groups.values()]
         return {**self._info, "pg_count": len(groups), "pg_config": groups}
 
-    def refine(self, captured: Captured) -> Captured:
-        """Write into the ranges what was noted of them."""
-        if not self._notes:
+    @classmethod
+    def completed(cls, captured: Captured, account: CollectiveAccount) -> Captured:
+        """Return a recording whose ranges of collectives say what is known of them."""
+        if not account.calls:
             return captured
         from stepscope.record.collective_columns import annotated, calls_named
 
         calls = calls_named(captured, _collective_of)
-        take_notes(calls, self._notes)
+        take_notes(calls, account.calls)
         calls = [call for call in calls if call.group is not None]
         number_calls(calls)
-        rank = self._info.get("rank")
-        pairs = {row: call.pairs(self._groups, rank) for call in calls for row in call.rows}
+        groups, rank = account.groups, account.rank
+        pairs = {row: call.pairs(groups, rank) for call in calls for row in call.rows}
         return annotated(captured, pairs)
 
     def describe(self) -> str:
         """Say what is recorded."""
-        return f"collectives, {len(self._groups)} group(s)" if self._groups else ""
+        count = len(self.account.groups)
+        return f"collectives, {count} group(s)" if count else ""
 
 
 def _collective_of(name: str) -> str | None:

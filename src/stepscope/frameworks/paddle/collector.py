@@ -24,8 +24,6 @@ from stepscope.notices import notify
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stepscope.trace.schema import Captured
-
 _CPU = 1  # a bit of Paddle's trace_switch; what GPUs do is recorded by another source
 _STEP_OF_CLOCK_NS = 1_000  # more than reading two clocks together is ever off
 _WARNING = 1  # glog's level above INFO
@@ -42,17 +40,14 @@ class Segment:
 
     result: Any  # Paddle's _ProfilerResult; None once it is read
     wall_offset_ns: int
-    columns: Captured | None = None
+    _data: bytes = b""
 
-    def captured(self, core: Any) -> Captured:
-        """Return it as columns on our clock."""
-        if self.columns is None:
-            from stepscope.frameworks.paddle.columns import captured_from_pb
-
-            data = _serialized(self.result, core)
-            self.columns = captured_from_pb(data, shift_ns=-self.wall_offset_ns)
+    def data(self, core: Any) -> bytes:
+        """Return it as Paddle's protobuf."""
+        if self.result is not None:
+            self._data = _serialized(self.result, core)
             self.result = None
-        return self.columns
+        return self._data
 
 
 @dataclass(eq=False, slots=True)

@@ -12,22 +12,27 @@ import functools
 import struct
 import sys
 from types import BuiltinFunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope._native import CallNotes, now_ns
 from stepscope.record.patching import Patches
-from stepscope.trace.fragments import fragment_of
 from stepscope.trace.keys import CONCRETE_INPUTS, INPUT_DIMS, INPUT_NAMES, INPUT_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from stepscope.trace.schema import Captured
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     _Place = tuple[ModuleType, str, Callable[..., Any]]
 
 _NOT_OPERATORS = ("run_program", "get_", "set_", "__")
 _NATIVE_MODULES = ("paddle.base.libpaddle", "paddle._pir_ops")  # they keep the plain functions
+
+
+class NotedInputs(NamedTuple):
+    """Calls of operators, as plain data."""
+
+    calls: bytes = b""  # four int64 each: the thread, start, end, and the number of the signature
+    operators: Sequence[str] = ()  # by the number of a signature
+    inputs: Sequence[Mapping[str, Any]] = ()
 
 
 class OpInputs:
@@ -46,16 +51,12 @@ class OpInputs:
         """Look where Paddle's modules have the functions; the program may have imported more."""
         self._places = list(_places(self._module)) or self._places  # none while all are replaced
 
-    def tie_to(self, captured: Captured) -> Captured:
-        """Return the columns with the noted inputs as args of their operators."""
-        from stepscope.frameworks.paddle.ties import Noted, with_inputs
-
+    def noted(self) -> NotedInputs:
+        """Return the calls since the recording began."""
         calls, signatures = self._notes.noted()
-        if not len(calls):
-            return captured
         spelled = [_Decoder(signature) for signature in signatures]
-        names = [self._operators[each.operator] for each in spelled]
-        return with_inputs(captured, Noted(calls, names, [each.fragment() for each in spelled]))
+        operators = [self._operators[each.operator] for each in spelled]
+        return NotedInputs(calls.tobytes(), operators, [each.pairs() for each in spelled])
 
     def _patch(self, patches: Patches) -> None:
         self._notes.clear()
@@ -116,8 +117,8 @@ class _Decoder:
         self._at = 0
         self.operator: int = self._take("I")[0]
 
-    def fragment(self) -> str:
-        """Spell the arguments under the keys of torch's traces; only keyword ones have names."""
+    def pairs(self) -> dict[str, list[Any]]:
+        """Return the arguments under the keys of torch's traces; only keyword ones have names."""
         names, values = [], []
         while self._at < len(self._bytes):
             mark = self._mark()
@@ -130,7 +131,7 @@ class _Decoder:
         }
         if any(names):
             columns[INPUT_NAMES] = names
-        return fragment_of(columns)
+        return columns
 
     def _value(self, mark: bytes) -> _Value:
         if mark == b"t":

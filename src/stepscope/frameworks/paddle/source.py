@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
+from stepscope.frameworks.paddle.collected import Collected
 from stepscope.frameworks.paddle.collector import Collector, Share
-from stepscope.frameworks.paddle.inputs import OpInputs
+from stepscope.frameworks.paddle.inputs import NotedInputs, OpInputs
 from stepscope.frameworks.paddle.lending import lending
 from stepscope.frameworks.paddle.phases import phases
-from stepscope.frameworks.python.calls import STACKS
 from stepscope.notices import notify
-from stepscope.record.options import HOST, MEMORY, SHAPES
-from stepscope.record.post_import import PostImport
+from stepscope.record.journal import HANDED_OVER, Journal, entries
+from stepscope.record.options import HOST, INSIDE, MEMORY, SHAPES, STACKS
+from stepscope.record.post_import import PostImport, imported_module
 from stepscope.record.source import Burden, Source, Stage
 
 if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
     from stepscope.record.patching import Patches
-    from stepscope.trace.model import Track
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 _SLOT_TAKEN = (
@@ -87,21 +87,34 @@ class PaddleSource(Source):
         if self._is_open and self._share is not None:
             self._is_open = False
             _parts_of(_imported()).collector.close(self._share)
+        if self._options[INSIDE] and (collected := self._taken()) is not None:
+            collected.note(Journal(self.name, is_on=True))
 
     def collect(self) -> Captured | None:
         """Return what Paddle collected, on our clock."""
+        collected = self._taken()
+        if collected is None:
+            return None
+        from stepscope.record.threads import thread_names
+
+        return collected.captured(thread_names(), os.getpid())
+
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return what was noted when the program stopped."""
+        return Collected.of(entries(left, cls.name)).captured(left.thread_names, left.pid)
+
+    def _taken(self) -> Collected | None:
+        """Let go of what Paddle collected."""
         share, self._share = self._share, None
         if share is None or not share.segments:
             return None
-        from stepscope.trace.join import merge_parts
-        from stepscope.trace.model import Memory
-
         parts = _parts_of(_imported())
-        pieces = [segment.captured(parts.collector.core) for segment in share.segments]
-        if not self._options[MEMORY]:  # another recording at the same time may have asked for it
-            pieces = [replace(piece, memory=Memory.empty()) for piece in pieces]
-        captured = _with_own_threads(merge_parts(pieces))
-        return parts.inputs.tie_to(captured) if self._options[SHAPES] else captured
+        segments = [
+            (each.wall_offset_ns, each.data(parts.collector.core)) for each in share.segments
+        ]
+        inputs = parts.inputs.noted() if self._options[SHAPES] else NotedInputs()
+        return Collected(segments, self._options[MEMORY], inputs)
 
     def describe(self) -> str:
         """Say what is used; nothing for a program without Paddle."""
@@ -110,8 +123,9 @@ class PaddleSource(Source):
             return ""
         if self._was_refused:
             return _SLOT_TAKEN
-        stacks = ", without their Python stacks" if self._options[STACKS] else ""
-        return f"operators of paddle {paddle.__version__}, through Paddle's own collector{stacks}"
+        more = ", without their Python stacks" if self._options[STACKS] else ""
+        more += HANDED_OVER if self._options[INSIDE] and self._is_open else ""
+        return f"operators of paddle {paddle.__version__}, through Paddle's own collector{more}"
 
     def _on_import(self, paddle: Any) -> None:
         if not _is_paddle(paddle):
@@ -141,29 +155,10 @@ class PaddleSource(Source):
             raise
 
 
-def _with_own_threads(captured: Captured) -> Captured:
-    """Describe this process's threads as the recorder does."""
-    from stepscope.record.capture import thread_track
-    from stepscope.record.threads import thread_names
-    from stepscope.trace.model import NO_THREAD
-
-    called, pid = thread_names(), str(os.getpid())
-
-    def described(track: Track) -> Track:
-        if track.pid != pid:
-            return track
-        tid = int(track.tid)
-        return thread_track(tid, NO_THREAD, called.get(tid) or track.thread_name)
-
-    return replace(captured, tracks=tuple(map(described, captured.tracks)))
-
-
 def _imported() -> Any:
     """Return Paddle if the program has imported it, all of it."""
-    paddle = sys.modules.get("paddle")
-    if paddle is None or getattr(paddle.__spec__, "_initializing", False):
-        return None
-    return paddle if _is_paddle(paddle) else None
+    paddle = imported_module("paddle")
+    return paddle if paddle is not None and _is_paddle(paddle) else None
 
 
 def _is_paddle(module: Any) -> bool:

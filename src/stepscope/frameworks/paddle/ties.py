@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stepscope.trace.fragments import fragment_of
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from stepscope.frameworks.paddle.inputs import NotedInputs
     from stepscope.trace.model import Int64
     from stepscope.trace.schema import Captured, Slices
 
@@ -19,17 +19,12 @@ _EAGER = " dygraph"  # how the slice of an eager operator ends: "matmul dygraph"
 _MADE_OF = {"linear": "matmul"}  # operators that are none themselves, and the first in them
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """Calls of operators, as the native notes have them."""
-
-    calls: Int64  # the system's id of the thread, start, end, number of the signature; and so on
-    operators: Sequence[str]  # by the number of a signature
-    fragments: Sequence[str]
-
-
-def with_inputs(captured: Captured, noted: Noted) -> Captured:
+def with_inputs(captured: Captured, noted: NotedInputs) -> Captured:
     """Give the inputs of a call to the eager operator of its name that started within it."""
+    calls = np.frombuffer(noted.calls, np.int64).reshape(-1, 4)
+    calls = calls[(calls[:, 3] >= 0) & (calls[:, 3] < len(noted.inputs))]
+    if not len(calls):
+        return captured
     raw, strings = captured.slices, captured.strings
     rest = np.zeros(len(raw.start_ns), np.uint32)
     if len(raw.args.rest):
@@ -39,14 +34,13 @@ def with_inputs(captured: Captured, noted: Noted) -> Captured:
     ids = strings.ids_of(names)
     name_of_signature = np.array([ids.get(name, -1) for name in names], np.int64)
     tracks = {track.tid: number for number, track in enumerate(captured.tracks)}
-    calls = noted.calls.reshape(-1, 4)
     for thread in np.unique(calls[:, 0]).tolist():
         if str(thread) in tracks:
             rows = np.flatnonzero((raw.track == tracks[str(thread)]) & is_eager[raw.name])
             rows, signature = _first_within(raw, rows, calls[calls[:, 0] == thread, 1:])
             same = raw.name[rows] == name_of_signature[signature]
             rest[rows[same]] = signature[same] + len(strings)
-    texts = Strings.of([*strings, *noted.fragments])
+    texts = Strings.of([*strings, *map(fragment_of, noted.inputs)])
     return replace(captured, slices=replace(raw, args=replace(raw.args, rest=rest)), strings=texts)
 
 

@@ -12,8 +12,8 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from stepscope.frameworks.python.options import ANNOTATIONS
 from stepscope.record import push_pop
-from stepscope.record.options import Option
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.push_pop import RangeStack
 from stepscope.record.source import Source
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     _Function = Callable[..., Any]
 
 _TORCH_FACES = ("cuda.nvtx", "profiler.itt")  # below torch; both have the same functions
-
-
-ANNOTATIONS = Option(
-    "annotations", False, "--annotations", "record the program's own NVTX and ITT ranges"
-)
 
 
 class Annotations(Source):

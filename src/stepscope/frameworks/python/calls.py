@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stepscope import _native
 from stepscope.frameworks.python.paths import set_paths
 from stepscope.notices import notify
-from stepscope.record.options import Option, StackMode
+from stepscope.record.options import AS_TORCH, STACKS, StackMode
 from stepscope.record.source import Burden, Source, Stage
 from stepscope.record.window import clear_stacks
 
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
     from stepscope.trace.schema import Captured
-
-STACKS = Option(
-    "stacks",
-    StackMode.NONE,
-    "--stacks",
-    "record the Python stack of each operator, or also all calls of Python functions; all-calls "
-    "adds the calls of C functions that libraries make (default: none)",
-)
-
-AS_TORCH = Option("named_as_torch", False)
-"""Whether calls have the names that torch.profiler gives them, our own those of torch's."""
 
 _CALIBRATION_ROUNDS = 2_000
 

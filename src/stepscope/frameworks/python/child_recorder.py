@@ -11,26 +11,23 @@ import multiprocessing
 import os
 import sys
 import threading
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stepscope.notices import notify
-from stepscope.record.stream.streaming import ProcessStream
+from stepscope.record.delivery import Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
 
-    from stepscope.record import MemoryLimit, Window
+    from stepscope.record.limits import MemoryLimit
     from stepscope.record.source import Source
-    from stepscope.record.stream.places import StreamFolders
-    from stepscope.trace.schema import Captured
+    from stepscope.record.window import Window
 
     MakeSources = Callable[[], Sequence[Source]]
-
-DELIVERY = ".delivery"  # the suffix of the files that children write for their parents
 
 _LOADERS = ("torch.utils.data", "paddle.io")  # who knows which worker of a loader this process is
 
@@ -43,7 +40,6 @@ class Word(Enum):
     RECORDING = "recording"
     SAVED = "saved"  # the child's file is complete, or there was nothing to save
     LEAVING = "leaving"  # the child's last message
-    WITHDRAWN = "withdrawn"  # the child delivers nothing: it is a rank, with a trace of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,38 +62,6 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class ChildCapture:
-    """What a child delivers: its columns, and how many events it lost."""
-
-    captured: Captured
-    lost: int
-
-    def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
-        from stepscope.trace.plain import packed
-
-        strings = self.captured.strings
-        parts = {field.name: getattr(self.captured, field.name) for field in fields(self.captured)}
-        parts["strings"] = (strings.blob, strings.offsets)
-        part = path.with_suffix(".part")
-        with contextlib.suppress(FileNotFoundError):  # the parent waits no longer
-            part.write_bytes(packed((parts, self.lost)))
-            part.replace(path)
-
-    @classmethod
-    def load(cls, path: Path) -> ChildCapture:
-        """Read what ``save`` wrote; PlainError for what it did not write."""
-        from stepscope.trace.plain import unpacked
-        from stepscope.trace.schema import TABLES, Captured, Track
-        from stepscope.trace.strings import Strings
-        from stepscope.trace.table import Args, IntColumn
-
-        classes = (*TABLES.values(), Track, Args, IntColumn)
-        parts, lost = unpacked(path.read_bytes(), classes)
-        return cls(Captured(**{**parts, "strings": Strings(*parts["strings"])}), lost)
-
-
-@dataclass(frozen=True, slots=True)
 class Assignment:
     """What a child is started with: a connection to its parent, and how to record."""
 
@@ -105,13 +69,6 @@ class Assignment:
     make_sources: MakeSources
     limit: MemoryLimit | None
     first: Message | None  # the order that is in force when it starts
-    stream: StreamFolders | None = None  # of the parent's run
-
-
-def withdraw() -> None:
-    """Record for the parent no more: this process has a trace of its own."""
-    while _agents:
-        _agents.pop().withdraw()
 
 
 class RecordedRun:
@@ -132,7 +89,6 @@ class RecordedRun:
                 except Exception as error:
                     _complain(error)
                 else:
-                    _agents.append(agent)
                     agents.callback(agent.finish)
             process.run()
 
@@ -145,45 +101,21 @@ class _Agent:
         self._recording = ChildRecording(assignment.make_sources(), assignment.limit)
         self._order: Message | None = None
         self._lock = threading.Lock()
-        self._parent = os.getppid()
-        self._stream = _started_stream(assignment.stream)
         if assignment.first is not None:
             self._follow(assignment.first)
         threading.Thread(target=self._listen, name="stepscope", daemon=True).start()
 
     def finish(self) -> None:
         """Deliver what there is: the child ends."""
-        if self._stream is not None and self._is_orphan():
-            return  # the parent has died: who seals its recording finds ours as it is
         try:
             with self._lock:
                 self._save()
-                if self._stream is not None:
-                    self._stream.forget()
                 self._recording.close()
                 Message(Word.LEAVING).send(self._line)
         except OSError:
             pass  # the parent has gone before us
         except Exception as error:
             _complain(error)
-
-    def withdraw(self) -> None:
-        """Drop what there is, and say so."""
-        with self._lock, contextlib.suppress(OSError):
-            order, self._order = self._order, None
-            stream, self._stream = self._stream, None
-            if stream is not None:
-                stream.stop()
-                stream.forget()
-            if order is not None:
-                self._recording.stop()
-            self._recording.close()
-            Message(Word.WITHDRAWN).send(self._line)
-
-    def _is_orphan(self) -> bool:
-        """Tell whether the parent has died: one of the two is known first."""
-        parent = multiprocessing.parent_process()
-        return os.getppid() != self._parent or (parent is not None and not parent.is_alive())
 
     def _listen(self) -> None:
         try:
@@ -208,8 +140,6 @@ class _Agent:
         order, self._order = self._order, None
         if order is None:
             return
-        if self._stream is not None:
-            self._stream.stop()
         self._recording.stop().save(Path(order.path))
 
 
@@ -226,7 +156,7 @@ class ChildRecording:
 
     def start(self) -> None:
         """Record from now on."""
-        from stepscope.record import Window
+        from stepscope.record.window import Window
 
         for source in self._sources:
             source.prepare()
@@ -235,7 +165,7 @@ class ChildRecording:
             source.start()
         self._window.restart()
 
-    def stop(self) -> ChildCapture:
+    def stop(self) -> Delivery:
         """Return what was recorded."""
         assert self._window is not None
         window, self._window = self._window, None
@@ -243,27 +173,17 @@ class ChildRecording:
             for source in self._sources:
                 each.callback(source.stop)
         recorded = window.close()
-        from stepscope.trace.join import merge_parts
+        from stepscope.trace.join import merge_parts, named
 
         parts = [part for source in self._sources if (part := source.collect()) is not None]
-        captured = _named(merge_parts([recorded.captured, *parts]))
+        captured = named(merge_parts([recorded.captured, *parts]), os.getpid(), _own_name())
         lost = sum(source.lost for source in self._sources)
-        return ChildCapture(captured, recorded.losses.events + lost)
+        return Delivery(captured, recorded.losses.events + lost)
 
     def close(self) -> None:
         """Let go of what the sources hold for as long as the process is watched."""
         for source in self._sources:
             source.close()
-
-
-def _started_stream(folders: StreamFolders | None) -> ProcessStream | None:
-    """Have what this child records outlive it, as its parent's does."""
-    if folders is None:
-        return None
-    stream = ProcessStream(folders)
-    stream.describe = lambda: {"process": _own_name()}
-    stream.start()
-    return stream
 
 
 def _own_name() -> str:
@@ -274,21 +194,5 @@ def _own_name() -> str:
     return f"DataLoader worker {worker.id}" if worker else multiprocessing.current_process().name
 
 
-def _named(captured: Captured) -> Captured:
-    return named(captured, os.getpid(), _own_name())
-
-
-def named(captured: Captured, pid: int, name: str) -> Captured:
-    """Return the tables with a name for a process."""
-    tracks = (
-        replace(track, process_name=name) if track.pid == str(pid) else track
-        for track in captured.tracks
-    )
-    return replace(captured, tracks=tuple(tracks))
-
-
 def _complain(error: Exception) -> None:
     notify(f"process {os.getpid()} is not recorded: {type(error).__name__}: {error}")
-
-
-_agents: list[_Agent] = []

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from stepscope._native import GcWatch
-from stepscope.record.options import Option
+from stepscope.frameworks.python.options import GC_PAUSES, MIN_PAUSE_NS
 from stepscope.record.slice_table import SliceTable
 from stepscope.record.source import Source
 from stepscope.trace.names import COLLECTION
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
-
-# torch.profiler does not show them.
-GC_PAUSES = Option("gc_pauses", False, run_default=True)
-
-MIN_PAUSE_NS = 1_000_000
-"""Shorter pauses are lost among the other waits of a thread."""
 
 _MOST_PAUSES = 100_000
 _CATEGORY = "user_annotation"

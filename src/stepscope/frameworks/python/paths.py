@@ -9,10 +9,6 @@ import sysconfig
 from pathlib import Path
 
 from stepscope import _native
-from stepscope.record.stream.streaming import ProcessStream
-
-PATHS = "paths"
-"""What is noted in the stream."""
 
 _OWN_FOLDER = str(Path(__file__).parents[2]) + os.sep
 
@@ -21,11 +17,7 @@ def set_paths() -> tuple[str, ...]:
     """Have frames named from the folders of modules on; return those of the program's code."""
     prefixes = _path_prefixes()
     library = sysconfig.get_path("stdlib") + os.sep
-    told = [_shown(each) for each in prefixes], _shown(_OWN_FOLDER), _shown(library)
-    _native.set_paths(*told)
-    stream = ProcessStream.of_this_process()
-    if stream is not None:
-        stream.note(PATHS, {"told": told})
+    _native.set_paths([_shown(each) for each in prefixes], _shown(_OWN_FOLDER), _shown(library))
     return tuple(prefix for prefix in prefixes if "site-packages" not in prefix)
 
 

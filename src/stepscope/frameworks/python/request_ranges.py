@@ -7,14 +7,15 @@ which a program has a bounded number; a request's own path is not a name.
 
 from __future__ import annotations
 
+import _thread
 import functools
-import threading
-from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
 
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from stepscope.record.patching import Patches
 
@@ -29,7 +30,7 @@ OTHER = "other requests"
 _names: set[str] = set()
 
 
-class _Here(threading.local):
+class _Here(_thread._local):
     """The request that this thread handles: its handle, and what it is called so far."""
 
     handle: object | None = None

@@ -6,12 +6,9 @@ import functools
 import os
 
 from stepscope import _native
+from stepscope.frameworks.python.options import REQUESTS
 from stepscope.frameworks.python.servers import servers
-from stepscope.record.options import Option
 from stepscope.record.source import Source
-
-# torch.profiler does not show them.
-REQUESTS = Option("requests", False, run_default=True)
 
 
 class Requests(Source):

@@ -7,15 +7,14 @@ looks less often.
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from stepscope import _native
 from stepscope.frameworks.python.operations import native_text, operations
-from stepscope.frameworks.python.paths import PATHS, set_paths
+from stepscope.frameworks.python.options import CPU_BUDGET, DEFAULT_INTERVAL_NS, SAMPLE
+from stepscope.frameworks.python.paths import set_paths
 from stepscope.notices import notify
 from stepscope.record.limits import native_limit
-from stepscope.record.options import Option
 from stepscope.record.source import Burden, Source, Stage
 from stepscope.record.threads import thread_names
 from stepscope.trace.keys import BYTES
@@ -31,45 +30,9 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import Captured, Marks
     from stepscope.trace.table import Int64
 
-DEFAULT_INTERVAL_NS = 1_000_000
-MIN_INTERVAL_NS, MAX_INTERVAL_NS = 100_000, 1_000_000_000
-CPU_BUDGET = 0.03
-"""The share of a core that sampling may take."""
-
-_INTERVAL = re.compile(r"(-?\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s)")
-_UNIT_NS = {"ns": 1, "us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-
-
-def sample_interval_ns(given: object) -> int:
-    """Return the interval that ``1ms``, seconds or True mean; 0 for ``off``, False and None."""
-    if given is None or given is False or given == "off":
-        return 0
-    if given is True:
-        return DEFAULT_INTERVAL_NS
-    interval_ns = _in_ns(given)
-    if interval_ns is None or not MIN_INTERVAL_NS <= interval_ns <= MAX_INTERVAL_NS:
-        raise ValueError(
-            f"{given!r} is not an interval to sample at: give 0.1ms to 1s, with its unit "
-            "(the default is 1ms), or off"
-        )
-    return int(interval_ns)
-
-
-def _in_ns(given: object) -> float | None:
-    if isinstance(given, int | float):
-        return given * 1e9
-    match = _INTERVAL.fullmatch(str(given).strip().lower())
-    return float(match[1]) * _UNIT_NS[match[2]] if match else None
-
-
-SAMPLE = Option(
-    "sample",
-    0,
-    "--sample",
-    "sample what all threads are doing at this interval, from 0.1ms to 1s, or off (default: 1ms); "
-    f"uses at most {100 * CPU_BUDGET:.0f} %% of a core: with many threads, it samples less often",
-    run_default=True,
-    parse=sample_interval_ns,
+_COUNTS = (
+    *("looks", "torn", "passes", "cpu_ns", "wall_ns", "lost"),
+    *("sees_waits", "one_by_one"),
 )
 
 
@@ -176,10 +139,20 @@ class Sampler(Source):
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
         """Return the samples that a process left."""
-        if PATHS in left.meta:
-            _native.set_paths(*left.meta[PATHS]["told"])
-        found = left.native.sampled(native_text)
+        # A file that somebody else's stream names is not opened.
+        found = left.native.sampled(native_text if left.folders.is_ours else _no_text)
         return _captured(found, left.thread_names) if len(found["samples"]["time_ns"]) else None
+
+    @classmethod
+    def described_by(cls, left: LeftBehind) -> str:
+        """Say how often the threads of a process were looked at, and what that cost."""
+        counts = _noted_counts(left)
+        return _described(counts) if counts else super().described_by(left)
+
+    @classmethod
+    def lost_by(cls, left: LeftBehind) -> int:
+        """Return how many samples a process dropped."""
+        return _noted_counts(left).get("lost", 0)
 
     def describe_running(self) -> str:
         """Say how often it is meant to look."""
@@ -190,6 +163,17 @@ class Sampler(Source):
     def describe(self) -> str:
         """Say how often threads were looked at, what that cost, and what was lost."""
         return f"none: {self._obstacle}" if self._obstacle else _described(self.counts)
+
+
+def _noted_counts(left: LeftBehind) -> dict[str, int]:
+    """Return what the native sampler of a process noted now and then; nothing unless all fits."""
+    counts = {name: left.meta.get(Sampler.name, {}).get(name) for name in _COUNTS}
+    fits = all(type(count) is int and 0 <= count < 1 << 63 for count in counts.values())
+    return cast("dict[str, int]", counts) if fits else {}
+
+
+def _no_text(_file: str, _place: object) -> str:
+    return ""
 
 
 def _merged(parts: Sequence[Captured]) -> Captured | None:

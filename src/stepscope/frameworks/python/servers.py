@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.python.request_ranges import (
     begin_request,
@@ -16,15 +15,22 @@ from stepscope.frameworks.python.request_ranges import (
 )
 from stepscope.record.patching import Patches, PatchesWhenImported
 
+TYPE_CHECKING = False  # nothing here imports more than a program has that we record
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     Function = Callable[..., Any]
 
 
 def servers() -> list[PatchesWhenImported]:
     """Return what waits for each library that is known here."""
-    return [PatchesWhenImported(module, patches) for module, patches in _PATCHES.items()]
+    return [server(module) for module in _PATCHES]
+
+
+def server(module: str) -> PatchesWhenImported:
+    """Return what waits for one library."""
+    return PatchesWhenImported(module, _PATCHES[module])
 
 
 # ---- the standard library

@@ -17,30 +17,26 @@ import shutil
 import threading
 import time
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import shielded
 from stepscope.frameworks.python.child_recorder import (
-    DELIVERY,
     Assignment,
-    ChildCapture,
     Message,
     RecordedRun,
     Word,
-    named,
 )
 from stepscope.notices import notify
 from stepscope.private_folders import new_private_folder
+from stepscope.record.delivery import DELIVERY, Delivery
 from stepscope.record.options import WORKERS
 from stepscope.record.patching import Patches
 from stepscope.record.source import Source, Stage, make_sources
-from stepscope.record.stream.left_behind import LeftBehind
-from stepscope.record.stream.streaming import ProcessStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.process import BaseProcess
     from pathlib import Path
@@ -48,13 +44,10 @@ if TYPE_CHECKING:
     from stepscope.frameworks.python.child_recorder import MakeSources
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
-    from stepscope.record.stream.places import StreamFolders
     from stepscope.trace.schema import Captured
 
 _START_TIMEOUT_S = 5.0  # a child that is busy for longer is recorded from when it is free
 _SAVE_TIMEOUT_S = 10.0
-_NUMBERS_OF_A_PROCESS = 1 << 32  # frameworks number threads and launches anew in each
-_MOST = 1 << 62  # a number that is not counted may be any of 64 bits
 
 _watching: list[ChildProcesses] = []
 
@@ -149,9 +142,9 @@ class ChildProcesses(Source):
             notify(f"child processes: {self._said}")
         if not captures:
             return None
-        from stepscope.trace.join import merge_parts
+        from stepscope.trace.join import merge_parts, placed
 
-        return merge_parts(list(_placed(captures[i].captured for i in sorted(captures))))
+        return merge_parts(list(placed(captures[i].captured for i in sorted(captures))))
 
     def close(self) -> None:
         """Disconnect from the children, and restore multiprocessing."""
@@ -165,24 +158,6 @@ class ChildProcesses(Source):
             folder, self._folder = self._folder, None
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
-
-    @classmethod
-    def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return what the children of a run's own process delivered, or left."""
-        if left.pid != left.folders.owner.pid:
-            return None
-        from stepscope.record.stream.recovering import captured_of
-        from stepscope.trace.join import merge_parts
-
-        delivered = [each.captured for each in _delivered(left.folders)]
-        known = {track.pid for each in delivered for track in each.tracks}
-        for pid in left.folders.processes()[1:]:
-            if str(pid) in known:
-                continue
-            child = LeftBehind.of(left.folders, pid)
-            name = child.meta.get("sources", {}).get("process", "")
-            delivered.append(named(captured_of(child)[0], pid, name or f"process {pid}"))
-        return merge_parts(list(_placed(delivered))) if delivered else None
 
     def describe_running(self) -> str:
         """Say nothing: who delivers is known at the end."""
@@ -202,13 +177,7 @@ class ChildProcesses(Source):
             link = _Link(self._started, weakref.ref(process), ours)
             self._links.append(link)
             first = self._order(link) if self._is_on else None
-        folders = self._streamed()
-        return Assignment(theirs, self._make_sources, self._limit, first, folders)
-
-    def _streamed(self) -> StreamFolders | None:
-        """Return where children stream to: beside us, where it is we who are streamed."""
-        current = ProcessStream.of_this_process()
-        return current.folders if current is not None and self._is_on else None
+        return Assignment(theirs, self._make_sources, self._limit, first)
 
     def fetch_from(self, process: BaseProcess) -> None:
         """Let a process that is about to be ended deliver first."""
@@ -232,23 +201,9 @@ class ChildProcesses(Source):
 
     def _order(self, link: _Link) -> Message:
         if self._folder is None:
-            self._folder = self._new_folder()
+            self._folder = new_private_folder("children-")
         path = self._folder / f"{self._cycle}-{link.serial}{DELIVERY}"
         return Message(Word.RECORD, self._cycle, str(path))
-
-    def _new_folder(self) -> Path:
-        """Make a folder of our own for what children deliver.
-
-        Where we are streamed, it is found after our death.
-        """
-        folders = self._streamed()
-        if folders is not None and folders.memory:
-            captures = folders.captures() / str(os.getpid())
-            with contextlib.suppress(OSError):
-                captures.parent.mkdir(mode=0o700, exist_ok=True)
-                captures.mkdir(mode=0o700, exist_ok=True)
-                return captures
-        return new_private_folder("children-")
 
     def _who_recorded(self) -> list[_Link]:
         """Return the children that began to record in this cycle: the others have nothing."""
@@ -288,60 +243,19 @@ class ChildProcesses(Source):
                 link.recording = message.cycle
             case Word.SAVED:
                 link.saved = message.cycle
-            case Word.WITHDRAWN:
-                link.recording, link.is_gone = 0, True
             case Word.LEAVING:
                 link.is_gone = True
 
-    def _read_files(self) -> dict[int, ChildCapture]:
+    def _read_files(self) -> dict[int, Delivery]:
         captures = {}
         for path in self._folder.glob(f"{self._cycle}-*{DELIVERY}") if self._folder else ():
             serial = int(path.stem.partition("-")[2])
             try:
-                captures[serial] = ChildCapture.load(path)
+                captures[serial] = Delivery.load(path)
             except Exception as error:  # a bad file must not cost the parent's own trace
                 notify(f"what a child process recorded cannot be read: {error}")
             path.unlink(missing_ok=True)
         return captures
-
-
-def _delivered(folders: StreamFolders) -> Iterator[ChildCapture]:
-    """Yield what children had delivered when their parent died."""
-    if not folders.memory:
-        return  # only there is it ours alone
-    for path in sorted(folders.captures().glob(f"*/*{DELIVERY}")):
-        with contextlib.suppress(OSError, ValueError):  # one that is damaged is left out
-            yield ChildCapture.load(path)
-
-
-def _placed(delivered: Iterable[Captured]) -> Iterator[Captured]:
-    """Give threads and links numbers that no other process has, and leave out memory.
-
-    What a child delivers may hold numbers of several processes: those of its own children.
-    """
-    from stepscope.trace.model import Held, Memory, Owners
-    from stepscope.trace.table import Remap
-
-    largest = 0
-    for captured in delivered:
-        offset = (largest // _NUMBERS_OF_A_PROCESS + 1) * _NUMBERS_OF_A_PROCESS % _MOST
-        moved = Remap(link_offset=offset)
-        slices, marks = captured.slices.remap(moved), captured.marks.remap(moved)
-        forward_thread = slices.forward_thread + offset * (slices.forward_thread > 0)
-        threads = [each.logical_id + offset * (each.logical_id > 0) for each in captured.tracks]
-        yield replace(
-            captured,
-            slices=replace(slices, forward_thread=forward_thread),
-            marks=marks,
-            tracks=tuple(
-                replace(each, logical_id=thread)
-                for each, thread in zip(captured.tracks, threads, strict=True)
-            ),
-            memory=Memory.empty(),
-            owners=Owners.empty(),
-            held=Held.empty(),
-        )
-        largest = max(offset, slices.largest_link(), marks.largest_link(), *threads)
 
 
 # ---- multiprocessing

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
-from stepscope.record.options import Option
+from stepscope.frameworks.torch.options import COLLECTIVE_WAITS
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.phase_ranges import RANGE_KIND
 from stepscope.record.source import Source
@@ -15,7 +15,6 @@ from stepscope.record.source import Source
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-COLLECTIVE_WAITS = Option("collective_waits", False, run_default=True)
 NAME = "c10d:wait"
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from threading import get_native_id
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from stepscope._native import now_ns
 from stepscope.frameworks.torch import shards
@@ -26,7 +26,7 @@ from stepscope.trace.names import plain_collective
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from stepscope.record.collectives import Group
+    from stepscope.record.collective_account import CollectiveAccount
     from stepscope.trace.schema import Captured
 
 _C10D = "torch._C._distributed_c10d"
@@ -39,34 +39,28 @@ class TorchCollectives(CollectiveNotes):
     """The source: it writes nothing itself, but completes what others record."""
 
     name = "torch.distributed"
-    watching: ClassVar[list[CollectiveNotes]] = []
 
-    def __init__(self) -> None:
+    def __init__(self, account: CollectiveAccount) -> None:
         """Touch nothing yet."""
-        super().__init__({"torch.distributed": _patches, **shards.PATCHES})
+        super().__init__({"torch.distributed": _patches, **shards.PATCHES}, account)
         self._membership = Membership()
-        self._flights: list[Collective] = []
-        self._buckets = shards.Buckets()
+        self._buckets = shards.Buckets(account.keep_buckets)
 
-    @property
-    def groups(self) -> Mapping[str, Group]:
-        """Return the process groups that it has seen."""
-        return self._membership.groups
-
-    def start(self) -> None:
-        """Note calls from now on, or from when torch.distributed is imported."""
-        self._flights = []
-        super().start()
+    @classmethod
+    def with_account(cls, account: CollectiveAccount) -> TorchCollectives:
+        """Make one."""
+        return cls(account)
 
     def stop(self) -> None:
         """Note no more, and read what torch keeps itself."""
         super().stop()
         if self._membership.info:
-            self._flights = flights()
+            self.account.keep_flights(flights())
 
     def look(self) -> None:
         """Remember groups and buckets while they are there."""
         self._membership.look()
+        self.account.learn(self._membership.groups, self._membership.rank)
         if self._membership.info:
             self._buckets.look()
 
@@ -74,39 +68,41 @@ class TorchCollectives(CollectiveNotes):
         """Return torch's description of its process groups."""
         return self._membership.told()
 
-    def refine(self, captured: Captured) -> Captured:
-        """Write into the slices of collectives what was noted of them."""
-        if not self._membership.info:
+    @classmethod
+    def completed(cls, captured: Captured, account: CollectiveAccount) -> Captured:
+        """Return a recording whose slices of collectives say what is known of them."""
+        if account.rank is None:
             return captured
         from stepscope.record.collective_columns import annotated, calls_named
 
         calls = calls_named(captured, _kineto_name)
-        take_notes(calls, self._notes)
-        learn(calls, self._flights)
-        self._guess_groups(calls)
+        take_notes(calls, account.calls)
+        learn(calls, account.flights)
+        _guess_groups(calls, account)
         number_calls(calls)
-        self._buckets.name_modules(calls)
+        shards.name_modules(calls, account.buckets)
         _add_works(captured, calls)
-        rank = self._membership.rank
-        pairs = {row: call.pairs(self.groups, rank) for call in calls for row in call.rows}
+        groups, rank = account.groups, account.rank
+        pairs = {row: call.pairs(groups, rank) for call in calls for row in call.rows}
         return annotated(captured, pairs)
-
-    def _guess_groups(self, calls: Sequence[Collective]) -> None:
-        """Take the calls of C++ that nobody knows for those of the group that it uses otherwise."""
-        known = [each.group for each in self._flights if each.group in self.groups]
-        groups = known or list(self.groups)
-        if not groups:
-            return
-        usual = max(dict.fromkeys(groups), key=groups.count)
-        for call in calls:
-            call.group = call.group or usual
 
     def describe(self) -> str:
         """Say what is recorded."""
         if not self._membership.info:
             return ""
-        count = len(self.groups)
+        count = len(self.account.groups)
         return f"collectives of {count} process group{'s' * (count != 1)}"
+
+
+def _guess_groups(calls: Sequence[Collective], account: CollectiveAccount) -> None:
+    """Take the calls of C++ that nobody knows for those of the group that it uses otherwise."""
+    known = [each.group for each in account.flights if each.group in account.groups]
+    groups = known or list(account.groups)
+    if not groups:
+        return
+    usual = max(dict.fromkeys(groups), key=groups.count)
+    for call in calls:
+        call.group = call.group or usual
 
 
 def _kineto_name(operator: str) -> str | None:

@@ -6,19 +6,27 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from stepscope.errors import StepscopeError
-from stepscope.frameworks.torch.collected import captured
+from stepscope.frameworks.torch.kineto_results import plain, results_of
 from stepscope.frameworks.torch.owners import TorchOwners
-from stepscope.record.options import MEMORY, SHAPES
+from stepscope.record.journal import HANDED_OVER, Journal, entries
+from stepscope.record.options import INSIDE, MEMORY, SHAPES
 from stepscope.record.source import Source
 
 if TYPE_CHECKING:
+    from stepscope.frameworks.torch.kineto_results import Results
     from stepscope.record.options import RecordOptions
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 # What its user should know: everything else is as with the bridge.
 DIFFERENCES = (
     "It has several times the overhead, allows one profiler at a time, sees only the starting "
     "thread and autograd's threads, and has stacks only together with Python calls"
+)
+
+_FORKED = (
+    "a forked child's operators are not recorded: torch's own collector does not follow a fork, "
+    "as the bridge does"
 )
 
 # Who collects, by process: two that start at the same time on two threads would both find torch's
@@ -36,6 +44,7 @@ class Kineto(Source):
         """Take an imported torch, and why the bridge is not used."""
         self._torch = torch
         self._wishes = (options[SHAPES], options[MEMORY])
+        self._is_inside = options[INSIDE]
         self._owners = TorchOwners() if options[MEMORY] else None
         self._why = why
         self._results: Any = None
@@ -45,6 +54,8 @@ class Kineto(Source):
         """Warm the collector up; this takes it away from any other user."""
         if os.getpid() in _collecting:
             raise _taken("another recording")
+        if _collecting:  # what the parent began is neither on nor off here
+            raise StepscopeError(_FORKED)
         if self._torch.autograd._profiler_enabled():
             raise _taken("torch.profiler")
         self._torch.autograd._prepare_profiler(*self._options())
@@ -73,18 +84,42 @@ class Kineto(Source):
         finally:
             _collecting.pop(os.getpid(), None)
             self._prepared = False
+        if self._is_inside and (results := self._taken()) is not None:
+            results.note(Journal(self.name, is_on=True))
 
     def collect(self) -> Captured | None:
         """Turn the collector's event objects into columns."""
+        results = self._taken()
+        if results is None:
+            return None
+        from stepscope.frameworks.torch.collected import captured
+        from stepscope.record.threads import thread_names
+
+        return captured(results, thread_names())
+
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return what was noted when the program stopped."""
+        noted = entries(left, cls.name)
+        if not noted:
+            return None
+        from stepscope.frameworks.torch.collected import captured
+
+        return captured(results_of(noted), left.thread_names)
+
+    def _taken(self) -> Results | None:
         results, self._results = self._results, None
+        if not results:
+            return None
         shapes, memory = self._wishes
-        return results and captured(results, shapes=shapes, memory=memory)
+        return plain(results, shapes=shapes, memory=memory)
 
     def describe(self) -> str:
         """Say what is used, and why not the bridge."""
+        is_waited_for = self._is_inside and _collecting.get(os.getpid()) is self
         return (
             f"operators of torch {self._torch.__version__} on the starting thread, "
-            f"through torch's own collector: {self._why}"
+            f"through torch's own collector: {self._why}{HANDED_OVER if is_waited_for else ''}"
         )
 
     def _options(self) -> tuple[Any, set[Any]]:

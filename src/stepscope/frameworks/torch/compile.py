@@ -8,6 +8,7 @@ one: they are part of their graph's call.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from types import BuiltinFunctionType
@@ -16,16 +17,21 @@ from typing import TYPE_CHECKING, Any
 from stepscope import _native
 from stepscope._native import record_function
 from stepscope.frameworks.torch.compile_log import CompileLog, Span
-from stepscope.record.options import HOST
+from stepscope.record.journal import Journal
+from stepscope.record.options import HOST, INSIDE
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source, Stage
 
 if TYPE_CHECKING:
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.options import RecordOptions
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 _KERNEL_PREFIX = "cpp_"  # how inductor names the kernels that it writes in C++
 
 _logs: list[CompileLog] = []  # of all that record now
+os.register_at_fork(after_in_child=_native.shielded(_logs.clear))
 
 
 class TorchCompile(Source):
@@ -35,17 +41,23 @@ class TorchCompile(Source):
     stage = Stage.OPERATORS
     when = HOST
 
-    def __init__(self) -> None:
-        """Touch nothing yet."""
-        self._log = CompileLog()
+    def __init__(self, *, is_inside: bool = False) -> None:
+        """Touch nothing yet; inside a program, the stream keeps what happens."""
+        self._is_inside = is_inside
+        self._log = self._new_log()
         self._patches = (
             PatchesWhenImported("torch._dynamo", _dynamo),
             PatchesWhenImported("torch._inductor.async_compile", _inductor),
         )
 
+    @classmethod
+    def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
+        """Make one."""
+        return cls(is_inside=options[INSIDE])
+
     def start(self) -> None:
         """Listen to the compiler, from now or from its import on."""
-        self._log = CompileLog()
+        self._log = self._new_log()
         _logs.append(self._log)
         for patches in self._patches:
             patches.start()
@@ -60,11 +72,21 @@ class TorchCompile(Source):
 
     def collect(self) -> Captured | None:
         """Return the compilations and graph breaks as slices."""
-        return self._log.captured()
+        from stepscope.record.threads import thread_names
+
+        return self._log.captured(thread_names())
+
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return the compilations and graph breaks that a process has noted."""
+        return CompileLog.left(left, cls.name).captured(left.thread_names)
 
     def describe(self) -> str:
         """Say how much was compiled, and what the regions are."""
         return self._log.describe()
+
+    def _new_log(self) -> CompileLog:
+        return CompileLog(Journal(self.name, is_on=self._is_inside))
 
 
 # ---- dynamo
@@ -121,19 +143,19 @@ class _Compilation:
     def __init__(self, scope: Any, name: str) -> None:
         self._scope = scope
         self._is_backward = _WHOLE_COMPILATIONS[name]
-        self._spans: list[Span] = []
+        self._spans: list[tuple[CompileLog, Span]] = []
 
     def __enter__(self) -> _Compilation:
         now_ns, thread = _native.now_ns(), threading.get_native_id()
-        self._spans = [log.begin(thread, now_ns, self._is_backward) for log in _logs]
+        self._spans = [(log, log.begin(thread, now_ns, self._is_backward)) for log in _logs]
         self._scope.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._scope.__exit__(*error)
         now_ns = _native.now_ns()
-        for span in self._spans:
-            span.end_ns = now_ns
+        for log, span in self._spans:
+            log.end(span, now_ns)
 
 
 def _drop_metadata_ranges(patches: Patches, logger: Any, torch: Any) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from itertools import count
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from stepscope.record.journal import Journal, entries, fits, is_whole
 from stepscope.record.slice_table import SliceTable
 from stepscope.trace.names import (
     COMPILATION,
@@ -17,6 +19,9 @@ from stepscope.trace.names import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")  # dynamo's name for a function's rest
@@ -26,6 +31,7 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")  # dynamo's name fo
 class Span:
     """One compilation of a frame, or of the backward pass of one."""
 
+    number: int
     thread: int
     start_ns: int
     is_backward: bool
@@ -49,55 +55,104 @@ class GraphBreak:
         return f"{GRAPH_BREAK}{self.kind} ({self.place})"
 
 
-class CompileLog:
-    """Everything of one recording."""
+# The types of their fields, which a stream may not have.
+_SPAN = (int, int, int, bool, str, int)
+_BREAK = (int, int, str, str, str)
 
-    def __init__(self) -> None:
+
+class CompileLog:
+    """Everything of one recording: plain data, of which the stream keeps a copy."""
+
+    def __init__(self, journal: Journal) -> None:
         """Begin with nothing."""
+        self._journal = journal
+        self._numbers = count()
         self._spans: list[Span] = []
         self._breaks: list[GraphBreak] = []
+        self._frames: dict[str, str] = {}  # what was compiled, by the compilation's id
         self._end_ns = 0
         self._is_taken = False
 
+    @classmethod
+    def left(cls, left: LeftBehind, source: str) -> CompileLog:
+        """Return what a process has noted, without what does not fit."""
+        log = cls(Journal(source, is_on=False))
+        spans: dict[int, Span] = {}
+        log._end_ns = left.facts["last_ns"]
+        for each in entries(left, source):
+            span, broken, frames = each.get("span"), each.get("break"), each.get("frames")
+            if isinstance(span, list) and fits(span, *_SPAN):
+                spans[span[0]] = Span(*span)
+            if isinstance(broken, list) and fits(broken, *_BREAK):
+                log._breaks.append(GraphBreak(*broken))
+            if isinstance(frames, dict):
+                log._frames |= {key: text for key, text in frames.items() if isinstance(text, str)}
+            if is_whole(each.get("end_ns")):
+                log._end_ns = each["end_ns"]
+        log._spans = list(spans.values())
+        return log
+
     def begin(self, thread: int, start_ns: int, is_backward: bool) -> Span:
-        """Note that a compilation begins; the caller sets its end."""
-        span = Span(thread, start_ns, is_backward)
+        """Note that a compilation begins."""
+        span = Span(next(self._numbers), thread, start_ns, is_backward)
         self._spans.append(span)
+        self._note(span)
         return span
 
-    def name_innermost(self, thread: int, compile_id: str) -> None:
+    def end(self, span: Span, end_ns: int) -> None:
+        """Note that a compilation has ended."""
+        span.end_ns = end_ns
+        self._note(span)
+
+    def name_innermost(self, thread: int, compile_id: object) -> None:
         """Give the compilation that is under way on a thread the id that torch calls it by."""
         for span in reversed(self._spans):
             if span.thread == thread and span.end_ns < 0:
-                span.compile_id = span.compile_id or compile_id
+                span.compile_id = span.compile_id or str(compile_id)
+                self._note(span)
                 break
 
     def graph_break(
-        self, thread: int, time_ns: int, kind: str, where: tuple[str, int], reason: str
+        self, thread: int, time_ns: int, kind: object, where: tuple[str, int], reason: object
     ) -> None:
         """Note a graph break."""
-        self._breaks.append(GraphBreak(thread, time_ns, kind, _short(*where), reason))
+        found = GraphBreak(thread, time_ns, str(kind), _short(*where), str(reason))
+        self._breaks.append(found)
+        self._journal.add({"break": astuple(found)})
 
     def close(self, end_ns: int) -> None:
         """Nothing comes after this."""
         self._end_ns = end_ns
+        self._journal.add({"end_ns": end_ns})
+        self._look()
 
-    def captured(self) -> Captured | None:
+    def _note(self, span: Span) -> None:
+        self._journal.add({"span": astuple(span)})
+        self._look()
+
+    def _look(self) -> None:
+        """Learn what was compiled: torch tells only after a compilation's end."""
+        found = compiled_frames()
+        new = {key: frame for key, frame in found.items() if self._frames.get(key) != frame}
+        if new:
+            self._frames |= new
+            self._journal.add({"frames": new})
+
+    def captured(self, thread_names: Mapping[int, str]) -> Captured | None:
         """Return compilations, and graph breaks without a duration, as slices: once."""
         if self._is_taken or not (self._spans or self._breaks):
             return None
         self._is_taken = True
-        frames = compiled_frames()
         table = SliceTable(COMPILE_CATEGORY)
         for span in self._spans:
             is_open = span.end_ns < 0
-            end_ns = self._end_ns if is_open else span.end_ns
+            end_ns = max(self._end_ns if is_open else span.end_ns, span.start_ns)
             detail = {"compile_id": span.compile_id}
-            name = _title(span, frames)
+            name = _title(span, self._frames)
             table.add(span.thread, name, span.start_ns, end_ns, detail, unfinished=is_open)
         for each in self._breaks:
             table.add(each.thread, each.title, each.time_ns, each.time_ns, {"reason": each.reason})
-        return table.captured()
+        return table.captured(thread_names)
 
     def describe(self) -> str:
         """Say how much was compiled, and what the regions are; nothing without either."""
@@ -125,7 +180,7 @@ def _frame(name: str, filename: str, line: int | None) -> str:
     return f"{resumed[1]} after the graph break at {place}" if resumed else f"{name} ({place})"
 
 
-def _title(span: Span, frames: dict[str, str]) -> str:
+def _title(span: Span, frames: Mapping[str, str]) -> str:
     frame = frames.get(span.compile_id)
     title = f"{COMPILATION} {span.compile_id}".rstrip() + (f": {frame}" if frame else "")
     return title + COMPILED_BACKWARD if span.is_backward else title

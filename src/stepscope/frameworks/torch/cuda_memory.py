@@ -40,8 +40,9 @@ CUDA_MEMORY = Bridge(
 class CudaMemory:
     """Records the allocator's events; does nothing where torch has no CUDA."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, *, may_build: bool = True) -> None:
         """Take an imported torch."""
+        self._may_build = may_build
         self._torch = torch
         self._bridge: ctypes.CDLL | None = None
         self._on = False
@@ -51,7 +52,7 @@ class CudaMemory:
         if self._bridge is not None or not self._torch.cuda.is_available():
             return
         try:
-            self._bridge = _load(self._torch)
+            self._bridge = _load(self._torch, may_build=self._may_build)
         except BridgeUnavailableError as error:
             notify(f"the device's memory is not recorded: {error}")
 
@@ -83,10 +84,10 @@ def _devices_in_use(torch: Any) -> Iterator[int]:
         yield from range(torch.cuda.device_count())
 
 
-def _load(torch: Any) -> ctypes.CDLL:
+def _load(torch: Any, *, may_build: bool) -> ctypes.CDLL:
     global _loaded  # noqa: PLW0603 - one bridge a process; it is never unloaded
     if _loaded is None:
-        bridge = load_library(torch, CUDA_MEMORY)
+        bridge = load_library(torch, CUDA_MEMORY, may_build=may_build)
         bridge.stepscope_cuda_bridge_init.argtypes = [ctypes.c_void_p]
         bridge.stepscope_cuda_bridge_totals.argtypes = [
             ctypes.c_int,

@@ -7,20 +7,34 @@ the model it runs.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from stepscope.record.options import HOST
+from stepscope._native import shielded
+from stepscope.frameworks.torch.origins import (
+    FILE,
+    GRAPH,
+    LINES,
+    LOWERED,
+    NODES,
+    NUMBER,
+    PRINTED,
+    Origins,
+)
+from stepscope.record.journal import Journal, entries
+from stepscope.record.options import HOST, INSIDE
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source, Stage
-from stepscope.trace.names import MODULE_PREFIX
 
 if TYPE_CHECKING:
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.options import RecordOptions
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
 _AOT_ID = re.compile(r"# AOT ID: \['(\d+)_")
@@ -31,24 +45,11 @@ _PRINTED_NODE = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
 _MODULE_ROOT = re.compile(r"^L\['\w+'\]\.?|^L\['\w+'\]$")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a node of a graph comes from."""
-
-    frame: str  # "model.py(12): forward"
-    module: str  # "blocks.0.fc (Linear)", "" outside of any
-
-    @property
-    def frames(self) -> tuple[str, ...]:
-        """Return it as frames of a stack, the outermost first."""
-        module = (MODULE_PREFIX + self.module,) if self.module else ()
-        return (*module, self.frame)
-
-
-_Graph = Mapping[str, Origin]  # by the node's name
-_graphs: dict[int, _Graph] = {}  # Dynamo's, by the number that a generated module has
-_lowered: dict[str, _Graph] = {}  # what a module was generated from, by its file's name
-_printed: dict[str, str] = {}  # the same as text, of modules from Inductor's cache
+_Graph = Mapping[str, tuple[str, str]]  # frame and module, by the node's name
+_known = Origins()
+_noted_files: set[str] = set()
+_journals: list[Journal] = []  # of all that listen
+os.register_at_fork(after_in_child=shielded(_journals.clear))
 
 
 class TorchGeneratedCode(Source):
@@ -58,25 +59,49 @@ class TorchGeneratedCode(Source):
     stage = Stage.OPERATORS
     when = HOST
 
-    def __init__(self) -> None:
-        """Touch nothing yet."""
+    def __init__(self, *, is_inside: bool = False) -> None:
+        """Touch nothing yet; inside a program, the stream keeps what is known."""
         self._patches = PatchesWhenImported("torch._inductor.compile_fx", _compile_fx)
+        self._journal = Journal(self.name, is_on=is_inside)
+
+    @classmethod
+    def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
+        """Make one."""
+        return cls(is_inside=options[INSIDE])
 
     def start(self) -> None:
         """Listen to Inductor, from now or from its import on."""
+        for entry in _known.entries():  # a forked child runs what its parent compiled
+            self._journal.add(entry)
+        _journals.append(self._journal)
         self._patches.start()
 
     def stop(self) -> None:
         """Listen no longer."""
         self._patches.stop()
+        _note_files()
+        if self._journal in _journals:
+            _journals.remove(self._journal)
 
     def refine(self, captured: Captured) -> Captured:
         """Let events in generated code stand on the lines that it was generated from."""
-        if not _graphs and not _lowered and not _printed:
-            return captured
-        from stepscope.frameworks.torch.generated_stacks import with_origins
+        return _refined(captured, _known)
 
-        return with_origins(captured, lambda *place: [each.frames for each in origins(*place)])
+    @classmethod
+    def refine_recovered(cls, captured: Captured, left: LeftBehind) -> Captured:
+        """Let them, by what the process has noted."""
+        known = Origins()
+        for entry in entries(left, cls.name):
+            known.add_if_fit(entry)
+        return _refined(captured, known)
+
+
+def _refined(captured: Captured, known: Origins) -> Captured:
+    if not known:
+        return captured
+    from stepscope.frameworks.torch.generated_stacks import with_origins
+
+    return with_origins(captured, known.frames_of)
 
 
 def _patch_compile_fx(patches: Patches) -> None:
@@ -100,7 +125,10 @@ def _patch_compile_fx(patches: Patches) -> None:
         def post_compile(compiled: Any, *args: Any, **kwargs: Any) -> Any:
             if patches.in_use:
                 _note_compiled(compiled)
-            return theirs(compiled, *args, **kwargs)
+            loaded = theirs(compiled, *args, **kwargs)
+            if patches.in_use:
+                _note_files()
+            return loaded
 
         return post_compile
 
@@ -113,23 +141,27 @@ def _patch_compile_fx(patches: Patches) -> None:
 _compile_fx = Patches(_patch_compile_fx)
 
 
+def _note(entry: Mapping[str, Any]) -> None:
+    _known.add(entry)
+    for journal in tuple(_journals):
+        journal.add(entry)
+
+
 def _note_graph(graph: _Graph, files: Sequence[str]) -> None:
     """Remember Dynamo's graph for the modules generated from it.
 
     Those of its backward pass are written later, and carry the same number.
     """
-    numbers = {number for file in files if (number := _parsed(file).number) is not None}
-    if graph:
-        _graphs.update(dict.fromkeys(numbers, graph))
+    for number in {_parsed(file)[NUMBER] for file in files} if graph else ():
+        if number >= 0:
+            _note({GRAPH: number, NODES: graph})
+    _note_files()
 
 
 def _note_lowered(graph: _Graph, files: Sequence[str]) -> None:
     """Remember the nodes of a backward pass, which Dynamo's graph does not have."""
-    if not graph:
-        return
-    for file in files:
-        _lowered[PurePath(file).name] = graph
-        _printed.pop(PurePath(file).name, None)  # says no more
+    for file in files if graph else ():
+        _note({LOWERED: PurePath(file).name, NODES: graph})
 
 
 def _note_compiled(compiled: Any) -> None:
@@ -137,7 +169,15 @@ def _note_compiled(compiled: Any) -> None:
     key = getattr(compiled, "cache_key", None)
     text = getattr(compiled, "inductor_post_grad_graph_str", None)
     if isinstance(key, str) and isinstance(text, str):
-        _printed[f"{key}.py"] = text
+        _note({PRINTED: f"{key}.py", NODES: _printed_graph(text)})
+
+
+def _note_files() -> None:
+    """Remember the nodes above each line of what was generated; somebody may empty the cache."""
+    for file in _generated_files():
+        if PurePath(file).name not in _noted_files:
+            _noted_files.add(PurePath(file).name)
+            _note(_parsed(file))
 
 
 def _graph(model: Any) -> _Graph:
@@ -145,7 +185,7 @@ def _graph(model: Any) -> _Graph:
     return {node.name: origin for node in nodes if (origin := _origin(node)) is not None}
 
 
-def _origin(node: Any) -> Origin | None:
+def _origin(node: Any) -> tuple[str, str] | None:
     lines = (node.meta.get("stack_trace") or "").splitlines()
     found = next((place for line in reversed(lines) if (place := _STACK_LINE.search(line))), None)
     if found is None:
@@ -158,17 +198,12 @@ def _origin(node: Any) -> Origin | None:
         name = kind if isinstance(kind, str) else kind.__name__
         path = _MODULE_ROOT.sub("", str(path))
         module = f"{path} ({name.rpartition('.')[2]})" if path else name.rpartition(".")[2]
-    return Origin(f"{_shown(found[1])}({found[2]}): {found[3]}", module)
+    return f"{_shown(found[1])}({found[2]}): {found[3]}", module
 
 
-@cache
 def _printed_graph(text: str) -> _Graph:
     """Return a graph that was printed: the nodes stand below their line of the model."""
-    modules: dict[str, set[str]] = {}  # in Dynamo's graphs, by frame
-    for graph in _graphs.values():
-        for each in graph.values():
-            modules.setdefault(each.frame, set()).add(each.module)
-    found: dict[str, Origin] = {}
+    found: dict[str, tuple[str, str]] = {}
     frame = ""
     for line in text.splitlines():
         if place := _PRINTED_PLACE.match(line):
@@ -176,35 +211,8 @@ def _printed_graph(text: str) -> _Graph:
         elif line.lstrip().startswith("#"):
             frame = ""  # nothing is known of the next ones
         elif frame and (node := _PRINTED_NODE.match(line)):
-            found[node[1]] = Origin(frame, _module_of(modules.get(frame, set())))
+            found[node[1]] = frame, ""
     return found
-
-
-def _module_of(modules: set[str]) -> str:
-    """Return the module that a line belongs to, or the kind of several, by all that run there.
-
-    A line that calls other modules belongs to the one around them.
-    """
-    if len(modules) <= 1:
-        return "".join(modules)
-    kind_of_path = dict(_path_and_kind(module) for module in modules if module)
-    kinds = {
-        kind
-        for path, kind in kind_of_path.items()
-        if not any(around in kind_of_path for around in _paths_around(path))
-    }
-    return kinds.pop() if len(kinds) == 1 else ""
-
-
-def _path_and_kind(module: str) -> tuple[str, str]:
-    path, opening, kind = module.rpartition(" (")
-    return (path, kind.rstrip(")")) if opening else ("", module)
-
-
-def _paths_around(path: str) -> Iterator[str]:
-    while path:
-        path = path.rpartition(".")[0]
-        yield path
 
 
 @cache
@@ -223,38 +231,25 @@ def _generated_files() -> list[str]:
     return [file for module in modules if (file := getattr(module, "__file__", None))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Generated:
-    number: int | None
-    nodes: Mapping[int, tuple[str, ...]]  # by line: those of the call that begins or goes on there
-
-
 @cache
-def _parsed(file: str) -> _Generated:
+def _parsed(file: str) -> Mapping[str, Any]:
+    """Return what a generated file says of its graph, and of the nodes above its lines."""
     try:
         text = Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError:  # somebody emptied the cache
-        return _Generated(None, {})
+        text = ""
     number = _AOT_ID.match(text)
-    nodes: dict[int, tuple[str, ...]] = {}
-    names: tuple[str, ...] = ()
-    for line, written in enumerate(text.splitlines(), 1):
-        if found := _SOURCE_NODES.match(written):
-            names = tuple(name.strip() for name in found[1].split(",") if name.strip())
-        elif names and written.strip():
-            nodes[line] = names
-        else:
-            names = ()
-    return _Generated(int(number[1]) if number else None, nodes)
-
-
-def origins(file: str, line: int) -> tuple[Origin, ...]:
-    """Return where a line of generated code comes from, in the order of the model."""
-    # Stacks leave out the folder that a file is imported from.
+    lines: list[tuple[int, int, list[str]]] = []
+    names: list[str] = []
+    first = 0
+    for line, written in enumerate([*text.splitlines(), ""], 1):
+        is_call = bool(names and written.strip())
+        found = _SOURCE_NODES.match(written)
+        if names and (found or not is_call):
+            lines.append((first, line - 1, names))
+            names = []
+        if found:
+            names = [name.strip() for name in found[1].split(",") if name.strip()]
+            first = line + 1
     name = PurePath(file).name
-    path = next((each for each in _generated_files() if PurePath(each).name == name), file)
-    generated = _parsed(path)
-    graph = _graphs.get(-1 if generated.number is None else generated.number, {})
-    lowered = _lowered.get(name) or _printed_graph(_printed.get(name, ""))
-    found = (graph.get(node) or lowered.get(node) for node in generated.nodes.get(line, ()))
-    return tuple(dict.fromkeys(origin for origin in found if origin is not None))
+    return {FILE: name, NUMBER: int(number[1]) if number else -1, LINES: lines}

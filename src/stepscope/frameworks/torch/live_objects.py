@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stepscope import _native
-from stepscope.frameworks.python.calls import STACKS
 from stepscope.frameworks.torch.dynamo import keep_dynamo_out
 from stepscope.frameworks.torch.unseen import unseen
-from stepscope.record.options import MEMORY
+from stepscope.record.options import MEMORY, STACKS
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.source import Source, Stage
 from stepscope.trace.names import MODULE_PREFIX

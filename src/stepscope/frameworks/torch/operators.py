@@ -11,20 +11,21 @@ from operator import or_
 from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
-from stepscope.frameworks.python.calls import AS_TORCH, STACKS
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
-from stepscope.frameworks.torch.bridge.load import is_ready, load_library
+from stepscope.frameworks.torch.bridge.load import load_library
 from stepscope.frameworks.torch.cuda_memory import CudaMemory
 from stepscope.frameworks.torch.owners import TorchOwners
-from stepscope.frameworks.torch.tensor_notes import noted_tensors
 from stepscope.record.held_memory import HeldMemory
 from stepscope.record.options import (
+    AS_TORCH,
     DEVICE,
     HELD_MEMORY,
+    INSIDE,
     MEMORY,
     MODULES,
     SAMPLED_INPUTS,
     SHAPES,
+    STACKS,
     StackMode,
 )
 from stepscope.record.source import Source
@@ -39,11 +40,11 @@ _CALIBRATION_ROUNDS = 2_000
 _loaded: ctypes.CDLL | None = None
 
 
-def load_bridge(torch: Any) -> ctypes.CDLL:
+def load_bridge(torch: Any, *, may_build: bool = True) -> ctypes.CDLL:
     """Return the bridge, built and loaded; raise BridgeUnavailableError when that cannot be."""
     global _loaded  # noqa: PLW0603 - one bridge a process; it is never unloaded
     if _loaded is None:
-        bridge = load_library(torch)
+        bridge = load_library(torch, may_build=may_build)
         bridge.stepscope_bridge_init.argtypes = [ctypes.c_void_p]
         bridge.stepscope_bridge_overhead_ns.restype = ctypes.c_double
         bridge.stepscope_bridge_tensors.argtypes = [ctypes.c_void_p, ctypes.c_int64]
@@ -70,7 +71,7 @@ def ready_bridge(torch: Any) -> ctypes.CDLL | None:
 @functools.cache
 def _ready_bridge(torch: Any) -> ctypes.CDLL | None:
     try:
-        return load_bridge(torch) if is_ready(torch) else None
+        return load_bridge(torch, may_build=False)
     except (BridgeUnavailableError, OSError):
         return None
 
@@ -113,7 +114,8 @@ def _wishes_of(options: RecordOptions) -> _Wish:
     if options[AS_TORCH] and options[MODULES]:
         wishes |= _Wish.MODULES_OF_SCRIPTS
     # What tools for memory need; a note for each tensor costs too much to make them for nobody.
-    return wishes | _Wish.TENSORS if options[SHAPES] and options[MEMORY] else wishes
+    has_tools = options[SHAPES] and options[MEMORY] and not options[INSIDE]
+    return wishes | _Wish.TENSORS if has_tools else wishes
 
 
 _noting = 0  # recordings that run: the bridge's notes are theirs
@@ -127,12 +129,15 @@ class TorchOps(Source):
     def __init__(self, torch: Any, options: RecordOptions) -> None:
         """Take an imported torch whose bridge loads."""
         self._torch = torch
-        self._bridge = load_bridge(torch)
+        self._is_inside = options[INSIDE]
+        self._bridge = load_bridge(torch, may_build=not self._is_inside)
         memory = options[MEMORY]
         self._wishes = _wishes_of(options)
         self._held = HeldMemory() if options[HELD_MEMORY] else None
         self._owners = TorchOwners() if memory else None
-        self._cuda_memory = CudaMemory(torch) if memory and options[DEVICE] else None
+        self._cuda_memory = (
+            CudaMemory(torch, may_build=not self._is_inside) if memory and options[DEVICE] else None
+        )
         self.tensor_notes: TensorNotes | None = None  # of the last recording
 
     def prepare(self) -> None:
@@ -146,6 +151,8 @@ class TorchOps(Source):
         _noting += 1
         if self._held is not None:
             self._held.start()
+        if _Wish.MEMORY in self._wishes:
+            _native.remember_blocks()
         self._bridge.stepscope_bridge_start(self._wishes)
         if self._cuda_memory is not None:
             self._cuda_memory.start()
@@ -166,13 +173,19 @@ class TorchOps(Source):
     def _keep_notes(self) -> None:
         global _noting  # noqa: PLW0603
         _noting = max(_noting - 1, 0)
+        if self._is_inside:
+            return
+        from stepscope.frameworks.torch.tensor_notes import noted_tensors
+
         self.tensor_notes = noted_tensors(self._bridge)
         if not _noting:
             self._bridge.stepscope_bridge_forget_tensors()
 
     def collect(self) -> Captured | None:
         """Return the memory that was held; the recorder has all else."""
-        return self._held.collect() if self._held is not None else None
+        if self._held is None or self._is_inside:  # then the stream has it
+            return None
+        return self._held.collect()
 
     def so_far(self) -> Captured | None:
         """Return the memory that was held until now."""

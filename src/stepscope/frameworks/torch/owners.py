@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from stepscope._native import OwnerHooks, note_owner, tell_calls
 from stepscope.frameworks.torch.unseen import unseen
 from stepscope.record.patching import Patches
-from stepscope.trace.kinds import device_type_number
-from stepscope.trace.model import MemoryOwner
+from stepscope.trace.kinds import MemoryOwner, device_type_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,8 +103,10 @@ class TorchOwners:
             simple: list[Any] = []
             others: list[Any] = []
             for parameter in _parameters_of(optimizer):
-                tensors = [parameter.data] + ([] if parameter.grad is None else [parameter.grad])
-                is_simple = all(self._begins_its_block(tensor) for tensor in tensors)
+                # Not its `data`: that is an operator, which the program's modes would see.
+                gradient = parameter.grad if parameter.is_leaf else None
+                tensors = [parameter] if gradient is None else [parameter, gradient]
+                is_simple = all(map(self._begins_its_block, tensors))
                 (simple if is_simple else others).append(parameter)
             devices = [_device_numbers(parameter.device) for parameter in simple]
             if self._native is not None:
@@ -144,7 +145,7 @@ class TorchOwners:
                 self._tell(value, MemoryOwner.INPUT)
 
     def _begins_its_block(self, tensor: Any) -> bool:
-        is_plain = type(tensor) is self._torch.Tensor
+        is_plain = type(tensor) in (self._torch.Tensor, self._torch.nn.Parameter)
         return is_plain and not tensor.is_sparse and not tensor.storage_offset()
 
     def _is_tensor(self, value: object) -> bool:

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from stepscope._native import begin_slice, end_slice
-from stepscope.record.options import Option
+from stepscope.frameworks.torch.options import PHASES
 from stepscope.record.patching import Patches, PatchesWhenImported
 from stepscope.record.phase_ranges import (
     BACKWARD,
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     _Function = Callable[..., Any]
-
-PHASES = Option("phases", False)
 
 
 class TorchPhases(Source):

@@ -14,7 +14,7 @@ from stepscope.trace.element_types import element_bytes
 from stepscope.trace.names import plain_collective
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from stepscope.record.collectives import Collective
 
@@ -34,9 +34,9 @@ _local = threading.local()
 class Buckets:
     """The buckets of the program's DistributedDataParallel modules."""
 
-    def __init__(self) -> None:
-        """Know none yet."""
-        self._of_bytes: dict[int, list[str]] = {}
+    def __init__(self, keep: Callable[[Mapping[int, list[str]]], object]) -> None:
+        """Know none yet; ``keep`` takes the modules of each, by the bytes of a bucket."""
+        self._keep = keep
         _remember(_known, self)
 
     def look(self) -> None:
@@ -64,18 +64,19 @@ class Buckets:
         found: dict[int, list[str]] = {}
         for size, indices in zip(sizes, members, strict=True):
             found.setdefault(size, []).append(_together([names[index] for index in indices]))
-        self._of_bytes |= found
+        self._keep(found)
 
-    def name_modules(self, calls: Sequence[Collective]) -> None:
-        """Name the module of each bucket's reduction, by its size; equal ones take turns."""
-        turn = dict.fromkeys(self._of_bytes, 0)
-        for call in calls:
-            size = (call.elements_in or 0) * element_bytes(call.dtype or "")
-            if call.module or size not in turn or plain_collective(call.name) != "all_reduce":
-                continue
-            names = self._of_bytes[size]
-            call.module = names[turn[size] % len(names)] or None
-            turn[size] += 1
+
+def name_modules(calls: Sequence[Collective], buckets: Mapping[int, Sequence[str]]) -> None:
+    """Name the module of each bucket's reduction, by its size; equal ones take turns."""
+    turn = dict.fromkeys(buckets, 0)
+    for call in calls:
+        size = (call.elements_in or 0) * element_bytes(call.dtype or "")
+        if call.module or size not in turn or plain_collective(call.name) != "all_reduce":
+            continue
+        names = buckets[size]
+        call.module = names[turn[size] % len(names)] or None
+        turn[size] += 1
 
 
 def _remember(known: list[weakref.ref[T]], each: T) -> None:

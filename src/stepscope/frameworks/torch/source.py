@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import suppress
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
+from stepscope.frameworks.torch.options import TORCH_COLLECTOR, TorchCollector, chosen
 from stepscope.notices import notify
-from stepscope.record.options import DEVICE, HOST, MEMORY, Option
+from stepscope.record.options import DEVICE, HOST, MEMORY
 from stepscope.record.post_import import PostImport
 from stepscope.record.source import Burden, Source, Stage
 
@@ -22,37 +21,36 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.tensor_notes import TensorNotes
     from stepscope.record.limits import MemoryLimit
     from stepscope.record.options import RecordOptions
+    from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
-_ENVIRONMENT = "STEPSCOPE_TORCH_COLLECTOR"
 
+def make_bridges_ready(options: RecordOptions) -> BridgeUnavailableError | None:
+    """Build what is missing for the torch that is installed; return why there will be no bridge.
 
-class TorchCollector(Enum):
-    """How PyTorch's operators are collected."""
+    It is raised instead where nothing but the bridge was asked for. torch is not imported.
+    """
+    collector = chosen(options[TORCH_COLLECTOR])
+    if collector is TorchCollector.KINETO:
+        return None
+    from stepscope.frameworks.torch.bridge.build import OPERATORS
+    from stepscope.frameworks.torch.bridge.load import make_ready
+    from stepscope.frameworks.torch.cuda_memory import CUDA_MEMORY
 
-    AUTO = "auto"  # the bridge, or torch's own collector where no bridge can be had
-    BRIDGE = "bridge"
-    KINETO = "kineto"
-
-
-TORCH_COLLECTOR = Option(
-    "torch_collector",
-    TorchCollector.AUTO,
-    "--torch-collector",
-    "how PyTorch is recorded: through the bridge, through torch's own collector, which has more "
-    "overhead (kineto), or through the first of these that works here (default: auto)",
-)
-
-
-def _chosen(collector: TorchCollector) -> TorchCollector:
-    """Return the collector that was asked for, in the program or by the environment."""
-    if collector is TorchCollector.AUTO and (wish := os.environ.get(_ENVIRONMENT)):
-        try:
-            collector = TorchCollector(wish.lower())
-        except ValueError:
-            choices = ", ".join(choice.value for choice in TorchCollector)
-            raise ValueError(f"{_ENVIRONMENT}={wish!r} is not one of {choices}") from None
-    return collector
+    obstacle = None
+    try:
+        make_ready(OPERATORS)
+    except BridgeUnavailableError as error:
+        if collector is TorchCollector.BRIDGE:
+            raise  # in the program's import it would be too late
+        obstacle = error
+    except OSError as error:
+        obstacle = BridgeUnavailableError(str(error))
+    if options[MEMORY] and options[DEVICE]:
+        # The user is told of it where memory is to be recorded.
+        with suppress(BridgeUnavailableError, OSError):
+            make_ready(CUDA_MEMORY)
+    return obstacle
 
 
 def _source_for(
@@ -90,7 +88,7 @@ class WhenImported(Source):
 
     def __init__(self, options: RecordOptions) -> None:
         """Remember the choice; nothing is imported or built yet."""
-        self._collector = _chosen(options[TORCH_COLLECTOR])
+        self._collector = chosen(options[TORCH_COLLECTOR])
         self._options = options
         self._source: TorchOps | Kineto | None = None
         self._obstacle: BridgeUnavailableError | None = None  # found before torch was imported
@@ -137,6 +135,13 @@ class WhenImported(Source):
         """Return what the chosen source has kept until now."""
         return None if self._source is None else self._source.so_far()
 
+    @classmethod
+    def recover(cls, left: LeftBehind) -> Captured | None:
+        """Return what torch's own collector left; the bridge records into the stream."""
+        from stepscope.frameworks.torch.collector import Kineto
+
+        return Kineto.recover(left)
+
     @property
     def tensor_notes(self) -> TensorNotes | None:
         """Return which tensors the operators of the last recording had; None where unknown."""
@@ -162,25 +167,9 @@ class WhenImported(Source):
 
     def _make_ready(self) -> None:
         """Prepare the bridge before the program begins, outside the program's time."""
-        if self._collector is TorchCollector.KINETO or self._made_ready:
-            return
-        self._made_ready = True
-        from stepscope.frameworks.torch.bridge.build import OPERATORS
-        from stepscope.frameworks.torch.bridge.load import make_ready
-        from stepscope.frameworks.torch.cuda_memory import CUDA_MEMORY
-
-        try:
-            make_ready(OPERATORS)
-        except BridgeUnavailableError as error:
-            if self._collector is TorchCollector.BRIDGE:
-                raise  # nothing else was asked for; in the program's import it would be too late
-            self._obstacle = error
-        except OSError as error:
-            self._obstacle = BridgeUnavailableError(str(error))
-        if self._options[MEMORY] and self._options[DEVICE]:
-            # It is told of where memory is to be recorded.
-            with suppress(BridgeUnavailableError, OSError):
-                make_ready(CUDA_MEMORY)
+        if not self._made_ready:
+            self._made_ready = True
+            self._obstacle = make_bridges_ready(self._options)
 
     def _on_import(self, torch: Any) -> None:
         self._source = _source_for(torch, self._collector, self._options, self._obstacle)

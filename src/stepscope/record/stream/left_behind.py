@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stepscope import _native
-from stepscope.record.stream.streaming import THREADS
+from stepscope.errors import TraceReadError
+from stepscope.notices import notify
+from stepscope.record.delivery import Delivery
+from stepscope.record.stream.notes import PATHS, SOURCES, THREADS
+from stepscope.trace.plain import PlainError
+from stepscope.trace.regular_file import free_memory_bytes
+from stepscope.trace.stored_info import fitting
+from stepscope.trace.strings import valid_value
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stepscope.record.stream.places import StreamFolders
+
+_THREAD = re.compile(r"[0-9]{1,18}")  # the system's number of one
+_Kind = TypeVar("_Kind", str, int)
+_MAIN_THREAD = "MainThread"  # what threading calls it, which the program may not import
+_SMALL_BYTES = 4 << 20  # for which the free memory is not asked
+_COPIES = 2  # of a file, while it is read
 
 
 @dataclass(frozen=True)
@@ -19,35 +36,84 @@ class LeftBehind:
     """What one process left: its stream, and what it noted of itself."""
 
     folders: StreamFolders
-    pid: int
+    name: str  # of its files
     native: _native.RecoveredStream
     meta: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folders: StreamFolders, pid: int) -> LeftBehind:
-        """Read the files of a process."""
-        memory, segments = folders.memory_of(pid), folders.segments_of(pid)
-        native = _native.RecoveredStream(str(memory or ""), str(segments))
-        return cls(folders, pid, native, _valid_json(native.meta()))
+    def of(cls, folders: StreamFolders, name: str, since_ns: int = 0) -> LeftBehind:
+        """Read the files of a process, without the slices that began before a moment."""
+        memory, segments = folders.memory_of(name), folders.segments_of(name)
+        _check_room(segments)
+        native = _native.RecoveredStream(str(memory or ""), str(segments), since_ns)
+        return cls(folders, name, native, _valid_json(native.meta()))
+
+    @property
+    def pid(self) -> int:
+        """Return the number of the process."""
+        return int(self.name.partition(".")[0])
 
     @cached_property
     def facts(self) -> dict[str, Any]:
         """Return how the reading went, and when the last sign of life was."""
         return dict(self.native.facts())
 
+    def use_paths(self) -> None:
+        """Name the files of its stacks as it would have; for what is asked of ``native`` next."""
+        with contextlib.suppress(KeyError, TypeError):  # nothing was told, or by somebody else
+            _native.set_paths(*self.meta[PATHS]["told"])
+
+    def told_by_sources(self, what: str, kind: type[_Kind]) -> dict[str, _Kind]:
+        """Return what sources told of one matter, by their names, as far as it is of the kind."""
+        told = self.meta.get(SOURCES, {}).get(what)
+        pairs = told.items() if isinstance(told, dict) else ()
+        return {name: value for name, value in pairs if type(value) is kind}
+
     @property
     def thread_names(self) -> dict[int, str]:
         """Return the names of threads by the system's number."""
-        return {int(key): str(name) for key, name in self.meta.get(THREADS, {}).items()}
+        noted = {
+            int(key): name
+            for key, name in self.meta.get(THREADS, {}).items()
+            if _THREAD.fullmatch(key) and isinstance(name, str)
+        }
+        return {self.pid: _MAIN_THREAD, **noted}
+
+    def delivered(self) -> list[Delivery]:
+        """Return what its sources kept in memory until it ended."""
+        found = []
+        for path in self.folders.deliveries_of(self.name):
+            try:
+                found.append(Delivery.load(path))
+            except (OSError, PlainError) as error:
+                notify(f"{path.name} cannot be read: {error}")
+        return found
+
+
+def _check_room(segments: Path) -> None:
+    """Refuse a file that there is no memory for, such as one of holes alone."""
+    with contextlib.suppress(OSError):
+        size = segments.lstat().st_size
+        if size > _SMALL_BYTES and size * _COPIES > free_memory_bytes():
+            raise TraceReadError(segments, f"needs more memory than is free: it has {size} bytes")
 
 
 def _valid_json(texts: dict[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, text in texts.items():
         try:
-            value = json.loads(text)
-        except ValueError:
+            value = valid_value(json.loads(text))
+        except (ValueError, RecursionError):
             continue
         if isinstance(value, dict):
-            found[name] = value
+            found[name] = _of_sources(value) if name == SOURCES else value
+    return found
+
+
+def _of_sources(told: dict[str, Any]) -> dict[str, Any]:
+    """Return what sources may say: fields of a TraceInfo, their job, and what a child is called."""
+    found = fitting(told)
+    for name, kind in (("job", dict), ("lost", dict), ("process", str)):
+        if isinstance(told.get(name), kind):
+            found[name] = told[name]
     return found

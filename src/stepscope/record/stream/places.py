@@ -11,20 +11,26 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
+import stat
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stepscope.private_folders import open_private_folder
+from stepscope.record.delivery import DELIVERY
 from stepscope.record.stream.processes import ProcessId
-from stepscope.trace.regular_file import read_regular
+from stepscope.trace.regular_file import entries_of, read_regular
 
 UNSEALED = "stream.json"
 """The file that a folder has as long as its recording is not sealed."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+PLAN = "plan"
+"""The file that tells the processes of a run how to record; ``record/inside/boot.py`` reads it."""
 
 MEMORY_VARIABLE = "STEPSCOPE_STREAM_MEMORY"
 """A folder of a tmpfs to stream into, or ``off`` to stream to disk alone."""
@@ -35,7 +41,14 @@ _DESCRIPTION_LIMIT_BYTES = 16 << 20
 _IN_MEMORY = ("tmpfs", "ramfs")
 _RUN = "run-"
 _SEGMENTS = ".segments"
-_CHILDREN = "children"
+_OBSTACLE = ".obstacle"
+_OF_A_PROCESS = re.compile(
+    r"\d{1,10}(\.\d{1,4})?(\.segments|\.obstacle|-\d{1,4}\.(delivery|part))?", re.ASCII
+)
+_MOST_OBSTACLES = 100
+_LONGEST_OBSTACLE = 2000
+_LARGEST_PID = (1 << 31) - 1
+_LARGEST = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +62,47 @@ class StreamFolders:
     is_ours: bool = True  # this process made it, or its memory proves that this user did
     secret: str = field(default_factory=lambda: os.urandom(16).hex())
 
-    def memory_of(self, pid: int) -> Path | None:
-        """Return where a process has its memory."""
-        return Path(self.memory) / str(pid) if self.memory else None
+    @property
+    def shared(self) -> str:
+        """Return the folder that all processes of the run can find."""
+        return self.memory or self.disk
 
-    def segments_of(self, pid: int) -> Path:
+    def memory_of(self, name: str) -> Path:
+        """Return where a process has its memory; a ring has it on disk where there is no tmpfs."""
+        return Path(self.shared) / name
+
+    def segments_of(self, name: str) -> Path:
         """Return where a process writes what has no room in memory."""
-        return Path(self.disk) / f"{pid}{_SEGMENTS}"
+        return Path(self.disk) / f"{name}{_SEGMENTS}"
 
-    def captures(self) -> Path:
-        """Return where child processes deliver what they have recorded, in a folder a parent."""
-        return Path(self.memory or self.disk) / _CHILDREN
+    def deliveries_of(self, name: str) -> list[Path]:
+        """Return the files in which a process has left what its sources kept."""
+        found = [each for each in entries_of(Path(self.disk)) if each.suffix == DELIVERY]
+        return [each for each in found if each.name.startswith(f"{name}-")]
 
-    def processes(self) -> list[int]:
-        """Return all processes that have files here, the run's own first."""
-        names = {path.name for path in _entries(self.memory)}
-        names |= {path.stem for path in _entries(self.disk) if path.suffix == _SEGMENTS}
-        numbers = {int(name) for name in names if name.isascii() and name.isdecimal()}
-        return [self.owner.pid, *sorted(numbers - {self.owner.pid})]
+    def processes(self) -> list[str]:
+        """Return all processes that have files here: their numbers, and of which image of theirs.
+
+        A process that runs another program, by exec, has the files 123 and 123.1.
+        """
+        names = {path.name for path in entries_of(Path(self.shared))}
+        names |= {path.name.removesuffix(_SEGMENTS) for path in entries_of(Path(self.disk))}
+        found = [
+            [int(word) for word in name.split(".")]
+            for name in names
+            if (match := _OF_A_PROCESS.fullmatch(name)) and not match[2]
+        ]
+        return [".".join(map(str, words)) for words in sorted(found) if words[0] <= _LARGEST_PID]
+
+    def obstacles(self) -> list[str]:
+        """Return why some processes were not recorded, in their own words."""
+        paths = [path for path in entries_of(Path(self.shared)) if path.suffix == _OBSTACLE]
+        found = []
+        for path in paths[:_MOST_OBSTACLES]:
+            with contextlib.suppress(OSError, ValueError):
+                text = read_regular(path, _LONGEST_OBSTACLE, follow_links=False)
+                found.append(text.decode("utf-8", "replace").strip())
+        return found
 
     def write(self) -> None:
         """Describe the run in both folders."""
@@ -116,12 +152,16 @@ def own_folders(disk: Path, memory: Path | None) -> StreamFolders:
 
 def is_unsealed(path: str | os.PathLike[str]) -> bool:
     """Tell whether a folder holds a recording that was never sealed."""
-    return (Path(path) / UNSEALED).is_file()
+    try:
+        return stat.S_ISREG((Path(path) / UNSEALED).lstat().st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def is_of_stream(path: Path) -> bool:
     """Tell whether a path in the folder of a run belongs to its stream."""
-    return path.suffix == _SEGMENTS or path.name in (UNSEALED, f".{UNSEALED}", _CHILDREN)
+    is_known = path.name in (UNSEALED, f".{UNSEALED}", PLAN)
+    return is_known or _OF_A_PROCESS.fullmatch(path.name) is not None
 
 
 def new_memory_folder() -> Path | None:
@@ -154,14 +194,17 @@ def _description(folder: Path) -> tuple[ProcessId, dict[str, Any], dict[str, Any
         text = read_regular(folder / UNSEALED, _DESCRIPTION_LIMIT_BYTES, follow_links=False)
         description = json.loads(text)
         if description["format"] != _FORMAT:
-            raise ValueError(f"{UNSEALED} is of {description['format']!r}")
+            raise ValueError(f"{UNSEALED} is of {str(description['format'])[:40]!r}")
         if description["version"] != _VERSION:
-            raise ValueError(f"{UNSEALED} has version {description['version']!r}, not {_VERSION}")
+            version = str(description["version"])[:40]
+            raise ValueError(f"{UNSEALED} has version {version!r}, not {_VERSION}")
         owner, about = description["owner"], description["about"]
         for each in fields(ProcessId):
-            is_number = each.type == "int"
-            if type(owner[each.name]) is not (int if is_number else str):
-                raise ValueError(f"{UNSEALED} names a wrong {each.name}: {owner[each.name]!r}")
+            value: Any = owner[each.name]
+            kind: Any = int if each.type == "int" else str
+            most = _LARGEST_PID if each.name == "pid" else _LARGEST
+            if type(value) is not kind or (kind is int and not 0 <= value <= most):
+                raise ValueError(f"{UNSEALED} names a wrong {each.name}: {str(value)[:40]!r}")
         if not isinstance(about, dict) or not isinstance(description["secret"], str):
             raise ValueError(f"{UNSEALED} describes no run")
         names = [each.name for each in fields(ProcessId)]
@@ -186,8 +229,8 @@ def _memory_folders() -> Iterator[Path]:
             os.close(open_private_folder(base))
         except OSError:
             continue
-        for folder in _entries(str(base)):
-            if folder.name.startswith(_RUN) and not folder.is_symlink():
+        for folder in entries_of(base):
+            if folder.name.startswith(_RUN):
                 yield folder
 
 
@@ -219,10 +262,3 @@ def _is_in_memory(folder: Path) -> bool:
         if is_below and len(place) >= len(found[0]):
             found = (place, kind)
     return found[1] in _IN_MEMORY and os.access(folder, os.W_OK | os.X_OK)
-
-
-def _entries(folder: str) -> list[Path]:
-    try:
-        return sorted(Path(folder).iterdir()) if folder else []
-    except OSError:
-        return []

@@ -18,7 +18,7 @@ class ProcessId:
 
     pid: int
     start_time: int
-    image: int  # where its stack begins: an exec makes it another
+    image: int  # where its stack begins: an exec makes it another; 0: not known
     boot: str
     namespace: str
     host: str
@@ -46,7 +46,14 @@ class ProcessId:
         if fields is None or int(fields[_START_TIME]) != self.start_time:
             return False
         image = int(fields[_STACK_START])
-        return fields[3] not in _ENDED and (image in (0, self.image))
+        is_same_program = image == self.image or 0 in (image, self.image)  # 0: it is not known
+        return fields[3] not in _ENDED and is_same_program
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether there is a process of this number that has not ended."""
+    fields = _fields(pid)
+    return fields is not None and fields[3] not in _ENDED
 
 
 def _fields(pid: int) -> dict[int, str] | None:

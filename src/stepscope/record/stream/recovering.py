@@ -1,74 +1,71 @@
-"""A recording that was never sealed, as a Trace: what a run's processes left in their streams."""
+"""What one process of a run left in its stream, as tables and as a Trace."""
 
 from __future__ import annotations
 
 import os
-import warnings
-from dataclasses import fields, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
-from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.record.capture import recorded
+from stepscope.record.held_memory import HeldMemory
+from stepscope.record.slice_table import SliceTable
 from stepscope.record.source import source_classes
-from stepscope.record.stream.left_behind import LeftBehind
-from stepscope.record.stream.places import read_folders
-from stepscope.record.stream.streaming import FACTS, SOURCES
-from stepscope.trace.build import build
+from stepscope.record.stream.notes import END, FACTS, PATHS, SOURCES
+from stepscope.record.window import range_overhead_ns
+from stepscope.trace.build import build, since
 from stepscope.trace.join import merge_parts
 from stepscope.trace.model import PRODUCER, Captured, Losses, Slices, Trace, TraceInfo
+from stepscope.trace.process_facts import facts_of
 from stepscope.trace.strings import Strings
+from stepscope.trace.validate import check
 from stepscope.units import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from stepscope.record.stream.places import StreamFolders
+    from stepscope.record.stream.left_behind import LeftBehind
 
     Progress = Callable[[int, int], None]
+
+_OF_FILES = ("cwd", "main_file", "path")  # of the facts that a process notes
 
 # Where memory does not outlive the process, it is written some times a second.
 _MOST_UNSAVED = "up to one second before its end may be missing"
 
 
-def recover(path: str | os.PathLike[str], progress: Progress | None = None) -> Trace:
-    """Return what was recorded in a folder that was never sealed; a warning says what is missing.
+@dataclass(frozen=True, slots=True)
+class ProcessCapture:
+    """What one process recorded."""
 
-    The program may still be running: then this is what it has recorded so far.
-    """
-    trace, said = recovered(Path(path), progress)
-    warnings.warn(said, TraceReadWarning, stacklevel=2)
-    return trace
+    captured: Captured
+    start_ns: int
+    end_ns: int
+    losses: Losses
+    is_ring: bool = False
 
+    def with_tables(self, captured: Captured) -> ProcessCapture:
+        """Return the same with other tables."""
+        return replace(self, captured=captured)
 
-def recovered(folder: Path, progress: Progress | None = None) -> tuple[Trace, str]:
-    """Return what was recorded in a folder that was never sealed, and what is to be said of it."""
-    try:
-        folders = read_folders(folder)
-    except ValueError as error:
-        raise TraceReadError(folder, f"is not a recording: {error}") from None
-    return recovered_from(folders, folder, progress)
+    def since(self, start_ns: int) -> ProcessCapture:
+        """Return what began from a moment on."""
+        if start_ns <= self.start_ns:
+            return self
+        return replace(self, captured=since(self.captured, start_ns), start_ns=start_ns)
 
-
-def recovered_from(
-    folders: StreamFolders, shown: Path, progress: Progress | None = None
-) -> tuple[Trace, str]:
-    """Return what was recorded in the folders of a run; ``shown`` is what messages call it."""
-    try:
-        left = LeftBehind.of(folders, folders.owner.pid)
-    except RuntimeError as error:
-        raise TraceReadError(shown, f"cannot be read: {error}") from None
-    if progress is not None:
-        progress(1, 2)
-    trace = _trace_of(left)
-    if progress is not None:
-        progress(2, 2)
-    return trace, f"{shown} {_said(left, trace)}"
+    def with_whole_run(self, pid: int, name: str, *, ended: bool) -> ProcessCapture:
+        """Add a range around all that the main thread did."""
+        table = SliceTable("user_annotation")
+        table.add(pid, name, self.start_ns, self.end_ns, {}, unfinished=not ended)
+        return self.with_tables(merge_parts([self.captured, _of_process(table.captured(), pid)]))
 
 
-def captured_of(left: LeftBehind) -> tuple[Captured, tuple[int, int], Losses]:
+def captured_of(left: LeftBehind) -> ProcessCapture:
     """Return the tables of one process, its window, and what it lost itself."""
+    left.use_paths()
+    recordings = left.native.recordings()
+    is_ring = any(each["is_ring"] for each in recordings)
     windows = [
         recorded(
             columns,
@@ -76,68 +73,120 @@ def captured_of(left: LeftBehind) -> tuple[Captured, tuple[int, int], Losses]:
             stack_table=left.native.stack_table,
             type_names=left.native.types(),
         )
-        for columns in left.native.recordings()
+        for columns in recordings
     ]
     windows = [each for each in windows if len(each.captured.slices) or each is windows[0]]
+    classes = source_classes()
     parts = [each.captured for each in windows]
-    parts += [part for each in source_classes() if (part := each.recover(left)) is not None]
+    found = [HeldMemory.recover(left), *(each.recover(left) for each in classes)]
+    parts += [part for part in found if part is not None]
+    parts += [each.captured for each in left.delivered()]
     if not parts:
         parts = [Captured(Slices.empty(), (), Strings.of([""]))]
     start_ns = min((each.start_ns for each in windows), default=0)
     end_ns = max([each.end_ns for each in windows] + [left.facts["last_ns"]])
-    losses = next((each.losses for each in windows if each.losses.events), Losses())
-    bad = left.facts["bad_records"]
-    if bad:
-        losses = replace(losses, events=losses.events + bad, policy=losses.policy or "newest")
-    return _of_process(merge_parts(parts), left.pid), (start_ns, end_ns), losses
+    lost = left.facts["bad_records"] + sum(each.lost_by(left) for each in classes)
+    if is_ring:  # what falls off elsewhere does so in larger parts
+        kept = [since(part, start_ns) for part in parts]
+        lost += sum(len(part.slices) for part in parts) - sum(len(part.slices) for part in kept)
+        parts = kept
+    captured = _of_process(merge_parts(parts), left.pid, left.thread_names)
+    for each in classes:
+        captured = each.refine_recovered(captured, left)
+    for ends_ns in (
+        captured.slices.start_ns + captured.slices.duration_ns,
+        captured.samples.end_ns,
+    ):
+        end_ns = max(end_ns, int(ends_ns.max(initial=0)))
+    return ProcessCapture(
+        captured, start_ns, max(start_ns, end_ns), _losses(recordings, lost), is_ring
+    )
 
 
-def _trace_of(left: LeftBehind) -> Trace:
-    captured, (start_ns, end_ns), losses = captured_of(left)
+def _losses(recordings: Sequence[Mapping[str, Any]], lost_elsewhere: int) -> Losses:
+    """Return what the first recording that lost events lost, and what was lost elsewhere."""
+    first = next((each for each in recordings if each["lost"]), next(iter(recordings), None))
+    if first is None:
+        return Losses.at_limit(lost_elsewhere, 0, keep_newest=False, is_ring=False)
+    return Losses.at_limit(
+        first["lost"] + lost_elsewhere,
+        first["limit_bytes"],
+        keep_newest=first["keep_newest"],
+        is_ring=first["is_ring"],
+    )
+
+
+def trace_of(left: LeftBehind, capture: ProcessCapture, children: int = 0) -> Trace:
+    """Return what a process recorded as a trace; its tables may hold those of ``children``."""
+    if not left.folders.is_ours:
+        check(capture.captured, {}, is_built=False)
     known = {each.name for each in fields(TraceInfo)}
-    told = {**left.meta.get(FACTS, {}), **left.meta.get(SOURCES, {})}
-    facts = {name: value for name, value in told.items() if name in known}
-    facts["parallelism"] = {
-        **left.meta.get(FACTS, {}).get("parallelism", {}),
-        **left.meta.get(SOURCES, {}).get("parallelism", {}),
+    by_sources = left.meta.get(SOURCES, {})
+    by_process = facts_of(_told_facts(left), by_sources.get("job"))
+    facts = {
+        **by_process,
+        **{name: value for name, value in by_sources.items() if name in known},
+        "parallelism": {**by_process["parallelism"], **by_sources.get("parallelism", {})},
     }
+    sources = dict(facts.get("sources", {}))
+    sources |= {each.name: says for each in source_classes() if (says := each.described_by(left))}
+    if children:
+        sources["child processes"] = f"{children} recorded"
+    if (missing := missing_of(left)) or END not in left.meta:
+        sources["stream"] = missing or "nothing is missing"
     info = TraceInfo(
         **{
-            "pid": left.pid,
-            "wall_offset_ns": _native.wall_offset_ns(),
             **facts,
+            "pid": left.pid,
+            "wall_offset_ns": facts["wall_offset_ns"] or _native.wall_offset_ns(),
             "producer": PRODUCER,
-            "start_ns": start_ns,
-            "end_ns": end_ns,
-            "losses": losses,
+            "start_ns": capture.start_ns,
+            "end_ns": capture.end_ns,
+            "losses": capture.losses,
+            "overhead_ns": range_overhead_ns(),
+            "sources": sources,
+            "code_folders": _code_folders(left),
         }
     )
-    sources = {**info.sources, "stream": _missing(left) or "nothing is missing"}
-    return build(captured, replace(info, sources=sources))
+    return build(capture.captured, info)
 
 
-def _of_process(captured: Captured, pid: int) -> Captured:
+def _code_folders(left: LeftBehind) -> list[str]:
+    """Return where the program's own modules were imported from."""
+    told = left.meta.get(PATHS, {}).get("told")
+    prefixes = told[0] if isinstance(told, list) and told and isinstance(told[0], list) else []
+    return [each for each in prefixes if isinstance(each, str) and "site-packages" not in each]
+
+
+def _told_facts(left: LeftBehind) -> dict[str, Any]:
+    """Return what a process noted of itself; of another user's, none that leads to files here."""
+    facts: dict[str, Any] = left.meta.get(FACTS, {})
+    if left.folders.is_ours:
+        return facts
+    return {name: value for name, value in facts.items() if name not in _OF_FILES}
+
+
+def _of_process(
+    captured: Captured, pid: int, thread_names: Mapping[int, str] | None = None
+) -> Captured:
     """Return tables that this process built as those of the one that recorded them."""
-    own = str(os.getpid())
+    own, names = str(os.getpid()), {str(key): name for key, name in (thread_names or {}).items()}
     tracks = tuple(
-        replace(track, pid=str(pid), process_sort=pid) if track.pid == own else track
+        replace(
+            track,
+            pid=str(pid),
+            process_sort=pid,
+            thread_name=track.thread_name or names.get(track.tid, ""),
+        )
+        if track.pid == own
+        else track
         for track in captured.tracks
     )
     return replace(captured, tracks=tracks)
 
 
-def _said(left: LeftBehind, trace: Trace) -> str:
-    """Say what the folder is, and what is missing in it."""
-    if left.folders.owner.is_alive():
-        so_far = "this is what has been recorded so far"
-        return f"is still being recorded by process {left.pid}: {so_far}"
-    missing = _missing(left)
-    lost = trace.info.losses.events
-    what = missing or (f"{count_text(lost, 'event')} were lost" if lost else "nothing is missing")
-    return f"was never sealed, because its program ended abnormally: {what}"
-
-
-def _missing(left: LeftBehind) -> str:
+def missing_of(left: LeftBehind) -> str:
+    """Say what of a process's recording is missing; empty for nothing."""
     facts = left.facts
     missing = []
     if not facts["memory_lasted"]:

@@ -9,6 +9,7 @@ from paddle_recording import category_of, paddle_or_skip, paddle_recorded, trace
 
 from stepscope import _native
 from stepscope.frameworks.paddle.collector import Collector, Share
+from stepscope.frameworks.paddle.columns import captured_from_pb
 from stepscope.trace.build import build
 from stepscope.trace.model import TraceInfo
 
@@ -60,7 +61,8 @@ def test_a_trace_holds_what_paddles_own_trees_of_the_same_run_hold() -> None:
         for event in node.mem_node
     )
     offset_ns = segment.wall_offset_ns
-    trace = build(segment.captured(paddle.base.core), TraceInfo("test"))
+    data = segment.data(paddle.base.core)
+    trace = build(captured_from_pb(data, shift_ns=-offset_ns), TraceInfo("test"))
     slices, memory = trace.slices, trace.memory
     ours = Counter(
         (

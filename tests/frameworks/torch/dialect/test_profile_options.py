@@ -20,9 +20,8 @@ import torch
 import stepscope
 from recording import nothing_left_on
 from stepscope import ProfilerActivity, profile
-from stepscope.frameworks.python.calls import STACKS
 from stepscope.frameworks.torch.dialect.options import ExperimentalConfig, record_options
-from stepscope.record.options import RecordOptions, StackMode
+from stepscope.record.options import STACKS, RecordOptions, StackMode
 from stepscope.record.source import known_options
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ import hashlib
 import os
 import platform
 import re
-import shlex
 import shutil
 import subprocess
 import time
@@ -104,15 +103,17 @@ def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
         raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
 
 
-def is_kept(build: TorchBuild, bridge: Bridge) -> bool:
-    """Tell whether one was compiled before."""
-    key = build.key(bridge)
-    for place in cache_places():
-        with contextlib.suppress(OSError), Cache(place, create=False) as cache:
-            if (ready := cache.library(key)) is not None:
-                ready.close()
-                return True
-    return key in _unkept
+def kept(build: TorchBuild, bridge: Bridge) -> Library:
+    """Return the bridge that was compiled before; raise BridgeUnavailableError without one."""
+    with contextlib.suppress(OSError):
+        key = build.key(bridge)
+        if key in _unkept:
+            return _unkept[key]
+        for place in cache_places():
+            with contextlib.suppress(OSError), Cache(place, create=False) as cache:
+                if (library := cache.library(key)) is not None:
+                    return library
+    raise BridgeUnavailableError(f"no bridge to {bridge.what} {build.version} was built beforehand")
 
 
 def compiled_anew(build: TorchBuild, bridge: Bridge) -> Library:
@@ -163,6 +164,8 @@ def _found(path: Path, pattern: str) -> str:
 def _compiler() -> list[str]:
     chosen = os.environ.get("CXX")
     if chosen:
+        import shlex  # a program that finds a bridge has no need of it
+
         return shlex.split(chosen)
     for name in ("c++", "g++", "clang++"):
         if shutil.which(name):
@@ -172,6 +175,8 @@ def _compiler() -> list[str]:
 
 def _compile(build: TorchBuild, bridge: Bridge) -> Library:
     """Compile in a private folder, which is gone when the library is open."""
+    import shlex
+
     compiler = _compiler()
     if error := _run([*compiler, "--version"]):
         raise BridgeUnavailableError(f"`{shlex.join(compiler)}` does not work: {error}")

@@ -12,7 +12,6 @@ import ctypes
 import fcntl
 import hashlib
 import os
-import secrets
 import shutil
 import time
 from dataclasses import dataclass
@@ -141,7 +140,7 @@ class Cache:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, whole or not at all."""
-        part = f".{secrets.token_hex(8)}.part"
+        part = f".{os.urandom(8).hex()}.part"
         file = os.open(part, _CREATE, 0o600, dir_fd=self._folder)
         try:
             with os.fdopen(file, "wb") as sink:

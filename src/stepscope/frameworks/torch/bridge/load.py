@@ -15,7 +15,7 @@ from stepscope.frameworks.torch.bridge.build import (
     TorchBuild,
     compiled,
     compiled_anew,
-    is_kept,
+    kept,
 )
 from stepscope.frameworks.torch.bridge.cache import Cache
 from stepscope.frameworks.torch.bridge.prebuilt import prebuilt_for
@@ -29,17 +29,23 @@ if TYPE_CHECKING:
     from stepscope.frameworks.torch.bridge.prebuilt import Prebuilt
 
 
+_UNTRIED = "nobody has tried it with this torch yet"
+
+
 class _NoRoomError(BridgeUnavailableError):
     """No bridge loads into this process: its libraries have taken all static TLS."""
 
 
-def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
-    """Load the bridge for an imported torch; raise BridgeUnavailableError when there is none."""
+def load_library(torch: Any, bridge: Bridge = OPERATORS, *, may_build: bool = True) -> ctypes.CDLL:
+    """Load the bridge for an imported torch; raise BridgeUnavailableError when there is none.
+
+    One that has to be compiled, or tried in a process of its own, takes seconds.
+    """
     build = TorchBuild.of(torch)
     refused = ""
     prebuilt = prebuilt_for(build, bridge)
     if prebuilt is not None:
-        refused = _refused(prebuilt, build, bridge)
+        refused = _refused(prebuilt, build, bridge, may_try=may_build)
         if not refused:
             try:
                 return _fitting(_by_path(prebuilt.path), prebuilt.path, torch, bridge)
@@ -48,20 +54,13 @@ def load_library(torch: Any, bridge: Bridge = OPERATORS) -> ctypes.CDLL:
             except BridgeUnavailableError as error:
                 refused = str(error)
     try:
-        return _compiled_and_loaded(build, bridge, torch)
+        return _compiled_and_loaded(build, bridge, torch, may_build=may_build)
     except BridgeUnavailableError as error:
         if not refused:
             raise
         raise BridgeUnavailableError(
             f"{error}; the wheel's bridge does not work either: {refused}"
         ) from None
-
-
-def is_ready(torch: Any) -> bool:
-    """Tell whether an imported torch has a bridge that need not be compiled, or tried."""
-    build = TorchBuild.of(torch)
-    prebuilt = prebuilt_for(build, OPERATORS)
-    return (prebuilt is not None and prebuilt.proven) or is_kept(build, OPERATORS)
 
 
 def make_ready(bridge: Bridge) -> None:
@@ -74,31 +73,33 @@ def make_ready(bridge: Bridge) -> None:
     if build is None or not build.has(bridge.libraries):
         return
     prebuilt = prebuilt_for(build, bridge)
-    if prebuilt is None or _refused(prebuilt, build, bridge):
+    if prebuilt is None or _refused(prebuilt, build, bridge, may_try=True):
         compiled(build, bridge).close()
 
 
-def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge) -> str:
+def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge, *, may_try: bool) -> str:
     """Return why a bridge is not even loaded; one that nobody has tried yet is tried elsewhere."""
     if prebuilt.proven:
         return ""
     if bridge is not OPERATORS:
         return f"torch {build.version} is not a known release"
-    return _verdict(prebuilt.path, build)
+    return _verdict(prebuilt.path, build, may_try=may_try)
 
 
-def _verdict(path: Path, build: TorchBuild) -> str:
+def _verdict(path: Path, build: TorchBuild, *, may_try: bool) -> str:
     """Return what does not fit, as a process of its own found, now or at an earlier time."""
     try:
         torch = (build.root / "lib" / "libtorch_cpu.so").stat()
         digest = hashlib.sha256(path.read_bytes())
     except OSError:
-        return misfit_in_child(path)
+        return misfit_in_child(path) if may_try else _UNTRIED
     digest.update(f"{build.root} {torch.st_size} {torch.st_mtime_ns}".encode())
     name = f"torch-{build.version}-{digest.hexdigest()[:16]}.misfit"
     for place in cache_places():
         with contextlib.suppress(OSError), Cache(place, create=False) as cache:
             return cache.text(name)
+    if not may_try:
+        return _UNTRIED
     found = misfit_in_child(path)
     for place in cache_places():
         with contextlib.suppress(OSError), Cache(place, create=True) as cache:
@@ -107,13 +108,17 @@ def _verdict(path: Path, build: TorchBuild) -> str:
     return found
 
 
-def _compiled_and_loaded(build: TorchBuild, bridge: Bridge, torch: Any) -> ctypes.CDLL:
-    library = compiled(build, bridge)
+def _compiled_and_loaded(
+    build: TorchBuild, bridge: Bridge, torch: Any, *, may_build: bool
+) -> ctypes.CDLL:
+    library = compiled(build, bridge) if may_build else kept(build, bridge)
     try:
         loaded = _loaded(library.load, library.where)
     except _NoRoomError:
         raise
     except BridgeUnavailableError:  # whoever kept it kept something else
+        if not may_build:
+            raise
         library = compiled_anew(build, bridge)
         loaded = _loaded(library.load, library.where)
     library.close()

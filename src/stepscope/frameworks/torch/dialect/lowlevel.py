@@ -33,8 +33,8 @@ from stepscope.frameworks.torch.dialect.options import (
     settings_of,
 )
 from stepscope.frameworks.torch.dialect.results import ProfileResults
+from stepscope.frameworks.torch.options import TorchCollector
 from stepscope.frameworks.torch.process_groups import distributed_info
-from stepscope.frameworks.torch.source import TorchCollector
 from stepscope.frameworks.torch.switches import SWITCHES
 from stepscope.record.limits import Last, MemoryLimit
 from stepscope.record.options import SHAPES, StackMode

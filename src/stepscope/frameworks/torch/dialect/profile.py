@@ -12,7 +12,7 @@ from stepscope.arguments import function
 from stepscope.frameworks.torch.announce import STEP_NAME, step_tracker
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.frameworks.torch.dialect.observer import observer_of_environment
-from stepscope.frameworks.torch.source import TorchCollector
+from stepscope.frameworks.torch.options import TorchCollector
 from stepscope.record.session import Session
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from stepscope.frameworks.torch.dialect.observer import TraceObserver
-    from stepscope.record import MemoryLimit
-    from stepscope.record.limits import Last
+    from stepscope.record.limits import Last, MemoryLimit
     from stepscope.record.options import StackMode
     from stepscope.record.schedules import ProfilerAction, Schedule
 

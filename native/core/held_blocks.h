@@ -1,0 +1,73 @@
+// A sample of the memory that is in use: blocks as they come and go.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace stepscope {
+
+struct HeldBlock {
+  int64_t time_ns = 0;
+  int64_t duration_ns = 0;
+  int64_t bytes = 0;  // that it stands for
+  uint32_t thread = 0;
+  uint32_t stack = 0;
+  uint32_t device = 0;  // a word
+  uint8_t is_held = 1;  // when the recording stopped
+};
+
+class HeldBlocks {
+ public:
+  void allocated(uint64_t address, const HeldBlock& block) {
+    held_.insert_or_assign(address, block);
+  }
+
+  // False for one that was not sampled.
+  bool released(uint64_t address, int64_t now_ns) {
+    const auto found = held_.find(address);
+    if (found == held_.end()) return false;
+    HeldBlock block = found->second;
+    held_.erase(found);
+    block.duration_ns = now_ns - block.time_ns;
+    block.is_held = 0;
+    if (block.duration_ns < kShortLifeNs) return true;
+    released_.push_back(block);
+    if (released_.size() >= kMostReleased) thin_out();
+    return true;
+  }
+
+  // All that was held for some time, and what still is at a moment.
+  std::vector<HeldBlock> all(int64_t until_ns) const {
+    std::vector<HeldBlock> blocks = released_;
+    for (const auto& [address, block] : held_) {
+      blocks.push_back(block);
+      blocks.back().duration_ns = until_ns - block.time_ns;
+    }
+    return blocks;
+  }
+
+ private:
+  // What is given back sooner is no memory that grows.
+  static constexpr int64_t kShortLifeNs = 250'000'000;
+  // More blocks that were given back tell no more: from here on, every other one is forgotten, and
+  // those that stay stand for twice as many bytes.
+  static constexpr size_t kMostReleased = size_t{1} << 16;
+  static constexpr int64_t kMostBytes = INT64_MAX / 2;
+
+  void thin_out() {
+    size_t kept = 0;
+    for (size_t i = 0; i < released_.size(); i += 2) {
+      released_[kept] = released_[i];
+      released_[kept++].bytes = 2 * std::min(released_[i].bytes, kMostBytes);
+    }
+    released_.resize(kept);
+  }
+
+  std::unordered_map<uint64_t, HeldBlock> held_;
+  std::vector<HeldBlock> released_;
+};
+
+}  // namespace stepscope

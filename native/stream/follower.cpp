@@ -1,0 +1,246 @@
+#include "stream/follower.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/recorder.h"
+#include "stream/read_bytes.h"
+
+namespace stepscope {
+namespace {
+
+constexpr size_t kMostAtOnce = size_t{64} << 20;  // of a file that anybody may have changed
+
+template <typename T>
+bool read_at(const OwnFile& file, uint64_t offset, T& value) {
+  return pread(file.number(), static_cast<void*>(&value), sizeof(value),
+               static_cast<off_t>(offset)) == sizeof(value);
+}
+
+std::string bytes_at(const OwnFile& file, uint64_t offset, uint64_t size) {
+  std::string bytes(std::min<uint64_t>(size, kMostAtOnce), '\0');
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t count = pread(file.number(), bytes.data() + done, bytes.size() - done,
+                                static_cast<off_t>(offset + done));
+    if (count <= 0) break;
+    done += static_cast<size_t>(count);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+uint64_t size_of(const OwnFile& file) {
+  struct stat about{};
+  return fstat(file.number(), &about) == 0 ? static_cast<uint64_t>(about.st_size) : 0;
+}
+
+}  // namespace
+
+Follower::Follower(std::string memory, std::string disk, std::vector<std::string> prefixes)
+    : memory_(std::move(memory)), disk_(std::move(disk)), prefixes_(std::move(prefixes)) {}
+
+Follower::~Follower() {
+  chunks_.close();
+  segments_.close();
+}
+
+void Follower::open(OwnFile& file, const std::string& path) {
+  if (file.was_opened()) return;
+  const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  struct stat about{};
+  if (number >= 0 && (fstat(number, &about) != 0 || !S_ISREG(about.st_mode))) {
+    ::close(number);
+    return;
+  }
+  file.take(number);
+}
+
+// What a cursor has passed by stands in its chunk, and its name in the journal: so the lanes are
+// read first, and the chunks last.
+void Follower::read() {
+  open(segments_, disk_);
+  if (segments_.was_opened()) read_disk();
+  open(chunks_, memory_ + "/chunks");
+  if (!chunks_.was_opened()) return;
+  OwnFile lanes;
+  open(lanes, memory_ + "/lanes");
+  lanes_ = lanes.was_opened() ? bytes_at(lanes, 0, size_of(lanes)) : "";
+  lanes.close();
+  lane_at_.clear();
+  std::string_view rest = lanes_;
+  RegionHeader region;
+  while (take(rest, region) && region.magic == kRegionMagic && region.bytes >= sizeof(region)) {
+    std::string_view inside = take_text(rest, std::min(region.bytes - sizeof(region), rest.size()));
+    BlockHeader block;
+    while (take(inside, block) && block.magic == kBlockMagic && block.bytes >= sizeof(block)) {
+      const size_t size = std::min<size_t>(block.bytes - sizeof(block), inside.size());
+      if (block.kind == BlockKind::kLane) lane_at_[block.address] = inside.substr(0, size);
+      inside.remove_prefix(size);
+    }
+  }
+  find_blocks();
+  std::vector<BlockHeader> headers(blocks_.size());
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (!blocks_[i].is_settled) headers[i] = look_at(blocks_[i]);
+  }
+  read_journals();
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (headers[i].kind == BlockKind::kChunk) read_chunk(blocks_[i], headers[i]);
+  }
+  if (is_ring_ && read_of_.size() > 2 * blocks_.size()) {
+    std::unordered_map<uint64_t, uint64_t> there;
+    for (const Block& block : blocks_) {
+      const auto found = read_of_.find(block.serial);
+      if (found != read_of_.end()) there.insert(*found);
+    }
+    read_of_ = std::move(there);
+  }
+}
+
+void Follower::read_chunk(Block& block, const BlockHeader& header) {
+  uint64_t size = header.size;
+  if (header.size == kStillFilled) {
+    const uint64_t next = cursor_at(header.cursor);
+    size = next >= header.address ? (next - header.address) / sizeof(Record) : 0;
+  }
+  if (size > header.capacity) return;  // the cursor has gone on
+  uint64_t& read = read_of_[header.serial];
+  if (size > read) {
+    const std::string records =
+        bytes_at(chunks_, block.offset + sizeof(header) + read * sizeof(Record),
+                 (size - read) * sizeof(Record));
+    if (look_at(block).serial != header.serial) return;  // it is another by now
+    add_records(header.generation, records);
+    read = size;
+  }
+  block.is_settled = !is_ring_ && header.size != kStillFilled;
+}
+
+// Blocks never move, and each begins where the one before it ends. A region may be there before the
+// one in front of it is full.
+void Follower::find_blocks() {
+  uint64_t end = regions_.empty() ? 0 : regions_.back().end;
+  const uint64_t file_bytes = size_of(chunks_);
+  RegionHeader header;
+  while (read_at(chunks_, end, header) && header.magic == kRegionMagic &&
+         header.bytes >= sizeof(header) && header.bytes <= file_bytes - end) {
+    if (header.version != kLastingVersion) {
+      throw std::runtime_error("it was written by another version of Stepscope");
+    }
+    regions_.push_back({end + sizeof(header), end + header.bytes});
+    end += header.bytes;
+  }
+  for (Region& region : regions_) {
+    BlockHeader block;
+    while (region.blocks_end + sizeof(block) <= region.end &&
+           read_at(chunks_, region.blocks_end, block) && block.magic == kBlockMagic &&
+           block.bytes >= sizeof(block) && block.bytes <= region.end - region.blocks_end) {
+      blocks_.push_back({region.blocks_end, block.serial, 0, false});
+      region.blocks_end += block.bytes;
+    }
+  }
+}
+
+BlockHeader Follower::look_at(Block& block) const {
+  BlockHeader header{};
+  if (!read_at(chunks_, block.offset, header)) return {};
+  if (std::exchange(block.serial, header.serial) != header.serial) block.read = 0;
+  return header;
+}
+
+void Follower::read_journals() {
+  for (Block& block : blocks_) {
+    if (block.is_settled) continue;
+    const BlockHeader header = look_at(block);
+    if (header.kind != BlockKind::kJournal || header.size <= block.read) continue;
+    const std::string entries =
+        bytes_at(chunks_, block.offset + sizeof(header) + block.read, header.size - block.read);
+    if (look_at(block).serial != header.serial) continue;
+    block.read = header.size;
+    read_entries(entries);
+  }
+}
+
+uint64_t Follower::cursor_at(uint64_t address) const {
+  auto lane = lane_at_.upper_bound(address);
+  uint64_t next = 0;
+  if (lane == lane_at_.begin()) return next;
+  --lane;
+  const uint64_t offset = address - lane->first;
+  if (offset < lane->second.size()) {
+    std::string_view rest = lane->second.substr(offset);
+    take(rest, next);
+  }
+  return next;
+}
+
+void Follower::read_disk() {
+  FrameHeader header;
+  while (read_at(segments_, disk_end_, header) && header.magic == kFrameMagic &&
+         header.bytes <= size_of(segments_) - disk_end_ - sizeof(header)) {
+    const std::string bytes = bytes_at(segments_, disk_end_ + sizeof(header), header.bytes);
+    disk_end_ += sizeof(header) + header.bytes;
+    std::string_view rest = bytes;
+    const auto kind = static_cast<FrameKind>(header.kind);
+    if (kind == FrameKind::kJournal) read_entries(rest);
+    RecordsHeader records;
+    if (kind != FrameKind::kRecords || !take(rest, records)) continue;
+    uint64_t& read = read_of_[records.serial];
+    if (records.first + records.count <= read) continue;
+    const uint64_t known = read > records.first ? read - records.first : 0;
+    rest.remove_prefix(std::min(rest.size(), known * sizeof(Record)));
+    read = records.first + records.count;
+    add_records(records.generation, rest);
+  }
+}
+
+void Follower::read_entries(std::string_view bytes) {
+  EntryHeader header;
+  while (take(bytes, header) && header.bytes <= bytes.size()) {
+    std::string_view inside = bytes.substr(0, header.bytes);
+    bytes.remove_prefix(std::min(padded(header.bytes), bytes.size()));
+    switch (static_cast<Entry>(header.kind)) {
+      case Entry::kText: {
+        TextEntry entry;
+        if (!take(inside, entry) || entry.space != static_cast<uint32_t>(TextSpace::kLabels)) break;
+        const bool is_one =
+            std::any_of(prefixes_.begin(), prefixes_.end(),
+                        [&](const auto& prefix) { return inside.starts_with(prefix); });
+        if (is_one) names_[{entry.generation, entry.id}] = inside;
+        break;
+      }
+      case Entry::kMeta: {
+        MetaEntry entry;
+        if (!take(inside, entry)) break;
+        const std::string name(take_text(inside, entry.name_bytes));
+        notes_[name] = inside;
+        break;
+      }
+      case Entry::kWindow: {
+        WindowEntry entry;
+        if (take(inside, entry)) is_ring_ = entry.age_ticks != 0;
+        break;
+      }
+      case Entry::kClosed:
+        is_closed_ = true;
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void Follower::add_records(uint32_t generation, std::string_view bytes) {
+  for (const Record& record : all_of<Record>(bytes)) {
+    if (record.kind != Kind::kRange) continue;
+    const auto name = names_.find({generation, record.slice.label});
+    if (name == names_.end()) continue;
+    ranges_.push_back({record.start_ticks, record.slice.end_ticks, name->second});
+  }
+}
+
+}  // namespace stepscope

@@ -1,0 +1,79 @@
+// Reads what is new in the stream of a process that goes on, some times a second: the ranges that
+// have ended, and what it noted of itself. A look costs as much as was recorded since the last one.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/recent_ranges.h"
+#include "stepscope/record.h"
+#include "stream/lasting_format.h"
+#include "stream/own_file.h"
+
+namespace stepscope {
+
+class Follower {
+ public:
+  // Ranges count whose names begin with one of the prefixes.
+  Follower(std::string memory, std::string disk, std::vector<std::string> prefixes);
+  ~Follower();
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+
+  // Read what is new. Throws std::runtime_error where it is of another version.
+  void read();
+
+  // The ranges that were found since the last time.
+  std::vector<RecentRange> take_ranges() { return std::exchange(ranges_, {}); }
+  const std::map<std::string, std::string>& notes() const { return notes_; }
+  bool is_ring() const { return is_ring_; }
+  bool is_closed() const { return is_closed_; }
+
+ private:
+  struct Block {
+    uint64_t offset = 0;  // of its header
+    uint64_t serial = 0;
+    uint64_t read = 0;        // of a journal: bytes
+    bool is_settled = false;  // nothing will be added to it
+  };
+
+  struct Region {
+    uint64_t blocks_end = 0;  // where its next block will begin
+    uint64_t end = 0;
+  };
+
+  static void open(OwnFile& file, const std::string& path);
+  void find_blocks();
+  // The header as it is now. A block that has become another is read from its begin.
+  BlockHeader look_at(Block& block) const;
+  void read_journals();
+  void read_chunk(Block& block, const BlockHeader& header);
+  uint64_t cursor_at(uint64_t address) const;
+  void read_disk();
+  void read_entries(std::string_view bytes);
+  void add_records(uint32_t generation, std::string_view bytes);
+
+  const std::string memory_;
+  const std::string disk_;
+  const std::vector<std::string> prefixes_;
+  OwnFile chunks_;
+  OwnFile segments_;
+  std::vector<Region> regions_;
+  std::vector<Block> blocks_;
+  uint64_t disk_end_ = 0;
+  std::string lanes_;                               // as they were before all else was read
+  std::map<uint64_t, std::string_view> lane_at_;    // by the address that they had
+  std::unordered_map<uint64_t, uint64_t> read_of_;  // records of each chunk, by serial
+  std::map<std::pair<uint32_t, uint32_t>, std::string> names_;  // by generation and label
+  std::vector<RecentRange> ranges_;
+  std::map<std::string, std::string> notes_;
+  bool is_ring_ = false;
+  bool is_closed_ = false;
+};
+
+}  // namespace stepscope

@@ -1,0 +1,1 @@
+"""What `stepscope run` does: it starts a command, waits for its end, and shows what it recorded."""

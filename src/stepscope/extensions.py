@@ -1,0 +1,51 @@
+"""Modules of other packages that add to Stepscope: entry points of the group ``stepscope``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+from stepscope.notices import notify
+
+_GROUP = "stepscope"
+
+
+def load_extensions() -> None:
+    """Import all; what they add registers itself."""
+    if not _may_have_extensions():
+        return
+    from importlib.metadata import entry_points
+
+    for extension in entry_points(group=_GROUP):
+        try:
+            extension.load()
+        except Exception as error:  # a broken extension must not cost a recording
+            notify(f"the extension {extension.value} is skipped: {type(error).__name__}: {error}")
+
+
+def _may_have_extensions() -> bool:
+    """Tell whether an installed package names the group.
+
+    `stepscope run` asks at every start; ``importlib.metadata`` would take as long as NumPy.
+    """
+    finders = [each for each in sys.meta_path if hasattr(each, "find_distributions")]
+    if len(finders) > 1:  # beside the one that looks in the folders of sys.path
+        return True
+    return any(_names_group(folder or ".") for folder in dict.fromkeys(sys.path))
+
+
+def _names_group(folder: str) -> bool:
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 - pathlib makes an object of each name
+    except NotADirectoryError:  # an archive, which importlib.metadata can read
+        return True
+    except OSError:
+        return False
+    for name in names:
+        if name.endswith((".dist-info", ".egg-info")):
+            # A package in the form of a single file, or without entry points.
+            with suppress(OSError), open(f"{folder}/{name}/entry_points.txt", "rb") as file:  # noqa: PTH123
+                if f"[{_GROUP}]".encode() in file.read():
+                    return True
+    return False

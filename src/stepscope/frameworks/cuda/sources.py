@@ -1,0 +1,24 @@
+"""The sources of CUDA devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.frameworks.cuda.options import COUNTERS, DEVICE_RECORDS, POWER
+from stepscope.record.source import with_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.record.source import Source
+
+
+@with_options(DEVICE_RECORDS, COUNTERS, POWER)
+def device_sources() -> Sequence[type[Source]]:
+    """Return the classes of all."""
+    from stepscope.frameworks.cuda.counter_source import HardwareCounters
+    from stepscope.frameworks.cuda.power import Power
+    from stepscope.frameworks.cuda.record_options import AskedRecords
+    from stepscope.frameworks.cuda.source import CudaActivity
+
+    return AskedRecords, CudaActivity, HardwareCounters, Power

@@ -1,0 +1,72 @@
+"""What reading recordings of Paddle takes: formulas, landmarks, advice, formats of files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.analysis.flops.formulas import FORMULAS
+from stepscope.analysis.host.landmarks import LANDMARKS
+from stepscope.analysis.remedies import ADVICE
+from stepscope.formats.chrome import DIALECTS, ChromeDialect
+from stepscope.formats.registry import FORMATS, Format
+from stepscope.lazy import loader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from stepscope.analysis.flops.inputs import Formula
+    from stepscope.analysis.host.landmarks import Landmarks
+    from stepscope.analysis.remedies import Advice
+
+
+@LANDMARKS.register
+def _landmarks() -> Landmarks:
+    from stepscope.frameworks.paddle.landmarks import LANDMARKS as OF_PADDLE
+
+    return OF_PADDLE
+
+
+@ADVICE.register
+def _advice() -> Advice:
+    from stepscope.frameworks.paddle.advice import ADVICE as FOR_PADDLE
+
+    return FOR_PADDLE
+
+
+@FORMULAS.register
+def _formulas() -> Mapping[str, Formula]:
+    from stepscope.frameworks.paddle.flops import FORMULAS as FOR_PADDLE
+
+    return FOR_PADDLE
+
+
+@DIALECTS.register
+def _chrome_dialect() -> ChromeDialect:
+    from stepscope.frameworks.paddle.files.read_json import PaddleJson
+
+    return PaddleJson()
+
+
+def _is_pb(_path: Path, head: bytes) -> bool:
+    from stepscope.frameworks.paddle.files.read_pb import is_paddle_pb
+
+    return is_paddle_pb(head)
+
+
+FORMATS.register(
+    Format(
+        "Paddle's Chrome trace",
+        (".paddle_trace.json", ".paddle_trace.json.gz"),
+        writer=loader("stepscope.frameworks.paddle.files.write_json:export_paddle_json"),
+    )
+)
+FORMATS.register(
+    Format(
+        "Paddle's protobuf",
+        (".pb", ".pb.gz"),
+        _is_pb,
+        loader("stepscope.frameworks.paddle.files.read_pb:read_paddle_pb"),
+        loader("stepscope.frameworks.paddle.files.write_pb:export_paddle_pb"),
+    )
+)

@@ -1,0 +1,41 @@
+"""What can be recorded of PyTorch; `stepscope run` declares its flags by these alone."""
+
+from __future__ import annotations
+
+import os
+from enum import Enum
+
+from stepscope.record.options import Option
+
+_ENVIRONMENT = "STEPSCOPE_TORCH_COLLECTOR"
+
+
+class TorchCollector(Enum):
+    """How PyTorch's operators are collected."""
+
+    AUTO = "auto"  # the bridge, or torch's own collector where no bridge can be had
+    BRIDGE = "bridge"
+    KINETO = "kineto"
+
+
+TORCH_COLLECTOR = Option(
+    "torch_collector",
+    TorchCollector.AUTO,
+    "--torch-collector",
+    "how PyTorch is recorded: through the bridge, through torch's own collector, which has more "
+    "overhead (kineto), or through the first of these that works here (default: auto)",
+)
+
+COLLECTIVE_WAITS = Option("collective_waits", False, run_default=True)
+PHASES = Option("phases", False)
+
+
+def chosen(collector: TorchCollector) -> TorchCollector:
+    """Return the collector that was asked for, in the program or by the environment."""
+    if collector is TorchCollector.AUTO and (wish := os.environ.get(_ENVIRONMENT)):
+        try:
+            collector = TorchCollector(wish.lower())
+        except ValueError:
+            choices = ", ".join(choice.value for choice in TorchCollector)
+            raise ValueError(f"{_ENVIRONMENT}={wish!r} is not one of {choices}") from None
+    return collector

@@ -1,0 +1,53 @@
+"""The sources of PyTorch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stepscope.errors import StepscopeError
+from stepscope.frameworks.torch.options import (
+    COLLECTIVE_WAITS,
+    PHASES,
+    TORCH_COLLECTOR,
+    TorchCollector,
+    chosen,
+)
+from stepscope.record.source import with_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stepscope.record.options import RecordOptions
+    from stepscope.record.source import Source
+
+
+def _check_bridge(options: RecordOptions) -> None:
+    """Build what is missing of the bridges before the program starts, outside of its time."""
+    try:
+        collector = chosen(options[TORCH_COLLECTOR])
+    except ValueError as error:
+        raise StepscopeError(str(error)) from None
+    if collector is not TorchCollector.KINETO:
+        from stepscope.frameworks.torch.source import make_bridges_ready
+
+        make_bridges_ready(options)
+
+
+@with_options(TORCH_COLLECTOR, PHASES, COLLECTIVE_WAITS, check=_check_bridge)
+def torch_sources() -> Sequence[type[Source]]:
+    """Return the classes of all."""
+    from stepscope.frameworks.torch.collective_waits import TorchCollectiveWaits
+    from stepscope.frameworks.torch.collectives import TorchCollectives
+    from stepscope.frameworks.torch.compile import TorchCompile
+    from stepscope.frameworks.torch.generated import TorchGeneratedCode
+    from stepscope.frameworks.torch.live_objects import TorchObjects
+    from stepscope.frameworks.torch.loader import TorchLoaderRanges, TorchLoaderWorkers
+    from stepscope.frameworks.torch.modules import TorchModelCalls, TorchModules
+    from stepscope.frameworks.torch.phases import TorchPhases
+    from stepscope.frameworks.torch.source import WhenImported
+
+    return (
+        *(WhenImported, TorchCompile, TorchGeneratedCode, TorchModules, TorchModelCalls),
+        *(TorchPhases, TorchLoaderRanges, TorchLoaderWorkers, TorchObjects),
+        *(TorchCollectives, TorchCollectiveWaits),
+    )

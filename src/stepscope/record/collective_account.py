@@ -1,0 +1,129 @@
+"""What a process knows of its collectives: plain data, of which its stream keeps a copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stepscope.record.collectives import Collective, Group
+from stepscope.record.journal import Journal, entries, fits, is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from stepscope.record.limits import MemoryLimit
+    from stepscope.record.stream.left_behind import LeftBehind
+
+_MOST_CALLS = 1_000_000
+_MOST_CALLS_OF_A_RING = 1 << 17  # some 64 MiB
+_CALLS = " calls"  # they have a journal of their own, which may begin anew when it is full
+_FIELDS: Mapping[str, type] = {
+    **dict.fromkeys(("name", "thread", "group", "dtype", "module"), str),
+    **dict.fromkeys(("start_ns", "end_ns", "number", "elements_in", "elements_out"), int),
+    **dict.fromkeys(("source", "destination"), int),
+    "is_async": bool,
+}
+
+
+class CollectiveAccount:
+    """Groups, calls, and what a framework keeps of both itself."""
+
+    def __init__(
+        self, source: str, *, is_inside: bool = False, limit: MemoryLimit | None = None
+    ) -> None:
+        """Begin with nothing; inside a program, calls are kept in the stream alone."""
+        is_ring = limit is not None and limit.is_ring
+        self._is_inside = is_inside
+        self._journal = Journal(source, is_on=is_inside)
+        most = _MOST_CALLS_OF_A_RING if is_ring else _MOST_CALLS
+        self._journal_of_calls = Journal(source + _CALLS, is_on=is_inside, most=most)
+        self.rank: int | None = None
+        self.groups: dict[str, Group] = {}
+        self.calls: list[Collective] = []
+        self.flights: Sequence[Collective] = ()
+        self.buckets: dict[int, list[str]] = {}  # of DDP: modules by bytes
+
+    @classmethod
+    def left(cls, left: LeftBehind, source: str) -> CollectiveAccount:
+        """Return what a process has noted, without what does not fit."""
+        account = cls(source)
+        noted = entries(left, source)
+        for each in noted:
+            if is_whole(each.get("rank")):
+                account.rank = each["rank"]
+        account.groups = {each.name: each for each in _groups_in(noted)}
+        account.flights = list(_calls_in(each.get("flight") for each in noted))
+        account.calls = list(_calls_in(entries(left, source + _CALLS)))
+        account.buckets = {
+            each["bytes"]: each["modules"]
+            for each in noted
+            if is_whole(each.get("bytes")) and _texts(each.get("modules"))
+        }
+        return account
+
+    def begin(self) -> None:
+        """Forget the calls of an earlier recording."""
+        self.calls, self.flights = [], ()
+
+    def learn(self, groups: Mapping[str, Group], rank: int | None) -> None:
+        """Take what there is now; groups that are gone are remembered."""
+        if rank != self.rank and rank is not None:
+            self.rank = rank
+            self._journal.add({"rank": rank})
+        for name, group in groups.items():
+            if self.groups.get(name) != group:
+                self.groups[name] = group
+                self._journal.add({"group": group.told()})
+
+    def add(self, call: Collective) -> None:
+        """Keep what one call was."""
+        if self._is_inside:
+            self._journal_of_calls.add(_plain(call))
+        elif len(self.calls) < _MOST_CALLS:
+            self.calls.append(call)
+
+    def keep_flights(self, flights: Sequence[Collective]) -> None:
+        """Keep what the framework itself has noted."""
+        self.flights = flights
+        for each in flights:
+            self._journal.add({"flight": _plain(each)})
+
+    def keep_buckets(self, buckets: Mapping[int, list[str]]) -> None:
+        """Keep which modules are reduced together."""
+        for size, modules in buckets.items():
+            if self.buckets.get(size) != modules:
+                self.buckets[size] = modules
+                self._journal.add({"bytes": size, "modules": modules})
+
+
+def _plain(call: Collective) -> dict[str, Any]:
+    values = {name: getattr(call, name) for name in _FIELDS}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _calls_in(values: Iterable[object]) -> Iterator[Collective]:
+    for value in values:
+        if not isinstance(value, dict):
+            continue
+        known = {
+            name: value[name]
+            for name, kind in _FIELDS.items()
+            if name in value and fits([value[name]], kind)
+        }
+        if {"name", "start_ns", "end_ns", "thread"} <= known.keys():
+            yield Collective(**known)
+
+
+def _groups_in(noted: Iterable[Mapping[str, Any]]) -> Iterator[Group]:
+    for each in noted:
+        told = each.get("group")
+        if not isinstance(told, dict):
+            continue
+        texts = [told.get(key) for key in ("pg_name", "pg_desc", "backend_config")]
+        ranks = told.get("ranks")
+        if fits(texts, str, str, str) and isinstance(ranks, list) and all(map(is_whole, ranks)):
+            name, description, backend = texts
+            yield Group(str(name), tuple(ranks), str(description), str(backend))
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(x, str) for x in value)

@@ -1,0 +1,1 @@
+"""What runs inside the program's process while it is recorded, and imports no more than needed."""

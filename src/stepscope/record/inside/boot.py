@@ -1,0 +1,538 @@
+"""Switches recording on in a program that `stepscope run` has started, before its first line.
+
+The program has imported nothing yet, and must not notice that somebody has. So this file imports
+built-in modules alone, and loads what else it needs by its path: a package of ours would bring
+modules that the program lacks, and its own module of that name would no longer be found. What needs
+more than that, the sources of a framework, begins when the program has imported the framework.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VARIABLE = "STEPSCOPE_RUN"
+"""Names the folder that holds the plan of the run."""
+
+PLAN = "plan"
+OBSTACLE = ".obstacle"  # the suffix of a file in which a process says why it is not recorded
+# What is noted in the stream of a process, by name, as in record/stream/notes.py.
+FACTS, THREADS, SOURCES, PROCESS = "facts", "threads", "sources", "process"
+PATHS, NOTICES, END, FAILURES = "paths", "notices", "end", "failures"
+
+_INSIDE = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.dirname(os.path.dirname(_INSIDE))
+_MOST_MEMORY = 1 << 40  # the tmpfs itself sets the limit
+_MOST_IMAGES = 1000  # that one process runs, one after the other
+
+_agent: "Agent | None" = None
+
+
+def begin() -> None:
+    """Record this process from now on, if it belongs to a run; never raises."""
+    folder = os.environ.get(VARIABLE)
+    _hide_start_folder()
+    if not folder or _agent is not None or _is_own_command():
+        return
+    try:
+        plan = read_plan(folder)
+        if plan["python"] != str(sys.hexversion):
+            raise RuntimeError(
+                f"it runs Python {sys.version.split()[0]}, and Stepscope is installed for another; "
+                "install it there, and run that one's stepscope"
+            )
+        _set_agent(Agent(folder, plan, _native()))
+    except FileNotFoundError:
+        return  # the run is over, or its folder is not seen from here
+    except Exception as error:
+        _complain(folder, error)
+
+
+def read_plan(folder: str) -> "dict[str, str]":
+    """Return what the run is to record, a line a value."""
+    with open(f"{folder}/{PLAN}", encoding="utf-8", errors="surrogateescape") as file:
+        pairs = (line.rstrip("\n").partition("=") for line in file)
+        return {name: value for name, _, value in pairs}
+
+
+class Agent:
+    """Records this process; a forked child begins anew, as a process of its own."""
+
+    def __init__(self, folder: str, plan: "dict[str, str]", native: "Any") -> None:
+        """Begin to record."""
+        self._folder = folder
+        self._plan = plan
+        self._native = native
+        self._facts = _loaded("record/inside/facts.py")
+        self._frameworks: Any = None  # what records the frameworks that the program has imported
+        self._hooks = 0
+        self._thread_names: dict[str, str] = {}
+        self._notices: list[str] = []
+        self._failures: list[str] = []
+        self._gc = _builtin("gc")
+        self._watch_imports()
+        self._begin()
+        for name in [
+            each for each in self._triggers if each in sys.modules and each != "stepscope"
+        ]:
+            self.imported(name)
+        for kind in plan.get("at_once", "").split():
+            self.imported(kind)
+        os.register_at_fork(after_in_child=native.shielded(self._begin_in_child))
+        _builtin("atexit").register(native.shielded(self.finish))
+
+    def _begin(self) -> None:
+        native, plan = self._native, self._plan
+        self._pid = os.getpid()
+        self._name = name = _new_name(self._folder, plan["disk"], self._pid)
+        limit, seconds = int(plan["limit_bytes"]), float(plan["seconds"])
+        keeps_newest, is_ring = plan["keep_newest"] == "1", plan["is_ring"] == "1"
+        # A ring without a tmpfs lies in mapped files on the disk: they do not grow.
+        memory = f"{self._folder}/{name}" if plan["memory"] == "1" or is_ring else ""
+        segments = f"{plan['disk']}/{name}.segments"
+        ring_bytes = limit if is_ring else 0
+        native.start_stream(memory, segments, _MOST_MEMORY, ring_bytes, seconds)
+        self._window = native.open_window(limit, keeps_newest, is_ring, seconds)
+        self._modules = 0
+        self._parent: dict[str, object] = {}
+        self._note_facts()
+        self._note(PROCESS, {"name": _process_name()})
+        if plan["gc_ns"]:
+            self._pauses = native.GcWatch(int(plan["gc_ns"]))
+            self._gc_callback = self._pauses.callback()
+            self._gc.callbacks.append(self._gc_callback)
+        if plan["tasks"] == "1":
+            native.start_tasks()
+        self._begin_stacks(plan["stacks"])
+        self._sampler: Any = None
+        if int(plan["sample_ns"]):
+            self._sampler = native.Sampler(
+                interval_ns=int(plan["sample_ns"]),
+                budget=float(plan["sample_budget"]),
+                limit_bytes=limit,
+                keep_newest=keeps_newest,
+                way="best",
+                operations=list(bytes.fromhex(plan["operations"])),
+                age_ns=int(seconds * 1e9),
+            )
+            obstacle = self._sampler.start()
+            if obstacle:
+                self.notify(f"what threads do is not sampled: {obstacle}")
+        self._budget: Any = None
+        if plan.get("budget"):
+            budget = _loaded("record/inside/budget.py").Budget
+            share, event_ns = float(plan["budget"]), float(plan["event_ns"])
+            self._budget = budget(share, event_ns, self._turn_off, self.notify)
+        native.set_stream_ticker(self._tell, self._budget is not None)
+        native.restart_window(self._window)
+
+    def _begin_stacks(self, mode: str) -> None:
+        if mode == "none":
+            return
+        self._native.start_stacks()
+        if mode != "operators":
+            obstacle = self._native.start_calls(mode == "all-calls", False)
+            if obstacle:
+                self.notify(f"Python calls are not recorded, only stacks of operators: {obstacle}")
+
+    # ---- what is noted of the process
+
+    def _tell(self) -> None:
+        """Note what has changed; called every second, and when the process ends."""
+        if os.getpid() != self._pid:
+            return
+        if len(sys.modules) != self._modules:
+            self._note_facts()
+        self._note_threads()
+        self._note(PROCESS, {"name": _process_name()})
+        if self._frameworks is not None:
+            self._note(SOURCES, self._frameworks.describe())
+        if self._budget is not None:
+            seen = self._native.look_at_window(self._window)
+            self._budget.look(len(seen) + seen.lost, self._native.now_ns())
+        obstacle = self._native.stream_obstacle()
+        if obstacle:
+            self.notify(f"the recording cannot be written to disk, and stays in memory: {obstacle}")
+
+    def _note_facts(self) -> None:
+        self._modules = len(sys.modules)
+        facts = self._facts.raw_facts()
+        if not self._parent:  # which may have ended, later
+            self._parent = {name: facts[name] for name in ("ppid", "parent_start_ticks")}
+        self._note(FACTS, {**facts, **self._parent})
+        prefixes = _path_prefixes()
+        library = os.path.dirname(os.__file__) + "/"
+        self._native.set_paths(prefixes, _PACKAGE + "/", library)
+        self._note(PATHS, {"told": [prefixes, _PACKAGE + "/", library]})
+
+    def _note_threads(self) -> None:
+        threading: Any = sys.modules.get("threading")
+        for thread in list(getattr(threading, "_active", {}).values()):
+            number = getattr(thread, "native_id", None)
+            if number is not None:
+                self._thread_names[str(number)] = str(thread.name)
+        self._note(THREADS, self._thread_names)
+
+    def _note(self, name: str, value: object) -> None:
+        self._native.note_value_in_stream(name, value)
+
+    def notify(self, line: str) -> None:
+        """Keep a line for the user, who reads it with the answer."""
+        if line not in self._notices:
+            self._notices.append(line)
+            self._note(NOTICES, {"lines": self._notices})
+
+    def _watch_threads(self) -> None:
+        """Note the exceptions that end threads; the one that ends the program is noted anyway."""
+        threading: Any = sys.modules["threading"]
+        theirs = threading.excepthook
+
+        def excepthook(args: "Any") -> None:
+            theirs(args)
+            if args.exc_type is not SystemExit:
+                self._failures.append(_text_of(args.exc_type, args.exc_value))
+                self._note(FAILURES, {"lines": self._failures})
+
+        threading.excepthook = excepthook
+
+    def _turn_off(self, burden: str) -> bool:
+        """End what costs too much; tell whether it was on."""
+        native, mode = self._native, self._plan["stacks"]
+        budget: Any = sys.modules["stepscope.record.inside.budget"]
+        if burden == budget.CALLS and mode != "none":
+            native.stop_stacks()
+            if mode != "operators":
+                native.stop_calls()
+            return True
+        if burden == budget.SAMPLES and self._sampler is not None:
+            self._sampler.stop()
+            return True
+        return self._frameworks is not None and bool(self._frameworks.turn_off(burden))
+
+    # ---- frameworks
+
+    def _watch_imports(self) -> None:
+        self._triggers = dict(_loaded("record/inside/triggers.py").TRIGGERS)
+        if self._plan.get("failures") == "1":
+            self._triggers["threading"] = ()
+        self._triggers["stepscope"] = None  # another release of ours would not fit what is loaded
+        finder = self._native.import_finder(self._triggers, self._spec_of)
+        self._asking: set[int] = set()  # threads in which the finder asks all others
+        namespace: Any = type(sys.implementation)
+        self._finder = namespace(find_spec=finder)
+        sys.meta_path.insert(0, self._finder)
+
+    def _spec_of(self, name: str, path: "Any", target: "Any") -> "Any":
+        """Return the spec of a framework, with a loader that calls us when it is imported.
+
+        Programs also look for a module without importing it: the next one that asks is told again.
+        """
+        if name == "stepscope":
+            return _spec_of_package()
+        thread = _builtin("_thread").get_ident()
+        if thread in self._asking:  # another finder asks all of them, as we do
+            return None
+        self._asking.add(thread)
+        try:
+            spec = _found(sys.meta_path, self._finder, name, path, target)
+        finally:
+            self._asking.discard(thread)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _Loader(self, name, spec.loader)
+        return spec
+
+    def executed(self, name: str, module: "Any", loader: "Any") -> None:
+        """Begin with a framework whose code has run; its module is as it is without us."""
+        self._triggers.pop(name, None)
+        for owner, attribute in ((module, "__loader__"), (module.__spec__, "loader")):
+            if type(getattr(owner, attribute, None)) is _Loader:
+                setattr(owner, attribute, loader)
+        self.imported(name)
+
+    def imported(self, name: str) -> None:
+        """Begin with what records a framework that has been imported."""
+        if name == "threading":
+            self._watch_threads()
+            return
+        try:
+            if self._frameworks is None:
+                self._frameworks = _frameworks_of_package(self)
+            self._frameworks.begin(name, self._plan)
+            self._note(SOURCES, self._frameworks.describe())
+            self._hooks += 1
+            # What has just been imported undoes its own in a forked child before this begins again.
+            hook = _InChild(self, self._hooks).begin
+            os.register_at_fork(after_in_child=self._native.shielded(hook))
+        except Exception as error:
+            self.notify(f"{name} is not recorded: {type(error).__name__}: {error}")
+
+    # ---- ends
+
+    def finish(self) -> None:
+        """End in order: all that the process knows is in its stream."""
+        if os.getpid() != self._pid:
+            return
+        native = self._native
+        native.set_stream_ticker(None)
+        if self._frameworks is not None:
+            self._frameworks.stop(f"{self._plan['disk']}/{self._name}")
+        if self._sampler is not None:
+            self._sampler.stop()
+        self._note(END, {"error": _last_error(), "found_program": _found_program()})
+        self._modules = 0  # what is told of the process is told once more
+        self._tell()
+        native.stop_stream()
+
+    def _begin_in_child(self) -> None:
+        self._thread_names, self._notices, self._failures = {}, [], []
+        if self._plan["gc_ns"] and self._gc_callback in self._gc.callbacks:
+            self._gc.callbacks.remove(self._gc_callback)
+        self._native.forget_tasks_after_fork()
+        self._native.forget_calls_after_fork()
+        self._begin()
+        self._end_with_multiprocessing()
+
+    def _end_with_multiprocessing(self) -> None:
+        """Finish when multiprocessing ends this process: it leaves without atexit."""
+        util: Any = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.register_after_fork(self, Agent._finalize_last)
+
+    def _finalize_last(self) -> None:
+        util: Any = sys.modules["multiprocessing.util"]
+        util.Finalize(None, self.finish, exitpriority=-1000)
+
+    def frameworks_in_child(self, hook: int) -> None:
+        """Begin with the frameworks again in a forked child, once all have undone theirs."""
+        if hook == self._hooks and self._frameworks is not None:
+            self._frameworks.after_fork_in_child()
+
+
+def target_of(words: "list[str]") -> str:
+    """Return what Python was told to run: a file's name, a module, or ``-c``."""
+    word = _target(words)
+    return os.path.basename(word.rstrip("/")) or word
+
+
+def _target(words: "list[str]") -> str:
+    at = 1
+    while at < len(words):
+        word = words[at]
+        if word in ("-m", "-X", "-W", "--check-hash-based-pycs"):
+            at += 1
+            if word == "-m":
+                return words[at] if at < len(words) else word
+        elif word == "-" or word.startswith("-c"):
+            return word[:2]
+        elif word.startswith("-m"):
+            return word[2:]
+        elif not word.startswith("-"):
+            return word
+        at += 1
+    return "python"
+
+
+def _process_name() -> str:
+    """Return what people call this process: which worker it is, or what it runs."""
+    for name in ("torch.utils.data", "paddle.io"):
+        ask = getattr(sys.modules.get(name), "get_worker_info", None)
+        worker = ask() if ask is not None else None
+        if worker is not None:
+            return f"DataLoader worker {worker.id}"
+    processes: Any = sys.modules.get("multiprocessing.process")
+    name = str(getattr(getattr(processes, "_current_process", None), "_name", ""))
+    return name if name and name != "MainProcess" else target_of(sys.orig_argv)
+
+
+def _found_program() -> bool:
+    """Tell whether there was what Python was to run: then it has set the loader of ``__main__``."""
+    bootstrap: Any = sys.modules["_frozen_importlib"]
+    loader = getattr(sys.modules.get("__main__"), "__loader__", None)
+    word = (getattr(sys, "argv", None) or [""])[0]
+    return loader is not bootstrap.BuiltinImporter or word in ("", "-", "-c")
+
+
+def _last_error() -> str:
+    """Return what has ended the program early, as Python has printed it; empty for nothing."""
+    kind = getattr(sys, "last_type", None)
+    if not isinstance(kind, type):
+        return ""
+    return _text_of(kind, getattr(sys, "last_value", ""))
+
+
+def _text_of(kind: type, error: object) -> str:
+    lines = str(error).splitlines()
+    return f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
+
+
+class _Loader:
+    """Another loader, and what to do after it; what the import system calls is native."""
+
+    def __init__(self, agent: Agent, name: str, loader: "Any") -> None:
+        self._loader = loader
+        self.create_module = loader.create_module
+        self.exec_module = agent._native.importing(
+            agent._native.record_function(f"import {name}"),
+            loader,
+            lambda module: agent.executed(name, module, loader),
+        )
+
+    def __getattr__(self, name: str) -> "Any":
+        return getattr(self._loader, name)
+
+
+def _found(finders: "Any", but: object, name: str, path: "Any", target: "Any") -> "Any":
+    for finder in list(finders):
+        find = getattr(finder, "find_spec", None)
+        spec = find(name, path, target) if find is not None and finder is not but else None
+        if spec is not None:
+            return spec
+    return None
+
+
+class _InChild:
+    """One of several hooks of a fork, of which the last one that was registered does the work."""
+
+    def __init__(self, agent: Agent, number: int) -> None:
+        self._agent = agent
+        self._number = number
+
+    def begin(self) -> None:
+        self._agent.frameworks_in_child(self._number)
+
+
+def _set_agent(agent: Agent) -> None:
+    global _agent  # noqa: PLW0603 - a process has one
+    _agent = agent
+
+
+def _native() -> "Any":
+    """Load the extension by its path."""
+    had_atexit = "atexit" in sys.modules
+    native = _loaded(f"_native{_extension_suffix()}", "stepscope._native")
+    if not had_atexit:  # the program may have a module of that name
+        sys.modules.pop("atexit", None)
+    return native
+
+
+def _extension_suffix() -> str:
+    imp: Any = sys.modules["_imp"]
+    for suffix in imp.extension_suffixes():
+        if os.path.exists(f"{_PACKAGE}/_native{suffix}"):
+            return str(suffix)
+    raise RuntimeError(f"Stepscope is not built for Python {sys.version.split()[0]}")
+
+
+def _loaded(file: str, name: str = "") -> "Any":
+    """Load a file of the package under its own name, without the packages that it lies in."""
+    name = name or "stepscope." + file.removesuffix(".py").replace("/", ".")
+    if name not in sys.modules:
+        for needed in _NEEDS.get(file, ()):
+            _loaded(needed)
+        external: Any = sys.modules["_frozen_importlib_external"]
+        bootstrap: Any = sys.modules["_frozen_importlib"]
+        spec = external.spec_from_file_location(name, f"{_PACKAGE}/{file}")
+        bootstrap._load(spec)
+    return sys.modules[name]
+
+
+_NEEDS = {
+    "record/inside/facts.py": ("trace/variables.py", "trace/cores.py"),
+}
+
+
+def _builtin(name: str) -> "Any":
+    """Return a module that is part of the interpreter; the program may import it later, or not."""
+    if name in sys.modules:
+        return sys.modules[name]
+    imp: Any = sys.modules["_imp"]
+    bootstrap: Any = sys.modules["_frozen_importlib"]
+    spec = bootstrap.spec_from_loader(name, bootstrap.BuiltinImporter, origin="built-in")
+    module = imp.create_builtin(spec)
+    imp.exec_builtin(module)
+    sys.modules.pop(name, None)
+    return module
+
+
+def _frameworks_of_package(agent: Agent) -> "Any":
+    """Import what records frameworks; what it has to say is kept for the answer."""
+    from stepscope.record.inside import frameworks
+
+    sys.modules["stepscope.notices"].listener = agent.notify  # type: ignore[attr-defined]
+    return frameworks
+
+
+def _spec_of_package() -> "Any":
+    external: Any = sys.modules["_frozen_importlib_external"]
+    return external.spec_from_file_location(
+        "stepscope", f"{_PACKAGE}/__init__.py", submodule_search_locations=[_PACKAGE]
+    )
+
+
+def _path_prefixes() -> "list[str]":
+    """Return the folders that modules are imported from: a file in one is named from there on."""
+    # Python adds the folder of what it runs only later.
+    target = os.path.abspath(_target(sys.orig_argv))
+    own = target if os.path.isdir(target) else os.path.dirname(target)
+    folders = [own, *sys.path, *_site_folders()]
+    paths = {os.path.abspath(folder) for folder in folders if isinstance(folder, str)}
+    return [
+        (path + "/").encode("utf-8", "replace").decode("utf-8") for path in paths if path != "/"
+    ]
+
+
+def _site_folders() -> "list[str]":
+    """Return the folders of installed packages; none where the module ``site`` was not run."""
+    site: Any = sys.modules.get("site")
+    return [] if site is None else [*site.getsitepackages(), site.getusersitepackages()]
+
+
+def _new_name(folder: str, disk: str, pid: int) -> str:
+    """Make this process's folder; one that has run another program before has several."""
+    for image in range(_MOST_IMAGES):
+        name = f"{pid}.{image}" if image else str(pid)
+        if not os.path.exists(f"{disk}/{name}.segments"):
+            try:
+                os.mkdir(f"{folder}/{name}", 0o700)
+            except FileExistsError:
+                continue
+            return name
+    raise RuntimeError("this process has run too many programs")
+
+
+def _hide_start_folder() -> None:
+    """Show the program the PYTHONPATH that its user has set.
+
+    A program that it starts with a copy of this environment is still recorded, where the package
+    is installed: then Python finds its ``stepscope.pth``. Where it is not, nothing is hidden.
+    """
+    installed_in = os.path.dirname(_PACKAGE)
+    if installed_in not in _site_folders() or not os.path.exists(f"{installed_in}/stepscope.pth"):
+        return
+    shown: Any = os.environ
+    key = shown.encodekey("PYTHONPATH")
+    folders = shown._data.get(key, b"").split(b":")
+    ours = os.fsencode(f"{_INSIDE}/start")
+    if ours not in folders:
+        return
+    rest = [each for each in folders if each != ours]
+    if len(folders) > 1:
+        shown._data[key] = b":".join(rest)
+    else:
+        del shown._data[key]
+
+
+def _is_own_command() -> bool:
+    words = sys.orig_argv[1:]
+    return words[:2] == ["-m", "stepscope"] or (words[:1] == ["-m"] and "stepscope.cli" in words[1])
+
+
+def _complain(folder: str, error: Exception) -> None:
+    text = f"process {os.getpid()} ({' '.join(sys.orig_argv)[:200]}) is not recorded: {error}\n"
+    try:
+        with open(f"{folder}/{os.getpid()}{OBSTACLE}", "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        pass

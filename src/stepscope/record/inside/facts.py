@@ -1,0 +1,98 @@
+"""What this process can say of itself at any time, as plain data.
+
+Only ``sys``, ``os`` and modules of ours that import no more are needed: the recorded program has
+perhaps imported nothing yet. ``trace/process_facts.py`` makes the fields of a trace of it, in
+another process.
+"""
+
+import os
+import sys
+
+from stepscope._native import wall_offset_ns
+from stepscope.trace.cores import parallelism_of_process
+from stepscope.trace.variables import NOTED_VARIABLES
+
+_NAMED_WITH_VERSION = ("torch", "paddle", "numpy", "jax", "cupy")
+_START_FIELD = 19  # of /proc/PID/stat, counted after the name of the command
+
+
+def raw_facts() -> dict[str, object]:
+    """Return what is known of this process without any of its events."""
+    namespaces = _namespaces_of_modules()
+    return {
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "parent_start_ticks": start_ticks(os.getppid()),
+        "host": os.uname().nodename,
+        "wall_offset_ns": wall_offset_ns(),
+        "argv": _texts(getattr(sys, "argv", ())),  # an embedded interpreter may have none
+        "orig_argv": _texts(sys.orig_argv),
+        "executable": sys.executable or "",
+        "main_file": _text(namespaces.get("__main__", {}).get("__file__")),
+        "cwd": _current_folder(),
+        "path": _texts(sys.path),
+        "prefix": sys.prefix,
+        "base_prefix": sys.base_prefix,
+        "stdlib": os.path.dirname(os.__file__),
+        "python": sys.version,
+        "python_tag": sys.implementation.cache_tag or "",
+        "environment": {
+            name: value for name, value in os.environ.items() if name in NOTED_VARIABLES
+        },
+        "parallelism": parallelism_of_process(),
+        "module_files": {
+            name: file
+            for name, namespace in namespaces.items()
+            if name != "__main__" and "." not in name and (file := _origin(namespace))
+        },
+        "module_versions": {
+            name: str(version)
+            for name in _NAMED_WITH_VERSION
+            if (version := namespaces.get(name, {}).get("__version__")) is not None
+        },
+    }
+
+
+def start_ticks(pid: int) -> int:
+    """Return when a process was started, in ticks since boot; 0 where the kernel does not say."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rpartition(b")")[2].split()[_START_FIELD])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _namespaces_of_modules() -> dict[str, dict[str, object]]:
+    """Return the names in all modules, without running any code of a module.
+
+    Reading an attribute of a lazy module imports it, so the dictionaries are read past the classes
+    of the modules. What is not a module is left out.
+    """
+    return {
+        name: object.__getattribute__(module, "__dict__")
+        for name, module in list(sys.modules.items())  # another thread may import meanwhile
+        if isinstance(name, str) and issubclass(type(module), type(sys))
+    }
+
+
+def _origin(namespace: dict[str, object]) -> str:
+    """Return where a module was loaded from; empty for one that is built in or made by hand."""
+    origin = _text(getattr(namespace.get("__spec__"), "origin", None))
+    return "" if origin == "built-in" else origin or _text(namespace.get("__file__"))
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it was removed
+        return "/"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(values: object) -> list[str]:
+    """Return the elements that are text: a program may put anything into such a list."""
+    elements = list(values) if isinstance(values, list | tuple) else []
+    return [element for element in elements if isinstance(element, str)]

@@ -172,7 +172,7 @@ def _noted_counts(left: LeftBehind) -> dict[str, int]:
     return cast("dict[str, int]", counts) if fits else {}
 
 
-def _no_text(_file: str, _place: object) -> str:
+def _no_text(_instruction: int, _file: str, _place: object) -> str:
     return ""
 
 

@@ -22,7 +22,8 @@ import _ctypes
 
 from made_trace import Call, trace_of_calls
 from stepscope.cli import saving
-from stepscope.frameworks.torch.bridge.build import OPERATORS, TorchBuild, compiled
+from stepscope.frameworks.torch.bridge.build import compiled, key_of
+from stepscope.frameworks.torch.bridge.prebuilt import OPERATORS, TorchBuild
 
 NOBODY = 65534
 LIBRARY = Path(_ctypes.__file__)
@@ -79,7 +80,7 @@ def _prepare(base: Path, shared: Path, evil: Path) -> None:
     for folder in (shared, evil, shared / "cache", shared / "temporary"):
         folder.mkdir()
         folder.chmod(0o777)
-    key = BUILD.key(OPERATORS)
+    key = key_of(BUILD, OPERATORS)
     wrong = b"a library of somebody else"
     (evil / f"{key}.so").write_bytes(wrong)
     (evil / f"{key}.sha256").write_text(hashlib.sha256(wrong).hexdigest())

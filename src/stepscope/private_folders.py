@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,11 +82,15 @@ def new_private_folder(kind: str = "", *, also_in: Iterable[Path] = ()) -> Path:
     for parent in (*_temporary_folders(), *also_in):
         if is_safe_parent(parent):
             with contextlib.suppress(OSError):
-                return Path(tempfile.mkdtemp(prefix=f"stepscope-{kind}", dir=parent))
+                folder = parent / f"stepscope-{kind}{os.urandom(6).hex()}"
+                folder.mkdir(mode=0o700)
+                return folder
     raise OSError(errno.EACCES, "there is no place for a private folder")
 
 
 def _temporary_folders() -> Iterator[Path]:
+    import tempfile  # takes long to import, and few runs need it
+
     with contextlib.suppress(OSError):  # there is none that can be written
         yield Path(tempfile.gettempdir())
     yield from map(Path, ("/tmp", "/var/tmp"))

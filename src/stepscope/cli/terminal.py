@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import sys
 from pathlib import Path
 
@@ -31,7 +30,9 @@ def own_command() -> str:
 
 def _short_name(program: str) -> str:
     """Return the bare name when the shell would find the same program by it."""
-    name = Path(program).name
-    found = shutil.which(name)
     path = Path(program)
-    return name if found and path.exists() and path.samefile(found) else program
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    commands = [Path(folder) / path.name for folder in folders]
+    runnable = (command for command in commands if command.is_file())
+    first = next((command for command in runnable if os.access(command, os.X_OK)), None)
+    return path.name if first and path.exists() and path.samefile(first) else program

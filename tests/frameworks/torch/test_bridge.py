@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("torch")
 
 from recording import run_python, start_python
-from stepscope.frameworks.torch.bridge import build as bridge_build
+from stepscope.frameworks.torch.bridge.build import key_of
+from stepscope.frameworks.torch.bridge.prebuilt import OPERATORS, Bridge, TorchBuild
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,14 +125,14 @@ def test_the_second_process_builds_nothing_and_says_nothing(built: Path) -> None
 
 def test_another_source_or_torch_is_another_file() -> None:
     torch = pytest.importorskip("torch")
-    build = bridge_build.TorchBuild.of(torch)
-    other = bridge_build.TorchBuild("0.0.0", build.root, build.cxx11_abi)
-    other_abi = bridge_build.TorchBuild(build.version, build.root, not build.cxx11_abi)
-    operators = bridge_build.OPERATORS
-    other_source = bridge_build.Bridge("", "cuda_memory_bridge.cpp", "", ())
-    keys = {each.key(operators) for each in (build, other, other_abi)} | {build.key(other_source)}
+    build = TorchBuild.of(torch)
+    other = TorchBuild("0.0.0", build.root, build.cxx11_abi)
+    other_abi = TorchBuild(build.version, build.root, not build.cxx11_abi)
+    other_source = Bridge("", "cuda_memory_bridge.cpp", "", ())
+    keys = {key_of(each, OPERATORS) for each in (build, other, other_abi)}
+    keys.add(key_of(build, other_source))
     assert len(keys) == 4
-    assert build.version in build.key(operators)
+    assert build.version in key_of(build, OPERATORS)
 
 
 # ---- where to keep it

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stepscope.frameworks.torch.bridge import build as bridge_build
-from stepscope.frameworks.torch.bridge.build import OPERATORS, TorchBuild, compiled
+from stepscope.frameworks.torch.bridge.build import compiled, key_of
 from stepscope.frameworks.torch.bridge.cache import Cache
+from stepscope.frameworks.torch.bridge.prebuilt import OPERATORS, TorchBuild
 from stepscope.private_folders import (
     cache_places,
     is_safe_parent,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 LIBRARY = Path(str(_ctypes.__file__))  # any that loads, and may be loaded often
 NOBODY = 65534
 BUILD = TorchBuild("0.0.0", Path("/nowhere"), cxx11_abi=True)
-KEY = BUILD.key(OPERATORS)
+KEY = key_of(BUILD, OPERATORS)
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs another user's id")
 
 

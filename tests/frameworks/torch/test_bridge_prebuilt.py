@@ -17,9 +17,9 @@ import torch
 
 from recording import run_python
 from stepscope.frameworks.torch.bridge import prebuilt, probe
-from stepscope.frameworks.torch.bridge.build import OPERATORS, TorchBuild
 from stepscope.frameworks.torch.bridge.families import FAMILIES
 from stepscope.frameworks.torch.bridge.load import load_library
+from stepscope.frameworks.torch.bridge.prebuilt import OPERATORS, TorchBuild
 from stepscope.frameworks.torch.cuda_memory import CUDA_MEMORY
 
 FOLDER = Path(prebuilt.__file__).parent / "prebuilt"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +41,8 @@ class Command:
             return _of_python(words) if _is_for_python(Path(first)) else _of_file(words)
         if first.endswith(_OF_PYTHON) or os.sep in first:
             raise StepscopeError(f"the script {first!r} does not exist")
+        import shutil  # takes long to import
+
         # An environment that is not activated has its commands beside its Python.
         beside = str(Path(sys.executable).parent)
         path = os.pathsep.join([beside, os.environ.get("PATH", os.defpath)])

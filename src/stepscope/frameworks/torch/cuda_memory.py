@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope import _native
 from stepscope.frameworks.cuda.cupti import cuda_include_folders
-from stepscope.frameworks.torch.bridge.build import Bridge, BridgeUnavailableError
+from stepscope.frameworks.torch.bridge.build import BridgeUnavailableError
 from stepscope.frameworks.torch.bridge.load import load_library
+from stepscope.frameworks.torch.bridge.prebuilt import Bridge
 from stepscope.notices import notify
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ def make_bridges_ready(options: RecordOptions) -> BridgeUnavailableError | None:
     collector = chosen(options[TORCH_COLLECTOR])
     if collector is TorchCollector.KINETO:
         return None
-    from stepscope.frameworks.torch.bridge.build import OPERATORS
     from stepscope.frameworks.torch.bridge.load import make_ready
+    from stepscope.frameworks.torch.bridge.prebuilt import OPERATORS
     from stepscope.frameworks.torch.cuda_memory import CUDA_MEMORY
 
     obstacle = None

@@ -12,6 +12,7 @@ from stepscope.frameworks.torch.options import (
     TorchCollector,
     chosen,
 )
+from stepscope.record.options import MEMORY
 from stepscope.record.source import with_options
 
 if TYPE_CHECKING:
@@ -27,7 +28,11 @@ def _check_bridge(options: RecordOptions) -> None:
         collector = chosen(options[TORCH_COLLECTOR])
     except ValueError as error:
         raise StepscopeError(str(error)) from None
-    if collector is not TorchCollector.KINETO:
+    if collector is TorchCollector.KINETO:
+        return
+    from stepscope.frameworks.torch.bridge.prebuilt import OPERATORS, is_at_hand
+
+    if options[MEMORY] or not is_at_hand(OPERATORS):
         from stepscope.frameworks.torch.source import make_bridges_ready
 
         make_bridges_ready(options)

@@ -6,22 +6,21 @@ import contextlib
 import hashlib
 import os
 import platform
-import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass, replace
-from importlib.machinery import PathFinder
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
 from stepscope.frameworks.torch.bridge.cache import Cache, Library, private_folder
+from stepscope.frameworks.torch.bridge.prebuilt import OPERATORS
 from stepscope.notices import notify
 from stepscope.private_folders import cache_places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from stepscope.frameworks.torch.bridge.prebuilt import Bridge, TorchBuild
 
 _SOURCE_DIR = Path(__file__).parent
 # The headers that bridge and core share: in the package where it is installed, else in the
@@ -37,58 +36,14 @@ class BridgeUnavailableError(StepscopeError):
     """The bridge cannot be built or loaded here; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bridge:
-    """One C++ file over torch's headers, and what it needs besides them."""
-
-    name: str
-    source: str
-    what: str  # it leads to
-    libraries: tuple[str, ...]
-    includes: Callable[[], Sequence[Path]] = tuple  # asked when it is compiled; it may raise
-    one_a_minor: bool = False  # no two minors of torch are the same to it
-
-
-OPERATORS = Bridge("operators", "torch_bridge.cpp", "torch", ("torch_cpu", "c10"))
-
-
-@dataclass(frozen=True, slots=True)
-class TorchBuild:
-    """What the bridge depends on in the installed torch."""
-
-    version: str
-    root: Path
-    cxx11_abi: bool
-
-    @staticmethod
-    def of(torch: Any) -> TorchBuild:
-        """Describe an imported torch."""
-        abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
-        return TorchBuild(str(torch.__version__), Path(torch.__file__).parent, abi)
-
-    @staticmethod
-    def installed() -> TorchBuild | None:
-        """Describe a torch that is not imported, by its files; None when there is none."""
-        spec = PathFinder.find_spec("torch")
-        if spec is None or spec.origin is None:
-            return None
-        root = Path(spec.origin).parent
-        version = _found(root / "version.py", r"__version__ = ['\"]([^'\"]+)")
-        abi = _found(root / "share/cmake/Torch/TorchConfig.cmake", r"_USE_CXX11_ABI=(\d)")
-        return TorchBuild(version, root, abi != "0") if version else None
-
-    def has(self, libraries: Sequence[str]) -> bool:
-        """Tell whether it has all of them: without CUDA it has not."""
-        return all((self.root / "lib" / f"lib{name}.so").exists() for name in libraries)
-
-    def key(self, bridge: Bridge) -> str:
-        """Name the build: another version, ABI, processor or source is another file."""
-        digest = hashlib.sha256()
-        headers = [*_SOURCE_DIR.glob("*.h"), *_INCLUDE.glob("stepscope/*.h")]
-        for path in (_SOURCE_DIR / bridge.source, *sorted(headers)):
-            digest.update(path.read_bytes())
-        abi = "abi1" if self.cxx11_abi else "abi0"
-        return f"torch-{self.version}-{abi}-{platform.machine()}-{digest.hexdigest()[:16]}"
+def key_of(build: TorchBuild, bridge: Bridge) -> str:
+    """Name a compiled bridge: another version, ABI, processor or source is another file."""
+    digest = hashlib.sha256()
+    headers = [*_SOURCE_DIR.glob("*.h"), *_INCLUDE.glob("stepscope/*.h")]
+    for path in (_SOURCE_DIR / bridge.source, *sorted(headers)):
+        digest.update(path.read_bytes())
+    abi = "abi1" if build.cxx11_abi else "abi0"
+    return f"torch-{build.version}-{abi}-{platform.machine()}-{digest.hexdigest()[:16]}"
 
 
 def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
@@ -97,7 +52,7 @@ def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
     Raise BridgeUnavailableError when there will be none, whatever the reason.
     """
     try:
-        key = build.key(bridge)
+        key = key_of(build, bridge)
         return _unkept.get(key) or _kept_or_compiled(build, bridge, key)
     except OSError as error:
         raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
@@ -106,7 +61,7 @@ def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
 def kept(build: TorchBuild, bridge: Bridge) -> Library:
     """Return the bridge that was compiled before; raise BridgeUnavailableError without one."""
     with contextlib.suppress(OSError):
-        key = build.key(bridge)
+        key = key_of(build, bridge)
         if key in _unkept:
             return _unkept[key]
         for place in cache_places():
@@ -151,14 +106,6 @@ def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
     notify(f"the bridge was built in {took}, for this process only: it cannot be cached")
     _unkept[key] = library = replace(library, stays_open=True)
     return library
-
-
-def _found(path: Path, pattern: str) -> str:
-    try:
-        match = re.search(pattern, path.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return ""
-    return match[1] if match else ""
 
 
 def _compiler() -> list[str]:

@@ -9,16 +9,18 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.torch.bridge.build import (
-    OPERATORS,
-    Bridge,
     BridgeUnavailableError,
-    TorchBuild,
     compiled,
     compiled_anew,
     kept,
 )
 from stepscope.frameworks.torch.bridge.cache import Cache
-from stepscope.frameworks.torch.bridge.prebuilt import prebuilt_for
+from stepscope.frameworks.torch.bridge.prebuilt import (
+    OPERATORS,
+    Bridge,
+    TorchBuild,
+    prebuilt_for,
+)
 from stepscope.frameworks.torch.bridge.probe import misfit, misfit_in_child
 from stepscope.private_folders import cache_places
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stepscope.frameworks.torch.bridge.families import FAMILIES, family_of
 
 if TYPE_CHECKING:
-    from stepscope.frameworks.torch.bridge.build import Bridge, TorchBuild
+    from collections.abc import Callable, Sequence
 
 # Names another folder to look in; an empty one: none.
 ENVIRONMENT = "STEPSCOPE_BRIDGES_DIR"
@@ -22,11 +23,65 @@ _MINOR = re.compile(r"(\d+)\.(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
+class Bridge:
+    """One C++ file over torch's headers, and what it needs besides them."""
+
+    name: str
+    source: str
+    what: str  # it leads to
+    libraries: tuple[str, ...]
+    includes: Callable[[], Sequence[Path]] = tuple  # asked when it is compiled; it may raise
+    one_a_minor: bool = False  # no two minors of torch are the same to it
+
+
+OPERATORS = Bridge("operators", "torch_bridge.cpp", "torch", ("torch_cpu", "c10"))
+
+
+@dataclass(frozen=True, slots=True)
+class TorchBuild:
+    """What the bridge depends on in the installed torch."""
+
+    version: str
+    root: Path
+    cxx11_abi: bool
+
+    @staticmethod
+    def of(torch: Any) -> TorchBuild:
+        """Describe an imported torch."""
+        abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
+        return TorchBuild(str(torch.__version__), Path(torch.__file__).parent, abi)
+
+    @staticmethod
+    def installed() -> TorchBuild | None:
+        """Describe a torch that is not imported, by its files; None when there is none."""
+        spec = PathFinder.find_spec("torch")
+        if spec is None or spec.origin is None:
+            return None
+        root = Path(spec.origin).parent
+        version = _first_match(root / "version.py", r"__version__ = ['\"]([^'\"]+)")
+        abi = _first_match(root / "share/cmake/Torch/TorchConfig.cmake", r"_USE_CXX11_ABI=(\d)")
+        return TorchBuild(version, root, abi != "0") if version else None
+
+    def has(self, libraries: Sequence[str]) -> bool:
+        """Tell whether it has all of them: without CUDA it has not."""
+        return all((self.root / "lib" / f"lib{name}.so").exists() for name in libraries)
+
+
+@dataclass(frozen=True, slots=True)
 class Prebuilt:
     """A bridge that need not be compiled."""
 
     path: Path
     proven: bool  # what it touches was compared with the headers of this release
+
+
+def is_at_hand(bridge: Bridge) -> bool:
+    """Tell whether the wheel has the bridge for the installed torch, if there is one."""
+    build = TorchBuild.installed()
+    if build is None or not build.has(bridge.libraries):
+        return True
+    prebuilt = prebuilt_for(build, bridge)
+    return prebuilt is not None and prebuilt.proven
 
 
 def prebuilt_for(build: TorchBuild, bridge: Bridge) -> Prebuilt | None:
@@ -58,3 +113,11 @@ def _headers_of(build: TorchBuild, bridge: Bridge) -> str | None:
 
 def _number(minor: str) -> tuple[int, ...]:
     return tuple(map(int, minor.split(".")))
+
+
+def _first_match(path: Path, pattern: str) -> str:
+    try:
+        match = re.search(pattern, path.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return ""
+    return match[1] if match else ""

@@ -196,7 +196,7 @@ sys.argv[:] = ["changed"]
 sys.stdout = io.StringIO()
 """
     script(tmp_path, code)
-    done = stepscope_run("program.py", cwd=tmp_path)
+    done = stepscope_run("-o", "run", "program.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert " on 1 thread in " in done.stderr
     assert own_names(saved_trace(tmp_path)) == {"program.py"}

@@ -93,7 +93,7 @@ def test_where_nothing_is_wrong_the_summary_says_so(
 
 def test_a_run_tells_them_too(tmp_path: Path) -> None:
     script(tmp_path, "print('hello')")
-    done = stepscope_run("program.py", cwd=tmp_path)
+    done = stepscope_run("-o", "run", "program.py", cwd=tmp_path)
     assert "findings  no known problem found" in done.stderr
 
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.errors import StepscopeError
 from stepscope.live.captures import save
 from stepscope.record.stream.family import Family
-from stepscope.record.stream.places import is_unsealed, own_folders
-from stepscope.record.stream.sealing import only_sealer
+from stepscope.record.stream.places import is_unsealed, only_sealer, own_folders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,7 @@ from pathlib import Path
 from stepscope.cli.ranks.folder import ranks_in
 from stepscope.cli.ranks.launch import Job
 from stepscope.record.stream.family import Family
-from stepscope.record.stream.places import is_unsealed, read_folders
-from stepscope.record.stream.sealing import only_sealer, remove_unsealed
+from stepscope.record.stream.places import is_unsealed, only_sealer, read_folders, remove_unsealed
 from stepscope.trace.placing import TRACE_SUFFIX
 from stepscope.trace.store import is_stored_trace
 

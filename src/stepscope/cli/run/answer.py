@@ -8,25 +8,33 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import json
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stepscope.cli.ranks.launch import Job
-from stepscope.cli.run.report import Report
+from stepscope import _native
+from stepscope.cli.printing import print_title, show_command, show_facts
+from stepscope.cli.run.ending import ending_facts, how_it_ended
+from stepscope.cli.streams import own_stream, say, writing_to
 from stepscope.notices import notify
-from stepscope.record.stream.family import Family
-from stepscope.record.stream.notes import END, FACTS
-from stepscope.record.stream.places import is_unsealed, own_folders
-from stepscope.record.stream.processes import killed_for_memory
-from stepscope.record.stream.sealing import only_sealer, remove_unsealed
-from stepscope.trace.revision import note_program
+from stepscope.record.stream.notes import END, FACTS, NOTICES, SOURCES
+from stepscope.record.stream.places import (
+    is_unsealed,
+    only_sealer,
+    own_folders,
+    remove_unsealed,
+)
+from stepscope.units import duration_text
 
 if TYPE_CHECKING:
-    from stepscope.record.stream.family import Member
     from stepscope.record.stream.places import StreamFolders
+
+# A sampler sees a shorter program a few times: no share of its time can be told.
+_TOO_SHORT_NS = 50_000_000
 
 
 def main(words: list[str] | None = None) -> None:
@@ -62,10 +70,56 @@ def finish(disk: Path, memory: Path | None, ending: str) -> None:
         return
     with only_sealer(unsealed) as is_left:
         if is_left:
-            _answer(own_folders(disk, memory), ending)
+            folders = own_folders(disk, memory)
+            if not _is_answered_at_once(folders, ending):
+                _answer(folders, ending)
+
+
+def _is_answered_at_once(folders: StreamFolders, ending: str) -> bool:
+    """Answer for a program that ended without an event, before it could be sampled.
+
+    What makes and shows a trace takes longer to import than such a program to run. So the stream
+    stays as it is, for whoever reads it, unless a file was asked for.
+    """
+    about, names = folders.about, folders.processes()
+    is_asked = about["is_output_named"] or about["json"] or about["options"]["report"]
+    if is_asked or about["job"]["place"] or len(names) != 1 or folders.obstacles():
+        return False
+    memory, segments = folders.memory_of(names[0]), folders.segments_of(names[0])
+    notes = _native.RecoveredStream(str(memory), str(segments), 0).meta()
+    end = json.loads(notes.get(END, "{}"))
+    if NOTICES in notes or SOURCES in notes or end.get("events", 1) or end["ns"] > _TOO_SHORT_NS:
+        return False
+    how = how_it_ended(ending, end, folders)
+    if not end["found_program"]:
+        notify(f"nothing was recorded: it ended {how}")
+        forget(folders)
+        return True
+    try:
+        folders.move_to_disk()
+    except OSError:
+        return False
+    if about["options"]["quiet"]:
+        return True
+    path = Path(folders.disk).name
+    if about["options"]["no_summary"]:
+        notify(f"saved {path}")
+        return True
+    with writing_to(own_stream()):
+        say()
+        print_title(f"{about['program']}: Nothing that takes time was recorded.")
+        ended = [*ending_facts(how), ("recorded", f"no event in {duration_text(end['ns'])}")]
+        show_facts([*ended, ("saved", path)])
+        show_command("next", f"{about['command']} summary {shlex.quote(path)}")
+    return True
 
 
 def _answer(folders: StreamFolders, ending: str) -> None:
+    from stepscope.cli.ranks.launch import Job
+    from stepscope.cli.run.report import Report
+    from stepscope.record.stream.family import Family
+    from stepscope.trace.revision import note_program
+
     about = folders.about
     options = {**about["options"], "json": Path(about["json"]) if about["json"] else None}
     job = Job.of_told(about["job"])
@@ -80,13 +134,14 @@ def _answer(folders: StreamFolders, ending: str) -> None:
         _say_that_nothing_was_recorded(ending)
         forget(folders)
         return
+    how = how_it_ended(ending, program.left.meta.get(END), folders)
     if len(family.members) == 1 and not program.has_begun:
-        notify(f"nothing was recorded: it ended {how_it_ended(ending, program, folders)}")
+        notify(f"nothing was recorded: it ended {how}")
         forget(folders)
         return
     note_program(Path(about["sources"][0]))
     Report(about, argparse.Namespace(**options), job).make(
-        family, program, how_it_ended(ending, program, folders), lambda: forget(folders)
+        family, program, how, lambda: forget(folders)
     )
 
 
@@ -104,33 +159,3 @@ def _say_that_nothing_was_recorded(ending: str) -> None:
         "to the command; where it is cleared (env -i, sudo, ssh, python -S), put `stepscope run` "
         "behind that: sudo stepscope run ..."
     )
-
-
-def how_it_ended(ending: str, program: Member, folders: StreamFolders) -> str:
-    """Say in a few words what ended a program early; empty for an end in order."""
-    kind, _, number = ending.partition(":")
-    if kind == "status" and number.isdecimal():  # of waitpid, by a watcher
-        code = os.waitstatus_to_exitcode(int(number))
-        kind, number = ("signal", str(-code)) if code < 0 else ("exit", str(code))
-    end = program.left.meta.get(END)
-    error = str(end.get("error", "")) if end is not None else ""
-    if kind == "signal":
-        return _by_signal(int(number), folders)
-    if kind == "exec":
-        return f"by exec of {number.strip() or 'another program'}"
-    if error:
-        return f"by {error}"
-    if end is None and kind == "exit":
-        return f"with exit code {number}, past Python's own end (os._exit, or an exec)"
-    return f"with exit code {number}" if number != "0" else ""
-
-
-def _by_signal(number: int, folders: StreamFolders) -> str:
-    if number == signal.SIGINT:
-        return "by Ctrl-C"
-    names = {each.value: each.name for each in signal.Signals}
-    name = names.get(number, f"signal {number}")
-    was, now = folders.about.get("killed_for_memory"), killed_for_memory(os.getpid())
-    if number == signal.SIGKILL and was is not None and now is not None and now > was:
-        return "by SIGKILL: the machine or container ran out of memory"
-    return f"by {name}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stepscope.cli.files import read, write_report
 from stepscope.cli.printing import print_title, show_command, show_facts
 from stepscope.cli.progress import Progress
+from stepscope.cli.run.ending import ending_facts
 from stepscope.cli.saving import place, save_somewhere
 from stepscope.cli.streams import own_stream, say, writing_to
 from stepscope.cli.terminal import size_on_disk
@@ -129,7 +130,7 @@ class Report:
 
         say()
         title = f"{self._program_name}: {found.verdict}"
-        show_job(found, title, about=_ended(ending), findings=_FINDINGS)
+        show_job(found, title, about=ending_facts(ending), findings=_FINDINGS)
         say()
         self._show_job_commands()
         if found.rows:
@@ -177,7 +178,7 @@ class Report:
         found = answer(trace)
         say()
         print_title(f"{self._program_name}: {found.verdict}")
-        about = [*_ended(ending), *self._job_facts(trace), *answer_facts(found)]
+        about = [*ending_facts(ending), *self._job_facts(trace), *answer_facts(found)]
         about.append(("recorded", headline(trace)))
         show_facts([*about, *facts(trace)])
         show_answer(found, _FINDINGS)
@@ -265,8 +266,3 @@ class Report:
             if source:
                 note = "it holds the text of the program's own files; --no-source leaves that out"
                 show_facts([("", note)])
-
-
-def _ended(ending: str) -> Iterator[tuple[str, str]]:
-    if ending:
-        yield "ended", ending

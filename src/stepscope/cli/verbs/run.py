@@ -162,6 +162,7 @@ def begun(args: argparse.Namespace, command: Command) -> RunFolders:
             "program": command.name,
             "output": str(claimed),
             "shown": str(output),
+            "is_output_named": args.output is not None,
             "sources": [str(command.folder)],
             "options": {option: getattr(args, option) for option in _FOR_THE_ANSWER},
             "json": str(args.json.absolute()) if args.json else None,

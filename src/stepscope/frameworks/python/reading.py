@@ -8,11 +8,14 @@ from stepscope.analysis.host.landmarks import LANDMARKS
 from stepscope.formats.registry import FORMATS, Format
 from stepscope.lazy import loader
 from stepscope.record.stream.places import is_unsealed
+from stepscope.trace.model import RECORDINGS
 
 if TYPE_CHECKING:
+    import os
     from pathlib import Path
 
     from stepscope.analysis.host.landmarks import Landmarks
+    from stepscope.trace.model import Trace
 
 
 @LANDMARKS.register
@@ -24,6 +27,15 @@ def _landmarks() -> Landmarks:
 
 def _is_unsealed(path: Path, _head: bytes) -> bool:
     return is_unsealed(path)
+
+
+@RECORDINGS.register
+def _recording(path: str | os.PathLike[str]) -> Trace | None:
+    if not is_unsealed(path):
+        return None
+    from stepscope.record.stream.reading import recover
+
+    return recover(path)
 
 
 FORMATS.register(

@@ -127,6 +127,7 @@ class Agent:
             self._budget = budget(share, event_ns, self._turn_off, self.notify)
         native.set_stream_ticker(self._tell, self._budget is not None)
         native.restart_window(self._window)
+        self._begun_ns = native.now_ns()
 
     def _begin_stacks(self, mode: str) -> None:
         if mode == "none":
@@ -280,10 +281,20 @@ class Agent:
             self._frameworks.stop(f"{self._plan['disk']}/{self._name}")
         if self._sampler is not None:
             self._sampler.stop()
-        self._note(END, {"error": _last_error(), "found_program": _found_program()})
+        self._note(
+            END, {**self._totals(), "error": _last_error(), "found_program": _found_program()}
+        )
         self._modules = 0  # what is told of the process is told once more
         self._tell()
         native.stop_stream()
+
+    def _totals(self) -> "dict[str, int]":
+        """Return how much was recorded, and in what time."""
+        events = self._native.look_at_window(self._window)
+        return {
+            "events": len(events) + events.lost,
+            "ns": self._native.now_ns() - self._begun_ns,
+        }
 
     def _begin_in_child(self) -> None:
         self._thread_names, self._notices, self._failures = {}, [], []

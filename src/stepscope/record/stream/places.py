@@ -9,10 +9,10 @@ and nobody seals it.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
-import shutil
 import stat
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -46,6 +46,7 @@ _OF_A_PROCESS = re.compile(
     r"\d{1,10}(\.\d{1,4})?(\.segments|\.obstacle|-\d{1,4}\.(delivery|part))?", re.ASCII
 )
 _MOST_OBSTACLES = 100
+_BLOCK_BYTES = 4096
 _LONGEST_OBSTACLE = 2000
 _LARGEST_PID = (1 << 31) - 1
 _LARGEST = (1 << 63) - 1
@@ -117,9 +118,20 @@ class StreamFolders:
                 part.write_text(json.dumps(description, indent=1), encoding="utf-8")
                 part.replace(Path(folder) / UNSEALED)
 
+    def move_to_disk(self) -> None:
+        """Have all that lies in memory on the disk; an OSError leaves it in memory."""
+        for name in self.processes() if self.memory else ():
+            folder = Path(self.disk) / name
+            folder.mkdir(mode=0o700)
+            for file in entries_of(self.memory_of(name)):
+                _copy_sparsely(file, folder / file.name)
+        self.forget_memory()
+
     def forget_memory(self) -> None:
         """Remove what lies in memory; a process that still uses it keeps it until it ends."""
         if self.memory and self.is_ours:
+            import shutil  # takes long to import: not needed to start a run
+
             shutil.rmtree(self.memory, ignore_errors=True)
 
 
@@ -158,10 +170,45 @@ def is_unsealed(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+@contextlib.contextmanager
+def only_sealer(folder: Path) -> Iterator[bool]:
+    """Wait until nobody else seals a recording; whether it is still to be sealed then.
+
+    The answer of a run may be at it while a user asks for the same.
+    """
+    try:
+        file = os.open(folder / UNSEALED, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:  # it is gone, or a link that leads elsewhere
+        yield False
+        return
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield is_unsealed(folder)
+    finally:
+        os.close(file)
+
+
 def is_of_stream(path: Path) -> bool:
     """Tell whether a path in the folder of a run belongs to its stream."""
     is_known = path.name in (UNSEALED, f".{UNSEALED}", PLAN)
     return is_known or _OF_A_PROCESS.fullmatch(path.name) is not None
+
+
+def remove_unsealed(folder: Path) -> None:
+    """Remove a stream, and its folder if that holds nothing else."""
+    if not is_unsealed(folder):
+        return
+    for path in filter(is_of_stream, list(folder.iterdir())):
+        if path.is_dir():
+            import shutil
+
+            shutil.rmtree(path, ignore_errors=True)
+            continue
+        with contextlib.suppress(OSError):
+            path.unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 def new_memory_folder() -> Path | None:
@@ -211,6 +258,17 @@ def _description(folder: Path) -> tuple[ProcessId, dict[str, Any], dict[str, Any
         return ProcessId(**{name: owner[name] for name in names}), about, description
     except (OSError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{UNSEALED} cannot be read: {error}") from None
+
+
+def _copy_sparsely(source: Path, target: Path) -> None:
+    """Copy a file without the blocks that hold nothing, which are most of a short recording's."""
+    with source.open("rb") as blocks, target.open("xb") as copy:
+        while block := blocks.read(_BLOCK_BYTES):
+            if block.strip(b"\0"):
+                copy.write(block)
+            else:
+                copy.seek(len(block), os.SEEK_CUR)
+        copy.truncate()
 
 
 def _number_of(folder: Path) -> list[int]:

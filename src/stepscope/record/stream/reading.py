@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from stepscope.errors import TraceReadError, TraceReadWarning
 from stepscope.record.stream.family import Family
+from stepscope.record.stream.notes import END
 from stepscope.record.stream.places import read_folders
 from stepscope.record.stream.recovering import missing_of
 from stepscope.trace.validate import Damage
@@ -34,13 +35,17 @@ def recover(path: str | os.PathLike[str], progress: Progress | None = None) -> T
 
     The program may still be running: then this is what it has recorded so far.
     """
-    trace, said = recovered(Path(path), progress)
-    warnings.warn(said, TraceReadWarning, stacklevel=2)
+    trace, state = recovered(Path(path), progress)
+    if state:
+        warnings.warn(state, TraceReadWarning, stacklevel=2)
     return trace
 
 
 def recovered(folder: Path, progress: Progress | None = None) -> tuple[Trace, str]:
-    """Return what was recorded in a folder that was never sealed, and what is to be said of it."""
+    """Return what was recorded in a folder that was never sealed, and in what state it is.
+
+    The state is empty for a program that ended in order.
+    """
     try:
         folders = read_folders(folder)
     except ValueError as error:
@@ -64,15 +69,18 @@ def recovered_from(
         why = "; ".join(family.unreadable) or "it holds no process that recorded anything"
         raise TraceReadError(shown, f"cannot be read: {why}")
     tell(2, 2)
-    return trace, f"{shown} {_said(program.left, trace)}"
+    state = _state(program.left, trace)
+    return trace, state and f"{shown} {state}"
 
 
-def _said(left: LeftBehind, trace: Trace) -> str:
-    """Say what the folder is, and what is missing in it."""
+def _state(left: LeftBehind, trace: Trace) -> str:
+    """Return why the folder was not sealed, and what is missing in it."""
     if left.folders.owner.is_alive():
         so_far = "this is what has been recorded so far"
         return f"is still being recorded by process {left.pid}: {so_far}"
     missing = missing_of(left)
+    if END in left.meta and not missing:
+        return ""
     lost = trace.info.losses.events
     what = missing or (f"{count_text(lost, 'event')} were lost" if lost else "nothing is missing")
     return f"was never sealed, because its program ended abnormally: {what}"

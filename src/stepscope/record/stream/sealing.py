@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-import shutil
 from typing import TYPE_CHECKING
 
 from stepscope.errors import StepscopeError
-from stepscope.record.stream.places import UNSEALED, is_of_stream, is_unsealed, read_folders
+from stepscope.record.stream.places import is_of_stream, only_sealer, read_folders
 from stepscope.record.stream.reading import recover
 from stepscope.trace.model import Trace
 from stepscope.trace.placing import TRACE_SUFFIX, make_private, move_instead, staging_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-
-@contextlib.contextmanager
-def only_sealer(folder: Path) -> Iterator[bool]:
-    """Wait until nobody else seals a recording; whether it is still to be sealed then.
-
-    The answer of a run may be at it while a user asks for the same.
-    """
-    try:
-        file = os.open(folder / UNSEALED, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:  # it is gone, or a link that leads elsewhere
-        yield False
-        return
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield is_unsealed(folder)
-    finally:
-        os.close(file)
 
 
 def sealed(path: Path) -> Trace:
@@ -64,17 +41,3 @@ def _sealed(path: Path) -> Trace:
             move_instead(written, path.absolute())
         folders.forget_memory()
     return trace
-
-
-def remove_unsealed(folder: Path) -> None:
-    """Remove a stream, and its folder if that holds nothing else."""
-    if not is_unsealed(folder):
-        return
-    for path in filter(is_of_stream, list(folder.iterdir())):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-            continue
-        with contextlib.suppress(OSError):
-            path.unlink()
-    with contextlib.suppress(OSError):
-        folder.rmdir()

@@ -55,7 +55,6 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
     default_interval_ns = INTERVAL_NS
 
     def made(self) -> _native.CounterSampler:
-        """Return what samples the devices that the program uses."""
         from stepscope.frameworks.cuda.source import CuptiUnavailableError, cupti_path
 
         if not has_driver():
@@ -74,7 +73,6 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
         )
 
     def stop(self) -> None:
-        """Sample no longer; say why a device was not."""
         super().stop()
         for device in self.reading.devices() if self.reading is not None else ():
             if device["obstacle"]:
@@ -83,7 +81,6 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the samples that a process left."""
         devices = [
             each
             for each in left.native.counter_devices()
@@ -95,7 +92,6 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
     def captured(
         columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
-        """Return the samples."""
         from stepscope.frameworks.cuda.counter_columns import counters_captured_of
 
         return counters_captured_of(columns, devices, list(METRICS))

@@ -34,7 +34,6 @@ class Power(DeviceReader[_native.PowerSampler]):
     default_interval_ns = INTERVAL_NS
 
     def prepare(self) -> None:
-        """Load NVML."""
         if self._obstacle:
             return
         try:
@@ -43,7 +42,6 @@ class Power(DeviceReader[_native.PowerSampler]):
             self.fail(f"NVML, which comes with the NVIDIA driver, cannot be used: {error}")
 
     def made(self) -> _native.PowerSampler:
-        """Return what reads the devices that the program may use."""
         return _native.PowerSampler(
             interval_ns=self._interval_ns,
             devices=visible_devices(),
@@ -51,12 +49,10 @@ class Power(DeviceReader[_native.PowerSampler]):
         )
 
     def start(self) -> None:
-        """Begin to read."""
         super().start()
         self._note_devices()
 
     def stop(self) -> None:
-        """Read no longer; which devices the program used is known now."""
         super().stop()
         self._note_devices()
 
@@ -72,7 +68,6 @@ class Power(DeviceReader[_native.PowerSampler]):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the readings that a process left."""
         told = left.meta.get(cls.name, {}).get("devices")
         devices = [each for each in told if _is_device(each)] if isinstance(told, list) else []
         return cls.captured(left.native.power(), devices)
@@ -81,7 +76,6 @@ class Power(DeviceReader[_native.PowerSampler]):
     def captured(
         columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
-        """Return the readings."""
         from stepscope.frameworks.cuda.power_columns import power_captured
 
         return power_captured(columns, devices) if len(columns["time_ns"]) else None
@@ -99,7 +93,6 @@ class Power(DeviceReader[_native.PowerSampler]):
         )
 
     def describe_running(self) -> str:
-        """Say how often devices are meant to be read."""
         return self.describe() or f"NVML, every {duration_text(self._interval_ns)}"
 
 

@@ -33,7 +33,6 @@ class DeviceReader(Source, Generic[_Reader]):
     default_interval_ns: ClassVar[int]
 
     def __init__(self, limit: MemoryLimit | None = None, interval_ns: int | None = None) -> None:
-        """Nothing is loaded yet."""
         self._limit = limit
         self._interval_ns = interval_ns or self.default_interval_ns
         self._obstacle = ""
@@ -44,7 +43,6 @@ class DeviceReader(Source, Generic[_Reader]):
 
     @classmethod
     def made_for(cls, _options: RecordOptions, limit: MemoryLimit | None) -> Self:
-        """Make one that keeps no more than the limit."""
         return cls(limit)
 
     @abstractmethod
@@ -63,7 +61,6 @@ class DeviceReader(Source, Generic[_Reader]):
         """Say what was read, and what that cost."""
 
     def start(self) -> None:
-        """Begin to read."""
         self.prepare()
         self._native = None
         self._lost_before = self.lost
@@ -85,7 +82,6 @@ class DeviceReader(Source, Generic[_Reader]):
         notify(f"{self.what} are not recorded: {why}")
 
     def stop(self) -> None:
-        """Read no longer."""
         if (native := self.reading) is not None:
             native.stop()
             self._count(native)
@@ -105,16 +101,13 @@ class DeviceReader(Source, Generic[_Reader]):
         return self._native if self._process == os.getpid() else None
 
     def collect(self) -> Captured | None:
-        """Return what was read, once."""
         return self.hand_over()()
 
     def hand_over(self) -> Callable[[], Captured | None]:
-        """Let go of what was read."""
         native, self._native = self.reading, None
         return lambda: self._captured(native)
 
     def so_far(self) -> Captured | None:
-        """Return what was read until now; it goes on."""
         return self._captured(self.reading)
 
     def _captured(self, native: _Reader | None) -> Captured | None:
@@ -124,5 +117,4 @@ class DeviceReader(Source, Generic[_Reader]):
         return self.captured(native.columns(), self.devices_of(native))
 
     def describe(self) -> str:
-        """Say what was read, and what that cost."""
         return f"not recorded: {self._obstacle}" if self._obstacle else self._says

@@ -29,16 +29,13 @@ class AskedRecords(Source):
     when = DEVICE_RECORDS
 
     def __init__(self, wanted: Sequence[str], *, with_device: bool) -> None:
-        """Take the kinds, and whether the device is recorded at all."""
         self._wanted, self._with_device = wanted, with_device
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one for the kinds that are asked for."""
         return cls(options[DEVICE_RECORDS], with_device=options[DEVICE])
 
     def start(self) -> None:
-        """Say what is missing, once."""
         if why := self._obstacle():
             notify(f"no {', '.join(self._wanted)} records of the device: {why}")
 

@@ -86,7 +86,6 @@ class CudaActivity(Source):
         *,
         is_inside: bool = False,
     ) -> None:
-        """Nothing is loaded yet; ``records`` are what is recorded where asked for."""
         self._limit = limit
         self._records = tuple(records)
         self._is_inside = is_inside
@@ -101,11 +100,9 @@ class CudaActivity(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
-        """Make one that keeps no more than the limit."""
         return cls(limit, options[DEVICE_RECORDS], is_inside=options[INSIDE])
 
     def prepare(self) -> None:
-        """Find and load CUPTI."""
         if self._says or not has_driver() or os.environ.get(OVERRIDE) == "off":
             return
         try:
@@ -115,7 +112,6 @@ class CudaActivity(Source):
             notify(f"{self._says}; install nvidia-cuda-cupti or name a library in {OVERRIDE}")
 
     def start(self) -> None:
-        """Let CUPTI record, unless somebody else uses it."""
         self.prepare()
         self._lost_before = self.lost
         if _loaded is None:
@@ -160,11 +156,9 @@ class CudaActivity(Source):
                 self._columns = _native.stop_cuda(since)
 
     def collect(self) -> Captured | None:
-        """Return the device's work and the calls that made it."""
         return self.hand_over()()
 
     def hand_over(self) -> Callable[[], Captured | None]:
-        """Let go of what the device did."""
         columns, self._columns = self._columns, None
         return partial(self._captured, columns, self._since_ns)
 
@@ -186,7 +180,6 @@ class CudaActivity(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the device's work that a process left."""
         from stepscope.frameworks.cuda.devices import known_devices
 
         columns = left.native.device()
@@ -207,11 +200,9 @@ class CudaActivity(Source):
             self.devices = cuda_devices()
 
     def describe(self) -> str:
-        """Say which CUPTI is used."""
         return self._says
 
     def describe_running(self) -> str:
-        """Say the same; the devices are known once the program uses them."""
         if _loaded is not None:
             self._find_devices()
         return self.describe()

@@ -55,17 +55,14 @@ class PaddleCollectives(CollectiveNotes):
     name = "paddle.distributed"
 
     def __init__(self, account: CollectiveAccount) -> None:
-        """Touch nothing yet."""
         super().__init__({"paddle.distributed": _patches}, account)
         self._info: dict[str, Any] = {}
 
     @classmethod
     def with_account(cls, account: CollectiveAccount) -> PaddleCollectives:
-        """Make one."""
         return cls(account)
 
     def look(self) -> None:
-        """Remember the groups while they are there."""
         with suppress(Exception):  # a description is not worth a program's failure
             found = _groups_now()
             if found:
@@ -73,7 +70,6 @@ class PaddleCollectives(CollectiveNotes):
                 self.account.learn(found, self._info["rank"])
 
     def job(self) -> Mapping[str, Any]:
-        """Return rank, world and groups under torch's names."""
         if not self._info:
             return {}
         groups = [group.told() for group in self.account.groups.values()]
@@ -81,7 +77,6 @@ class PaddleCollectives(CollectiveNotes):
 
     @classmethod
     def completed(cls, captured: Captured, account: CollectiveAccount) -> Captured:
-        """Return a recording whose ranges of collectives say what is known of them."""
         if not account.calls:
             return captured
         from stepscope.record.collective_columns import annotated, calls_named
@@ -95,7 +90,6 @@ class PaddleCollectives(CollectiveNotes):
         return annotated(captured, pairs)
 
     def describe(self) -> str:
-        """Say what is recorded."""
         count = len(self.account.groups)
         return f"collectives, {count} group(s)" if count else ""
 

@@ -62,7 +62,6 @@ class Collector:
     """The process-wide collector and the recordings that share it."""
 
     def __init__(self, core: Any) -> None:
-        """Take ``paddle.base.core``; the slot stays free."""
         self.core = core
         self._create = core._Profiler.create  # the program may see another
         self._lock = threading.RLock()

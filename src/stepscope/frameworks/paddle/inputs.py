@@ -39,7 +39,6 @@ class OpInputs:
     """Notes the calls of operators, for all recordings that want them."""
 
     def __init__(self, paddle: Any) -> None:
-        """Touch nothing yet."""
         self._module: ModuleType = paddle._C_ops
         self._notes = CallNotes(paddle.Tensor)
         self._operators: list[str] = []  # their names, by the numbers in the notes
@@ -48,7 +47,6 @@ class OpInputs:
         self.patches = Patches(self._patch)
 
     def prepare(self) -> None:
-        """Look where Paddle's modules have the functions; the program may have imported more."""
         self._places = list(_places(self._module)) or self._places  # none while all are replaced
 
     def noted(self) -> NotedInputs:

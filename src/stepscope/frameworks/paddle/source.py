@@ -48,7 +48,6 @@ class PaddleSource(Source):
     when = HOST
 
     def __init__(self, options: RecordOptions) -> None:
-        """Remember the choice; nothing is imported or touched yet."""
         self._options = options
         self._started = False
         self._share: Share | None = None
@@ -59,18 +58,15 @@ class PaddleSource(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one for Paddle, whether it is imported yet or not."""
         return cls(options)
 
     def prepare(self) -> None:
-        """Find Paddle, or wait for it."""
         if (paddle := _imported()) is None:
             self._hook.install()
         elif self._options[SHAPES]:
             _parts_of(paddle).inputs.prepare()
 
     def start(self) -> None:
-        """Record from now on, or from Paddle's import on."""
         self._started = True
         self._share = None
         if (paddle := _imported()) is None:
@@ -91,7 +87,6 @@ class PaddleSource(Source):
             collected.note(Journal(self.name, is_on=True))
 
     def collect(self) -> Captured | None:
-        """Return what Paddle collected, on our clock."""
         collected = self._taken()
         if collected is None:
             return None
@@ -101,7 +96,6 @@ class PaddleSource(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return what was noted when the program stopped."""
         return Collected.of(entries(left, cls.name)).captured(left.thread_names, left.pid)
 
     def _taken(self) -> Collected | None:
@@ -117,7 +111,6 @@ class PaddleSource(Source):
         return Collected(segments, self._options[MEMORY], inputs)
 
     def describe(self) -> str:
-        """Say what is used; nothing for a program without Paddle."""
         paddle = _imported()
         if paddle is None:
             return ""

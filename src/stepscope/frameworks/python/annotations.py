@@ -33,22 +33,18 @@ class Annotations(Source):
     when = ANNOTATIONS
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._patches = (PatchesWhenImported("torch", _torch), PatchesWhenImported("nvtx", _nvtx))
 
     def start(self) -> None:
-        """Record ranges of every package from now on, or from its import on."""
         _open_ranges.forget()
         for patches in self._patches:
             patches.start()
 
     def stop(self) -> None:
-        """Leave all packages as they were."""
         for patches in self._patches:
             patches.stop()
 
     def describe(self) -> str:
-        """Say what is used."""
         return "the program's NVTX and ITT ranges"
 
 

@@ -38,7 +38,6 @@ class PythonCalls(Source):
     options = (AS_TORCH,)
 
     def __init__(self, mode: StackMode = StackMode.CALLS, *, as_torch: bool = False) -> None:
-        """Take how much of Python's stack is wanted, and whose names calls have."""
         self._as_torch = as_torch
         self._mode = mode
         self._calls_started = False
@@ -46,16 +45,13 @@ class PythonCalls(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one of the mode that is asked for."""
         return cls(options[STACKS], as_torch=options[AS_TORCH])
 
     def prepare(self) -> None:
-        """Find the prefixes of file names to strip."""
         _set_up_once()
         self.code_folders = set_paths()
 
     def start(self) -> None:
-        """Begin to note stacks, and to record calls where nothing is in the way."""
         if self._mode is StackMode.NONE:
             return
         clear_stacks()
@@ -71,7 +67,6 @@ class PythonCalls(Source):
             _watch_new_threads()
 
     def stop(self) -> None:
-        """Stop both; what is open then is found unfinished when the window closes."""
         if self._mode is StackMode.NONE:
             return
         _native.stop_stacks()
@@ -81,12 +76,10 @@ class PythonCalls(Source):
                 _leave_new_threads()
 
     def collect(self) -> Captured | None:
-        """Return None: the recorder has it all."""
         _native.clear_calls()
         return None
 
     def describe(self) -> str:
-        """Say what is used, and why it is not more."""
         if self._mode is StackMode.NONE:
             return "no Python frames"
         stacks = f"the Python stack of each {_what_has_stacks()}"

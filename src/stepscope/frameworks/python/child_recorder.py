@@ -75,11 +75,9 @@ class RecordedRun:
     """Stands in for ``run`` of a process that is being started, and is sent along with it."""
 
     def __init__(self, assignments: Sequence[Assignment]) -> None:
-        """Take an assignment for each profiler that records this child."""
         self._assignments = tuple(assignments)
 
     def __call__(self) -> None:
-        """Run the process's own ``run`` between the beginning and the end of the recordings."""
         process = multiprocessing.current_process()
         vars(process).pop("run", None)
         with contextlib.ExitStack() as agents:
@@ -147,7 +145,6 @@ class ChildRecording:
     """A window and its sources, without a schedule: the parent has that."""
 
     def __init__(self, sources: Sequence[Source], limit: MemoryLimit | None) -> None:
-        """Take sources of this process's own."""
         self._sources = tuple(sources)
         self._limit = limit
         self._window: Window | None = None
@@ -155,7 +152,6 @@ class ChildRecording:
             source.open()
 
     def start(self) -> None:
-        """Record from now on."""
         from stepscope.record.window import Window
 
         for source in self._sources:
@@ -166,7 +162,6 @@ class ChildRecording:
         self._window.restart()
 
     def stop(self) -> Delivery:
-        """Return what was recorded."""
         assert self._window is not None
         window, self._window = self._window, None
         with contextlib.ExitStack() as each:
@@ -181,7 +176,6 @@ class ChildRecording:
         return Delivery(captured, recorded.losses.events + lost)
 
     def close(self) -> None:
-        """Let go of what the sources hold for as long as the process is watched."""
         for source in self._sources:
             source.close()
 

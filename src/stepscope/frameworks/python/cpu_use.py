@@ -19,19 +19,16 @@ class CpuUse(Source):
     name = "CPU use"
 
     def __init__(self) -> None:
-        """Read nothing yet."""
         self._start = (0.0, 0.0)
         self._machine_start: tuple[int, int] | None = None
         self.of_process: float | None = None  # of one core: above 1 with several busy threads
         self.of_machine: float | None = None  # of all cores, all processes
 
     def start(self) -> None:
-        """Read the clocks."""
         self._start = time.perf_counter(), time.process_time()
         self._machine_start = _machine_ticks()
 
     def stop(self) -> None:
-        """Read them again."""
         elapsed_s = time.perf_counter() - self._start[0]
         self.of_process = (time.process_time() - self._start[1]) / elapsed_s if elapsed_s else None
         self.of_machine = _busy_part(self._machine_start, _machine_ticks())

@@ -40,31 +40,26 @@ class GcPauses(Source):
         self.callback = self._watch.callback()
 
     def start(self) -> None:
-        """Start to listen."""
         self._watch.restart()
         self._taken.clear()
         if self.callback not in gc.callbacks:
             gc.callbacks.append(self.callback)
 
     def stop(self) -> None:
-        """Stop listening."""
         if self.callback in gc.callbacks:
             gc.callbacks.remove(self.callback)
 
     def collect(self) -> Captured | None:
-        """Return the pauses, once."""
         found = self.so_far()
         self._taken.clear()
         return found
 
     def so_far(self) -> Captured | None:
-        """Return the pauses until now."""
         self._taken.extend(self._watch.take())
         return _captured(self._taken, self._called)
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the pauses that a process left."""
         return _captured(left.native.pauses(), COLLECTION)
 
 

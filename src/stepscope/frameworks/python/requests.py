@@ -18,18 +18,15 @@ class Requests(Source):
     when = REQUESTS
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._servers = servers()
 
     def start(self) -> None:
-        """Record requests and tasks that begin from now on."""
         _set_up_once()
         _native.start_tasks()
         for each in self._servers:
             each.start()
 
     def stop(self) -> None:
-        """Leave all libraries as they were."""
         for each in self._servers:
             each.stop()
         _native.stop_tasks()

@@ -65,16 +65,13 @@ class Sampler(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
-        """Make one with the interval that is asked for."""
         return cls(options[SAMPLE], limit)
 
     def prepare(self) -> None:
-        """Find the prefixes of file names to strip."""
         self.code_folders = set_paths()
         operations()
 
     def start(self) -> None:
-        """Begin to look."""
         self._older = []
         self._begin()
 
@@ -97,24 +94,20 @@ class Sampler(Source):
         return self._native.progress() if self._native is not None else (0, 0)
 
     def stop(self) -> None:
-        """Look no longer."""
         if self._native is not None:
             self._native.stop()
             self._names = thread_names()
 
     def collect(self) -> Captured | None:
-        """Return the samples, once."""
         return self.hand_over()()
 
     def hand_over(self) -> Callable[[], Captured | None]:
-        """Let go of the samples."""
         native, self._native = self._native, None
         older, self._older = self._older, []
         names = self._names
         return lambda: _merged([*older, *self._columns(native, names)])
 
     def so_far(self) -> Captured | None:
-        """Return the samples until now; another native sampler goes on."""
         native, self._native = self._native, None
         if native is None:
             return None
@@ -138,30 +131,25 @@ class Sampler(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the samples that a process left."""
         # A file that somebody else's stream names is not opened.
         found = left.native.sampled(native_text if left.folders.is_ours else _no_text)
         return _captured(found, left.thread_names) if len(found["samples"]["time_ns"]) else None
 
     @classmethod
     def described_by(cls, left: LeftBehind) -> str:
-        """Say how often the threads of a process were looked at, and what that cost."""
         counts = _noted_counts(left)
         return _described(counts) if counts else super().described_by(left)
 
     @classmethod
     def lost_by(cls, left: LeftBehind) -> int:
-        """Return how many samples a process dropped."""
         return _noted_counts(left).get("lost", 0)
 
     def describe_running(self) -> str:
-        """Say how often it is meant to look."""
         if self._obstacle:
             return self.describe()
         return f"every {duration_text(self._interval_ns)} or less often"
 
     def describe(self) -> str:
-        """Say how often threads were looked at, what that cost, and what was lost."""
         return f"none: {self._obstacle}" if self._obstacle else _described(self.counts)
 
 

@@ -104,7 +104,6 @@ class ChildProcesses(Source):
             _watching.append(self)
 
     def start(self) -> None:
-        """Tell the children to record, those that run and those started later."""
         with self._lock:
             self._closes_itself = self not in _watching
             self.open()
@@ -115,7 +114,6 @@ class ChildProcesses(Source):
             self._wait(self._links, lambda link: link.recording == self._cycle, _START_TIMEOUT_S)
 
     def stop(self) -> None:
-        """Tell them to stop; they save while we do."""
         with self._lock:
             self._is_on = False
             self._is_uncollected = True
@@ -123,7 +121,6 @@ class ChildProcesses(Source):
                 self._send(link, Message(Word.SAVE, self._cycle))
 
     def collect(self) -> Captured | None:
-        """Gather what the children left, each as a process of its own."""
         with self._lock:
             if not self._is_uncollected:
                 return None
@@ -147,7 +144,6 @@ class ChildProcesses(Source):
         return merge_parts(list(placed(captures[i].captured for i in sorted(captures))))
 
     def close(self) -> None:
-        """Disconnect from the children, and restore multiprocessing."""
         with self._lock:
             if self in _watching:
                 _watching.remove(self)
@@ -160,11 +156,9 @@ class ChildProcesses(Source):
             shutil.rmtree(folder, ignore_errors=True)
 
     def describe_running(self) -> str:
-        """Say nothing: who delivers is known at the end."""
         return ""
 
     def describe(self) -> str:
-        """Say how many children delivered."""
         return self._said
 
     # Calls from multiprocessing.

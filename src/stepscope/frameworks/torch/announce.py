@@ -38,7 +38,6 @@ class Announcement(Source):
         self._holds = False
 
     def start(self) -> None:
-        """Tell torch, if the program uses it."""
         self._on_start()
         torch: Any = sys.modules.get("torch")
         profiler: Any = sys.modules.get("torch.autograd.profiler")
@@ -54,7 +53,6 @@ class Announcement(Source):
             _ENABLED.acquire()
 
     def stop(self) -> None:
-        """Tell torch that it is over."""
         torch: Any = sys.modules.get("torch")
         if self._holds:
             self._holds = False

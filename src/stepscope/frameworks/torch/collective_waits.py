@@ -25,15 +25,12 @@ class TorchCollectiveWaits(Source):
     when = COLLECTIVE_WAITS
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._patches = PatchesWhenImported("torch.distributed", _patches)
 
     def start(self) -> None:
-        """Record waits from now on, or from when torch.distributed is imported."""
         self._patches.start()
 
     def stop(self) -> None:
-        """Leave torch as it was."""
         self._patches.stop()
 
 

@@ -41,18 +41,15 @@ class TorchCollectives(CollectiveNotes):
     name = "torch.distributed"
 
     def __init__(self, account: CollectiveAccount) -> None:
-        """Touch nothing yet."""
         super().__init__({"torch.distributed": _patches, **shards.PATCHES}, account)
         self._membership = Membership()
         self._buckets = shards.Buckets(account.keep_buckets)
 
     @classmethod
     def with_account(cls, account: CollectiveAccount) -> TorchCollectives:
-        """Make one."""
         return cls(account)
 
     def stop(self) -> None:
-        """Note no more, and read what torch keeps itself."""
         super().stop()
         if self._membership.info:
             self.account.keep_flights(flights())
@@ -65,12 +62,10 @@ class TorchCollectives(CollectiveNotes):
             self._buckets.look()
 
     def job(self) -> Mapping[str, Any]:
-        """Return torch's description of its process groups."""
         return self._membership.told()
 
     @classmethod
     def completed(cls, captured: Captured, account: CollectiveAccount) -> Captured:
-        """Return a recording whose slices of collectives say what is known of them."""
         if account.rank is None:
             return captured
         from stepscope.record.collective_columns import annotated, calls_named
@@ -87,7 +82,6 @@ class TorchCollectives(CollectiveNotes):
         return annotated(captured, pairs)
 
     def describe(self) -> str:
-        """Say what is recorded."""
         if not self._membership.info:
             return ""
         count = len(self.account.groups)

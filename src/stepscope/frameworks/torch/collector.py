@@ -41,7 +41,6 @@ class Kineto(Source):
     tensor_notes = None  # it says nothing of single tensors
 
     def __init__(self, torch: Any, options: RecordOptions, why: str) -> None:
-        """Take an imported torch, and why the bridge is not used."""
         self._torch = torch
         self._wishes = (options[SHAPES], options[MEMORY])
         self._is_inside = options[INSIDE]
@@ -76,7 +75,6 @@ class Kineto(Source):
             self._owners.start()
 
     def stop(self) -> None:
-        """End collecting."""
         if self._owners is not None:
             self._owners.stop()
         try:
@@ -88,7 +86,6 @@ class Kineto(Source):
             results.note(Journal(self.name, is_on=True))
 
     def collect(self) -> Captured | None:
-        """Turn the collector's event objects into columns."""
         results = self._taken()
         if results is None:
             return None
@@ -99,7 +96,6 @@ class Kineto(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return what was noted when the program stopped."""
         noted = entries(left, cls.name)
         if not noted:
             return None
@@ -115,7 +111,6 @@ class Kineto(Source):
         return plain(results, shapes=shapes, memory=memory)
 
     def describe(self) -> str:
-        """Say what is used, and why not the bridge."""
         is_waited_for = self._is_inside and _collecting.get(os.getpid()) is self
         return (
             f"operators of torch {self._torch.__version__} on the starting thread, "

@@ -42,7 +42,6 @@ class TorchCompile(Source):
     when = HOST
 
     def __init__(self, *, is_inside: bool = False) -> None:
-        """Touch nothing yet; inside a program, the stream keeps what happens."""
         self._is_inside = is_inside
         self._log = self._new_log()
         self._patches = (
@@ -52,18 +51,15 @@ class TorchCompile(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one."""
         return cls(is_inside=options[INSIDE])
 
     def start(self) -> None:
-        """Listen to the compiler, from now or from its import on."""
         self._log = self._new_log()
         _logs.append(self._log)
         for patches in self._patches:
             patches.start()
 
     def stop(self) -> None:
-        """Listen no longer, and leave nothing behind in torch."""
         for patches in self._patches:
             patches.stop()
         if self._log in _logs:
@@ -71,18 +67,15 @@ class TorchCompile(Source):
             self._log.close(_native.now_ns())
 
     def collect(self) -> Captured | None:
-        """Return the compilations and graph breaks as slices."""
         from stepscope.record.threads import thread_names
 
         return self._log.captured(thread_names())
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        """Return the compilations and graph breaks that a process has noted."""
         return CompileLog.left(left, cls.name).captured(left.thread_names)
 
     def describe(self) -> str:
-        """Say how much was compiled, and what the regions are."""
         return self._log.describe()
 
     def _new_log(self) -> CompileLog:

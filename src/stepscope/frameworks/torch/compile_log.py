@@ -64,7 +64,6 @@ class CompileLog:
     """Everything of one recording: plain data, of which the stream keeps a copy."""
 
     def __init__(self, journal: Journal) -> None:
-        """Begin with nothing."""
         self._journal = journal
         self._numbers = count()
         self._spans: list[Span] = []
@@ -121,7 +120,6 @@ class CompileLog:
         self._journal.add({"break": astuple(found)})
 
     def close(self, end_ns: int) -> None:
-        """Nothing comes after this."""
         self._end_ns = end_ns
         self._journal.add({"end_ns": end_ns})
         self._look()
@@ -155,7 +153,6 @@ class CompileLog:
         return table.captured(thread_names)
 
     def describe(self) -> str:
-        """Say how much was compiled, and what the regions are; nothing without either."""
         regions = [f"region {i} is {frame}" for i, frame in compiled_frames().items()]
         if not (regions or self._spans):
             return ""

@@ -41,14 +41,12 @@ class CudaMemory:
     """Records the allocator's events; does nothing where torch has no CUDA."""
 
     def __init__(self, torch: Any, *, may_build: bool = True) -> None:
-        """Take an imported torch."""
         self._may_build = may_build
         self._torch = torch
         self._bridge: ctypes.CDLL | None = None
         self._on = False
 
     def prepare(self) -> None:
-        """Build and load the bridge, where the machine has a device."""
         if self._bridge is not None or not self._torch.cuda.is_available():
             return
         try:
@@ -57,7 +55,6 @@ class CudaMemory:
             notify(f"the device's memory is not recorded: {error}")
 
     def start(self) -> None:
-        """Record from the totals of this moment on."""
         if self._bridge is None:
             self.prepare()
         if self._bridge is None:
@@ -72,7 +69,6 @@ class CudaMemory:
         self._on = True
 
     def stop(self) -> None:
-        """End recording."""
         if self._on and self._bridge is not None:
             self._bridge.stepscope_cuda_bridge_stop()
         self._on = False

@@ -60,24 +60,20 @@ class TorchGeneratedCode(Source):
     when = HOST
 
     def __init__(self, *, is_inside: bool = False) -> None:
-        """Touch nothing yet; inside a program, the stream keeps what is known."""
         self._patches = PatchesWhenImported("torch._inductor.compile_fx", _compile_fx)
         self._journal = Journal(self.name, is_on=is_inside)
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one."""
         return cls(is_inside=options[INSIDE])
 
     def start(self) -> None:
-        """Listen to Inductor, from now or from its import on."""
         for entry in _known.entries():  # a forked child runs what its parent compiled
             self._journal.add(entry)
         _journals.append(self._journal)
         self._patches.start()
 
     def stop(self) -> None:
-        """Listen no longer."""
         self._patches.stop()
         _note_files()
         if self._journal in _journals:
@@ -89,7 +85,6 @@ class TorchGeneratedCode(Source):
 
     @classmethod
     def refine_recovered(cls, captured: Captured, left: LeftBehind) -> Captured:
-        """Let them, by what the process has noted."""
         known = Origins()
         for entry in entries(left, cls.name):
             known.add_if_fit(entry)

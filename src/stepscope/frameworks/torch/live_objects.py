@@ -101,24 +101,20 @@ class TorchObjects(Source):
     when = STACKS
 
     def __init__(self, *, with_tensors: bool = False) -> None:
-        """Look at tensors where memory is recorded."""
         self._with_tensors = with_tensors
         self._patches = PatchesWhenImported("torch", _WATCHED)
         self.objects = LiveObjects()
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one that keeps tensors only where they are asked for."""
         return cls(with_tensors=options[MEMORY])
 
     def start(self) -> None:
-        """Begin to name modules, or as soon as torch is imported."""
         self.objects = LiveObjects(with_tensors=self._with_tensors)
         _current.append(self.objects)
         self._patches.start()
 
     def stop(self) -> None:
-        """End it; what is known stays."""
         self._patches.stop()
         if self.objects in _current:
             _current.remove(self.objects)

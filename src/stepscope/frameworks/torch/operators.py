@@ -127,7 +127,6 @@ class TorchOps(Source):
     name = "torch"
 
     def __init__(self, torch: Any, options: RecordOptions) -> None:
-        """Take an imported torch whose bridge loads."""
         self._torch = torch
         self._is_inside = options[INSIDE]
         self._bridge = load_bridge(torch, may_build=not self._is_inside)
@@ -141,12 +140,10 @@ class TorchOps(Source):
         self.tensor_notes: TensorNotes | None = None  # of the last recording
 
     def prepare(self) -> None:
-        """Build what the CUDA allocator needs; the bridge itself is loaded."""
         if self._cuda_memory is not None:
             self._cuda_memory.prepare()
 
     def start(self) -> None:
-        """Register the callbacks."""
         global _noting  # noqa: PLW0603 - one bridge a process
         _noting += 1
         if self._held is not None:
@@ -160,7 +157,6 @@ class TorchOps(Source):
             self._owners.start()
 
     def stop(self) -> None:
-        """Remove them."""
         if self._owners is not None:
             self._owners.stop()
         if self._cuda_memory is not None:
@@ -182,17 +178,14 @@ class TorchOps(Source):
             self._bridge.stepscope_bridge_forget_tensors()
 
     def collect(self) -> Captured | None:
-        """Return the memory that was held; the recorder has all else."""
         if self._held is None or self._is_inside:  # then the stream has it
             return None
         return self._held.collect()
 
     def so_far(self) -> Captured | None:
-        """Return the memory that was held until now."""
         return self._held.so_far() if self._held is not None else None
 
     def describe(self) -> str:
-        """Say what is used."""
         return f"operators of torch {self._torch.__version__}, all threads, through the bridge"
 
     def overhead_ns(self) -> float:

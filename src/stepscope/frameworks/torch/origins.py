@@ -29,12 +29,10 @@ class Origins:
     """What is known of all generated code of a process."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._entries: dict[tuple[str, object], Entry] = {}
         self._modules: dict[str, set[str]] | None = None  # in Dynamo's graphs, by frame
 
     def __bool__(self) -> bool:
-        """Tell whether anything is known."""
         return bool(self._entries)
 
     def entries(self) -> list[Entry]:

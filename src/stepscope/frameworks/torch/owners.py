@@ -45,7 +45,6 @@ class TorchOwners:
     """
 
     def __init__(self, note: Note | None = None) -> None:
-        """Take the receiver of the statements, by default the recorder, which is faster."""
         self._note = note or note_owner
         self._told = note
         self._torch: Any = None
@@ -56,7 +55,6 @@ class TorchOwners:
         self._models: dict[int, weakref.ref[Any]] = {}
 
     def start(self) -> None:
-        """Begin to watch optimizers and modules."""
         if self._native is not None:
             return
         import torch
@@ -77,7 +75,6 @@ class TorchOwners:
         _MODELS.acquire()
 
     def stop(self) -> None:
-        """State what is there now, and forget all that was seen."""
         native, self._native = self._native, None
         if native is None:
             return

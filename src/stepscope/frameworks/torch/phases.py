@@ -36,19 +36,15 @@ class TorchPhases(Source):
     when = PHASES
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._patches = PatchesWhenImported("torch", _phases)
 
     def start(self) -> None:
-        """Mark phases from now on, or from torch's import on."""
         self._patches.start()
 
     def stop(self) -> None:
-        """Leave torch as it was."""
         self._patches.stop()
 
     def describe(self) -> str:
-        """Say what is recorded."""
         return "forward and backward phases" if "torch" in sys.modules else ""
 
 

@@ -45,12 +45,10 @@ class Membership:
     """What this process was while it recorded; groups that are destroyed are remembered."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self.groups: dict[str, Group] = {}
         self.info: dict[str, Any] = {}
 
     def look(self) -> None:
-        """Learn what there is now."""
         with suppress(Exception):  # a description is not worth a program's failure
             info = distributed_info()
             if info is not None:

@@ -40,7 +40,6 @@ class Buckets:
         _remember(_known, self)
 
     def look(self) -> None:
-        """Learn the buckets that there are now; DDP makes them anew after the first step."""
         for module in _alive(_replicated):
             self.learn(module)
 

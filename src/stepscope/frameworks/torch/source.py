@@ -87,7 +87,6 @@ class WhenImported(Source):
     options = (TORCH_COLLECTOR,)
 
     def __init__(self, options: RecordOptions) -> None:
-        """Remember the choice; nothing is imported or built yet."""
         self._collector = chosen(options[TORCH_COLLECTOR])
         self._options = options
         self._source: TorchOps | Kineto | None = None
@@ -98,11 +97,9 @@ class WhenImported(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
-        """Make one for PyTorch, whether it is imported yet or not."""
         return cls(options)
 
     def prepare(self) -> None:
-        """Find torch, or wait for it."""
         torch = sys.modules.get("torch")
         if self._source is None and torch is not None and hasattr(torch, "_C"):
             self._source = _source_for(torch, self._collector, self._options)
@@ -113,7 +110,6 @@ class WhenImported(Source):
             self._hook.install()
 
     def start(self) -> None:
-        """Record operators from now on, or from torch's import on."""
         self._started = True
         if self._source is None:
             self.prepare()
@@ -121,18 +117,15 @@ class WhenImported(Source):
             self._source.start()
 
     def stop(self) -> None:
-        """End recording, and waiting."""
         self._started = False
         self._hook.remove()
         if self._source is not None:
             self._source.stop()
 
     def collect(self) -> Captured | None:
-        """Return what the chosen source kept."""
         return None if self._source is None else self._source.collect()
 
     def so_far(self) -> Captured | None:
-        """Return what the chosen source has kept until now."""
         return None if self._source is None else self._source.so_far()
 
     @classmethod
@@ -148,11 +141,9 @@ class WhenImported(Source):
         return None if self._source is None else self._source.tensor_notes
 
     def describe(self) -> str:
-        """Say what is used."""
         return "torch was not imported" if self._source is None else self._source.describe()
 
     def parallelism(self) -> Mapping[str, float]:
-        """Return how many threads torch runs operators with."""
         torch: Any = sys.modules.get("torch")
         if self._source is None or not hasattr(torch, "get_num_interop_threads"):
             return {}
@@ -162,7 +153,6 @@ class WhenImported(Source):
         }
 
     def overhead_ns(self) -> float:
-        """Return the chosen source's cost of one event."""
         return 0.0 if self._source is None else self._source.overhead_ns()
 
     def _make_ready(self) -> None:

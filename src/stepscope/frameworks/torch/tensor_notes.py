@@ -48,7 +48,6 @@ class TensorNotes:
     texts: Mapping[int, str] = field(default_factory=dict)  # by the numbers in notes of scripts
 
     def __len__(self) -> int:
-        """Return the number of notes."""
         return len(self.notes)
 
     def rows_in(self, trace: Trace) -> NDArray[np.int64]:

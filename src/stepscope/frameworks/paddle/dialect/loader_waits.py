@@ -65,19 +65,16 @@ class LoaderWaits:
     """One profiler's request to time loaders; the last one to end restores them."""
 
     def __init__(self) -> None:
-        """Touch nothing yet."""
         self._parts = [PatchesWhenImported(module, each) for module, each in _patches.items()]
         self._on = False
 
     def start(self) -> None:
-        """Time all loaders, existing and future."""
         if not self._on:
             self._on = True
             for part in self._parts:
                 part.start()
 
     def stop(self) -> None:
-        """Stop timing them; a second call does nothing."""
         if self._on:
             self._on = False
             for part in reversed(self._parts):

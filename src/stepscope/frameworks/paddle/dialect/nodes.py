@@ -182,7 +182,6 @@ class HostNode(_Event):
         return [MemoryNode(self._forest, row) for row in self._forest.memory_events[self.row]]
 
     def __repr__(self) -> str:
-        """Return the event in a line, as Paddle shows it."""
         return (
             f"HostPythonNode(name={self.name!r}, type={self.type.name!r}, "
             f"start_ns={self.start_ns}, end_ns={self.end_ns}, "
@@ -291,7 +290,6 @@ class DeviceNode(_Event):
         return self._number("value")
 
     def __repr__(self) -> str:
-        """Return the event in a line, as Paddle shows it."""
         return (
             f"DevicePythonNode(name={self.name!r}, type={self.type.name!r}, "
             f"start_ns={self.start_ns}, end_ns={self.end_ns}, device_id={self.device_id}, "
@@ -366,7 +364,6 @@ class MemoryNode(_Node):
         return self._figure("peak_reserved")
 
     def __repr__(self) -> str:
-        """Return the event in a line, as Paddle shows it."""
         return (
             f"MemPythonNode(timestamp_ns={self.timestamp_ns}, addr={self.addr}, "
             f"type={self.type.name!r}, process_id={self.process_id}, thread_id={self.thread_id})"

@@ -53,12 +53,10 @@ class NvtxRanges:
     """One profiler's request to show its steps, and all RecordEvents, in NVIDIA's tools."""
 
     def __init__(self) -> None:
-        """Forward nothing yet."""
         self._on = False
         self._in_step = False
 
     def start(self) -> None:
-        """Forward from now on; warn if there is nothing to forward to."""
         if self._on:
             return
         tool: Tool | None = find_tool()
@@ -85,7 +83,6 @@ class NvtxRanges:
             _pop()
 
     def stop(self) -> None:
-        """Stop forwarding; a second call does nothing."""
         self.end_step()
         if self._on:
             self._on = False

@@ -70,7 +70,6 @@ class _Cycle(CpuUse):
     number = 0
 
     def stop(self) -> None:
-        """Number the cycle."""
         super().stop()
         self.number = next(_cycles)
 
@@ -194,7 +193,6 @@ class Profiler:
         return self.timer.step_info("samples" if unit is None else unit)
 
     def __enter__(self) -> Self:
-        """Start."""
         self.start()
         return self
 
@@ -204,11 +202,9 @@ class Profiler:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop; an exception goes on after the trace was delivered."""
         self.stop()
 
     def __reduce__(self) -> NoReturn:
-        """Say what to pickle instead."""
         raise TypeError(
             "a profiler cannot be copied or pickled: it records this process; pickle its .trace, "
             "or .trace.save(path)"

@@ -48,7 +48,6 @@ class RecordEvent(record_function):
     end = record_function.__exit__
 
     def __new__(cls, name: str, event_type: Any = _USER_DEFINED) -> Self:
-        """Take Paddle's own event types, too."""
         if event_type is _USER_DEFINED:
             return _new_range(cls, name)
         if type(event_type) is not TracerEventType:
@@ -63,11 +62,9 @@ class RecordEvent(record_function):
         return own_of_paddle(_TYPE_OF[self.args])
 
     def __reduce__(self) -> tuple[type[RecordEvent], tuple[str, Any]]:
-        """Copy and pickle it as one that nobody has entered."""
         return RecordEvent, (self.name, self.event_type)
 
     def __repr__(self) -> str:
-        """Show it as it was made."""
         return f"RecordEvent({self.name!r}, {self.event_type})"
 
 

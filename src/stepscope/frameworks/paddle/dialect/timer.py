@@ -82,7 +82,6 @@ class BenchmarkTimer:
     """
 
     def __init__(self, now_ns: Callable[[], int] = _native.now_ns) -> None:
-        """Take the clock."""
         self._now_ns = now_ns
         self.running = False
         self._forget()
@@ -101,7 +100,6 @@ class BenchmarkTimer:
         self._recent, self._counted = Steps.none(), Steps.none()
 
     def start(self) -> None:
-        """Begin the first step."""
         self._forget()
         self.running = True
         self._start_ns = self._step_ns = self._now_ns()

@@ -62,7 +62,6 @@ class Branches:
         return Branches(rows, Groups(np.where(owner == NO_ROW, roots, owner), rows))
 
     def __getitem__(self, key: int) -> list[int]:
-        """Return the rows under a key, ascending."""
         found: list[int] = self.rows[self.groups.members(key)].tolist()
         return found
 

@@ -28,7 +28,6 @@ class Groups:
         self.calls: Int64 = (ends - self._starts)[self._place]
 
     def __len__(self) -> int:
-        """Return the number of groups."""
         return len(self.key)
 
     def members(self, key: int) -> Int64:

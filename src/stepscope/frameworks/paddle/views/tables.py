@@ -150,7 +150,6 @@ class EventTable:
     rows: tuple[EventRow, ...]
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.rows)
 
     def to_polars(self) -> polars.DataFrame:
@@ -220,7 +219,6 @@ class MemoryTable:
     peaks: Mapping[str, Peak]  # by place
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self.rows)
 
     def to_polars(self) -> polars.DataFrame:

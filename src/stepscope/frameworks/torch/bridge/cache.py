@@ -82,7 +82,6 @@ class Library:
             return ctypes.CDLL(str(copy), mode=os.RTLD_NOW)
 
     def close(self) -> None:
-        """Close the file; what was loaded stays."""
         if not self.stays_open:
             os.close(self.file)
 
@@ -96,11 +95,9 @@ class Cache:
         self._folder = open_private_folder(path, create=create)
 
     def __enter__(self) -> Self:
-        """Use it for a while."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
         os.close(self._folder)
 
     def is_writable(self) -> bool:

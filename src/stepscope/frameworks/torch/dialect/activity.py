@@ -29,17 +29,14 @@ class ProfilerActivity(Enum):
     PrivateUse1 = 5
 
     def __eq__(self, other: object) -> bool:
-        """Compare with ours, and with torch's, which need not be imported."""
         if type(other).__name__ == type(self).__name__:
             return getattr(other, "name", None) == self.name
         return NotImplemented
 
     def __hash__(self) -> int:
-        """Return the value's, as torch's members do."""
         return hash(self.value)
 
     def __int__(self) -> int:
-        """Return the value."""
         return int(self.value)
 
     __index__ = __int__

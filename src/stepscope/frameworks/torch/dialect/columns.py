@@ -56,13 +56,11 @@ class DeviceType(IntEnum):
     PrivateUse1 = 20
 
     def __eq__(self, other: object) -> bool:
-        """Compare with ours, with torch's by name, and with numbers."""
         if type(other).__name__ == "DeviceType":
             return getattr(other, "name", None) == self.name
         return int.__eq__(self, other) if isinstance(other, int) else NotImplemented
 
     def __hash__(self) -> int:
-        """Return the value's, as torch's members do."""
         return hash(self.value)
 
 
@@ -99,7 +97,6 @@ class EventColumns:
         self._folds = folds
 
     def __reduce__(self) -> tuple[Callable[[Trace], EventColumns], tuple[Trace]]:
-        """Pickle the trace; the rest can be derived again."""
         make = partial(
             EventColumns,
             with_flops=self._with_flops,

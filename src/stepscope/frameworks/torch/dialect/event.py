@@ -57,11 +57,9 @@ class FunctionEvent(_InTree):
     __slots__ = ()
 
     def __init__(self, columns: EventColumns, index: int) -> None:
-        """Look at one event."""
         super().__init__(columns, columns.each, index)
 
     def __repr__(self) -> str:
-        """Return the event's facts in torch's order."""
         device = self.use_device
         return (
             f"<FunctionEvent id={self.id} name={self.name} overload_name={self.overload_name}"
@@ -293,7 +291,6 @@ class FunctionEventAvg(_InTree):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """Return the sums in torch's order."""
         device = self.use_device or "cuda"
         return (
             f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total_str}"

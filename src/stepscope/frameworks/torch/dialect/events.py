@@ -66,16 +66,13 @@ class _Results(MadeWhenTouched[_Item]):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Return torch's class of lists where that is in use: these pass for one."""
         return _torch_class("EventList", type(self))
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
-        """Pickle the columns, and the elements only where the list has become its own."""
         elements = list(self) if self._made else None
         return _restored, (type(self), self.__dict__, elements)
 
     def __str__(self) -> str:
-        """Return the table."""
         return self.table()
 
     @property
@@ -232,7 +229,6 @@ class EventList(_Results[FunctionEvent]):
             super().__init__(columns or EventColumns(empty_trace()), elements)
 
     def __repr__(self) -> str:
-        """Return how many there are; ``str`` shows them."""
         return f"<EventList of {len(self):,} events>"
 
     def key_averages(
@@ -311,7 +307,6 @@ class AverageList(_Results[FunctionEventAvg]):
     """Events summed by name, in the order in which the names were first seen."""
 
     def __init__(self, columns: EventColumns, groups: Averages) -> None:
-        """Look at the groups of a trace's events."""
         super().__init__(columns)
         self._groups = groups
 
@@ -327,7 +322,6 @@ class AverageList(_Results[FunctionEventAvg]):
         return table_html(headings, cells, note)
 
     def __repr__(self) -> str:
-        """Return how many there are; ``str`` shows them."""
         return f"<AverageList of {len(self):,} names>"
 
     @property

@@ -34,7 +34,6 @@ class Inner:
     """The events of a profiler's last cycle, under the names that older code looks for."""
 
     def __init__(self, profile: Any) -> None:
-        """Look at a profiler: one of ours, which makes this."""
         self._profile = profile
 
     def __getattr__(self, name: str) -> Any:
@@ -128,7 +127,6 @@ class Inner:
         """Do nothing: results are ready at once."""
 
     def __str__(self) -> str:
-        """Return the table."""
         if self._profile._recorder.active or self._profile._recorder.trace is None:
             return "<unfinished torch.autograd.profile>"
         return str(self.function_events)

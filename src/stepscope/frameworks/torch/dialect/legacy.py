@@ -76,7 +76,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self.entered = False
 
     def __enter__(self) -> Self | None:
-        """Start; do nothing where it is not enabled."""
         if not self.enabled:
             return None
         if self.entered:
@@ -91,7 +90,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop; an exception goes on."""
         if self.enabled:
             self.stop()
 
@@ -156,7 +154,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         return self.function_events.table(*args, **kwargs)
 
     def __str__(self) -> str:
-        """Return the table."""
         if not self.entered or self._recorder.active:
             return "<unfinished torch.autograd.profile>"
         return self.table()

@@ -39,21 +39,17 @@ class MadeWhenTouched(list[_Item]):
             list.extend(self, [self._make(i) for i in range(self._size())])
 
     def __len__(self) -> int:
-        """Return the number of elements."""
         return list.__len__(self) if self._made else self._size()
 
     def __bool__(self) -> bool:
-        """Tell whether there are any."""
         return len(self) > 0
 
     def __iter__(self) -> Iterator[_Item]:
-        """Make one element after the other."""
         if self._made:
             return list.__iter__(self)
         return (self._make(i) for i in range(self._size()))
 
     def __reversed__(self) -> Iterator[_Item]:
-        """Make one element after the other, the last first."""
         if self._made:
             return list.__reversed__(self)
         return (self._make(i) for i in reversed(range(self._size())))
@@ -63,7 +59,6 @@ class MadeWhenTouched(list[_Item]):
     @overload
     def __getitem__(self, index: slice) -> list[_Item]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> _Item | list[_Item]:
-        """Make one element, or a list of them."""
         if isinstance(index, slice):
             if self._made:
                 return list.__getitem__(self, index)
@@ -78,7 +73,6 @@ class MadeWhenTouched(list[_Item]):
             raise IndexError(f"event {index} of {len(self)}") from None
 
     def __radd__(self, other: list[Any]) -> list[Any]:
-        """Return the elements of both, those of a plain list first."""
         return [*other, *self]
 
     __hash__ = None  # as of every list

@@ -48,7 +48,6 @@ class Measures:
     __slots__ = ("_columns", "_index", "_rows")
 
     def __init__(self, columns: EventColumns, rows: Averages, index: int) -> None:
-        """Look at one row."""
         self._columns = columns
         self._rows = rows
         self._index = index
@@ -81,24 +80,20 @@ class Measures:
     self_cuda_memory_usage = _renamed("self_cuda_memory_usage", "self_device_memory_usage")
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both are views of the same row."""
         if not isinstance(other, Measures):
             return NotImplemented
         return self._rows is other._rows and self._index == other._index
 
     def __hash__(self) -> int:
-        """Agree with equality."""
         return hash((id(self._rows), self._index))
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Return torch's class of that name where it is in use: its own code asks for it."""
         util = sys.modules.get("torch.autograd.profiler_util")
         found: type = getattr(util, type(self).__name__, type(self))
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it is a view of."""
         return type(self)._of, (self._columns, self._rows, self._index)
 
     @classmethod

@@ -13,7 +13,6 @@ class Metadata:
     """Kept whenever it is given, and written with every export from then on."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._metadata: dict[str, Any] = {}
         self._presets: dict[str, str] = {}
 

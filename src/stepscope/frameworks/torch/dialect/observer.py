@@ -72,17 +72,13 @@ class ObserverSource(Source):
     name = "observer"
 
     def __init__(self, observer: TraceObserver) -> None:
-        """Take an observer that is ready to start."""
         self._observer = observer
 
     def start(self) -> None:
-        """Start it."""
         self._observer.start()
 
     def stop(self) -> None:
-        """Stop it."""
         self._observer.stop()
 
     def describe(self) -> str:
-        """Say what it is."""
         return type(self._observer).__name__

@@ -116,7 +116,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self._session.stop()
 
     def __enter__(self) -> Self:
-        """Start."""
         self.start()
         return self
 
@@ -126,7 +125,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Stop; an exception goes on after the trace was delivered."""
         try:
             self.stop()
         finally:
@@ -136,8 +134,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
                 self.execution_trace_observer.cleanup()
 
     def __call__(self, function: _F) -> _F:
-        """Decorate a function: each call is one run."""
-
         @functools.wraps(function)
         def profiled(*args: Any, **kwargs: Any) -> Any:
             with self:

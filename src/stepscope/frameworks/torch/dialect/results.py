@@ -56,7 +56,6 @@ class ProfileResults(Metadata):
         *,
         with_flops: bool = False,
     ) -> None:
-        """Look at a recorder that has not recorded yet."""
         super().__init__()
         self.with_flops = with_flops
         self.set_custom_trace_id_callback(custom_trace_id_callback)
@@ -348,7 +347,6 @@ class ProfileResults(Metadata):
         self._report = Path(path).absolute()
 
     def __reduce__(self) -> NoReturn:
-        """Say what to pickle instead."""
         raise TypeError(
             "a profiler cannot be copied or pickled: it records this process; pickle prof.trace or "
             "prof.key_averages(), or prof.trace.save(path)"

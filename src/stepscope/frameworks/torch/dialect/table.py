@@ -46,7 +46,6 @@ class Layout:
     time_unit: str | None = None  # None: each time in the unit that suits it
 
     def __post_init__(self) -> None:
-        """Reject what cannot be shown."""
         whole("row_limit", self.row_limit, "-1 for all rows")
         for name, width in (
             ("max_src_column_width", self.max_source_width),

@@ -35,7 +35,6 @@ class _View:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Return torch's class, which its tools ask for."""
         return torch_profiler(self.torch_class)  # type: ignore[no-any-return]
 
 
@@ -55,7 +54,6 @@ class TensorMetadata(_View):
         strides: list[int],
         numbers: Numbers,
     ) -> None:
-        """Take all that is known of it."""
         self.impl_ptr = impl
         self.storage_data_ptr = storage or None
         self.device = device
@@ -72,7 +70,6 @@ class TensorMetadata(_View):
         return len(self.sizes)
 
     def __repr__(self) -> str:
-        """Return the facts."""
         return f"<tensor {self.id}: {self.dtype} {self.sizes} on {self.device}>"
 
 
@@ -80,7 +77,6 @@ class _OfSlice(_View):
     tag: ClassVar[str]
 
     def __init__(self, tree: EventTree, number: int) -> None:
-        """Look at one slice of a tree's trace."""
         self._tree = tree
         self._number = number
 
@@ -238,7 +234,6 @@ class Allocation(_View):
     tag = "Allocation"
 
     def __init__(self, tree: EventTree, number: int) -> None:
-        """Look at one row of a tree's memory."""
         memory = tree.trace.memory
         row = number - tree.slices
         self._tree = tree
@@ -271,7 +266,6 @@ class FrameState(_View):
     torch_class = "_PyFrameState"
 
     def __init__(self, name: str) -> None:
-        """Take the name that a call has in a trace."""
         found = _PLACE.fullmatch(name)
         self.file_name = found[1] if found else ""
         self.line_number = int(found[2]) if found else 0
@@ -284,7 +278,6 @@ class ModuleInfo(_View):
     torch_class = "_NNModuleInfo"
 
     def __init__(self, tree: EventTree, module: LiveModule) -> None:
-        """Take what was noted of it."""
         self.self_ptr = module.address
         self.cls_ptr = id(module.cls)
         self.cls_name = module.cls.__name__
@@ -300,7 +293,6 @@ class OptimizerInfo(_View):
     torch_class = "_OptimizerInfo"
 
     def __init__(self, tree: EventTree, optimizer: LiveOptimizer) -> None:
-        """Take what was noted of it."""
         self.self_ptr = optimizer.address
         self.parameters = [
             (_live(tree, tensor), _live(tree, gradient), [(k, _live(tree, s)) for k, s in state])

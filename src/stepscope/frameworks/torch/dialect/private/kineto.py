@@ -51,7 +51,6 @@ class KinetoResults:
         overloads: bool = True,
         fields: Fields = Fields.ALL,
     ) -> None:
-        """Take a trace and what was noted beside it."""
         self._trace = trace
         self._tree = EventTree(trace, notes, objects)
         self._columns = EventColumns(
@@ -86,7 +85,6 @@ class KinetoEvents(MadeWhenTouched[Any]):
     """All events of a trace, and its allocations."""
 
     def __init__(self, columns: EventColumns, first_id: int = 0) -> None:
-        """Make nothing yet."""
         super().__init__()
         self._columns = columns
         self._first_id = first_id
@@ -195,7 +193,6 @@ class KinetoEvent:
     privateuse1_elapsed_us = cuda_elapsed_us
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the event has of that name, as a method."""
         value = getattr(self._event, name)
         return lambda: value
 
@@ -206,7 +203,6 @@ class MemoryEvent:
     __slots__ = ("_columns", "_row")
 
     def __init__(self, columns: EventColumns, row: int) -> None:
-        """Look at one row of a trace's memory."""
         self._columns = columns
         self._row = row
 
@@ -251,7 +247,6 @@ class MemoryEvent:
         return trace.strings[int(trace.memory.device[self._row])]
 
     def __getattr__(self, name: str) -> Any:
-        """Return what an event without any further facts has."""
         if name.startswith("_") or name not in _OF_NOTHING:
             raise AttributeError(f"an event of memory has no {name}")
         value = _OF_NOTHING[name]

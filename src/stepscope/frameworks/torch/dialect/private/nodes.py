@@ -38,18 +38,15 @@ class Node:
     __slots__ = ("_number", "_tree", "extra_fields")
 
     def __init__(self, tree: EventTree, number: int) -> None:
-        """Look at one node of a tree."""
         self._tree = tree
         self._number = number
         self.extra_fields = self._fields()
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Return torch's class, which its tools ask for."""
         return torch_profiler("_ProfilerEvent")  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        """Return the name and how many are inside."""
         return f"<event {self.name!r}, {len(self.children)} children>"
 
     def _fields(self) -> Any:

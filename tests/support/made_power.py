@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.frameworks.cuda.power_columns import power_captured
+from stepscope.frameworks.cuda.counter_columns import power_captured
 from stepscope.trace.build import build
 from stepscope.trace.join import merge_parts
 

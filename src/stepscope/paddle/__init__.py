@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stepscope.frameworks.paddle.dialect.result import load_profiler_result
     from stepscope.frameworks.paddle.dialect.states import ProfilerState, make_scheduler
     from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget
-    from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView
+    from stepscope.frameworks.paddle.views.summary_tables import SortedKeys, SummaryView
     from stepscope.trace.event_types import TracerEventType
 
 __all__ = [
@@ -52,7 +52,7 @@ __getattr__, __dir__ = lazy_names(
         "stepscope.frameworks.paddle.dialect.result": "load_profiler_result",
         "stepscope.frameworks.paddle.dialect.states": "ProfilerState make_scheduler",
         "stepscope.frameworks.paddle.dialect.targets": "ProfilerTarget",
-        "stepscope.frameworks.paddle.views.views": "SortedKeys SummaryView",
+        "stepscope.frameworks.paddle.views.summary_tables": "SortedKeys SummaryView",
     },
     modules=("profiler", "profiler_statistic", "statistic_helper", "timer", "utils"),
     made={"TracerEventType": _event_types},

@@ -18,7 +18,7 @@ from stepscope.frameworks.paddle.dialect.states import (
     make_scheduler,
 )
 from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget, supported_targets
-from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView
+from stepscope.frameworks.paddle.views.summary_tables import SortedKeys, SummaryView
 from stepscope.paddle import utils
 from stepscope.paddle.utils import wrap_optimizers
 

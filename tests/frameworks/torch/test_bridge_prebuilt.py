@@ -16,14 +16,14 @@ pytest.importorskip("torch")
 import torch
 
 from recording import run_python
-from stepscope.frameworks.torch.bridge import prebuilt, probe
+from stepscope.frameworks.torch.bridge import load, probe
 from stepscope.frameworks.torch.bridge.build import OPERATORS, TorchBuild
 from stepscope.frameworks.torch.bridge.families import FAMILIES
 from stepscope.frameworks.torch.bridge.load import load_library
 from stepscope.frameworks.torch.cuda_memory import CUDA_MEMORY
 
-FOLDER = Path(prebuilt.__file__).parent / "prebuilt"
-OWN = prebuilt.prebuilt_for(TorchBuild.of(torch), OPERATORS)
+FOLDER = Path(load.__file__).parent / "prebuilt"
+OWN = load.prebuilt_for(TorchBuild.of(torch), OPERATORS)
 OTHER = FOLDER / "operators-2.12.so"  # of another family than the torch that tests run with
 
 needs_bridges = pytest.mark.skipif(
@@ -105,23 +105,23 @@ def compiled() -> dict[str, Any]:
 def test_a_bridge_is_chosen_by_torchs_version(
     version: str, name: str | None, proven: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prebuilt, "_OWN_FOLDER", tmp_path)
+    monkeypatch.setattr(load, "_OWN_FOLDER", tmp_path)
     for family in FAMILIES:
         (tmp_path / f"operators-{family.name}.so").touch()
-    found = prebuilt.prebuilt_for(TorchBuild(version, tmp_path, True), OPERATORS)
+    found = load.prebuilt_for(TorchBuild(version, tmp_path, True), OPERATORS)
     assert (found and found.path.name) == name
     assert (found is not None and found.proven) == proven
-    assert prebuilt.prebuilt_for(TorchBuild(version, tmp_path, False), OPERATORS) is None
+    assert load.prebuilt_for(TorchBuild(version, tmp_path, False), OPERATORS) is None
 
 
 def test_the_cuda_allocators_bridge_is_for_one_minor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prebuilt, "_OWN_FOLDER", tmp_path)
+    monkeypatch.setattr(load, "_OWN_FOLDER", tmp_path)
     for minor in ("2.13", "2.15"):
         (tmp_path / f"cuda_memory-{minor}.so").touch()
     found = [
-        prebuilt.prebuilt_for(TorchBuild(f"{minor}.0", tmp_path, True), CUDA_MEMORY)
+        load.prebuilt_for(TorchBuild(f"{minor}.0", tmp_path, True), CUDA_MEMORY)
         for minor in ("2.13", "2.14", "2.16")
     ]
     assert [each and each.path.name for each in found] == ["cuda_memory-2.13.so", None, None]

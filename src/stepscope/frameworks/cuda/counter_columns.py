@@ -1,19 +1,21 @@
-"""Samples of hardware counters as columns of a Trace, on the recorder's clock."""
+"""What devices counted over time, and what NVML said of them, as counters of a Trace."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.analysis.device.counters import COUNTER_CATEGORY, PERCENT
-from stepscope.frameworks.cuda.counters import NOT_TOLD, Counter, counters_captured
+from stepscope.analysis.device import counters as words
+from stepscope.trace.model import Args, IntColumn, Track
+from stepscope.trace.schema import Captured, Marks, Slices
+from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from stepscope.trace.model import Int64
-    from stepscope.trace.schema import Captured
 
 _THOUSANDTHS = 1_000
 LONG_NS, MOST_DRIFT = 100_000_000, 0.05
@@ -40,8 +42,8 @@ def counters_captured_of(
                 continue
             values = columns[f"counter{i}"][rows]
             percent = np.where(values < 0, NOT_TOLD, (values + _THOUSANDTHS // 2) // _THOUSANDTHS)
-            counters.append(Counter(name, device["number"], time_ns, {PERCENT: percent}))
-    return counters_captured(counters, COUNTER_CATEGORY) if counters else None
+            counters.append(Counter(name, device["number"], time_ns, {words.PERCENT: percent}))
+    return counters_captured(counters, words.COUNTER_CATEGORY) if counters else None
 
 
 def on_our_clock(device_ns: Int64, bounds: Sequence[tuple[int, int, int]]) -> Int64:
@@ -62,3 +64,156 @@ def on_our_clock(device_ns: Int64, bounds: Sequence[tuple[int, int, int]]) -> In
     least = max(from_ns - moment for moment, from_ns, _ in known)
     most = min(to_ns - moment for moment, _, to_ns in known)
     return device_ns + (least + most) // 2
+
+
+# ---- what NVML says
+
+# NVML's bits.
+_POWER_BITS = 0x4 | 0x80  # the power limit, a brake from outside
+_HEAT_BITS = 0x20 | 0x40
+_SLOWDOWN_BIT = 0x8  # by the hardware, which tells with a bit of its own why, mostly
+
+
+def power_captured(columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> Captured:
+    """Build the columns, for the devices that the program uses; all, where that is not known."""
+    counters = [
+        counter
+        for device in devices
+        if device["cuda"] is not None
+        for counter in _counters(columns, device, device["cuda"])
+    ]
+    return counters_captured(counters, words.POWER_CATEGORY)
+
+
+def _counters(
+    columns: Mapping[str, Any], device: Mapping[str, Any], number: int
+) -> Iterator[Counter]:
+    rows = np.flatnonzero(columns["device"] == device["number"])
+    if not len(rows):
+        return
+    time_ns: Int64 = columns["time_ns"][rows]
+    told: dict[str, Int64] = {key: columns[key][rows] for key in _TOLD}
+    groups = {
+        words.POWER: {words.MILLIWATTS: told["power_mw"]},
+        words.CLOCKS: {words.SM_MHZ: told["sm_mhz"], words.MEMORY_MHZ: told["memory_mhz"]},
+        words.TEMPERATURE: {words.CELSIUS: told["celsius"]},
+        words.UTILISATION: {
+            words.BUSY_PERCENT: told["busy_percent"],
+            words.MEMORY_PERCENT: told["memory_busy_percent"],
+        },
+        words.HELD_DOWN: _reasons(told["reasons"]),
+        words.ENERGY: {words.MILLIJOULES: told["energy_mj"]},
+    }
+    for name, values in groups.items():
+        yield Counter(name, number, time_ns, values)
+    limits = {
+        words.MILLIWATTS: np.array([device["power_limit_mw"]], np.int64),
+        words.SM_MHZ: np.array([device["most_sm_mhz"]], np.int64),
+    }
+    yield Counter(words.LIMITS, number, time_ns[:1], limits, is_instant=True)
+
+
+_TOLD = (
+    *("power_mw", "energy_mj", "sm_mhz", "memory_mhz", "celsius"),
+    *("busy_percent", "memory_busy_percent", "reasons"),
+)
+
+
+def _reasons(bits: Int64) -> dict[str, Int64]:
+    """Return whether power or heat holds the clocks down: 1 or 0."""
+    known = bits != NOT_TOLD
+    by_power, by_heat = (bits & _POWER_BITS) != 0, (bits & _HEAT_BITS) != 0
+    by_other = ((bits & _SLOWDOWN_BIT) != 0) & ~by_power & ~by_heat
+    return {
+        key: np.where(known, is_so.astype(np.int64), NOT_TOLD)
+        for key, is_so in (
+            (words.BY_POWER, by_power),
+            (words.BY_HEAT, by_heat),
+            (words.BY_HARDWARE, by_other),
+        )
+    }
+
+
+# ---- any counters
+
+NOT_TOLD = -1  # the device has no such number
+_COUNTER, _INSTANT = ord("C"), ord("i")
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """Readings of one device: some numbers that belong together, by what they are."""
+
+    name: str
+    device: int  # as CUDA numbers it
+    time_ns: Int64
+    values: Mapping[str, Int64]  # NOT_TOLD where there is none
+    is_instant: bool = False  # it is said once, and no line over time
+
+
+def counters_captured(counters: Sequence[Counter], category: str) -> Captured:
+    """Build the columns; what a device never tells is left out."""
+    texts: dict[str, int] = {"": 0}
+    devices = sorted({each.device for each in counters})
+    parts: list[dict[str, Any]] = []
+    integers: dict[str, list[tuple[Int64, Int64]]] = {}
+    first = 0
+    for each in counters:
+        known = {key: np.flatnonzero(v != NOT_TOLD) for key, v in each.values.items()}
+        told = np.unique(np.concatenate(list(known.values()))) if known else np.zeros(0, np.int64)
+        if not len(told):
+            continue
+        place = np.full(len(each.time_ns), NOT_TOLD, np.int64)
+        place[told] = np.arange(len(told)) + first
+        for key, at in known.items():
+            if len(at):
+                integers.setdefault(key, []).append((place[at], each.values[key][at]))
+        parts.append(
+            {
+                "phase": np.full(len(told), _INSTANT if each.is_instant else _COUNTER, np.uint8),
+                "category": np.full(len(told), _id_of(category, texts), np.uint32),
+                "name": np.full(len(told), _id_of(each.name, texts), np.uint32),
+                "time_ns": each.time_ns[told],
+                "track": np.full(len(told), devices.index(each.device), np.uint32),
+            }
+        )
+        first += len(told)
+    return Captured(
+        Slices.empty(),
+        tuple(_track(device) for device in devices),
+        Strings.of(texts),
+        marks=_marks(parts, integers),
+    )
+
+
+def _marks(
+    parts: Sequence[Mapping[str, Any]], integers: Mapping[str, list[tuple[Int64, Int64]]]
+) -> Marks:
+    if not parts:
+        return Marks.empty()
+    args = Args(
+        {
+            key: IntColumn(
+                np.concatenate([rows for rows, _ in found]).astype(np.uint32),
+                np.concatenate([values for _, values in found]).astype(np.int64),
+            )
+            for key, found in integers.items()
+        }
+    )
+    columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+    return Marks.of(**columns, args=args)
+
+
+def _id_of(text: str, texts: dict[str, int]) -> int:
+    return texts.setdefault(text, len(texts))
+
+
+def _track(device: int) -> Track:
+    return Track(
+        pid=str(device),
+        tid="counters",
+        process_name="python",
+        process_label=f"GPU {device}",
+        thread_name="counters",
+        process_sort=5_000_000 + device,  # as the device's streams: below all threads
+    )

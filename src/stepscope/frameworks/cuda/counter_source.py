@@ -55,7 +55,7 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
     default_interval_ns = INTERVAL_NS
 
     def made(self) -> _native.CounterSampler:
-        from stepscope.frameworks.cuda.source import CuptiUnavailableError, cupti_path
+        from stepscope.frameworks.cuda.activity import CuptiUnavailableError, cupti_path
 
         if not has_driver():
             raise UnreadableError("no NVIDIA driver is loaded")

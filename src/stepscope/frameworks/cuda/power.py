@@ -76,7 +76,7 @@ class Power(DeviceReader[_native.PowerSampler]):
     def captured(
         columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
-        from stepscope.frameworks.cuda.power_columns import power_captured
+        from stepscope.frameworks.cuda.counter_columns import power_captured
 
         return power_captured(columns, devices) if len(columns["time_ns"]) else None
 

@@ -58,7 +58,7 @@ class Collected:
         """Return the columns, on our clock; ``pid`` is the process that recorded."""
         if not self.segments:
             return None
-        from stepscope.frameworks.paddle.columns import captured_from_pb
+        from stepscope.frameworks.paddle.result_columns import captured_from_pb
         from stepscope.frameworks.paddle.ties import with_inputs
         from stepscope.trace.join import merge_parts
         from stepscope.trace.model import Memory

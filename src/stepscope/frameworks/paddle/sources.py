@@ -18,7 +18,7 @@ def paddle_sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.paddle.collectives import PaddleCollectives
     from stepscope.frameworks.paddle.loader import PaddleLoaderRanges, PaddleLoaderWorkers
     from stepscope.frameworks.paddle.modules import PaddleLayers, PaddleModelCalls
-    from stepscope.frameworks.paddle.source import PaddleSource
+    from stepscope.frameworks.paddle.paddle_source import PaddleSource
 
     loaders = PaddleLoaderRanges, PaddleLoaderWorkers
     return PaddleSource, PaddleModelCalls, PaddleLayers, *loaders, PaddleCollectives

@@ -64,14 +64,13 @@ _captures = Patches(_wrap)
 
 
 def _listen() -> bool:
-    from stepscope.frameworks.cuda.captures import watch_captures
-    from stepscope.frameworks.cuda.source import obstacle
+    from stepscope.frameworks.cuda.activity import obstacle, watch_captures
 
     return _can_listen() and not obstacle() and watch_captures()
 
 
 def _leave(names: CDLL | None) -> None:
-    from stepscope.frameworks.cuda.captures import leave_captures
+    from stepscope.frameworks.cuda.activity import leave_captures
 
     leave_captures()
     if names is not None:
@@ -80,7 +79,7 @@ def _leave(names: CDLL | None) -> None:
 
 @functools.cache
 def _can_listen() -> bool:
-    from stepscope.frameworks.cuda.source import cuda_available
+    from stepscope.frameworks.cuda.activity import cuda_available
 
     return cuda_available()
 

@@ -28,7 +28,7 @@ def _check_bridge(options: RecordOptions) -> None:
     except ValueError as error:
         raise StepscopeError(str(error)) from None
     if collector is not TorchCollector.KINETO:
-        from stepscope.frameworks.torch.source import make_bridges_ready
+        from stepscope.frameworks.torch.torch_source import make_bridges_ready
 
         make_bridges_ready(options)
 
@@ -44,10 +44,10 @@ def torch_sources() -> Sequence[type[Source]]:
     from stepscope.frameworks.torch.loader import TorchLoaderRanges, TorchLoaderWorkers
     from stepscope.frameworks.torch.modules import TorchModelCalls, TorchModules
     from stepscope.frameworks.torch.phases import TorchPhases
-    from stepscope.frameworks.torch.source import WhenImported
+    from stepscope.frameworks.torch.torch_source import TorchSource
 
     return (
-        *(WhenImported, TorchCompile, TorchGeneratedCode, TorchModules, TorchModelCalls),
+        *(TorchSource, TorchCompile, TorchGeneratedCode, TorchModules, TorchModelCalls),
         *(TorchPhases, TorchLoaderRanges, TorchLoaderWorkers, TorchObjects),
         *(TorchCollectives, TorchCollectiveWaits),
     )

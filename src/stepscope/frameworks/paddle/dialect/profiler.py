@@ -25,7 +25,7 @@ from stepscope.frameworks.paddle.dialect.nvtx_ranges import NvtxRanges
 from stepscope.frameworks.paddle.dialect.states import ProfilerState, as_scheduler
 from stepscope.frameworks.paddle.dialect.targets import ProfilerTarget, chosen_targets
 from stepscope.frameworks.paddle.dialect.timer import BenchmarkTimer
-from stepscope.frameworks.paddle.views.views import SortedKeys, SummaryView
+from stepscope.frameworks.paddle.views.summary_tables import SortedKeys, SummaryView
 from stepscope.frameworks.python.cpu_use import CpuUse
 from stepscope.notices import warn_user
 from stepscope.record.options import RecordOptions
@@ -360,7 +360,7 @@ class Profiler:
 
     def summary_tables(self) -> dict[str, pl.DataFrame]:
         """Return what summary() prints as tables, by the names of the views."""
-        from stepscope.frameworks.paddle.views.views import summary_tables
+        from stepscope.frameworks.paddle.views.summary_tables import summary_tables
 
         return summary_tables(self.trace).to_polars()
 

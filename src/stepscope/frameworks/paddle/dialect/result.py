@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from stepscope.formats import read_trace
-from stepscope.frameworks.paddle.dialect.nodes import DeviceNode, HostNode, MemoryNode
+from stepscope.frameworks.paddle.dialect.event_types import as_paddles
 from stepscope.frameworks.paddle.files.write_json import export_paddle_json
 from stepscope.frameworks.paddle.files.write_pb import VERSION, export_paddle_pb, extra_info
+from stepscope.frameworks.paddle.memory_events import TracerMemEventType, place_of_device
+from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import Forest
+from stepscope.trace.event_types import TracerEventType
+from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import BYTES, CALL_STACK
+from stepscope.trace.model import NO_CORRELATION
 
 if TYPE_CHECKING:
     import os
@@ -62,3 +70,356 @@ def load_profiler_result(filename: str | os.PathLike[str]) -> ProfilerResult:
     ``TraceReadError``; what can be read only in part warns.
     """
     return ProfilerResult(read_trace(filename))
+
+
+_END_OF_TIME = (1 << 64) - 1
+
+
+class _Node:
+    __slots__ = ("_forest", "row")
+
+    def __init__(self, forest: Forest, row: int) -> None:
+        self._forest = forest
+        self.row = row
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._forest is other._forest and self.row == other.row
+
+    def __hash__(self) -> int:
+        return hash((id(self._forest), self.row))
+
+    def _number(self, key: str) -> int:
+        slices = self._forest.trace.slices
+        column = slices.args.integers.get(key)
+        if column is None:
+            return 0
+        at = int(np.searchsorted(column.rows, self.row))
+        found = at < len(column.rows) and column.rows[at] == self.row
+        return int(column.values[at]) if found else 0
+
+    def _details(self) -> dict[str, Any]:
+        trace = self._forest.trace
+        rest = trace.slices.args.rest
+        fragment = int(rest[self.row]) if len(rest) and self.row >= 0 else 0
+        return pairs_of(trace.strings[fragment]) if fragment else {}
+
+
+class _Event(_Node):
+    """What host and device nodes share: a name, a type and times."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """Return the event's name."""
+        return self._forest.trace.name_of(self.row)
+
+    @property
+    def type(self) -> Any:
+        """Return what the event is: Paddle's own type, where Paddle is imported."""
+        return as_paddles(TracerEventType(int(self._forest.types[self.row])))
+
+    @property
+    def start_ns(self) -> int:
+        """Return when it began, in Unix time."""
+        trace = self._forest.trace
+        return int(trace.slices.start_ns[self.row]) + trace.info.wall_offset_ns
+
+    @property
+    def end_ns(self) -> int:
+        """Return when it ended, in Unix time."""
+        return self.start_ns + int(self._forest.trace.slices.duration_ns[self.row])
+
+    @property
+    def correlation_id(self) -> int:
+        """Return the number that ties a runtime call to the work that it launched."""
+        found = int(self._forest.trace.slices.correlation[self.row])
+        return 0 if found == NO_CORRELATION else found
+
+
+class HostNode(_Event):
+    """An event of a thread: a range, an operator, a runtime call; or the root above them."""
+
+    __slots__ = ()
+
+    @property
+    def _is_root(self) -> bool:
+        return self.row < 0
+
+    @property
+    def _place(self) -> tuple[int, int]:
+        return self._forest.places[int(self._forest.trace.slices.track[self.row])]
+
+    @property
+    def name(self) -> str:
+        """Return the event's name."""
+        return "root node" if self._is_root else super().name
+
+    @property
+    def type(self) -> Any:
+        """Return what the event is: Paddle's own type, where Paddle is imported."""
+        return as_paddles(TracerEventType.UserDefined) if self._is_root else super().type
+
+    @property
+    def start_ns(self) -> int:
+        """Return when it began, in Unix time; 0 for a root."""
+        return 0 if self._is_root else super().start_ns
+
+    @property
+    def end_ns(self) -> int:
+        """Return when it ended, in Unix time; the end of time for a root."""
+        return _END_OF_TIME if self._is_root else super().end_ns
+
+    @property
+    def process_id(self) -> int:
+        """Return the process."""
+        return 0 if self._is_root else self._place[0]
+
+    @property
+    def thread_id(self) -> int:
+        """Return the thread."""
+        return 0 if self._is_root else self._place[1]
+
+    @property
+    def correlation_id(self) -> int:
+        """Return the number that ties a runtime call to its device work, 0 for other events."""
+        return 0 if self._is_root else super().correlation_id
+
+    @property
+    def input_shapes(self) -> dict[str, list[list[int]]]:
+        """Return the shapes of an operator's inputs, by their names."""
+        return input_lists(self._details())[0]
+
+    @property
+    def dtypes(self) -> dict[str, list[str]]:
+        """Return the types of an operator's inputs, by their names."""
+        return input_lists(self._details())[1]
+
+    @property
+    def callstack(self) -> str:
+        """Return where an operator was called, "" when that was not recorded."""
+        stack = self._details().get(CALL_STACK, "")
+        return stack if isinstance(stack, str) else ""
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Return an operator's attributes; Paddle's files have none."""
+        return {}
+
+    @property
+    def op_id(self) -> int:
+        """Return the operator's number, 0 without."""
+        return 0 if self._is_root else self._number("Op id")
+
+    @property
+    def children_node(self) -> list[HostNode]:
+        """Return the events directly in this one, in the order of time."""
+        return [HostNode(self._forest, row) for row in self._forest.children[self.row]]
+
+    @property
+    def runtime_node(self) -> list[HostNode]:
+        """Return the calls of the device's runtime directly in this event."""
+        return [HostNode(self._forest, row) for row in self._forest.calls[self.row]]
+
+    @property
+    def device_node(self) -> list[DeviceNode]:
+        """Return the device work that a runtime call launched.
+
+        A root has what no recorded call launched.
+        """
+        return [DeviceNode(self._forest, row) for row in self._forest.launched[self.row]]
+
+    @property
+    def mem_node(self) -> list[MemoryNode]:
+        """Return the memory events directly in this event."""
+        return [MemoryNode(self._forest, row) for row in self._forest.memory_events[self.row]]
+
+    def __repr__(self) -> str:
+        return (
+            f"HostPythonNode(name={self.name!r}, type={self.type.name!r}, "
+            f"start_ns={self.start_ns}, end_ns={self.end_ns}, "
+            f"process_id={self.process_id}, thread_id={self.thread_id})"
+        )
+
+
+class DeviceNode(_Event):
+    """A kernel, a copy or a filling of memory on a device."""
+
+    __slots__ = ()
+
+    def _place(self, key: str, which: int) -> int:
+        trace = self._forest.trace
+        if key in trace.slices.args.integers:
+            return self._number(key)
+        return self._forest.places[int(trace.slices.track[self.row])][which]
+
+    @property
+    def device_id(self) -> int:
+        """Return the device."""
+        return self._place("device", 0)
+
+    @property
+    def context_id(self) -> int:
+        """Return the device's context."""
+        return self._number("context")
+
+    @property
+    def stream_id(self) -> int:
+        """Return the stream."""
+        return self._place("stream", 1)
+
+    def _size(self, key: str, dimension: int) -> int:
+        sizes = self._details().get(key)
+        return int(sizes[dimension]) if isinstance(sizes, list) and len(sizes) == 3 else 0
+
+    @property
+    def grid_x(self) -> int:
+        """Return the blocks along x."""
+        return self._size("grid", 0)
+
+    @property
+    def grid_y(self) -> int:
+        """Return the blocks along y."""
+        return self._size("grid", 1)
+
+    @property
+    def grid_z(self) -> int:
+        """Return the blocks along z."""
+        return self._size("grid", 2)
+
+    @property
+    def block_x(self) -> int:
+        """Return the threads of a block along x."""
+        return self._size("block", 0)
+
+    @property
+    def block_y(self) -> int:
+        """Return the threads of a block along y."""
+        return self._size("block", 1)
+
+    @property
+    def block_z(self) -> int:
+        """Return the threads of a block along z."""
+        return self._size("block", 2)
+
+    @property
+    def registers_per_thread(self) -> int:
+        """Return the registers that each thread needs."""
+        return self._number("registers per thread")
+
+    @property
+    def shared_memory(self) -> int:
+        """Return the bytes of shared memory, static and dynamic."""
+        return self._number("shared memory")
+
+    def _real(self, *keys: str) -> float:
+        details = self._details()
+        found = next((details[key] for key in keys if key in details), 0.0)
+        return float(found) if isinstance(found, int | float) else 0.0
+
+    @property
+    def blocks_per_sm(self) -> float:
+        """Return the blocks on each multiprocessor."""
+        return self._real("blocks per SM")
+
+    @property
+    def warps_per_sm(self) -> float:
+        """Return the warps on each multiprocessor."""
+        return self._real("warps per SM")
+
+    @property
+    def occupancy(self) -> float:
+        """Return which part of a multiprocessor's warps can be in use, 0 to 1."""
+        return self._real("theoretical achieved occupancy %", "est. achieved occupancy %") / 100
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the bytes that were copied or set."""
+        return self._number(BYTES)
+
+    @property
+    def value(self) -> int:
+        """Return what memory was filled with."""
+        return self._number("value")
+
+    def __repr__(self) -> str:
+        return (
+            f"DevicePythonNode(name={self.name!r}, type={self.type.name!r}, "
+            f"start_ns={self.start_ns}, end_ns={self.end_ns}, device_id={self.device_id}, "
+            f"context_id={self.context_id}, stream_id={self.stream_id})"
+        )
+
+
+class MemoryNode(_Node):
+    """Memory that was taken or given back."""
+
+    __slots__ = ()
+
+    def _figure(self, key: str) -> int:
+        return int(self._forest.memory_figures[key][self.row])
+
+    def _column(self, key: str) -> int:
+        return int(getattr(self._forest.trace.memory, key)[self.row])
+
+    @property
+    def timestamp_ns(self) -> int:
+        """Return when it happened, in Unix time."""
+        return self._column("time_ns") + self._forest.trace.info.wall_offset_ns
+
+    @property
+    def type(self) -> Any:
+        """Return what happened: Paddle's own type, where Paddle is imported."""
+        return as_paddles(TracerMemEventType(self._figure("type")))
+
+    @property
+    def addr(self) -> int:
+        """Return the address."""
+        return self._column("address") % (1 << 64)
+
+    @property
+    def increase_bytes(self) -> int:
+        """Return the bytes, negative when they were given back."""
+        return self._figure("increase")
+
+    @property
+    def place(self) -> str:
+        """Return the device, in Paddle's words."""
+        return place_of_device(self._forest.trace.strings[self._column("device")])
+
+    @property
+    def process_id(self) -> int:
+        """Return the process."""
+        return self._forest.places[self._column("track")][0]
+
+    @property
+    def thread_id(self) -> int:
+        """Return the thread."""
+        return self._forest.places[self._column("track")][1]
+
+    @property
+    def current_allocated(self) -> int:
+        """Return the bytes in use after it."""
+        return self._column("allocated")
+
+    @property
+    def current_reserved(self) -> int:
+        """Return the bytes that the allocator holds after it."""
+        return self._column("reserved")
+
+    @property
+    def peak_allocated(self) -> int:
+        """Return the most bytes that were in use until then."""
+        return self._figure("peak_allocated")
+
+    @property
+    def peak_reserved(self) -> int:
+        """Return the most bytes that the allocator held until then."""
+        return self._figure("peak_reserved")
+
+    def __repr__(self) -> str:
+        return (
+            f"MemPythonNode(timestamp_ns={self.timestamp_ns}, addr={self.addr}, "
+            f"type={self.type.name!r}, process_id={self.process_id}, thread_id={self.thread_id})"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stepscope.enums import NamedAlike, member_of
-from stepscope.frameworks.cuda.source import cuda_available
+from stepscope.frameworks.cuda.activity import cuda_available
 from stepscope.notices import warn_user
 
 if TYPE_CHECKING:

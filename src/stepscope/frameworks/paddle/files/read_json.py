@@ -16,8 +16,8 @@ import numpy as np
 
 from stepscope import _native
 from stepscope.formats.gzip import text_chunks
-from stepscope.frameworks.paddle.columns import PRODUCER
-from stepscope.frameworks.paddle.memory import TracerMemEventType, memory_of
+from stepscope.frameworks.paddle.memory_events import TracerMemEventType, memory_of
+from stepscope.frameworks.paddle.result_columns import PRODUCER
 from stepscope.trace.build import build
 from stepscope.trace.fragments import fragment_of
 from stepscope.trace.keys import CALL_STACK, INPUT_DIMS, INPUT_NAMES, INPUT_TYPES

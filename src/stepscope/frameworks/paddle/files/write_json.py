@@ -15,7 +15,7 @@ from stepscope.formats.chrome.write import json_text, text_chunks_of
 from stepscope.formats.files import output_file
 from stepscope.formats.texts import AddedTexts
 from stepscope.frameworks.paddle.files.write_pb import VERSION, extra_info
-from stepscope.frameworks.paddle.memory import TracerMemEventType, place_of_device
+from stepscope.frameworks.paddle.memory_events import TracerMemEventType, place_of_device
 from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
 from stepscope.trace.event_types import TracerEventType

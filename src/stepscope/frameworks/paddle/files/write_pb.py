@@ -15,11 +15,13 @@ import numpy as np
 from stepscope import _native
 from stepscope.formats.files import output_file
 from stepscope.formats.texts import AddedTexts
-from stepscope.frameworks.paddle.columns import NO_LAUNCH, PROPERTIES
-from stepscope.frameworks.paddle.files.messages import device_info, supplement
-from stepscope.frameworks.paddle.memory import place_of_device
+from stepscope.frameworks.paddle.memory_events import place_of_device
+from stepscope.frameworks.paddle.result_columns import NO_LAUNCH, PROPERTIES
+from stepscope.frameworks.paddle.views.arguments import input_lists
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest
-from stepscope.trace.keys import BYTES
+from stepscope.trace.event_types import TracerEventType
+from stepscope.trace.fragments import pairs_of
+from stepscope.trace.keys import BYTES, CALL_STACK
 from stepscope.trace.model import NO_CORRELATION
 
 if TYPE_CHECKING:
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from stepscope.formats.registry import Progress
-    from stepscope.frameworks.paddle.files.messages import Fields
     from stepscope.trace.model import Int32, Int64, Trace, UInt32
+
+    Fields = list[tuple[int, Any]]  # a number, and an int, a float, a text or fields again
 
 VERSION = "1.0.2"  # of the layout, as Paddle 2.5 and later write it
 
@@ -155,7 +158,7 @@ def _host(forest: Forest, order: _HostOrder, parts: _Parts) -> dict[str, Any]:
         "start_ns": of(slices.start_ns) + forest.trace.info.wall_offset_ns,
         "duration_ns": of(slices.duration_ns),
         "parent": owner - order.root[order.thread],
-        "supplement": parts.of(rest, lambda fragment: supplement(strings[fragment])),
+        "supplement": parts.of(rest, lambda fragment: _supplement(strings[fragment])),
         "op_id": np.where(is_root, 0, of(forest.integers("Op id"))),
         "thread": order.thread,
     }
@@ -206,7 +209,7 @@ def _device(forest: Forest, call_of: Int64, parts: _Parts) -> tuple[dict[str, An
     keys = rest.astype(np.int64) << 8 | types
 
     def info(key: int) -> Fields:
-        return device_info(key & 0xFF, strings[key >> 8])
+        return _device_info(key & 0xFF, strings[key >> 8])
 
     track = slices.track[rows]
     places = np.array(forest.places, np.int64).reshape(-1, 2)[track]
@@ -269,3 +272,64 @@ def _property(device: Mapping[str, Any]) -> Fields:
     values = {field: said.get(key, 0) for field, key in PROPERTIES.items()}
     numbers = [(field, value if type(value) is int else 0) for field, value in values.items()]
     return [*numbers, (2, str(device.get("name", "")))]
+
+
+# ---- what an event's arguments say
+
+# Kineto's words and Paddle's for the same.
+_OCCUPANCY = ("theoretical achieved occupancy %", "est. achieved occupancy %")
+
+
+def _supplement(fragment: str) -> Fields:
+    """Return what a slice's arguments say of an operator as fields of a supplement event."""
+    pairs = pairs_of(fragment)
+    shapes, dtypes = input_lists(pairs)
+    sizes = {name: [[(1, n) for n in shape] for shape in each] for name, each in shapes.items()}
+    said: Fields = [(5, _keyed(sizes)), (6, _keyed(dtypes))]
+    said += [(2, _word(pairs.get("Op type"))), (7, _word(pairs.get(CALL_STACK)))]
+    return [(field, value) for field, value in said if value]
+
+
+def _keyed(lists: Mapping[str, list[Any]]) -> Fields:
+    keys: Fields = [(1, name) for name in lists]
+    return keys + [(2, [(1, item) for item in each]) for each in lists.values()]
+
+
+def _device_info(event_type: int, fragment: str) -> Fields:
+    """Return what a device slice's fragment says, as fields of the details of its type."""
+    pairs = pairs_of(fragment)
+    if event_type == TracerEventType.Kernel:
+        return _kernel_info(pairs)
+    if event_type == TracerEventType.Memcpy:
+        kinds = ("copy kind", "src kind", "dst kind")
+        return [(i, _word(pairs.get(key))) for i, key in enumerate(kinds, 2)]
+    if event_type == TracerEventType.Memset:
+        return [(2, _word(pairs.get("memory kind")))]
+    return []
+
+
+def _kernel_info(pairs: Mapping[str, Any]) -> Fields:
+    sizes = [*_triple(pairs.get("block")), *_triple(pairs.get("grid"))]
+    occupancy = next((pairs[key] for key in _OCCUPANCY if key in pairs), 0)
+    return [
+        *enumerate(sizes, 1),
+        (15, _float(pairs.get("blocks per SM"))),
+        (16, _float(pairs.get("warps per SM"))),
+        (17, _float(occupancy) / 100),
+    ]
+
+
+def _triple(value: Any) -> list[int]:
+    is_triple = isinstance(value, list) and len(value) == 3 and all(type(v) is int for v in value)
+    return [size & 0xFFFFFFFF for size in value] if is_triple else [0, 0, 0]
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value) if value else 0.0
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -16,7 +16,7 @@ import numpy as np
 from stepscope.analysis.device.launches import launching_calls, launching_operators
 from stepscope.analysis.host.event_types import event_types
 from stepscope.analysis.tree import levels, span_mask
-from stepscope.frameworks.paddle.memory import memory_figures
+from stepscope.frameworks.paddle.memory_events import memory_figures
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.trace.event_types import TracerEventType
 from stepscope.trace.kinds import WORK_KINDS

@@ -26,7 +26,7 @@ from stepscope.frameworks.paddle.views.layout import (
     note,
     percent,
 )
-from stepscope.frameworks.paddle.views.views import (
+from stepscope.frameworks.paddle.views.summary_tables import (
     SortedKeys,
     SummaryTables,
     SummaryView,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from enum import Enum
 
     from stepscope.frameworks.paddle.views.layout import Cells, Lines
-    from stepscope.frameworks.paddle.views.views import EventRow, EventTable, MemoryRow
+    from stepscope.frameworks.paddle.views.summary_tables import EventRow, EventTable, MemoryRow
     from stepscope.trace.model import Losses, Trace
 
 _OPERATOR_WIDTH = 52

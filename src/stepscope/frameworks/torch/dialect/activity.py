@@ -44,7 +44,7 @@ class ProfilerActivity(Enum):
 
 def supported_activities() -> set[ProfilerActivity]:
     """Return what can be recorded on this machine."""
-    from stepscope.frameworks.cuda.source import cuda_available
+    from stepscope.frameworks.cuda.activity import cuda_available
 
     device = {ProfilerActivity.CUDA} if cuda_available() else set()
     return {ProfilerActivity.CPU} | device

@@ -17,6 +17,7 @@ from stepscope.trace.model import IntColumn, SliceKind, Stacks
 from stepscope.trace.strings import Strings
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
@@ -166,3 +167,23 @@ def _is_written(key: str, value: Any) -> bool:
         return isinstance(value, int)
     is_list_of_others = isinstance(value, list) and not all(isinstance(v, str) for v in value)
     return not is_list_of_others
+
+
+def export_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write a trace as Chrome JSON."""
+    from stepscope.formats.chrome import write
+
+    write.export_chrome(trace, path)
+
+
+def export_as_torch(trace: Trace, path: str | os.PathLike[str], *, overloads: bool) -> None:
+    """Write a trace as torch.profiler does: with its keywords, and names that it gives."""
+    trace = with_torch_keywords(trace)
+    export_chrome(with_overloads_in_names(trace) if overloads else trace, path)
+
+
+def export_html(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """Write the report of a trace."""
+    from stepscope.report import build
+
+    build.export_html(trace, path)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
-    from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+    from stepscope.frameworks.torch.dialect.event_lists import AverageList, EventList
+    from stepscope.frameworks.torch.dialect.function_event import FunctionEventAvg
     from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
 
 

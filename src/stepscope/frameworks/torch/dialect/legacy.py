@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Self
 
 from stepscope.frameworks.torch.dialect.activity import ProfilerActivity
-from stepscope.frameworks.torch.dialect.events import AverageList, EventList
+from stepscope.frameworks.torch.dialect.event_lists import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import torch_config
 from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.notices import warn_user
@@ -17,7 +17,7 @@ _DEVICES = tuple(each for each in ProfilerActivity if each is not ProfilerActivi
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from stepscope.frameworks.torch.dialect.event import FunctionEventAvg
+    from stepscope.frameworks.torch.dialect.function_event import FunctionEventAvg
     from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
 

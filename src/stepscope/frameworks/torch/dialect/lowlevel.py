@@ -25,7 +25,7 @@ from stepscope.frameworks.torch.dialect.collectors import (
     configs_of,
     sync_events_wanted,
 )
-from stepscope.frameworks.torch.dialect.columns import Fields
+from stepscope.frameworks.torch.dialect.event_columns import Fields
 from stepscope.frameworks.torch.dialect.observer import ObserverSource
 from stepscope.frameworks.torch.dialect.options import (
     checked_config,

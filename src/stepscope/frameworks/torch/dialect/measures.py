@@ -11,7 +11,7 @@ from stepscope.frameworks.torch.dialect.table import time_text
 
 if TYPE_CHECKING:
     from stepscope.analysis.host.averages import Averages
-    from stepscope.frameworks.torch.dialect.columns import EventColumns
+    from stepscope.frameworks.torch.dialect.event_columns import EventColumns
     from stepscope.trace.model import Trace
 
 

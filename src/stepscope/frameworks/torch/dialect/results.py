@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from stepscope.arguments import file_path, function, text_or_none, whole
 from stepscope.background import EXPORTS, LARGE
 from stepscope.frameworks.torch.dialect.as_torch import (
+    export_as_torch,
+    export_chrome,
+    export_html,
     with_adjusted_steps,
     with_function_ids,
     with_scripts,
 )
-from stepscope.frameworks.torch.dialect.columns import Fields
-from stepscope.frameworks.torch.dialect.events import AverageList, EventList
-from stepscope.frameworks.torch.dialect.exports import export_as_torch, export_chrome, export_html
+from stepscope.frameworks.torch.dialect.event_columns import Fields
+from stepscope.frameworks.torch.dialect.event_lists import AverageList, EventList
 from stepscope.frameworks.torch.dialect.inner import Inner, ProfilerStats
 from stepscope.frameworks.torch.dialect.metadata import Metadata
 from stepscope.frameworks.torch.live_objects import TorchObjects
-from stepscope.frameworks.torch.source import WhenImported
 from stepscope.frameworks.torch.switches import Switches, as_switched
+from stepscope.frameworks.torch.torch_source import TorchSource
 from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
 
@@ -108,7 +110,7 @@ class ProfileResults(Metadata):
     @property
     def _tensor_notes(self) -> TensorNotes | None:
         """What the bridge noted of the last cycle."""
-        source = self._source_of(WhenImported)
+        source = self._source_of(TorchSource)
         return None if source is None else source.tensor_notes
 
     @property

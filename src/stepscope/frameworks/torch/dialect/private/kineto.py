@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stepscope.frameworks.torch.dialect.columns import EventColumns, Fields
-from stepscope.frameworks.torch.dialect.event import FunctionEvent
+from stepscope.frameworks.torch.dialect.event_columns import EventColumns, Fields
+from stepscope.frameworks.torch.dialect.function_event import FunctionEvent
 from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
 from stepscope.frameworks.torch.dialect.private.event_tree import EventTree
 from stepscope.frameworks.torch.dialect.private.nodes import roots_of

@@ -14,8 +14,8 @@ import numpy as np
 from stepscope.analysis.host.averages import grouped, polars_frame, total_of
 from stepscope.analysis.labels import shape_labels
 from stepscope.arguments import flag, whole
-from stepscope.frameworks.torch.dialect.columns import EventColumns, Fields
-from stepscope.frameworks.torch.dialect.event import FunctionEvent, FunctionEventAvg
+from stepscope.frameworks.torch.dialect.event_columns import EventColumns, Fields
+from stepscope.frameworks.torch.dialect.function_event import FunctionEvent, FunctionEventAvg
 from stepscope.frameworks.torch.dialect.lists import MadeWhenTouched
 from stepscope.frameworks.torch.dialect.table import Layout, table
 from stepscope.notices import warn_user
@@ -334,7 +334,7 @@ class AverageList(_Results[FunctionEventAvg]):
 
 def _rows_behind(elements: list[Any]) -> Averages | None:
     """Return the rows that views of one table show; None where they do not come from one."""
-    from stepscope.frameworks.torch.dialect.event import row_behind
+    from stepscope.frameworks.torch.dialect.function_event import row_behind
 
     found = [row_behind(element) for element in elements]
     tables = {id(row[0]): row[0] for row in found if row is not None}

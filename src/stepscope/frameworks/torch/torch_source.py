@@ -77,7 +77,7 @@ def _source_for(
         return Kineto(torch, options, why)
 
 
-class WhenImported(Source):
+class TorchSource(Source):
     """PyTorch's source: starts at once, or when the program imports torch."""
 
     name = "torch"

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from stepscope._native import record_function
 from stepscope.frameworks.paddle.collected import Collected
-from stepscope.frameworks.paddle.collector import Collector, Share
+from stepscope.frameworks.paddle.collector import Collector, Share, lending
 from stepscope.frameworks.paddle.inputs import NotedInputs, OpInputs
-from stepscope.frameworks.paddle.lending import lending
 from stepscope.frameworks.paddle.phases import phases
 from stepscope.notices import notify
 from stepscope.record.journal import HANDED_OVER, Journal, entries

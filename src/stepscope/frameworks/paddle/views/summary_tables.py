@@ -28,7 +28,7 @@ from stepscope.frameworks.paddle.views.events import (
 )
 from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest, rows_by_value
 from stepscope.frameworks.paddle.views.groups import Groups
-from stepscope.frameworks.paddle.views.memory import memory_table
+from stepscope.frameworks.paddle.views.memory_table import memory_table
 from stepscope.frameworks.paddle.views.tables import (
     ALL_THREADS,
     OTHERS,

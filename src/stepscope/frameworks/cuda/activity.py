@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from stepscope import _native
-from stepscope.frameworks.cuda.captures import leave_captures, watch_captures
 from stepscope.frameworks.cuda.cupti import OVERRIDE, cupti_paths, has_driver
 from stepscope.frameworks.cuda.options import DEVICE_RECORDS, bits_of, wanted_records
 from stepscope.notices import notify
@@ -26,8 +25,26 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import Captured
     from stepscope.trace.table import Int64
 
+
 _loaded: str | None = None  # what CUPTI says of itself, once it is in use
 _path = ""  # where it is
+
+
+def watch_captures() -> bool:
+    """Note the nodes of the graphs that are captured from now on; CUPTI must be loaded.
+
+    CUPTI has room for one that listens: what was begun must be ended by ``leave_captures``.
+    """
+    try:
+        _native.watch_graphs()
+    except RuntimeError:  # another tool listens: graphs stay as they are without us
+        return False
+    return True
+
+
+def leave_captures() -> None:
+    """End what ``watch_captures`` began."""
+    _native.leave_graphs()
 
 
 class CuptiUnavailableError(Exception):
@@ -215,7 +232,7 @@ def _captured(
     find_nodes: Callable[[Int64], dict[str, Any]],
     since_ns: int,
 ) -> Captured:
-    from stepscope.frameworks.cuda.columns import captured
+    from stepscope.frameworks.cuda.cupti_columns import captured
     from stepscope.frameworks.cuda.extras import extras_captured, split
     from stepscope.frameworks.cuda.graphs import captured_nodes, nodes_of
     from stepscope.trace.join import merge_parts
@@ -264,3 +281,35 @@ def _other_user() -> str:
         "NSYS_PROFILING_SESSION_ID"
     )
     return "a tool that was injected into this process (Nsight?)" if injected else ""
+
+
+class AskedRecords(Source):
+    """Says so where such records are asked for and no device is recorded.
+
+    ``CudaActivity`` records them, together with the device's work.
+    """
+
+    name = "device records"
+    stage = Stage.DEVICE
+    when = DEVICE_RECORDS
+
+    def __init__(self, wanted: Sequence[str], *, with_device: bool) -> None:
+        self._wanted, self._with_device = wanted, with_device
+
+    @classmethod
+    def made_for(cls, options: RecordOptions, _limit: MemoryLimit | None) -> Source:
+        return cls(options[DEVICE_RECORDS], with_device=options[DEVICE])
+
+    def start(self) -> None:
+        if why := self._obstacle():
+            notify(f"no {', '.join(self._wanted)} records of the device: {why}")
+
+    def _obstacle(self) -> str:
+        if not has_driver():
+            return "no NVIDIA driver is loaded"
+        if os.environ.get(OVERRIDE) == "off":
+            return f"{OVERRIDE} is off"
+        return "" if self._with_device else "the activities do not include the device"
+
+    def stop(self) -> None:
+        """Do nothing: there is nothing to end."""

@@ -9,7 +9,7 @@ import numpy as np
 from stepscope.analysis.host.averages import added
 from stepscope.analysis.host.python_ids import module_number
 from stepscope.analysis.labels import flat_dims
-from stepscope.frameworks.torch.dialect.columns import Fields
+from stepscope.frameworks.torch.dialect.event_columns import Fields
 from stepscope.frameworks.torch.dialect.measures import Measures
 from stepscope.frameworks.torch.dialect.values import Interval, Kernel, number, scalar_value
 from stepscope.record.inputs import keywords_of
@@ -26,7 +26,7 @@ from stepscope.trace.model import NO_PARENT, NO_THREAD, SliceKind
 
 if TYPE_CHECKING:
     from stepscope.analysis.host.averages import Averages
-    from stepscope.frameworks.torch.dialect.columns import EventColumns
+    from stepscope.frameworks.torch.dialect.event_columns import EventColumns
     from stepscope.trace.model import Track
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stepscope import _native
-from stepscope.frameworks.paddle.memory import MemoryBefore, memory_of
+from stepscope.frameworks.paddle.memory_events import MemoryBefore, memory_of
 from stepscope.trace.model import Args, IntColumn, Track
 from stepscope.trace.schema import Captured, Slices
 from stepscope.trace.strings import Strings

@@ -43,7 +43,6 @@ def watch_captures() -> bool:
 
 
 def leave_captures() -> None:
-    """End what ``watch_captures`` began."""
     _native.leave_graphs()
 
 
@@ -52,7 +51,6 @@ class CuptiUnavailableError(Exception):
 
 
 def cuda_available() -> bool:
-    """Tell whether this machine's device can be recorded."""
     if not has_driver() or os.environ.get(OVERRIDE) == "off":
         return False
     try:
@@ -63,7 +61,6 @@ def cuda_available() -> bool:
 
 
 def load_cupti() -> str:
-    """Load CUPTI, once for the process; return what it is."""
     global _loaded, _path
     if _loaded is None:
         tried = []
@@ -82,7 +79,6 @@ def load_cupti() -> str:
 
 
 def cupti_path() -> str:
-    """Load CUPTI, and return where it is."""
     load_cupti()
     return _path
 
@@ -248,7 +244,6 @@ def _captured(
 
 
 def obstacle() -> str:
-    """Say what keeps CUPTI from recording for us, as far as is known."""
     if CudaActivity.used_by not in (0, os.getpid()):
         return "CUPTI does not survive a fork; start this process with spawn"
     if CudaActivity.recording:  # CUPTI is ours

@@ -25,7 +25,6 @@ LONG_NS, MOST_DRIFT = 100_000_000, 0.05
 def counters_captured_of(
     columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]], names: Sequence[str]
 ) -> Captured | None:
-    """Build the columns: a counter in whole % for each that a device has."""
     counters = []
     for device in devices:
         rows = np.flatnonzero(columns["device"] == device["number"])

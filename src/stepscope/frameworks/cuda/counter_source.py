@@ -47,8 +47,6 @@ METRICS: Mapping[str, Sequence[str]] = {
 
 
 class HardwareCounters(DeviceReader[_native.CounterSampler]):
-    """The source."""
-
     name = "counters"
     when = COUNTERS
     what = "hardware counters"

@@ -33,12 +33,10 @@ def cupti_paths() -> Iterator[Path]:
 
 
 def has_driver() -> bool:
-    """Tell whether this machine can run CUDA programs at all."""
     return Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists()
 
 
 def loaded_cupti() -> Iterator[Path]:
-    """Yield the CUPTIs that the process has loaded."""
     try:
         maps = Path("/proc/self/maps").read_text()
     except OSError:

@@ -101,7 +101,6 @@ def occupancy_fragment(shape: list[int], device: Mapping[str, Any] | None) -> st
 
 
 def _resident_blocks(warps: int, registers: int, shared: int, device: Mapping[str, Any]) -> int:
-    """Return how many blocks of a kernel fit on a multiprocessor at once."""
     most_warps = device["maxThreadsPerMultiprocessor"] // device["warpSize"]
     limits: list[int] = [most_warps // warps, device.get("maxBlocksPerMultiprocessor", 32)]
     if registers:

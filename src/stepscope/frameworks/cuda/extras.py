@@ -91,7 +91,6 @@ class _Extras:
         return device
 
     def waits(self) -> Slices | None:
-        """Return who waited for what, and for whose event."""
         rows = np.flatnonzero(self._columns["kind"] == _SYNC)
         if not len(rows):
             return None
@@ -148,7 +147,6 @@ class _Extras:
         return found
 
     def marks(self, kinds: Sequence[int]) -> Marks | None:
-        """Return events and operations on memory; what lies before the recording is left out."""
         rows = np.flatnonzero(np.isin(self._columns["kind"], kinds))
         if not len(rows):
             return None

@@ -43,7 +43,6 @@ DEVICE_RECORDS: Option[Any] = Option(
 
 
 def bits_of(wanted: Sequence[str]) -> int:
-    """Return the native core's number for some kinds of records."""
     return sum(_BITS[word] for word in wanted)
 
 

@@ -26,8 +26,6 @@ INTERVAL_NS = 20_000_000
 
 
 class Power(DeviceReader[_native.PowerSampler]):
-    """The source."""
-
     name = "nvml"
     when = POWER
     what = "power and clocks"
@@ -61,7 +59,6 @@ class Power(DeviceReader[_native.PowerSampler]):
             _native.note_value_in_stream(self.name, {"devices": self.devices_of(native)})
 
     def devices_of(self, native: _native.PowerSampler) -> Sequence[Mapping[str, Any]]:
-        """Return the devices that are read, each with CUDA's number if the program uses it."""
         from stepscope.frameworks.cuda.devices import with_cuda_numbers
 
         return with_cuda_numbers(native.devices())
@@ -97,7 +94,6 @@ class Power(DeviceReader[_native.PowerSampler]):
 
 
 def _is_device(told: object) -> bool:
-    """Tell whether a process noted it as ``devices_of`` has them."""
     if not isinstance(told, dict):
         return False
     numbers = [told.get(key) for key in ("number", "power_limit_mw", "most_sm_mhz")]

@@ -77,7 +77,6 @@ class DeviceReader(Source, Generic[_Reader]):
             self.fail("no thread could be started")
 
     def fail(self, why: str) -> None:
-        """Say that devices are not read, and why."""
         self._obstacle = why
         notify(f"{self.what} are not recorded: {why}")
 
@@ -87,7 +86,6 @@ class DeviceReader(Source, Generic[_Reader]):
             self._count(native)
 
     def devices_of(self, native: _Reader) -> Sequence[Mapping[str, Any]]:
-        """Return the devices that are read."""
         return native.devices()
 
     def _count(self, native: _Reader) -> None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 @with_options(DEVICE_RECORDS, COUNTERS, POWER)
 def device_sources() -> Sequence[type[Source]]:
-    """Return the classes of all."""
     from stepscope.frameworks.cuda.activity import AskedRecords, CudaActivity
     from stepscope.frameworks.cuda.counter_source import HardwareCounters
     from stepscope.frameworks.cuda.power import Power

@@ -28,7 +28,6 @@ class Collected:
     inputs: NotedInputs
 
     def note(self, journal: Journal) -> None:
-        """Write all into the stream."""
         for number, (offset_ns, data) in enumerate(self.segments):
             about = {"segment": number, "offset_ns": offset_ns, "has_memory": self.has_memory}
             for piece in pieces(data):

@@ -50,8 +50,6 @@ _ON_CALC_STREAM = "_on_calc_stream"
 
 
 class PaddleCollectives(CollectiveNotes):
-    """The source."""
-
     name = "paddle.distributed"
 
     def __init__(self, account: CollectiveAccount) -> None:

@@ -79,7 +79,6 @@ class Collector:
 
     @property
     def holds_slot(self) -> bool:
-        """Tell whether Paddle's collector is ours now."""
         return self._profiler is not None
 
     @property
@@ -134,7 +133,6 @@ class Collector:
                 self._go_on()
 
     def want_memory(self, wanted: bool) -> None:
-        """Follow the program's wish, but collect as long as somebody needs it."""
         with self._lock:
             self._program_wants_memory = wanted
             if wanted:
@@ -218,7 +216,6 @@ def _through_memory(result: Any) -> bytes:
 
 @contextmanager
 def _quiet(core: Any) -> Iterator[None]:
-    """Keep Paddle from printing a line for each file it writes."""
     import ctypes
 
     try:
@@ -242,7 +239,6 @@ _CREATOR = "_Profiler"
 
 
 def lending(collector: Collector) -> Patches:
-    """Return the replacements, for an imported paddle."""
     return Patches(functools.partial(_patch, collector))
 
 
@@ -261,8 +257,6 @@ def _patch(collector: Collector, patches: Patches) -> None:
 
 
 class _Creator:
-    """Stands for Paddle's class of profilers."""
-
     def __init__(self, collector: Collector, plain: Any) -> None:
         self._collector = collector
         self._plain = plain

@@ -50,7 +50,6 @@ class OpInputs:
         self._places = list(_places(self._module)) or self._places  # none while all are replaced
 
     def noted(self) -> NotedInputs:
-        """Return the calls since the recording began."""
         calls, signatures = self._notes.noted()
         spelled = [_Decoder(signature) for signature in signatures]
         operators = [self._operators[each.operator] for each in spelled]
@@ -99,7 +98,6 @@ def _places(operators: ModuleType) -> Iterator[_Place]:
 
 @functools.cache
 def _type_names() -> dict[int, str]:
-    """Return Paddle's types by their numbers: ``float32``."""
     types = sys.modules["paddle"].dtype.__members__.values()
     return {each.value: str(each).removeprefix("paddle.") for each in types}
 

@@ -36,8 +36,6 @@ Peaks = Sequence[Sequence[int]]  # pairs of an event and a peak
 
 
 class TracerMemEventType(NumberedAlike):
-    """What a memory event is, as Paddle numbers it."""
-
     Allocate = 0
     Free = 1
     ReservedAllocate = 2

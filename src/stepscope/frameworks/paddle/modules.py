@@ -33,16 +33,12 @@ PADDLE_LAYERS = ModuleCalls(_find, _PaddleAnatomy(), tells_input=True)
 
 
 class PaddleModelCalls(ModelCalls):
-    """The source of calls that are made outside of any other."""
-
     name = "paddle models"
     module = "paddle"
     calls = PADDLE_LAYERS
 
 
 class PaddleLayers(AllModuleCalls):
-    """The source of all calls."""
-
     name = "paddle layers"
     module = "paddle"
     calls = PADDLE_LAYERS

@@ -154,7 +154,6 @@ def _imported() -> Any:
 
 
 def _is_paddle(module: Any) -> bool:
-    """Tell Paddle from a module or folder of the user's that is called so."""
     return hasattr(module, "_C_ops") and hasattr(module, "base")
 
 

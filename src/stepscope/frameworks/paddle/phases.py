@@ -46,7 +46,6 @@ _OPEN = "_stepscope_open"  # a RecordEvent's attribute: its ranges that have beg
 
 
 def phases(collector: Collector) -> tuple[Patches, ...]:
-    """Return the replacements, for an imported paddle."""
     forward = PADDLE_LAYERS.in_phase(FORWARD, _paddle_marks)
     return PADDLE_LAYERS.watched, forward, Patches(functools.partial(_patch, collector))
 

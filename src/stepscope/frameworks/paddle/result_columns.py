@@ -150,7 +150,6 @@ def _tracks(
 
 
 def thread_track(pid: int, tid: int, name: str) -> Track:
-    """Return the track of a thread that Paddle saw."""
     return Track(
         pid=str(pid),
         tid=str(tid),
@@ -162,7 +161,6 @@ def thread_track(pid: int, tid: int, name: str) -> Track:
 
 
 def device_track(device: int, stream: int) -> Track:
-    """Return the track of a device's stream."""
     return Track(
         pid=str(device),
         tid=str(stream),

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 @with_options()
 def paddle_sources() -> Sequence[type[Source]]:
-    """Return the classes of all."""
     from stepscope.frameworks.paddle.collectives import PaddleCollectives
     from stepscope.frameworks.paddle.loader import PaddleLoaderRanges, PaddleLoaderWorkers
     from stepscope.frameworks.paddle.modules import PaddleLayers, PaddleModelCalls

@@ -27,8 +27,6 @@ _TORCH_FACES = ("cuda.nvtx", "profiler.itt")  # below torch; both have the same 
 
 
 class Annotations(Source):
-    """NVTX and ITT ranges as a source, of packages that are imported now or later."""
-
     name = "annotations"
     when = ANNOTATIONS
 

@@ -109,7 +109,6 @@ def _set_up_once() -> None:
 
 
 def _watch_new_threads() -> None:
-    """Have new threads report their calls, where they do not do so by themselves."""
     if _native.new_thread_hook is None:
         return
     set_by_others = threading.getprofile()

@@ -51,7 +51,6 @@ class Message:
     path: str = ""
 
     def send(self, line: Connection) -> None:
-        """Send it; OSError when the other side has gone."""
         line.send_bytes(json.dumps([self.word.value, self.cycle, self.path]).encode())
 
     @staticmethod
@@ -104,7 +103,6 @@ class _Agent:
         threading.Thread(target=self._listen, name="stepscope", daemon=True).start()
 
     def finish(self) -> None:
-        """Deliver what there is: the child ends."""
         try:
             with self._lock:
                 self._save()
@@ -142,8 +140,6 @@ class _Agent:
 
 
 class ChildRecording:
-    """A window and its sources, without a schedule: the parent has that."""
-
     def __init__(self, sources: Sequence[Source], limit: MemoryLimit | None) -> None:
         self._sources = tuple(sources)
         self._limit = limit

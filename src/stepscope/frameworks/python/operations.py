@@ -55,7 +55,6 @@ def names() -> dict[int, str]:
 
 @functools.cache
 def operations() -> list[int]:
-    """Return the Operation of each of the 256 instructions."""
     return [_operation(names().get(number, "")) for number in range(256)]
 
 
@@ -119,12 +118,10 @@ def _callee(call: str) -> str:
 
 
 def _entered(statement: str) -> str:
-    """Return what a ``with`` enters."""
     return _until(re.sub(r"^(async )?with ", "", statement), (":", ",", " as "))
 
 
 def _iterated(statement: str) -> str:
-    """Return what a ``for`` goes through."""
     inside = re.search(r"\bfor\b.*?\bin\b (.*)", statement)
     return _until(inside[1], (":", " if ", " for ")) if inside else statement
 

@@ -12,8 +12,6 @@ from stepscope.record.source import Source
 
 
 class Requests(Source):
-    """The source: a range a request, of libraries that are imported now or later; one a task."""
-
     name = "requests"
     when = REQUESTS
 

@@ -112,7 +112,6 @@ def name_request(name: str) -> None:
 
 
 def end_request() -> None:
-    """End the request of this thread."""
     handle, name = _here.handle, _here.name
     _here.handle, _here.name = None, ""
     end_slice(handle, bounded(name or OTHER))
@@ -126,12 +125,10 @@ def _asked(name_of: NameOf, args: tuple[Any, ...], plain: Function) -> str:
 
 
 def servers() -> list[PatchesWhenImported]:
-    """Return what waits for each library that is known here."""
     return [server(module) for module in _PATCHES]
 
 
 def server(module: str) -> PatchesWhenImported:
-    """Return what waits for one library."""
     return PatchesWhenImported(module, _PATCHES[module])
 
 

@@ -54,8 +54,6 @@ _watching: list[ChildProcesses] = []
 
 @dataclass(slots=True, eq=False)
 class _Link:
-    """The parent's end of a connection to a child."""
-
     serial: int
     process: weakref.ref[BaseProcess]
     line: Connection
@@ -164,7 +162,6 @@ class ChildProcesses(Source):
     # Calls from multiprocessing.
 
     def assign(self, process: BaseProcess) -> Assignment:
-        """Connect to a process that is about to be started."""
         ours, theirs = multiprocessing.connection.Pipe()
         with self._lock:
             self._started += 1

@@ -90,5 +90,4 @@ _ENABLED = Patches(_say_enabled)
 
 
 def step_tracker() -> Any:
-    """Return what counts the steps of all profilers in torch; None without it."""
     return getattr(sys.modules.get("torch.autograd.profiler"), "KinetoStepTracker", None)

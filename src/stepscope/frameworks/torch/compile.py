@@ -188,7 +188,6 @@ def _log_graph_breaks(patches: Patches, translator: Any) -> None:
 
 
 def _place(translator: Any, exc: Any) -> tuple[str, int]:
-    """Return the file and line of the user's code at which tracing gave up."""
     stack = getattr(exc, "real_stack", None)
     if stack:
         return stack[-1].filename, stack[-1].lineno or 0

@@ -51,7 +51,6 @@ class GraphBreak:
 
     @property
     def title(self) -> str:
-        """Return what the trace calls it."""
         return f"{GRAPH_BREAK}{self.kind} ({self.place})"
 
 
@@ -92,14 +91,12 @@ class CompileLog:
         return log
 
     def begin(self, thread: int, start_ns: int, is_backward: bool) -> Span:
-        """Note that a compilation begins."""
         span = Span(next(self._numbers), thread, start_ns, is_backward)
         self._spans.append(span)
         self._note(span)
         return span
 
     def end(self, span: Span, end_ns: int) -> None:
-        """Note that a compilation has ended."""
         span.end_ns = end_ns
         self._note(span)
 
@@ -114,7 +111,6 @@ class CompileLog:
     def graph_break(
         self, thread: int, time_ns: int, kind: object, where: tuple[str, int], reason: object
     ) -> None:
-        """Note a graph break."""
         found = GraphBreak(thread, time_ns, str(kind), _short(*where), str(reason))
         self._breaks.append(found)
         self._journal.add({"break": astuple(found)})

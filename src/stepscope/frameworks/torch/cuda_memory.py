@@ -75,7 +75,6 @@ class CudaMemory:
 
 
 def _devices_in_use(torch: Any) -> Iterator[int]:
-    """Yield the devices; none before the program itself has set CUDA up."""
     if torch.cuda.is_initialized():
         yield from range(torch.cuda.device_count())
 

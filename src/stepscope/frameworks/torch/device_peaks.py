@@ -25,8 +25,6 @@ _ROOM = 4  # a copy needs two such blocks: never more than half of what is free
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one device did at most."""
-
     device: str
     flops_per_second: dict[str, float]  # by type, as peaks.py names them
     bytes_per_second: float
@@ -83,7 +81,6 @@ def _measured(torch: Any, name: str, tell: Callable[[str], None]) -> Measured:
 
 
 def _best_seconds(torch: Any, run: Callable[[], Any]) -> float:
-    """Return the shortest of several runs, by the device's own clock."""
     for _ in range(_WARM_UP):
         run()
     marks = [[torch.cuda.Event(enable_timing=True) for _ in ("begin", "end")] for _ in range(_RUNS)]

@@ -84,5 +84,4 @@ class _Extended:
 
     @property
     def stacks(self) -> Stacks:
-        """Return the table with all that was added."""
         return self._old.extended(np.array(self._parent), np.array(self._frame))

@@ -21,7 +21,6 @@ _MODULE = "torch.cuda.graphs"
 
 
 def watch_captures_of_torch() -> None:
-    """Watch the graphs that PyTorch captures, once it is imported."""
     if _MODULE in sys.modules:
         _watch(sys.modules[_MODULE])
     else:

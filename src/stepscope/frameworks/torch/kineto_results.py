@@ -65,7 +65,6 @@ class Results(NamedTuple):
     memory: Sequence[Allocation]
 
     def note(self, journal: Journal) -> None:
-        """Write all into the stream."""
         journal.add({"threads": list(self.threads.items())})
         lists = {"operators": self.operators, "inputs": self.inputs, "memory": self.memory}
         for name, rows in lists.items():
@@ -124,7 +123,6 @@ def _operators(events: Sequence[Any], inputs: _Inputs | None, offset_ns: int) ->
 
 
 def _walked(tree: Sequence[Any]) -> Iterator[Any]:
-    """Yield the events of the tree, which has what the list has not: tensors and addresses."""
     left = list(tree)
     while left:
         event = left.pop()

@@ -56,8 +56,6 @@ class LiveOptimizer:
 
 @dataclass(slots=True)
 class LiveObjects:
-    """What was called in a recording."""
-
     modules: dict[str, LiveModule] = field(default_factory=dict)  # by their names in the trace
     optimizers: list[LiveOptimizer] = field(default_factory=list)
     _numbers: dict[type, int] = field(default_factory=dict)

@@ -38,16 +38,12 @@ TORCH_MODULES = ModuleCalls(_find, _TorchAnatomy())
 
 
 class TorchModelCalls(ModelCalls):
-    """The source of calls that are made outside of any other."""
-
     name = "torch models"
     module = "torch"
     calls = TORCH_MODULES
 
 
 class TorchModules(AllModuleCalls):
-    """The source of all calls."""
-
     name = "torch modules"
     module = "torch"
     calls = TORCH_MODULES

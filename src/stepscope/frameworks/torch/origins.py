@@ -26,8 +26,6 @@ NUMBER = "number"  # of a file: its graph's; below 0: it has none
 
 
 class Origins:
-    """What is known of all generated code of a process."""
-
     def __init__(self) -> None:
         self._entries: dict[tuple[str, object], Entry] = {}
         self._modules: dict[str, set[str]] | None = None  # in Dynamo's graphs, by frame

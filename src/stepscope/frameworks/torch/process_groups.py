@@ -57,7 +57,6 @@ class Membership:
 
     @property
     def rank(self) -> int | None:
-        """Return the global rank."""
         return self.info.get("rank")
 
     def told(self) -> dict[str, Any]:

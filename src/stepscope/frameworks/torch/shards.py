@@ -44,7 +44,6 @@ class Buckets:
             self.learn(module)
 
     def learn(self, replicated: Any) -> None:
-        """Learn the buckets of one module."""
         with suppress(Exception):  # it has not run yet, or is of another release
             self._learn(replicated)
 
@@ -88,7 +87,6 @@ def _alive(known: list[weakref.ref[T]]) -> list[T]:
 
 
 def _together(modules: Sequence[str]) -> str:
-    """Return the names of some modules as one text."""
     distinct = list(dict.fromkeys(modules))
     more = len(distinct) - _MOST_NAMES
     return ", ".join(distinct[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

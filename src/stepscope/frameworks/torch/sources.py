@@ -35,7 +35,6 @@ def _check_bridge(options: RecordOptions) -> None:
 
 @with_options(TORCH_COLLECTOR, PHASES, COLLECTIVE_WAITS, check=_check_bridge)
 def torch_sources() -> Sequence[type[Source]]:
-    """Return the classes of all."""
     from stepscope.frameworks.torch.collective_waits import TorchCollectiveWaits
     from stepscope.frameworks.torch.collectives import TorchCollectives
     from stepscope.frameworks.torch.compile import TorchCompile

@@ -65,7 +65,6 @@ class TensorNotes:
         return rows
 
     def by_row(self, trace: Trace) -> dict[int, list[Any]]:
-        """Return the notes of each slice that has some."""
         found: dict[int, list[Any]] = {}
         for row, note in zip(self.rows_in(trace).tolist(), self.notes, strict=True):
             if row >= 0:
@@ -74,7 +73,6 @@ class TensorNotes:
 
 
 def noted_tensors(bridge: ctypes.CDLL) -> TensorNotes:
-    """Return all that the bridge has noted so far."""
     count = bridge.stepscope_bridge_tensors(None, 0)
     notes = np.zeros(count, _NOTE)
     room = ctypes.c_void_p(notes.ctypes.data)

@@ -156,7 +156,6 @@ class TorchSource(Source):
         return 0.0 if self._source is None else self._source.overhead_ns()
 
     def _make_ready(self) -> None:
-        """Prepare the bridge before the program begins, outside the program's time."""
         if not self._made_ready:
             self._made_ready = True
             self._obstacle = make_bridges_ready(self._options)

@@ -62,8 +62,6 @@ _patches = {module: Patches(functools.partial(_patch, module)) for module in _IT
 
 
 class LoaderWaits:
-    """One profiler's request to time loaders; the last one to end restores them."""
-
     def __init__(self) -> None:
         self._parts = [PatchesWhenImported(module, each) for module, each in _patches.items()]
         self._on = False

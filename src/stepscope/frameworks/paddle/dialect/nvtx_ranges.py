@@ -77,7 +77,6 @@ class NvtxRanges:
             _push(name)
 
     def end_step(self) -> None:
-        """End the step, if there is one."""
         if self._in_step:
             self._in_step = False
             _pop()

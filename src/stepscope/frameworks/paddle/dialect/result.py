@@ -107,29 +107,23 @@ class _Node:
 
 
 class _Event(_Node):
-    """What host and device nodes share: a name, a type and times."""
-
     __slots__ = ()
 
     @property
     def name(self) -> str:
-        """Return the event's name."""
         return self._forest.trace.name_of(self.row)
 
     @property
     def type(self) -> Any:
-        """Return what the event is: Paddle's own type, where Paddle is imported."""
         return as_paddles(TracerEventType(int(self._forest.types[self.row])))
 
     @property
     def start_ns(self) -> int:
-        """Return when it began, in Unix time."""
         trace = self._forest.trace
         return int(trace.slices.start_ns[self.row]) + trace.info.wall_offset_ns
 
     @property
     def end_ns(self) -> int:
-        """Return when it ended, in Unix time."""
         return self.start_ns + int(self._forest.trace.slices.duration_ns[self.row])
 
     @property
@@ -154,7 +148,6 @@ class HostNode(_Event):
 
     @property
     def name(self) -> str:
-        """Return the event's name."""
         return "root node" if self._is_root else super().name
 
     @property
@@ -174,12 +167,10 @@ class HostNode(_Event):
 
     @property
     def process_id(self) -> int:
-        """Return the process."""
         return 0 if self._is_root else self._place[0]
 
     @property
     def thread_id(self) -> int:
-        """Return the thread."""
         return 0 if self._is_root else self._place[1]
 
     @property
@@ -189,12 +180,10 @@ class HostNode(_Event):
 
     @property
     def input_shapes(self) -> dict[str, list[list[int]]]:
-        """Return the shapes of an operator's inputs, by their names."""
         return input_lists(self._details())[0]
 
     @property
     def dtypes(self) -> dict[str, list[str]]:
-        """Return the types of an operator's inputs, by their names."""
         return input_lists(self._details())[1]
 
     @property
@@ -210,7 +199,6 @@ class HostNode(_Event):
 
     @property
     def op_id(self) -> int:
-        """Return the operator's number, 0 without."""
         return 0 if self._is_root else self._number("Op id")
 
     @property
@@ -233,7 +221,6 @@ class HostNode(_Event):
 
     @property
     def mem_node(self) -> list[MemoryNode]:
-        """Return the memory events directly in this event."""
         return [MemoryNode(self._forest, row) for row in self._forest.memory_events[self.row]]
 
     def __repr__(self) -> str:
@@ -257,17 +244,14 @@ class DeviceNode(_Event):
 
     @property
     def device_id(self) -> int:
-        """Return the device."""
         return self._place("device", 0)
 
     @property
     def context_id(self) -> int:
-        """Return the device's context."""
         return self._number("context")
 
     @property
     def stream_id(self) -> int:
-        """Return the stream."""
         return self._place("stream", 1)
 
     def _size(self, key: str, dimension: int) -> int:
@@ -276,37 +260,30 @@ class DeviceNode(_Event):
 
     @property
     def grid_x(self) -> int:
-        """Return the blocks along x."""
         return self._size("grid", 0)
 
     @property
     def grid_y(self) -> int:
-        """Return the blocks along y."""
         return self._size("grid", 1)
 
     @property
     def grid_z(self) -> int:
-        """Return the blocks along z."""
         return self._size("grid", 2)
 
     @property
     def block_x(self) -> int:
-        """Return the threads of a block along x."""
         return self._size("block", 0)
 
     @property
     def block_y(self) -> int:
-        """Return the threads of a block along y."""
         return self._size("block", 1)
 
     @property
     def block_z(self) -> int:
-        """Return the threads of a block along z."""
         return self._size("block", 2)
 
     @property
     def registers_per_thread(self) -> int:
-        """Return the registers that each thread needs."""
         return self._number("registers per thread")
 
     @property
@@ -321,12 +298,10 @@ class DeviceNode(_Event):
 
     @property
     def blocks_per_sm(self) -> float:
-        """Return the blocks on each multiprocessor."""
         return self._real("blocks per SM")
 
     @property
     def warps_per_sm(self) -> float:
-        """Return the warps on each multiprocessor."""
         return self._real("warps per SM")
 
     @property
@@ -336,7 +311,6 @@ class DeviceNode(_Event):
 
     @property
     def num_bytes(self) -> int:
-        """Return the bytes that were copied or set."""
         return self._number(BYTES)
 
     @property
@@ -365,7 +339,6 @@ class MemoryNode(_Node):
 
     @property
     def timestamp_ns(self) -> int:
-        """Return when it happened, in Unix time."""
         return self._column("time_ns") + self._forest.trace.info.wall_offset_ns
 
     @property
@@ -375,12 +348,10 @@ class MemoryNode(_Node):
 
     @property
     def addr(self) -> int:
-        """Return the address."""
         return self._column("address") % (1 << 64)
 
     @property
     def increase_bytes(self) -> int:
-        """Return the bytes, negative when they were given back."""
         return self._figure("increase")
 
     @property
@@ -390,17 +361,14 @@ class MemoryNode(_Node):
 
     @property
     def process_id(self) -> int:
-        """Return the process."""
         return self._forest.places[self._column("track")][0]
 
     @property
     def thread_id(self) -> int:
-        """Return the thread."""
         return self._forest.places[self._column("track")][1]
 
     @property
     def current_allocated(self) -> int:
-        """Return the bytes in use after it."""
         return self._column("allocated")
 
     @property
@@ -410,7 +378,6 @@ class MemoryNode(_Node):
 
     @property
     def peak_allocated(self) -> int:
-        """Return the most bytes that were in use until then."""
         return self._figure("peak_allocated")
 
     @property

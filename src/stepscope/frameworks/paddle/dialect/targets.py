@@ -22,7 +22,6 @@ class ProfilerTarget(NamedAlike):
 
 
 def supported_targets() -> set[ProfilerTarget]:
-    """Return what can be recorded on this machine."""
     device = {ProfilerTarget.GPU} if cuda_available() else set()
     return {ProfilerTarget.CPU} | device
 

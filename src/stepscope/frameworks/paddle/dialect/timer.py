@@ -31,7 +31,6 @@ class Spread:
     smallest: float = 0
 
     def add(self, values: Sequence[float]) -> None:
-        """Take some values."""
         if not values:
             return
         largest, smallest = max(values), min(values)
@@ -52,11 +51,9 @@ class Steps:
 
     @classmethod
     def none(cls) -> Steps:
-        """Return the costs of no steps."""
         return cls(Spread(), Spread(), Spread())
 
     def add(self, steps: Sequence[_Step]) -> None:
-        """Take some steps; without samples, one counts as one."""
         self.batch.add([batch_ns for batch_ns, _, _ in steps])
         self.reader.add([reader_ns for _, reader_ns, _ in steps])
         self.samples += sum(samples or 0 for _, _, samples in steps)
@@ -69,7 +66,6 @@ class Steps:
         )
 
     def mean_speed(self, by_steps: bool) -> float:
-        """Return the rate per second: the sum of what was done over the sum of the time."""
         done = self.batch.count if by_steps else self.samples
         return done * 1e9 / self.batch.total if self.batch.total else 0.0
 
@@ -87,7 +83,6 @@ class BenchmarkTimer:
         self._forget()
 
     def _forget(self) -> None:
-        """Forget an earlier run."""
         self._thread = threading.get_ident()
         self._start_ns = self._step_ns = self._read_ns = 0
         self._reader_ns = 0  # what the current step has waited so far
@@ -167,7 +162,6 @@ class BenchmarkTimer:
         self._elsewhere = dataset is not self._dataset
 
     def read_ends(self) -> None:
-        """Note that the batch has arrived."""
         if not self._elsewhere:
             self._reader_ns += self._now_ns() - self._read_ns
 
@@ -199,7 +193,6 @@ class BenchmarkTimer:
 
 
 def running_timers() -> tuple[BenchmarkTimer, ...]:
-    """Return the timers to notify about data loading."""
     return tuple(_running)
 
 

@@ -98,7 +98,6 @@ class _Texts:
         return np.array([self.id_of(text) for text in texts], np.uint32)[number]
 
     def strings(self) -> Strings:
-        """Return the table."""
         return Strings.of(self._ids)
 
 

@@ -64,7 +64,6 @@ def export_paddle_json(
 
 
 def write_paddle_json(trace: Trace, sink: Sink, progress: Progress | None = None) -> None:
-    """Write ``trace`` as Paddle's Chrome JSON into ``sink``."""
     forest = Forest(trace)
     writer, total = _writer(forest)
     sink.write(_header(trace).encode())

@@ -63,7 +63,6 @@ def export_paddle_pb(
 
 
 def paddle_pb(trace: Trace) -> bytes:
-    """Return the bytes of the file."""
     user = trace.info.user
     version, span = user.get("schemaVersion"), user.get("span_index")
     head: Fields = [

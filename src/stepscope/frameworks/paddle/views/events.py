@@ -145,7 +145,6 @@ def _copying_calls(forest: Forest) -> list[EventRow]:
 
 
 def kernel_table(forest: Forest, sort: Sorter) -> EventTable:
-    """Return kernels by their full name."""
     kernels = forest.kernels()
     slices = forest.trace.slices
     groups = Groups(slices.name[kernels.rows].astype(np.int64), kernels.seen)
@@ -172,7 +171,6 @@ def thread_names(trace: Trace) -> list[str]:
 
 
 def _by_name(forest: Forest, members: Int64, *, thread_sep: bool) -> Groups:
-    """Group host events by name, or by thread and name."""
     slices = forest.trace.slices
     key = slices.name[members].astype(np.int64)
     if thread_sep and len(members):
@@ -199,7 +197,6 @@ def _named_rows(
 def _spans(
     forest: Forest, members: Int64, groups: Groups, device_ns: Int64
 ) -> tuple[list[Span], list[Span]]:
-    """Return the time of each group of host events on the host, and on the device."""
     slices = forest.trace.slices
     cpu, gpu = (groups.times(ns[members]) for ns in (slices.duration_ns, device_ns))
     cpu_self = groups.total(slices.self_ns[members])

@@ -44,7 +44,6 @@ class Work:
     device: Int64  # the number of the device
 
     def take(self, which: Int64 | Bool) -> Work:
-        """Return some of them."""
         return Work(self.rows[which], self.host[which], self.seen[which], self.device[which])
 
 
@@ -77,12 +76,10 @@ class Forest:
 
     @cached_property
     def types(self) -> UInt8:
-        """Return the TracerEventType of every slice."""
         return event_types(self.trace)
 
     @cached_property
     def is_device(self) -> Bool:
-        """Tell which slices ran on a device."""
         table = np.zeros(256, np.bool_)
         table[list(DEVICE_KINDS)] = True
         on_device: Bool = table[self.trace.slices.kind]
@@ -90,7 +87,6 @@ class Forest:
 
     @cached_property
     def is_runtime(self) -> Bool:
-        """Tell which slices are calls of the device's runtime."""
         found: Bool = self.trace.slices.kind == SliceKind.RUNTIME
         return found
 
@@ -107,7 +103,6 @@ class Forest:
 
     @cached_property
     def rows(self) -> Int64:
-        """Return the host nodes."""
         return np.flatnonzero(self.is_host)
 
     @cached_property
@@ -122,7 +117,6 @@ class Forest:
 
     @cached_property
     def by_depth(self) -> tuple[Int64, ...]:
-        """Return the host nodes by their depth, the outermost first."""
         depth = self.trace.slices.depth[self.rows]
         return tuple(self.rows[level] for level in levels(depth))
 
@@ -177,7 +171,6 @@ class Forest:
         return rows_by_value(self.types, np.flatnonzero(self.is_event))
 
     def of_type(self, *wanted: TracerEventType) -> Int64:
-        """Return the host events of some types."""
         found = [self.events_by_type[one] for one in wanted if one in self.events_by_type]
         if len(found) == 1:
             return found[0]
@@ -205,7 +198,6 @@ class Forest:
         return Work(rows, host, seen, _devices(self.trace, rows))
 
     def kernels(self) -> Work:
-        """Return the work that is no copy and no fill."""
         return self.work.take(self.types[self.work.rows] == TracerEventType.Kernel)
 
     def _launched_ns(self, work: Work) -> Int64:
@@ -242,7 +234,6 @@ class Forest:
 
     @cached_property
     def device_tracks(self) -> Bool:
-        """Tell which tracks are streams of a device."""
         found = np.zeros(len(self.trace.tracks), np.bool_)
         found[self.trace.slices.track[self.is_device]] = True
         return found
@@ -271,12 +262,10 @@ class Forest:
 
     @cached_property
     def children(self) -> Branches:
-        """Return the host nodes in each host node."""
         return Branches.of(self.rows, self.parent[self.rows], self.trace.slices.track[self.rows])
 
     @cached_property
     def calls(self) -> Branches:
-        """Return the runtime calls in each host node."""
         rows = np.flatnonzero(self.is_runtime)
         return Branches.of(rows, self.parent[rows], self.trace.slices.track[rows])
 
@@ -289,12 +278,10 @@ class Forest:
 
     @cached_property
     def memory_events(self) -> Branches:
-        """Return the memory events in each host node."""
         memory = self.trace.memory
         return Branches.of(np.arange(len(memory)), self.memory_parent, memory.track)
 
     def integers(self, key: str) -> Int64:
-        """Return an integer argument of every slice, 0 where it has none."""
         slices = self.trace.slices
         return slices.args.dense(key, len(slices), 0)
 

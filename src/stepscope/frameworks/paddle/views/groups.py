@@ -31,12 +31,10 @@ class Groups:
         return len(self.key)
 
     def members(self, key: int) -> Int64:
-        """Return the events of one key, in order."""
         first, last = np.searchsorted(self._ordered, [key, key + 1])
         return self._order[first:last]
 
     def index(self) -> Int64:
-        """Return the group of each event."""
         number = np.empty(len(self), np.int64)
         number[self._place] = np.arange(len(self))
         counts = np.empty(len(self), np.int64)
@@ -46,7 +44,6 @@ class Groups:
         return index
 
     def total(self, column: Int64) -> Int64:
-        """Return the sum of a column in each group."""
         return self._reduced(np.add, column)[self._place]
 
     def times(self, duration_ns: Int64) -> tuple[Int64, Int64, Int64]:

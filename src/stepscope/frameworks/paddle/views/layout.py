@@ -33,11 +33,9 @@ class Style:
     self_time: bool
 
     def time(self, ns: float) -> str:
-        """Return a time in the unit of the table."""
         return f"{ns / NS_PER_UNIT[self.time_unit]:.2f}"
 
     def numbers(self, span: Span | None, calls: int, ratio: float) -> str:
-        """Return total, average, longest, shortest and share as one cell."""
         if span is None:
             return _NO_CPU
         if not calls:
@@ -46,13 +44,11 @@ class Style:
         return " / ".join([*map(self.time, times), percent(ratio)])
 
     def own(self, row: EventRow) -> str:
-        """Return the self times of host and device as one cell."""
         cpu = self.time(row.cpu.self_ns) if row.cpu and row.calls else "-"
         return f"{cpu} / {self.time(row.gpu.self_ns) if row.calls else '-'}"
 
 
 def head(layout: Layout, title: str, style: Style | None, headers: Sequence[str]) -> Iterator[str]:
-    """Yield what stands above the rows."""
     yield layout.titled(title)
     if style is not None:
         yield f"Time unit: {style.time_unit}"
@@ -60,22 +56,18 @@ def head(layout: Layout, title: str, style: Style | None, headers: Sequence[str]
 
 
 def note(layout: Layout, text: str) -> Iterator[str]:
-    """Yield what stands below the rows."""
     yield from (layout.rule, "Note:", text, "-" * layout.length, "", "")
 
 
 def percent(ratio: float) -> str:
-    """Return a share in percent."""
     return f"{ratio * 100:.2f}"
 
 
 def event_headers(style: Style) -> Cells:
-    """Return the headers of a table of events, but for the name."""
     return ("Calls", _CPU_HEADER, GPU_HEADER, *([_SELF_HEADER] if style.self_time else []))
 
 
 def event_cells(row: EventRow, style: Style, name: str) -> Cells:
-    """Return one event as a row of cells."""
     return (
         name,
         str(row.calls) if row.calls else "-",

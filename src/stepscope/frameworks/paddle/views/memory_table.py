@@ -41,7 +41,6 @@ def memory_table(forest: Forest) -> MemoryTable:
 
 
 def _rows(forest: Forest, host: Int64, size: Int64, memory_type: str) -> list[MemoryRow]:
-    """Group the bytes of one type by place and event."""
     trace = forest.trace
     which = np.flatnonzero(size)
     host, size = host[which], size[which]

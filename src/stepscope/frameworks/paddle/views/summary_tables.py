@@ -98,8 +98,6 @@ class SortedKeys(NamedAlike):
 
 
 class SummaryView(NamedAlike):
-    """The views of a summary."""
-
     DeviceView = 0
     OverView = 1
     ModelView = 2
@@ -329,7 +327,6 @@ def _communication(forest: Forest) -> _Communication:
 
 
 def _at_host(marked: Bool, work: Work) -> Bool:
-    """Tell which work was launched by a marked host event."""
     if not len(marked):
         return np.zeros(0, np.bool_)
     of_marked: Bool = marked[work.host] & (work.host != NO_ROW)
@@ -337,12 +334,10 @@ def _at_host(marked: Bool, work: Work) -> Bool:
 
 
 def _named(trace: Trace, rows: Int64, words: tuple[str, ...]) -> Bool:
-    """Tell whose name holds one of the words."""
     name = trace.slices.name[rows]
     ids = ids_where(name, trace.strings, lambda text: any(word in text.lower() for word in words))
     return np.isin(name, ids)
 
 
 def _distinct(start_ns: Int64, end_ns: Int64) -> int:
-    """Return how many different intervals there are."""
     return len(np.unique(np.stack([start_ns, end_ns]), axis=1).T)

@@ -35,7 +35,6 @@ class Span(NamedTuple):
 
     @staticmethod
     def of(total_ns: int) -> Span:
-        """Return the time of no event in particular."""
         return Span(total_ns, 0, 0, 0)
 
 
@@ -55,7 +54,6 @@ class EventRow(NamedTuple):
 
     @property
     def cpu_ns(self) -> int:
-        """Return the time on the host."""
         return self.cpu.total_ns if self.cpu else 0
 
     def with_ratios(self, cpu_ns: int, gpu_ns: int) -> EventRow:
@@ -84,7 +82,6 @@ class DeviceTable:
     rows: tuple[DeviceRow, ...]
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the table as a Polars DataFrame."""
         import polars as pl
 
         schema = {"device": pl.String, "utilization": pl.Float64}
@@ -108,7 +105,6 @@ class OverviewTable:
     rows: tuple[OverviewRow, ...]
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the table as a Polars DataFrame."""
         import polars as pl
 
         schema = {
@@ -136,7 +132,6 @@ class DistributionTable:
     rows: tuple[DistributionRow, ...]  # none without communication
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the table as a Polars DataFrame."""
         import polars as pl
 
         schema = {"name": pl.String, "time_ns": pl.Int64, "ratio": pl.Float64}
@@ -207,7 +202,6 @@ class MemoryRow(NamedTuple):
 
     @property
     def increased_bytes(self) -> int:
-        """Return what was allocated and not freed."""
         return self.allocated_bytes - self.freed_bytes
 
 
@@ -222,7 +216,6 @@ class MemoryTable:
         return len(self.rows)
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the table as a Polars DataFrame."""
         import polars as pl
 
         schema = {

@@ -62,7 +62,6 @@ class TorchBuild:
 
     @staticmethod
     def of(torch: Any) -> TorchBuild:
-        """Describe an imported torch."""
         abi = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
         return TorchBuild(str(torch.__version__), Path(torch.__file__).parent, abi)
 
@@ -222,7 +221,6 @@ def _command(
 
 
 def _run(command: list[str]) -> str | None:
-    """Run the compiler; return the one line that says most about a failure."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

@@ -57,11 +57,9 @@ class Library:
         raise PermissionError(f"{where} is not a file of ours alone")
 
     def digest(self) -> str:
-        """Return the digest of its bytes."""
         return hashlib.sha256(self.content()).hexdigest()
 
     def content(self) -> bytes:
-        """Return its bytes."""
         size = min(os.fstat(self.file).st_size, _MOST_BYTES)
         parts, at = [], 0
         while at < size and (part := os.pread(self.file, size - at, at)):
@@ -101,7 +99,6 @@ class Cache:
         os.close(self._folder)
 
     def is_writable(self) -> bool:
-        """Tell whether something can be kept here."""
         return os.access(".", os.W_OK, dir_fd=self._folder)
 
     def library(self, key: str) -> Library | None:
@@ -128,7 +125,6 @@ class Cache:
         return kept
 
     def text(self, name: str) -> str:
-        """Return the text of a file that was kept; OSError without one."""
         library = Library.opened(name, self.path / name, self._folder)
         try:
             return library.content().decode("utf-8", "replace")

@@ -21,7 +21,6 @@ class Family:
 
     @property
     def minors(self) -> tuple[str, ...]:
-        """Return the minors, such as 2.7, the oldest first."""
         return tuple(self.releases)
 
     @property
@@ -45,7 +44,6 @@ CUDA_HEADERS = {
 
 
 def family_of(minor: str) -> Family | None:
-    """Return the family of a minor; None when it is of none."""
     return next((family for family in FAMILIES if minor in family.releases), None)
 
 

@@ -170,7 +170,6 @@ def _is_written(key: str, value: Any) -> bool:
 
 
 def export_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write a trace as Chrome JSON."""
     from stepscope.formats.chrome import write
 
     write.export_chrome(trace, path)
@@ -183,7 +182,6 @@ def export_as_torch(trace: Trace, path: str | os.PathLike[str], *, overloads: bo
 
 
 def export_html(trace: Trace, path: str | os.PathLike[str]) -> None:
-    """Write the report of a trace."""
     from stepscope.report import build
 
     build.export_html(trace, path)

@@ -83,7 +83,6 @@ class _Results(MadeWhenTouched[_Item]):
         return self._rows.total_self_cpu_ns / 1000
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all elements."""
         if self._is_foreign:
             return self._as_torchs("total_average")()  # type: ignore[no-any-return]
         return FunctionEventAvg(self._columns, total_of(self._rows), 0)

@@ -99,7 +99,6 @@ class FunctionEvent(_InTree):
 
     @property
     def time_range(self) -> Interval:
-        """Return when it ran."""
         trace = self._trace
         start_ns = int(trace.slices.start_ns[self._row]) - trace.info.start_ns
         end_ns = start_ns + int(trace.slices.duration_ns[self._row])

@@ -44,13 +44,11 @@ class Inner:
 
     @property
     def function_events(self) -> EventList:
-        """Return the events."""
         events: EventList = self._profile.events()
         return events
 
     @property
     def trace_id(self) -> str:
-        """Return the id of the trace."""
         return self._profile.get_trace_id() or ""
 
     @property
@@ -61,12 +59,10 @@ class Inner:
 
     @property
     def kineto_activities(self) -> set[Any]:
-        """Return what is recorded."""
         return set(getattr(self._profile, "activities", ()))
 
     @property
     def use_cpu(self) -> bool:
-        """Tell whether operators are recorded."""
         return ProfilerActivity.CPU in self.kineto_activities
 
     enabled = True
@@ -80,7 +76,6 @@ class Inner:
 
     @property
     def _stats(self) -> ProfilerStats:
-        """Return how long the parts of the last cycle took."""
         stats: ProfilerStats = self._profile._current_stats()
         return stats
 
@@ -94,16 +89,13 @@ class Inner:
         return self.function_events.self_cpu_time_total
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all events."""
         return self.function_events.total_average()
 
     def key_averages(self, *args: Any, **kwargs: Any) -> AverageList:
-        """Return the events summed by name."""
         averages: AverageList = self._profile.key_averages(*args, **kwargs)
         return averages
 
     def table(self, *args: Any, **kwargs: Any) -> str:
-        """Return the events as a table."""
         return self.function_events.table(*args, **kwargs)
 
     def export_chrome_trace(
@@ -116,11 +108,9 @@ class Inner:
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
-        """Write the stacks for a flame graph."""
         self._profile.export_stacks(path, metric)
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
-        """Turn recording of activities off and on again."""
         self._profile.toggle_collection_dynamic(enabled, activities)
 
     def _ensure_function_events(self) -> None:

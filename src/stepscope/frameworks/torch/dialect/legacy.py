@@ -95,7 +95,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     @property
     def function_events(self) -> EventList:
-        """Return the events."""
         if self._recorder.active:
             raise RuntimeError("Profiler didn't finish running")
         return self.events() if self.entered else EventList(empty_trace())
@@ -112,7 +111,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         return super().key_averages(*args, **kwargs)
 
     def total_average(self) -> FunctionEventAvg:
-        """Return the sum of all events."""
         return self.function_events.total_average()
 
     @property
@@ -127,7 +125,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     @property
     def trace_id(self) -> str:
-        """Return the id of the trace."""
         return self.get_trace_id() or ""
 
     @property
@@ -137,12 +134,10 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     @property
     def kineto_activities(self) -> set[Any]:
-        """Return what is recorded."""
         return self.activities
 
     @property
     def _stats(self) -> ProfilerStats | None:  # type: ignore[override]
-        """Return how long the parts of the recording took."""
         return self._current_stats()
 
     def config(self, create_trace_id: bool = False) -> Any:
@@ -150,7 +145,6 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         return torch_config(self, create_trace_id)
 
     def table(self, *args: Any, **kwargs: Any) -> str:
-        """Return the events as a table."""
         return self.function_events.table(*args, **kwargs)
 
     def __str__(self) -> str:

@@ -109,7 +109,6 @@ class Measures:
 
     @property
     def count(self) -> int:
-        """Return the number of events."""
         return int(self._rows.count[self._index])
 
     @property

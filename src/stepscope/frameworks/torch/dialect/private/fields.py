@@ -66,7 +66,6 @@ class TensorMetadata(_View):
 
     @property
     def dim(self) -> int:
-        """Return the number of dimensions."""
         return len(self.sizes)
 
     def __repr__(self) -> str:
@@ -82,7 +81,6 @@ class _OfSlice(_View):
 
     @property
     def name(self) -> str:
-        """Return its name."""
         return self._tree.trace.name_of(self._number)
 
     @property
@@ -99,7 +97,6 @@ class TorchOp(_OfSlice):
 
     @property
     def overload_name(self) -> str:
-        """Return the operator's overload."""
         trace = self._tree.trace
         return trace.strings[int(trace.slices.overload[self._number])]
 
@@ -110,7 +107,6 @@ class TorchOp(_OfSlice):
 
     @property
     def scope(self) -> Any:
-        """Return what kind of function it is."""
         number = _FUNCTION
         if self._tree.is_backward[self._number]:
             number = _BACKWARD
@@ -184,7 +180,6 @@ class PyCall(_OfSlice):
 
     @property
     def callsite(self) -> FrameState:
-        """Return the function."""
         if self.module is None:
             return FrameState(self.name)
         code = sys.modules["torch"].nn.Module.__call__.__code__
@@ -221,8 +216,6 @@ class PyCCall(_OfSlice):
 
 
 class Work(_OfSlice):
-    """Work of a device."""
-
     torch_class = "_ExtraFields_Kineto"
     tag = "Kineto"
 
@@ -246,7 +239,6 @@ class Allocation(_View):
 
     @property
     def device(self) -> Any:
-        """Return the device whose memory it is."""
         return sys.modules["torch"].device(self._device)
 
     @property
@@ -256,7 +248,6 @@ class Allocation(_View):
 
     @property
     def allocation_id(self) -> int | None:
-        """Return the number of the block."""
         return self._tree.ids[self._number].block
 
 

@@ -75,7 +75,6 @@ class KinetoResults:
         return roots_of(self._tree)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace for Chrome, Perfetto and others."""
         from stepscope.formats.chrome.write import export_chrome
 
         export_chrome(self._trace, path)
@@ -117,7 +116,6 @@ class KinetoEvent:
         self._first_id = first_id
 
     def name(self) -> str:
-        """Return the name as recorded."""
         return self._event.trace_name
 
     def start_ns(self) -> int:
@@ -126,15 +124,12 @@ class KinetoEvent:
         return int(trace.slices.start_ns[self._event._row]) + trace.info.wall_offset_ns
 
     def duration_ns(self) -> int:
-        """Return how long it took."""
         return int(self._event._trace.slices.duration_ns[self._event._row])
 
     def end_ns(self) -> int:
-        """Return when it ended, in ns of Unix time."""
         return self.start_ns() + self.duration_ns()
 
     def start_thread_id(self) -> int:
-        """Return the number of the thread."""
         return self._event.thread
 
     def end_thread_id(self) -> int:
@@ -142,11 +137,9 @@ class KinetoEvent:
         return self._event.thread
 
     def shapes(self) -> list[Any]:
-        """Return the shapes of the inputs."""
         return self._event.input_shapes
 
     def dtypes(self) -> list[str]:
-        """Return the types of the inputs."""
         return self._event.input_dtypes
 
     def correlation_id(self) -> int:
@@ -163,7 +156,6 @@ class KinetoEvent:
         return self._event.fwd_thread
 
     def has_stack(self) -> bool:
-        """Tell whether Python frames are known."""
         return bool(self._event.stack)
 
     def has_module_hierarchy(self) -> bool:
@@ -207,7 +199,6 @@ class MemoryEvent:
         self._row = row
 
     def name(self) -> str:
-        """Return what torch calls these."""
         return "[memory]"
 
     def start_ns(self) -> int:
@@ -222,15 +213,12 @@ class MemoryEvent:
         return int(self._columns.trace.memory.size[self._row])
 
     def device_type(self) -> Any:
-        """Return the kind of device whose memory it is."""
         return self._columns.device_type(not self._device().startswith("cpu"))
 
     def device_index(self) -> int:
-        """Return the number of the device."""
         return int(self._device().partition(":")[2] or -1)
 
     def start_thread_id(self) -> int:
-        """Return the number of the thread."""
         trace = self._columns.trace
         track = trace.tracks[int(trace.memory.track[self._row])]
         return track.logical_id if track.logical_id != NO_THREAD else int(track.tid)

@@ -129,13 +129,13 @@ class CudaActivity(Source):
         self._lost_before = self.lost
         if _loaded is None:
             return
-        found = obstacle()
-        if found and not _may_share():
-            notify(f"the device is not recorded: {found}")
+        other_user = obstacle()
+        if other_user and not _may_share():
+            notify(f"the device is not recorded: {other_user}")
             return
         limit = native_limit(self._limit)
         seconds = self._limit.seconds if self._limit else 0.0
-        self._watches = not found and watch_captures()
+        self._watches = not other_user and watch_captures()
         self._since_ns = _native.now_ns()
         try:
             self._since = _native.start_cuda(
@@ -143,10 +143,10 @@ class CudaActivity(Source):
                 limit["keep_newest"],
                 seconds,
                 bits_of(self._records),
-                beside=bool(found),
+                beside=bool(other_user),
             )
         except RuntimeError as error:
-            why = f"{found}, and {error}" if found else str(error)
+            why = f"{other_user}, and {error}" if other_user else str(error)
             notify(f"the device is not recorded: {why}")
         else:
             CudaActivity.recording += 1

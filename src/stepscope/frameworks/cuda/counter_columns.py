@@ -52,16 +52,16 @@ def on_our_clock(device_ns: Int64, bounds: Sequence[tuple[int, int, int]]) -> In
     some machines count something else than ns: then the first and the last bound tell the rate.
     Where bounds contradict each other, the clocks drift: the middle is as good as any.
     """
-    known = [bound for bound in bounds if bound[0]]
-    if not known:
+    usable = [bound for bound in bounds if bound[0]]
+    if not usable:
         return device_ns
-    (first, *our_first), (last, *our_last) = known[0], known[-1]
+    (first, *our_first), (last, *our_last) = usable[0], usable[-1]
     begin, end = sum(our_first) // 2, sum(our_last) // 2
     rate = (end - begin) / (last - first) if last - first >= LONG_NS else 1.0
     if abs(rate - 1) > MOST_DRIFT:
         return begin + ((device_ns - first) * rate).astype(np.int64)
-    least = max(from_ns - moment for moment, from_ns, _ in known)
-    most = min(to_ns - moment for moment, _, to_ns in known)
+    least = max(from_ns - moment for moment, from_ns, _ in usable)
+    most = min(to_ns - moment for moment, _, to_ns in usable)
     return device_ns + (least + most) // 2
 
 
@@ -91,17 +91,17 @@ def _counters(
     if not len(rows):
         return
     time_ns: Int64 = columns["time_ns"][rows]
-    told: dict[str, Int64] = {key: columns[key][rows] for key in _TOLD}
+    readings: dict[str, Int64] = {key: columns[key][rows] for key in _TOLD}
     groups = {
-        words.POWER: {words.MILLIWATTS: told["power_mw"]},
-        words.CLOCKS: {words.SM_MHZ: told["sm_mhz"], words.MEMORY_MHZ: told["memory_mhz"]},
-        words.TEMPERATURE: {words.CELSIUS: told["celsius"]},
+        words.POWER: {words.MILLIWATTS: readings["power_mw"]},
+        words.CLOCKS: {words.SM_MHZ: readings["sm_mhz"], words.MEMORY_MHZ: readings["memory_mhz"]},
+        words.TEMPERATURE: {words.CELSIUS: readings["celsius"]},
         words.UTILISATION: {
-            words.BUSY_PERCENT: told["busy_percent"],
-            words.MEMORY_PERCENT: told["memory_busy_percent"],
+            words.BUSY_PERCENT: readings["busy_percent"],
+            words.MEMORY_PERCENT: readings["memory_busy_percent"],
         },
-        words.HELD_DOWN: _reasons(told["reasons"]),
-        words.ENERGY: {words.MILLIJOULES: told["energy_mj"]},
+        words.HELD_DOWN: _reasons(readings["reasons"]),
+        words.ENERGY: {words.MILLIJOULES: readings["energy_mj"]},
     }
     for name, values in groups.items():
         yield Counter(name, number, time_ns, values)
@@ -120,11 +120,11 @@ _TOLD = (
 
 def _reasons(bits: Int64) -> dict[str, Int64]:
     """Return whether power or heat holds the clocks down: 1 or 0."""
-    known = bits != NOT_TOLD
+    is_known = bits != NOT_TOLD
     by_power, by_heat = (bits & _POWER_BITS) != 0, (bits & _HEAT_BITS) != 0
     by_other = ((bits & _SLOWDOWN_BIT) != 0) & ~by_power & ~by_heat
     return {
-        key: np.where(known, is_so.astype(np.int64), NOT_TOLD)
+        key: np.where(is_known, is_so.astype(np.int64), NOT_TOLD)
         for key, is_so in (
             (words.BY_POWER, by_power),
             (words.BY_HEAT, by_heat),
@@ -153,30 +153,32 @@ class Counter:
 def counters_captured(counters: Sequence[Counter], category: str) -> Captured:
     """Build the columns; what a device never tells is left out."""
     texts: dict[str, int] = {"": 0}
-    devices = sorted({each.device for each in counters})
+    devices = sorted({counter.device for counter in counters})
     parts: list[dict[str, Any]] = []
     integers: dict[str, list[tuple[Int64, Int64]]] = {}
     first = 0
-    for each in counters:
-        known = {key: np.flatnonzero(v != NOT_TOLD) for key, v in each.values.items()}
-        told = np.unique(np.concatenate(list(known.values()))) if known else np.zeros(0, np.int64)
-        if not len(told):
+    for counter in counters:
+        rows_of = {key: np.flatnonzero(v != NOT_TOLD) for key, v in counter.values.items()}
+        rows = (
+            np.unique(np.concatenate(list(rows_of.values()))) if rows_of else np.zeros(0, np.int64)
+        )
+        if not len(rows):
             continue
-        place = np.full(len(each.time_ns), NOT_TOLD, np.int64)
-        place[told] = np.arange(len(told)) + first
-        for key, at in known.items():
+        place = np.full(len(counter.time_ns), NOT_TOLD, np.int64)
+        place[rows] = np.arange(len(rows)) + first
+        for key, at in rows_of.items():
             if len(at):
-                integers.setdefault(key, []).append((place[at], each.values[key][at]))
+                integers.setdefault(key, []).append((place[at], counter.values[key][at]))
         parts.append(
             {
-                "phase": np.full(len(told), _INSTANT if each.is_instant else _COUNTER, np.uint8),
-                "category": np.full(len(told), _id_of(category, texts), np.uint32),
-                "name": np.full(len(told), _id_of(each.name, texts), np.uint32),
-                "time_ns": each.time_ns[told],
-                "track": np.full(len(told), devices.index(each.device), np.uint32),
+                "phase": np.full(len(rows), _INSTANT if counter.is_instant else _COUNTER, np.uint8),
+                "category": np.full(len(rows), _id_of(category, texts), np.uint32),
+                "name": np.full(len(rows), _id_of(counter.name, texts), np.uint32),
+                "time_ns": counter.time_ns[rows],
+                "track": np.full(len(rows), devices.index(counter.device), np.uint32),
             }
         )
-        first += len(told)
+        first += len(rows)
     return Captured(
         Slices.empty(),
         tuple(_track(device) for device in devices),
@@ -193,10 +195,10 @@ def _marks(
     args = Args(
         {
             key: IntColumn(
-                np.concatenate([rows for rows, _ in found]).astype(np.uint32),
-                np.concatenate([values for _, values in found]).astype(np.int64),
+                np.concatenate([rows for rows, _ in pieces]).astype(np.uint32),
+                np.concatenate([values for _, values in pieces]).astype(np.int64),
             )
-            for key, found in integers.items()
+            for key, pieces in integers.items()
         }
     )
     columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}

@@ -80,9 +80,9 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
         devices = [
-            each
-            for each in left.native.counter_devices()
-            if len(each["metrics"]) == len(METRICS) and _are_moments(each["bounds"])
+            device
+            for device in left.native.counter_devices()
+            if len(device["metrics"]) == len(METRICS) and _are_moments(device["bounds"])
         ]
         return cls.captured(left.native.counters(), devices)
 
@@ -98,7 +98,7 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
         """Say which counters were sampled, and what that cost."""
         if not devices:
             return "none: the program used no device"
-        if failed := [each for each in devices if each["obstacle"]]:
+        if failed := [device for device in devices if device["obstacle"]]:
             return f"not recorded: device {failed[0]['number']}: {failed[0]['obstacle']}"
         names = [
             name for name, metric in zip(METRICS, devices[0]["metrics"], strict=True) if metric

@@ -41,8 +41,8 @@ def loaded_cupti() -> Iterator[Path]:
         maps = Path("/proc/self/maps").read_text()
     except OSError:
         return
-    found = (line.split(maxsplit=5)[-1] for line in maps.splitlines() if "libcupti.so" in line)
-    yield from (Path(path) for path in dict.fromkeys(found))
+    paths = (line.split(maxsplit=5)[-1] for line in maps.splitlines() if "libcupti.so" in line)
+    yield from (Path(path) for path in dict.fromkeys(paths))
 
 
 def _folders() -> Iterator[Path]:

@@ -54,7 +54,7 @@ def _described(driver: ctypes.CDLL, number: int) -> dict[str, Any]:
     driver.cuDeviceGet(ctypes.byref(device), number)
     driver.cuDeviceGetName(name, len(name), device)
     driver.cuDeviceTotalMem_v2(ctypes.byref(memory), device)
-    said: dict[str, Any] = {
+    description: dict[str, Any] = {
         "id": number,
         "name": name.value.decode("utf-8", "replace"),
         "totalGlobalMem": memory.value,
@@ -62,19 +62,20 @@ def _described(driver: ctypes.CDLL, number: int) -> dict[str, Any]:
     for key, attribute in _ATTRIBUTES.items():
         value = ctypes.c_int()
         if driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device) == 0:
-            said[key] = value.value
-    return said
+            description[key] = value.value
+    return description
 
 
-def known_devices(told: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def known_devices(devices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return those of some devices that are as ``cuda_devices`` describes them."""
     return [
-        each
-        for each in told
+        device
+        for device in devices
         if all(
-            type(each.get(key, 1)) is int and 0 <= each.get(key, 1) < 1 << 31 for key in _ATTRIBUTES
+            type(device.get(key, 1)) is int and 0 <= device.get(key, 1) < 1 << 31
+            for key in _ATTRIBUTES
         )
-        and all(each.get(key) for key in _COUNTED)
+        and all(device.get(key) for key in _COUNTED)
     ]
 
 
@@ -128,16 +129,16 @@ def devices_in_use() -> dict[tuple[int, int, int], int]:
     count = ctypes.c_int()
     if driver.cuDeviceGetCount(ctypes.byref(count)):  # not initialised
         return {}
-    found = {}
+    numbers = {}
     for number in range(count.value):
         device, flags, is_active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
         driver.cuDeviceGet(ctypes.byref(device), number)
-        known = driver.cuDevicePrimaryCtxGetState(
+        failed = driver.cuDevicePrimaryCtxGetState(
             device, ctypes.byref(flags), ctypes.byref(is_active)
         )
-        if known == 0 and is_active.value:
-            found[_pci_place(driver, device)] = number
-    return found
+        if failed == 0 and is_active.value:
+            numbers[_pci_place(driver, device)] = number
+    return numbers
 
 
 def with_cuda_numbers(devices: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -146,10 +147,10 @@ def with_cuda_numbers(devices: Sequence[Mapping[str, Any]]) -> list[dict[str, An
     Where that is not known, all count that the program may use.
     """
     used = devices_in_use()
-    if any(each["pci"] in used for each in devices):
-        return [{**each, "cuda": used.get(each["pci"])} for each in devices]
-    visible = visible_devices() or [each["number"] for each in devices]
-    return [{**each, "cuda": visible.index(each["number"])} for each in devices]
+    if any(device["pci"] in used for device in devices):
+        return [{**device, "cuda": used.get(device["pci"])} for device in devices]
+    visible = visible_devices() or [device["number"] for device in devices]
+    return [{**device, "cuda": visible.index(device["number"])} for device in devices]
 
 
 def _pci_place(driver: ctypes.CDLL, device: ctypes.c_int) -> tuple[int, int, int]:

@@ -76,7 +76,7 @@ class _Extras:
     def _devices(self) -> Int64:
         """Return each row's device; a wait knows its context only, and others know that one's."""
         device: Int64 = self._columns["device"].astype(np.int64)
-        told = {
+        device_of = {
             context: number
             for of in (self._work, self._columns)
             for context, number in zip(
@@ -87,7 +87,7 @@ class _Extras:
         }
         waits = np.flatnonzero(self._columns["kind"] == _SYNC)
         contexts = self._columns["context"][waits].tolist()
-        device[waits] = [told.get(context, 0) for context in contexts]
+        device[waits] = [device_of.get(context, 0) for context in contexts]
         return device
 
     def waits(self) -> Slices | None:
@@ -96,16 +96,16 @@ class _Extras:
             return None
         at = {key: self._columns[key][rows] for key in _USED}
         event = self._events(at)
-        known = event != _NO_ROW
+        has_event = event != _NO_ROW
         integers = {
             "device": IntColumn(_all(rows), self._device[rows]),
             "context": IntColumn(_all(rows), at["context"]),
             "correlation": IntColumn(_all(rows), at["correlation"]),
             **_where(at["stream"] != _NO_VALUE, "stream", at["stream"]),
             **_where(at["shape"] != _NO_VALUE, "wait_on_cuda_event_id", at["shape"]),
-            **_where(known, "wait_on_stream", self._columns["stream"][event]),
+            **_where(has_event, "wait_on_stream", self._columns["stream"][event]),
             **_where(
-                known,
+                has_event,
                 "wait_on_cuda_event_record_corr_id",
                 self._columns["correlation"][event],
             ),
@@ -127,7 +127,7 @@ class _Extras:
         By CUPTI's number of that record; without, the last one of the event before the wait.
         """
         columns = self._columns
-        found = np.full(len(waits["shape"]), _NO_ROW, np.int64)
+        event_rows = np.full(len(waits["shape"]), _NO_ROW, np.int64)
         rows = np.flatnonzero(columns["kind"] == _EVENT)
         numbers = zip(columns["bytes"][rows].tolist(), rows.tolist(), strict=True)
         by_number = {number: row for number, row in numbers if number}
@@ -139,12 +139,12 @@ class _Extras:
                 continue
             number = int(waits["bytes"][i])
             if number in by_number:
-                found[i] = by_number[number]
+                event_rows[i] = by_number[number]
                 continue
             place = int(np.searchsorted(key, event << 32 | int(waits["correlation"][i]))) - 1
             if place >= 0 and key[place] >> 32 == event:
-                found[i] = rows[order[place]]
-        return found
+                event_rows[i] = rows[order[place]]
+        return event_rows
 
     def marks(self, kinds: Sequence[int]) -> Marks | None:
         rows = np.flatnonzero(np.isin(self._columns["kind"], kinds))
@@ -155,8 +155,8 @@ class _Extras:
         is_event = self._columns["kind"][rows] == _EVENT
         has_call = call != _NO_ROW
         time_ns[is_event & has_call] = self._work["start_ns"][call[is_event & has_call]]
-        kept = ~is_event | has_call
-        rows, time_ns, is_event = rows[kept], time_ns[kept], is_event[kept]
+        is_kept = ~is_event | has_call
+        rows, time_ns, is_event = rows[is_kept], time_ns[is_kept], is_event[is_kept]
         at = {key: self._columns[key][rows] for key in _USED}
         integers = {
             "device": IntColumn(_all(rows), self._device[rows]),
@@ -182,13 +182,13 @@ class _Extras:
     def _calls(self, correlation: Int64) -> Int64:
         """Return the row of the call with each correlation, _NO_ROW where there is none."""
         rows = np.flatnonzero(np.isin(self._work["kind"], (_RUNTIME, _DRIVER)))
-        known = self._work["correlation"][rows]
-        order = np.argsort(known, kind="stable")
+        correlations = self._work["correlation"][rows]
+        order = np.argsort(correlations, kind="stable")
         if not len(order):
             return np.full(len(correlation), _NO_ROW, np.int64)
-        place = np.minimum(np.searchsorted(known[order], correlation), len(order) - 1)
-        found: Int64 = rows[order[place]]
-        return np.where(known[order[place]] == correlation, found, _NO_ROW)
+        place = np.minimum(np.searchsorted(correlations[order], correlation), len(order) - 1)
+        calls: Int64 = rows[order[place]]
+        return np.where(correlations[order[place]] == correlation, calls, _NO_ROW)
 
     def _track_of(self, rows: Int64, *, waits: bool) -> NDArray[np.uint32]:
         streams = self._columns["stream"][rows].tolist()
@@ -213,8 +213,8 @@ _USED = (
 
 def _knows_device(columns: Columns) -> Bool:
     kind = columns["kind"]
-    known: Bool = (kind < _RUNTIME) | (kind == _MEMORY)
-    return known
+    knows: Bool = (kind < _RUNTIME) | (kind == _MEMORY)
+    return knows
 
 
 def _all(rows: Int64) -> NDArray[np.uint32]:
@@ -222,8 +222,8 @@ def _all(rows: Int64) -> NDArray[np.uint32]:
 
 
 def _where(which: Bool, key: str, values: Int64) -> dict[str, IntColumn]:
-    found = IntColumn.where(which, values.astype(np.int64))
-    return {key: found} if len(found.rows) else {}
+    column = IntColumn.where(which, values.astype(np.int64))
+    return {key: column} if len(column.rows) else {}
 
 
 def _track(device: int, stream: int, waits: bool) -> Track:

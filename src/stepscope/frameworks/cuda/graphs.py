@@ -41,12 +41,12 @@ def nodes_of(
     ids, which = np.unique(columns["graph_node"][in_graph], return_inverse=True)
     if not len(ids):
         return None
-    found = find(ids)
-    row = found["row"][which.reshape(-1)]
-    known = row >= 0
-    if not known.any():
+    nodes = find(ids)
+    row = nodes["row"][which.reshape(-1)]
+    is_known = row >= 0
+    if not is_known.any():
         return None
-    return {**found, "work": in_graph[known], "of_work": found["number"][row[known]]}
+    return {**nodes, "work": in_graph[is_known], "of_work": nodes["number"][row[is_known]]}
 
 
 def captured_nodes(nodes: Mapping[str, Any], since_ns: int) -> Captured:

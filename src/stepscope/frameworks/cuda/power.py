@@ -65,8 +65,10 @@ class Power(DeviceReader[_native.PowerSampler]):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        told = left.meta.get(cls.name, {}).get("devices")
-        devices = [each for each in told if _is_device(each)] if isinstance(told, list) else []
+        noted = left.meta.get(cls.name, {}).get("devices")
+        devices = (
+            [device for device in noted if _is_device(device)] if isinstance(noted, list) else []
+        )
         return cls.captured(left.native.power(), devices)
 
     @staticmethod
@@ -93,15 +95,15 @@ class Power(DeviceReader[_native.PowerSampler]):
         return self.describe() or f"NVML, every {duration_text(self._interval_ns)}"
 
 
-def _is_device(told: object) -> bool:
-    if not isinstance(told, dict):
+def _is_device(device: object) -> bool:
+    if not isinstance(device, dict):
         return False
-    numbers = [told.get(key) for key in ("number", "power_limit_mw", "most_sm_mhz")]
-    number = told.get("cuda", 0)
-    return all(_is_number(each, -1) for each in numbers) and (
+    numbers = [device.get(key) for key in ("number", "power_limit_mw", "most_sm_mhz")]
+    number = device.get("cuda", 0)
+    return all(_is_number(number, -1) for number in numbers) and (
         number is None or _is_number(number, 0)
     )
 
 
-def _is_number(told: object, least: int) -> bool:
-    return type(told) is int and least <= told < 1 << 31
+def _is_number(value: object, least: int) -> bool:
+    return type(value) is int and least <= value < 1 << 31

@@ -41,15 +41,15 @@ class Collected:
     def of(entries: Sequence[Mapping[str, Any]]) -> Collected:
         """Return what was noted, without what does not fit."""
         segments: dict[int, tuple[int, bytearray]] = {}
-        for each in entries:
-            number, offset_ns = each.get("segment"), each.get("offset_ns")
+        for entry in entries:
+            number, offset_ns = entry.get("segment"), entry.get("offset_ns")
             if type(number) is int and type(offset_ns) is int and abs(offset_ns) < _MOST_OFFSET_NS:
                 segments.setdefault(number, (offset_ns, bytearray()))[1].extend(
-                    bytes_of(each.get("data"))
+                    bytes_of(entry.get("data"))
                 )
         return Collected(
             [(offset_ns, bytes(data)) for offset_ns, data in segments.values()],
-            any(each.get("has_memory") is True for each in entries),
+            any(entry.get("has_memory") is True for entry in entries),
             _inputs_of(entries),
         )
 
@@ -70,10 +70,12 @@ class Collected:
 
 
 def _inputs_of(entries: Sequence[Mapping[str, Any]]) -> NotedInputs:
-    calls = b"".join(bytes_of(each["calls"]) for each in entries if "calls" in each)
-    told = next((each for each in entries if "operators" in each), {})
-    operators = [each for each in _listed(told.get("operators")) if isinstance(each, str)]
-    inputs = [each for each in _listed(told.get("inputs")) if isinstance(each, dict)]
+    calls = b"".join(bytes_of(entry["calls"]) for entry in entries if "calls" in entry)
+    names = next((entry for entry in entries if "operators" in entry), {})
+    operators = [
+        operator for operator in _listed(names.get("operators")) if isinstance(operator, str)
+    ]
+    inputs = [pairs for pairs in _listed(names.get("inputs")) if isinstance(pairs, dict)]
     if len(operators) != len(inputs):
         return NotedInputs()
     return NotedInputs(calls[: len(calls) - len(calls) % _CALL_BYTES], operators, inputs)

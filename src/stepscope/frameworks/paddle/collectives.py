@@ -62,10 +62,10 @@ class PaddleCollectives(CollectiveNotes):
 
     def look(self) -> None:
         with suppress(Exception):  # a description is not worth a program's failure
-            found = _groups_now()
-            if found:
+            groups = _groups_now()
+            if groups:
                 self._info = _place()
-                self.account.learn(found, self._info["rank"])
+                self.account.learn(groups, self._info["rank"])
 
     def job(self) -> Mapping[str, Any]:
         if not self._info:

@@ -52,8 +52,8 @@ class OpInputs:
     def noted(self) -> NotedInputs:
         calls, signatures = self._notes.noted()
         spelled = [_Decoder(signature) for signature in signatures]
-        operators = [self._operators[each.operator] for each in spelled]
-        return NotedInputs(calls.tobytes(), operators, [each.pairs() for each in spelled])
+        operators = [self._operators[signature.operator] for signature in spelled]
+        return NotedInputs(calls.tobytes(), operators, [signature.pairs() for signature in spelled])
 
     def _patch(self, patches: Patches) -> None:
         self._notes.clear()
@@ -99,7 +99,7 @@ def _places(operators: ModuleType) -> Iterator[_Place]:
 @functools.cache
 def _type_names() -> dict[int, str]:
     types = sys.modules["paddle"].dtype.__members__.values()
-    return {each.value: str(each).removeprefix("paddle.") for each in types}
+    return {kind.value: str(kind).removeprefix("paddle.") for kind in types}
 
 
 _Value = tuple[list[Any], str, str]  # dims, type, what stood in the program

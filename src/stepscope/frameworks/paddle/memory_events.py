@@ -93,10 +93,10 @@ def memory_of(
 def _devices(strings: Strings, places: UInt32) -> tuple[Strings, UInt32]:
     distinct, number = np.unique(places, return_inverse=True)
     names = [device_of_place(strings[int(place)]) for place in distinct]
-    known = strings.ids_of(names)
-    missing = [name for name in dict.fromkeys(names) if name not in known]
-    known |= {name: len(strings) + i for i, name in enumerate(missing)}
-    ids = np.array([known[name] for name in names], np.uint32)
+    id_of = strings.ids_of(names)
+    missing = [name for name in dict.fromkeys(names) if name not in id_of]
+    id_of |= {name: len(strings) + i for i, name in enumerate(missing)}
+    ids = np.array([id_of[name] for name in names], np.uint32)
     return Strings.of([*strings, *missing]) if missing else strings, ids[number]
 
 
@@ -107,36 +107,36 @@ def _before(
     before = {}
     for name in np.unique(device):
         rows = order[device[order] == name]
-        told = {key: column[rows] for key, column in columns.items()}
-        is_reserved = told["type"][0] >= TracerMemEventType.ReservedAllocate
+        of_device = {key: column[rows] for key, column in columns.items()}
+        is_reserved = of_device["type"][0] >= TracerMemEventType.ReservedAllocate
         before[strings[int(name)]] = MemoryBefore(
-            int(told["reserved"][0]) - (int(told["increase"][0]) if is_reserved else 0),
-            int(told["peak_allocated"][0]),
-            int(told["peak_reserved"][0]),
-            _unusual(told["peak_allocated"], told["allocated"]),
-            _unusual(told["peak_reserved"], told["reserved"]),
+            int(of_device["reserved"][0]) - (int(of_device["increase"][0]) if is_reserved else 0),
+            int(of_device["peak_allocated"][0]),
+            int(of_device["peak_reserved"][0]),
+            _unusual(of_device["peak_allocated"], of_device["allocated"]),
+            _unusual(of_device["peak_reserved"], of_device["reserved"]),
         )
     return before
 
 
-def _unusual(told: Int64, figures: Int64) -> Peaks:
+def _unusual(peaks: Int64, figures: Int64) -> Peaks:
     """Return the peaks that a file tells where they are not the most so far; else nothing."""
-    if np.array_equal(told, _peaks(figures, int(told[0]), ())):
+    if np.array_equal(peaks, _peaks(figures, int(peaks[0]), ())):
         return ()
-    changes = np.flatnonzero(np.append(True, told[1:] != told[:-1]))
-    return tuple(zip(changes.tolist(), told[changes].tolist(), strict=True))
+    changes = np.flatnonzero(np.append(True, peaks[1:] != peaks[:-1]))
+    return tuple(zip(changes.tolist(), peaks[changes].tolist(), strict=True))
 
 
-def _peaks(figures: Int64, known: int, told: Peaks) -> Int64:
+def _peaks(figures: Int64, before: int, changes_and_peaks: Peaks) -> Int64:
     """Return the peak at each event, of figures in the order of time."""
-    if len(told):
-        changes, peaks = np.array(told, np.int64).T
+    if len(changes_and_peaks):
+        changes, peaks = np.array(changes_and_peaks, np.int64).T
         latest = np.searchsorted(changes, np.arange(len(figures)), side="right") - 1
-        return np.where(latest >= 0, peaks[latest], known)
-    return np.maximum(np.maximum.accumulate(figures), known)
+        return np.where(latest >= 0, peaks[latest], before)
+    return np.maximum(np.maximum.accumulate(figures), before)
 
 
-def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any]:
+def memory_figures(memory: Memory, strings: Strings, before_first: Any) -> dict[str, Any]:
     """Return what Paddle says about memory events beyond a Trace's columns: type, increase, peaks.
 
     ``said`` is what a file says of the time before its first event; it may be anybody's file.
@@ -146,7 +146,7 @@ def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any
     peak_allocated, peak_reserved = np.zeros((2, len(memory)), np.int64)
     for device in np.unique(memory.device):
         rows = np.flatnonzero(memory.device == device)
-        before = _told_before(said, strings[int(device)], int(memory.reserved[rows[0]]))
+        before = _told_before(before_first, strings[int(device)], int(memory.reserved[rows[0]]))
         change = np.diff(memory.reserved[rows], prepend=before.reserved)
         of_none = memory.size[rows] == 0
         increase[rows[of_none]] = change[of_none]
@@ -169,11 +169,11 @@ def memory_figures(memory: Memory, strings: Strings, said: Any) -> dict[str, Any
     }
 
 
-def _told_before(said: Any, device: str, reserved: int) -> MemoryBefore:
-    figures = said.get(device) if isinstance(said, dict) else None
-    known = {"reserved": reserved, **(figures if isinstance(figures, dict) else {})}
+def _told_before(before_first: Any, device: str, reserved: int) -> MemoryBefore:
+    figures = before_first.get(device) if isinstance(before_first, dict) else None
+    values = {"reserved": reserved, **(figures if isinstance(figures, dict) else {})}
     fits = {"peaks_allocated": _are_peaks, "peaks_reserved": _are_peaks}
-    of_fields = {key: known[key] for key in MemoryBefore._fields if key in known}
+    of_fields = {key: values[key] for key in MemoryBefore._fields if key in values}
     return MemoryBefore(
         **{key: value for key, value in of_fields.items() if fits.get(key, _is_whole)(value)}
     )

@@ -26,7 +26,7 @@ class _PaddleAnatomy:
 
     def parameter_sizes(self, module: Any, *, of_all_below: bool) -> Iterable[int | None]:
         parameters = module.parameters(include_sublayers=of_all_below)
-        return [math.prod(each.shape) for each in parameters]
+        return [math.prod(parameter.shape) for parameter in parameters]
 
 
 PADDLE_LAYERS = ModuleCalls(_find, _PaddleAnatomy(), tells_input=True)

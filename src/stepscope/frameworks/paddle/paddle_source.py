@@ -104,7 +104,8 @@ class PaddleSource(Source):
             return None
         parts = _parts_of(_imported())
         segments = [
-            (each.wall_offset_ns, each.data(parts.collector.core)) for each in share.segments
+            (segment.wall_offset_ns, segment.data(parts.collector.core))
+            for segment in share.segments
         ]
         inputs = parts.inputs.noted() if self._options[SHAPES] else NotedInputs()
         return Collected(segments, self._options[MEMORY], inputs)

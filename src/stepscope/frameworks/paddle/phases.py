@@ -59,8 +59,8 @@ def _utils() -> dict[str, Any]:
     """Return the globals of paddle.profiler.utils, also where ours stands in its place."""
     layers: Any = sys.modules.get("paddle.nn.layer.layers")
     used = getattr(layers, "in_profiler_mode", None)
-    found: dict[str, Any] = getattr(used, "__globals__", None) or vars(sys.modules[_UTILS])
-    return found
+    names: dict[str, Any] = getattr(used, "__globals__", None) or vars(sys.modules[_UTILS])
+    return names
 
 
 def _patch(collector: Collector, patches: Patches) -> None:

@@ -66,18 +66,18 @@ class PaddleFile:
 
     def user(self) -> dict[str, Any]:
         """Return what TraceInfo.user is to hold, under the keys of Paddle's JSON."""
-        said: dict[str, Any] = {
+        user: dict[str, Any] = {
             "schemaVersion": self.version,
             "span_index": str(self.span_index),
             "ExtraInfo": dict(self.extra_info),
         }
         if self.device_properties:
-            said["deviceProperties"] = [dict(device) for device in self.device_properties]
+            user["deviceProperties"] = [dict(device) for device in self.device_properties]
         if self.memory_before:
-            said["memoryBefore"] = {
+            user["memoryBefore"] = {
                 device: before._asdict() for device, before in self.memory_before.items()
             }
-        return said
+        return user
 
 
 def captured_from_pb(data: bytes, *, shift_ns: int = 0) -> Captured:
@@ -171,7 +171,7 @@ def device_track(device: int, stream: int) -> Track:
     )
 
 
-def _device(said: tuple[str, list[int]]) -> dict[str, Any]:
-    name, numbers = said
+def _device(properties: tuple[str, list[int]]) -> dict[str, Any]:
+    name, numbers = properties
     values: dict[str, Any] = {key: numbers[at] for at, key in PROPERTIES.items()}
     return {"id": values.pop("id"), "name": name, **values}

@@ -51,6 +51,6 @@ def _first_within(raw: Slices, rows: Int64, calls: Int64) -> tuple[Int64, Int64]
     rows = rows[np.argsort(raw.start_ns[rows], kind="stable")]
     starts = raw.start_ns[rows]
     at = np.searchsorted(starts, calls[:, 0])
-    found = at < len(rows)
-    found[found] = starts[at[found]] <= calls[found, 1]
-    return rows[at[found]], calls[found, 2]
+    is_found = at < len(rows)
+    is_found[is_found] = starts[at[is_found]] <= calls[is_found, 1]
+    return rows[at[is_found]], calls[is_found, 2]

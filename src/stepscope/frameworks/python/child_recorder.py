@@ -160,9 +160,9 @@ class ChildRecording:
     def stop(self) -> Delivery:
         assert self._window is not None
         window, self._window = self._window, None
-        with contextlib.ExitStack() as each:
+        with contextlib.ExitStack() as stops:
             for source in self._sources:
-                each.callback(source.stop)
+                stops.callback(source.stop)
         recorded = window.close()
         from stepscope.trace.join import merge_parts, named
 

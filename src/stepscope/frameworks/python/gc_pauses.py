@@ -50,9 +50,9 @@ class GcPauses(Source):
             gc.callbacks.remove(self.callback)
 
     def collect(self) -> Captured | None:
-        found = self.so_far()
+        pauses = self.so_far()
         self._taken.clear()
-        return found
+        return pauses
 
     def so_far(self) -> Captured | None:
         self._taken.extend(self._watch.take())

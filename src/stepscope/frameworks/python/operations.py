@@ -96,7 +96,7 @@ def _source(file: str, place: Place) -> str:
         return ""
     lines[-1] = lines[-1][:end_column]
     lines[0] = lines[0][column:]
-    text = b" ".join(each.strip() for each in lines).decode(errors="replace")
+    text = b" ".join(line.strip() for line in lines).decode(errors="replace")
     return " ".join(text.split())
 
 

@@ -17,7 +17,7 @@ def set_paths() -> tuple[str, ...]:
     """Have frames named from the folders of modules on; return those of the program's code."""
     prefixes = _path_prefixes()
     library = sysconfig.get_path("stdlib") + os.sep
-    _native.set_paths([_shown(each) for each in prefixes], _shown(_OWN_FOLDER), _shown(library))
+    _native.set_paths([_shown(prefix) for prefix in prefixes], _shown(_OWN_FOLDER), _shown(library))
     return tuple(prefix for prefix in prefixes if "site-packages" not in prefix)
 
 

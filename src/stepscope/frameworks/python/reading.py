@@ -12,14 +12,7 @@ from stepscope.record.stream.places import is_unsealed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stepscope.analysis.host.landmarks import Landmarks
-
-
-@LANDMARKS.register
-def _landmarks() -> Landmarks:
-    from stepscope.frameworks.python.landmarks import LANDMARKS as OF_PYTHON
-
-    return OF_PYTHON
+LANDMARKS.register(loader("stepscope.frameworks.python.landmarks:LANDMARKS"))
 
 
 def _is_unsealed(path: Path, _head: bytes) -> bool:

@@ -21,12 +21,12 @@ class Requests(Source):
     def start(self) -> None:
         _set_up_once()
         _native.start_tasks()
-        for each in self._servers:
-            each.start()
+        for server in self._servers:
+            server.start()
 
     def stop(self) -> None:
-        for each in self._servers:
-            each.stop()
+        for server in self._servers:
+            server.stop()
         _native.stop_tasks()
 
 

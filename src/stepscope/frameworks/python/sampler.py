@@ -116,24 +116,24 @@ class Sampler(Source):
         self._older += self._columns(native, thread_names())
         if age_ns := native_limit(self._limit)["age_ns"]:
             since_ns = _native.now_ns() - age_ns
-            self._older = [each for each in self._older if each.samples.time_ns[-1] >= since_ns]
+            self._older = [part for part in self._older if part.samples.time_ns[-1] >= since_ns]
         return _merged(self._older)
 
     def _columns(
         self, native: _native.Sampler | None, names: Mapping[int, str]
     ) -> Sequence[Captured]:
-        found = native.collect(native_text) if native is not None else None
-        if not found:
+        sampled = native.collect(native_text) if native is not None else None
+        if not sampled:
             return ()
-        self.counts = found["counts"]
+        self.counts = sampled["counts"]
         self.lost += self.counts["lost"]
-        return (_captured(found, names),) if len(found["samples"]["time_ns"]) else ()
+        return (_captured(sampled, names),) if len(sampled["samples"]["time_ns"]) else ()
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
         # A file that somebody else's stream names is not opened.
-        found = left.native.sampled(native_text if left.folders.is_ours else _no_text)
-        return _captured(found, left.thread_names) if len(found["samples"]["time_ns"]) else None
+        sampled = left.native.sampled(native_text if left.folders.is_ours else _no_text)
+        return _captured(sampled, left.thread_names) if len(sampled["samples"]["time_ns"]) else None
 
     @classmethod
     def described_by(cls, left: LeftBehind) -> str:
@@ -187,25 +187,25 @@ def _described(counts: Mapping[str, Any]) -> str:
     return "; ".join(words)
 
 
-def _captured(found: Mapping[str, Any], names: Mapping[int, str]) -> Captured:
+def _captured(sampled: Mapping[str, Any], names: Mapping[int, str]) -> Captured:
     from stepscope.record.capture import thread_track
     from stepscope.trace.model import NO_THREAD, Stacks
     from stepscope.trace.schema import Captured, Samples, Slices
     from stepscope.trace.strings import Strings
 
-    stacks = found["stacks"]
+    stacks = sampled["stacks"]
     texts = {text: i for i, text in enumerate(stacks["texts"])}
-    marks = _memory_marks(found["resident"], texts)
+    marks = _memory_marks(sampled["resident"], texts)
     return Captured(
         Slices.empty(),
         tuple(
             thread_track(thread, NO_THREAD, names.get(thread) or name)
-            for thread, name in found["threads"]
+            for thread, name in sampled["threads"]
         ),
         Strings.of(texts),
         stacks=Stacks(stacks["parent"], stacks["frame"]),
         marks=marks,
-        samples=Samples.of(**found["samples"]),
+        samples=Samples.of(**sampled["samples"]),
     )
 
 

@@ -269,7 +269,7 @@ def _start(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
     if not _watching or "run" in vars(process):
         return plain(process)
     try:
-        assignments = [each.assign(process) for each in _watching]
+        assignments = [watcher.assign(process) for watcher in _watching]
     except Exception as error:  # no folder, or no file descriptor: the program's process starts
         notify(f"a child process is not recorded: {type(error).__name__}: {error}")
         return plain(process)
@@ -283,15 +283,15 @@ def _start(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
 
 
 def _end(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
-    for each in tuple(_watching):
+    for watcher in tuple(_watching):
         with contextlib.suppress(Exception):  # the process is to end, whatever becomes of us
-            each.fetch_from(process)
+            watcher.fetch_from(process)
     plain(process)
 
 
 def _forget_in_fork() -> None:
-    for each in _watching:
-        each.forget_in_fork()
+    for watcher in _watching:
+        watcher.forget_in_fork()
     _watching.clear()
 
 

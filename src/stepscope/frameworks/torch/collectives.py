@@ -89,8 +89,8 @@ class TorchCollectives(CollectiveNotes):
 
 def _guess_groups(calls: Sequence[Collective], account: CollectiveAccount) -> None:
     """Take the calls of C++ that nobody knows for those of the group that it uses otherwise."""
-    known = [each.group for each in account.flights if each.group in account.groups]
-    groups = known or list(account.groups)
+    used = [flight.group for flight in account.flights if flight.group in account.groups]
+    groups = used or list(account.groups)
     if not groups:
         return
     usual = max(dict.fromkeys(groups), key=groups.count)
@@ -212,7 +212,7 @@ def _note_ends(note: Collective, group: Any, args: Sequence[Any], options: Any) 
         mine, other = group.rank(), args[1] if len(args) > 1 else None
         peer = other if isinstance(other, int) and note.name != "recv_anysource" else None
         ends = (mine, peer) if note.name == "send" else (peer, mine)
-        note.source, note.destination = (_global_rank(group, each) for each in ends)
+        note.source, note.destination = (_global_rank(group, rank) for rank in ends)
     elif note.name in _ROOT_IS_SOURCE:
         root = getattr(options, "rootRank", None)
         if isinstance(root, int):

@@ -109,8 +109,8 @@ def _make_annotations_ranges(patches: Patches, torch: Any) -> None:
 
     def annotation(name: str, *details: Any, **more: Any) -> Any:
         # Torch's own profiler needs its own; what is told to it reaches us as operators do.
-        told = torch._C._autograd._profiler_enabled()
-        scope = theirs(name, *details, **more) if told else record_function(name)
+        torch_records = torch._C._autograd._profiler_enabled()
+        scope = theirs(name, *details, **more) if torch_records else record_function(name)
         return _Compilation(scope, name) if name in _WHOLE_COMPILATIONS else scope
 
     def remember(enable: bool) -> None:

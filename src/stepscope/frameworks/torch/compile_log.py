@@ -77,16 +77,16 @@ class CompileLog:
         log = cls(Journal(source, is_on=False))
         spans: dict[int, Span] = {}
         log._end_ns = left.facts["last_ns"]
-        for each in entries(left, source):
-            span, broken, frames = each.get("span"), each.get("break"), each.get("frames")
+        for entry in entries(left, source):
+            span, broken, frames = entry.get("span"), entry.get("break"), entry.get("frames")
             if isinstance(span, list) and fits(span, *_SPAN):
                 spans[span[0]] = Span(*span)
             if isinstance(broken, list) and fits(broken, *_BREAK):
                 log._breaks.append(GraphBreak(*broken))
             if isinstance(frames, dict):
                 log._frames |= {key: text for key, text in frames.items() if isinstance(text, str)}
-            if is_whole(each.get("end_ns")):
-                log._end_ns = each["end_ns"]
+            if is_whole(entry.get("end_ns")):
+                log._end_ns = entry["end_ns"]
         log._spans = list(spans.values())
         return log
 
@@ -111,9 +111,9 @@ class CompileLog:
     def graph_break(
         self, thread: int, time_ns: int, kind: object, where: tuple[str, int], reason: object
     ) -> None:
-        found = GraphBreak(thread, time_ns, str(kind), _short(*where), str(reason))
-        self._breaks.append(found)
-        self._journal.add({"break": astuple(found)})
+        graph_break = GraphBreak(thread, time_ns, str(kind), _short(*where), str(reason))
+        self._breaks.append(graph_break)
+        self._journal.add({"break": astuple(graph_break)})
 
     def close(self, end_ns: int) -> None:
         self._end_ns = end_ns
@@ -126,8 +126,8 @@ class CompileLog:
 
     def _look(self) -> None:
         """Learn what was compiled: torch tells only after a compilation's end."""
-        found = compiled_frames()
-        new = {key: frame for key, frame in found.items() if self._frames.get(key) != frame}
+        frames = compiled_frames()
+        new = {key: frame for key, frame in frames.items() if self._frames.get(key) != frame}
         if new:
             self._frames |= new
             self._journal.add({"frames": new})
@@ -144,8 +144,9 @@ class CompileLog:
             detail = {"compile_id": span.compile_id}
             name = _title(span, self._frames)
             table.add(span.thread, name, span.start_ns, end_ns, detail, unfinished=is_open)
-        for each in self._breaks:
-            table.add(each.thread, each.title, each.time_ns, each.time_ns, {"reason": each.reason})
+        for graph_break in self._breaks:
+            at_ns, detail = graph_break.time_ns, {"reason": graph_break.reason}
+            table.add(graph_break.thread, graph_break.title, at_ns, at_ns, detail)
         return table.captured(thread_names)
 
     def describe(self) -> str:
@@ -161,9 +162,9 @@ def compiled_frames() -> dict[str, str]:
     utils = sys.modules.get("torch._dynamo.utils")
     metrics: list[Any] = list(getattr(utils, "_compilation_metrics", ()))
     return {
-        str(each.compile_id): _frame(each.co_name, each.co_filename, each.co_firstlineno)
-        for each in metrics
-        if getattr(each, "co_name", None) and each.co_filename
+        str(metric.compile_id): _frame(metric.co_name, metric.co_filename, metric.co_firstlineno)
+        for metric in metrics
+        if getattr(metric, "co_name", None) and metric.co_filename
     }
 
 

@@ -74,8 +74,8 @@ def _measured(torch: Any, name: str, tell: Callable[[str], None]) -> Measured:
             continue
         finally:
             torch.cuda.empty_cache()
-        known = FLOAT16 if kind == BFLOAT16 else kind
-        flops[known] = max(rate, flops.get(known, 0.0))
+        peak = FLOAT16 if kind == BFLOAT16 else kind
+        flops[peak] = max(rate, flops.get(peak, 0.0))
     tell(f"{name}: copies")
     return Measured(name, flops, _copy_rate(torch), skipped)
 

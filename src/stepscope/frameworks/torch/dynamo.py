@@ -62,7 +62,7 @@ def _skipped(folder: Path) -> Iterator[str]:
     """Yield the folders and files of the package that hold nothing to compile."""
     for path in sorted(folder.iterdir()):
         inside = path.relative_to(_PACKAGE)
-        if any(inside in each.parents for each in _COMPILED):
+        if any(inside in compiled.parents for compiled in _COMPILED):
             yield from _skipped(path)
         elif inside not in _COMPILED:
             yield str(path)

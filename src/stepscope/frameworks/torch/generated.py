@@ -85,18 +85,18 @@ class TorchGeneratedCode(Source):
 
     @classmethod
     def refine_recovered(cls, captured: Captured, left: LeftBehind) -> Captured:
-        known = Origins()
+        origins = Origins()
         for entry in entries(left, cls.name):
-            known.add_if_fit(entry)
-        return _refined(captured, known)
+            origins.add_if_fit(entry)
+        return _refined(captured, origins)
 
 
-def _refined(captured: Captured, known: Origins) -> Captured:
-    if not known:
+def _refined(captured: Captured, origins: Origins) -> Captured:
+    if not origins:
         return captured
     from stepscope.frameworks.torch.generated_stacks import with_origins
 
-    return with_origins(captured, known.frames_of)
+    return with_origins(captured, origins.frames_of)
 
 
 def _patch_compile_fx(patches: Patches) -> None:
@@ -105,9 +105,9 @@ def _patch_compile_fx(patches: Patches) -> None:
     def listening(theirs: Any, note: Callable[[_Graph, Sequence[str]], None]) -> Any:
         def compile_graph(model: Any, *args: Any, **kwargs: Any) -> Any:
             graph = _graph(model) if patches.in_use else {}  # lowering changes it
-            known = len(_generated_files())
+            count_before = len(_generated_files())
             compiled = theirs(model, *args, **kwargs)
-            note(graph, _generated_files()[known:])
+            note(graph, _generated_files()[count_before:])
             return compiled
 
         return compile_graph
@@ -182,8 +182,9 @@ def _graph(model: Any) -> _Graph:
 
 def _origin(node: Any) -> tuple[str, str] | None:
     lines = (node.meta.get("stack_trace") or "").splitlines()
-    found = next((place for line in reversed(lines) if (place := _STACK_LINE.search(line))), None)
-    if found is None:
+    matches = (_STACK_LINE.search(line) for line in reversed(lines))
+    place = next(filter(None, matches), None)
+    if place is None:
         return None
     modules = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
     stack = list(modules.values())
@@ -193,12 +194,12 @@ def _origin(node: Any) -> tuple[str, str] | None:
         name = kind if isinstance(kind, str) else kind.__name__
         path = _MODULE_ROOT.sub("", str(path))
         module = f"{path} ({name.rpartition('.')[2]})" if path else name.rpartition(".")[2]
-    return f"{_shown(found[1])}({found[2]}): {found[3]}", module
+    return f"{_shown(place[1])}({place[2]}): {place[3]}", module
 
 
 def _printed_graph(text: str) -> _Graph:
     """Return a graph that was printed: the nodes stand below their line of the model."""
-    found: dict[str, tuple[str, str]] = {}
+    graph: dict[str, tuple[str, str]] = {}
     frame = ""
     for line in text.splitlines():
         if place := _PRINTED_PLACE.match(line):
@@ -206,8 +207,8 @@ def _printed_graph(text: str) -> _Graph:
         elif line.lstrip().startswith("#"):
             frame = ""  # nothing is known of the next ones
         elif frame and (node := _PRINTED_NODE.match(line)):
-            found[node[1]] = frame, ""
-    return found
+            graph[node[1]] = frame, ""
+    return graph
 
 
 @cache
@@ -239,12 +240,12 @@ def _parsed(file: str) -> Mapping[str, Any]:
     first = 0
     for line, written in enumerate([*text.splitlines(), ""], 1):
         is_call = bool(names and written.strip())
-        found = _SOURCE_NODES.match(written)
-        if names and (found or not is_call):
+        nodes = _SOURCE_NODES.match(written)
+        if names and (nodes or not is_call):
             lines.append((first, line - 1, names))
             names = []
-        if found:
-            names = [name.strip() for name in found[1].split(",") if name.strip()]
+        if nodes:
+            names = [name.strip() for name in nodes[1].split(",") if name.strip()]
             first = line + 1
     name = PurePath(file).name
     return {FILE: name, NUMBER: int(number[1]) if number else -1, LINES: lines}

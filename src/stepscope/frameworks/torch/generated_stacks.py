@@ -31,8 +31,8 @@ def with_origins(captured: Captured, origins: Origins) -> Captured:
     stacks, strings = captured.stacks, captured.strings
     ends: dict[int, tuple[str, ...]] = {}  # by row: the frames to put behind it
     for row, file, line in _generated_rows(stacks, strings):
-        if found := origins(file, line):
-            ends[row] = found[-1]
+        if frames_of_line := origins(file, line):
+            ends[row] = frames_of_line[-1]
     if not ends:
         return captured
     extended = _Extended(stacks, strings)
@@ -45,9 +45,9 @@ def with_origins(captured: Captured, origins: Origins) -> Captured:
 
 def _generated_rows(stacks: Stacks, strings: Strings) -> Iterator[tuple[int, str, int]]:
     for text in np.unique(stacks.frame).tolist():
-        if found := _GENERATED.match(strings[text]):
+        if place := _GENERATED.match(strings[text]):
             for row in np.flatnonzero(stacks.frame == text).tolist():
-                yield row, found[1], int(found[2])
+                yield row, place[1], int(place[2])
 
 
 class _Extended:

@@ -90,16 +90,16 @@ def plain(results: Any, *, shapes: bool, memory: bool) -> Results:
 def results_of(entries: Sequence[Mapping[str, Any]]) -> Results:
     """Return what was noted, without what does not fit."""
     return Results(
-        {each[0]: each[1] for each in _rows(entries, "threads") if fits(each, int, int)},
-        [Operator(*each) for each in _rows(entries, "operators") if fits(each, *_OPERATOR)],
-        [each if isinstance(each, dict) else {} for each in _rows(entries, "inputs")],
-        [Allocation(*each) for each in _rows(entries, "memory") if fits(each, *_ALLOCATION)],
+        {pair[0]: pair[1] for pair in _rows(entries, "threads") if fits(pair, int, int)},
+        [Operator(*row) for row in _rows(entries, "operators") if fits(row, *_OPERATOR)],
+        [row if isinstance(row, dict) else {} for row in _rows(entries, "inputs")],
+        [Allocation(*row) for row in _rows(entries, "memory") if fits(row, *_ALLOCATION)],
     )
 
 
 def _rows(entries: Sequence[Mapping[str, Any]], name: str) -> Iterator[Any]:
-    for each in entries:
-        rows = each.get(name)
+    for entry in entries:
+        rows = entry.get(name)
         yield from rows if isinstance(rows, list) else ()
 
 
@@ -123,11 +123,11 @@ def _operators(events: Sequence[Any], inputs: _Inputs | None, offset_ns: int) ->
 
 
 def _walked(tree: Sequence[Any]) -> Iterator[Any]:
-    left = list(tree)
-    while left:
-        event = left.pop()
+    waiting = list(tree)
+    while waiting:
+        event = waiting.pop()
         yield event
-        left.extend(event.children)
+        waiting.extend(event.children)
 
 
 # ---- inputs
@@ -174,7 +174,7 @@ def _pairs(types: Sequence[str], values: Sequence[Any], tensors: Sequence[Any]) 
 
 def _of_tensors(kind: str, tensor: Any, numbers: Any) -> list[Any]:
     if kind == "TensorList":
-        return [numbers(each) for each in tensor or ()]
+        return [numbers(member) for member in tensor or ()]
     return numbers(tensor) if hasattr(tensor, "sizes") else []
 
 

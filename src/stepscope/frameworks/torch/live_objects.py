@@ -71,8 +71,8 @@ class LiveObjects:
         if self.with_tensors:
             with suppress(Exception), unseen():
                 for key, value in vars(module)["_parameters"].items():
-                    if (known := _live(value)) is not None:
-                        parameters.append((key, known, _live(value.grad)))
+                    if (live := _live(value)) is not None:
+                        parameters.append((key, live, _live(value.grad)))
         self.modules[name] = LiveModule(id(module), cls, parameters)
         return name
 
@@ -83,11 +83,11 @@ class LiveObjects:
             with suppress(Exception), unseen():
                 for group in optimizer.param_groups:
                     for value in group["params"]:
-                        if (known := _live(value)) is not None:
+                        if (live := _live(value)) is not None:
                             state = dict(optimizer.state.get(value, {}))
-                            kept = [(key, _live(each)) for key, each in state.items()]
-                            of_value = [(key, each) for key, each in kept if each is not None]
-                            parameters.append((known, _live(value.grad), of_value))
+                            tensors = [(key, _live(value)) for key, value in state.items()]
+                            of_value = [(key, value) for key, value in tensors if value is not None]
+                            parameters.append((live, _live(value.grad), of_value))
         self.optimizers.append(LiveOptimizer(id(optimizer), _native.now_ns(), parameters))
 
 
@@ -122,13 +122,13 @@ _current: list[LiveObjects] = []  # of the recordings that run, the oldest first
 
 
 def _name_module(module: Any) -> str | None:
-    names = [each.name_module(module) for each in _current]
+    names = [objects.name_module(module) for objects in _current]
     return names[0] if names else None
 
 
 def _note_optimizer(optimizer: Any) -> None:
-    for each in _current:
-        each.note_optimizer(optimizer)
+    for objects in _current:
+        objects.note_optimizer(optimizer)
 
 
 def _watch(patches: Patches) -> None:

@@ -31,7 +31,7 @@ class _TorchAnatomy:
 
         with unseen():
             parameters = module.parameters(recurse=of_all_below)
-            return [None if is_lazy(each) else each.numel() for each in parameters]
+            return [None if is_lazy(parameter) else parameter.numel() for parameter in parameters]
 
 
 TORCH_MODULES = ModuleCalls(_find, _TorchAnatomy())

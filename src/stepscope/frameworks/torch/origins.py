@@ -74,8 +74,8 @@ class Origins:
         names = next(
             (nodes for first, last, nodes in generated[LINES] if first <= line <= last), ()
         )
-        found = (graph.get(node) or lowered.get(node) for node in names)
-        return list(dict.fromkeys(_frames(*origin) for origin in found if origin is not None))
+        origins = (graph.get(node) or lowered.get(node) for node in names)
+        return list(dict.fromkeys(_frames(*origin) for origin in origins if origin is not None))
 
     def _nodes(self, kind: str, name: object) -> Mapping[str, Any]:
         nodes: Mapping[str, Any] = self._entries.get((kind, name), {}).get(NODES, {})

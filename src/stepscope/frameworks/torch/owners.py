@@ -183,11 +183,11 @@ def _see_models(patches: Patches) -> None:
     from stepscope.frameworks.torch.modules import TORCH_MODULES
 
     def told(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
-        awaiting = [each for each in _TOLD if each.awaits_model()]
+        awaiting = [hooks for hooks in _TOLD if hooks.awaits_model()]
         # To look at a tensor while a model is compiled or traced could become part of that.
         if awaiting and not torch.compiler.is_compiling() and not torch.jit.is_tracing():
-            for each in awaiting:
-                each.before_forward(model, args, kwargs)
+            for hooks in awaiting:
+                hooks.before_forward(model, args, kwargs)
 
     patches.on_undo(TORCH_MODULES.watched.release)
     TORCH_MODULES.watched.acquire()
@@ -205,7 +205,7 @@ def _device_numbers(device: Any) -> tuple[int, int]:
 
 
 def _alive(references: dict[int, weakref.ref[Any]]) -> list[Any]:
-    return [each for reference in list(references.values()) if (each := reference()) is not None]
+    return [alive for reference in list(references.values()) if (alive := reference()) is not None]
 
 
 def _parameters_of(optimizer: Any) -> Iterator[Any]:
@@ -220,5 +220,5 @@ def _tensors(value: object, depth: int = 0) -> Iterator[Any]:
     if not isinstance(value, list | tuple):
         yield value
     elif depth < _DEEPEST:
-        for each in value:
-            yield from _tensors(each, depth + 1)
+        for element in value:
+            yield from _tensors(element, depth + 1)

@@ -128,19 +128,19 @@ def _recording_class(cls: type, theirs: Any, ours: type) -> type:
     if issubclass(cls, ours):
         return cls
     bases = (ours, theirs) if cls is theirs else (cls, _recording_class(theirs, theirs, ours))
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
         "_in_place_of_torch": True,
     }
     original: Any = theirs
-    known = signature(original.key_averages).parameters
-    if cls is theirs and "include_python_functions" not in known:
-        told["key_averages"] = _with_python_functions(ours)
+    parameters = signature(original.key_averages).parameters
+    if cls is theirs and "include_python_functions" not in parameters:
+        attributes["key_averages"] = _with_python_functions(ours)
     if cls is theirs and hasattr(original, "export_memory_timeline"):
-        told["export_memory_timeline"] = _timeline_of_torch(original, ours)
-    return type(cls.__name__, bases, told)
+        attributes["export_memory_timeline"] = _timeline_of_torch(original, ours)
+    return type(cls.__name__, bases, attributes)
 
 
 def _timeline_of_torch(theirs: Any, ours: Any) -> Callable[..., None]:
@@ -152,8 +152,8 @@ def _timeline_of_torch(theirs: Any, ours: Any) -> Callable[..., None]:
     ) -> None:
         path = os.fspath(path)
         if path.endswith(".html"):
-            if said := getattr(theirs.export_memory_timeline, "__deprecated__", None):
-                warn_user(said, FutureWarning)
+            if reason := getattr(theirs.export_memory_timeline, "__deprecated__", None):
+                warn_user(reason, FutureWarning)
             self._memory_profile()  # refuses what torch refuses
             ours.export_memory_timeline(self, path, device)
         else:

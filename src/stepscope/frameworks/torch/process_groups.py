@@ -63,6 +63,6 @@ class Membership:
         """Return ``distributedInfo``, with all groups that there were."""
         if not self.info:
             return {}
-        configs = {each["pg_name"]: each for each in self.info.get("pg_config", ())}
-        gone = {name: each.told() for name, each in self.groups.items() if name not in configs}
+        configs = {group["pg_name"]: group for group in self.info.get("pg_config", ())}
+        gone = {name: group.told() for name, group in self.groups.items() if name not in configs}
         return {**self.info, "pg_config": [*configs.values(), *gone.values()]}

@@ -48,21 +48,23 @@ class Buckets:
             self._learn(replicated)
 
     def _learn(self, replicated: Any) -> None:
-        told = replicated._get_ddp_logging_data()
-        sizes = [int(size) for size in str(told["rebuilt_bucket_sizes"]).split(",") if size.strip()]
+        logged = replicated._get_ddp_logging_data()
+        sizes = [
+            int(size) for size in str(logged["rebuilt_bucket_sizes"]).split(",") if size.strip()
+        ]
         members = [
-            [int(index) for index in each.split()]
-            for each in str(told["rebuilt_per_bucket_param_indices"]).split(",")
+            [int(index) for index in indices.split()]
+            for indices in str(logged["rebuilt_per_bucket_param_indices"]).split(",")
         ]
         names = [
             name.rpartition(".")[0]
             for name, parameter in replicated.module.named_parameters()
             if parameter.requires_grad
         ]
-        found: dict[int, list[str]] = {}
+        modules_of: dict[int, list[str]] = {}
         for size, indices in zip(sizes, members, strict=True):
-            found.setdefault(size, []).append(_together([names[index] for index in indices]))
-        self._keep(found)
+            modules_of.setdefault(size, []).append(_together([names[index] for index in indices]))
+        self._keep(modules_of)
 
 
 def name_modules(calls: Sequence[Collective], buckets: Mapping[int, Sequence[str]]) -> None:
@@ -77,13 +79,13 @@ def name_modules(calls: Sequence[Collective], buckets: Mapping[int, Sequence[str
         turn[size] += 1
 
 
-def _remember(known: list[weakref.ref[T]], each: T) -> None:
-    known[:] = [other for other in known if other() is not None]
-    known.append(weakref.ref(each))
+def _remember(references: list[weakref.ref[T]], referent: T) -> None:
+    references[:] = [other for other in references if other() is not None]
+    references.append(weakref.ref(referent))
 
 
-def _alive(known: list[weakref.ref[T]]) -> list[T]:
-    return [each for other in tuple(known) if (each := other()) is not None]
+def _alive(references: list[weakref.ref[T]]) -> list[T]:
+    return [alive for other in tuple(references) if (alive := other()) is not None]
 
 
 def _together(modules: Sequence[str]) -> str:
@@ -143,8 +145,8 @@ def _learning(plain: Callable[[Any], bool]) -> Callable[[Any], bool]:
             made.discard(id(reducer))
             for module in _alive(_replicated):
                 if getattr(module, "reducer", None) is reducer:
-                    for each in _alive(_known):
-                        each.learn(module)
+                    for buckets in _alive(_known):
+                        buckets.learn(module)
         return is_done
 
     return rebuild

@@ -59,30 +59,31 @@ class TensorNotes:
             of_track = np.flatnonzero(slices.track == number)
             if len(mine) and len(of_track):
                 rows[mine] = of_track[_nearest(self.start_ns[mine], slices.start_ns[of_track])]
-        known = np.flatnonzero(rows >= 0)
-        apart = np.abs(slices.start_ns[rows[known]] - self.start_ns[known])
-        rows[known[apart > _MOST_APART_NS]] = -1
+        known_rows = np.flatnonzero(rows >= 0)
+        apart = np.abs(slices.start_ns[rows[known_rows]] - self.start_ns[known_rows])
+        rows[known_rows[apart > _MOST_APART_NS]] = -1
         return rows
 
     def by_row(self, trace: Trace) -> dict[int, list[Any]]:
-        found: dict[int, list[Any]] = {}
+        notes_of: dict[int, list[Any]] = {}
         for row, note in zip(self.rows_in(trace).tolist(), self.notes, strict=True):
             if row >= 0:
-                found.setdefault(row, []).append(note)
-        return found
+                notes_of.setdefault(row, []).append(note)
+        return notes_of
 
 
 def noted_tensors(bridge: ctypes.CDLL) -> TensorNotes:
     count = bridge.stepscope_bridge_tensors(None, 0)
     notes = np.zeros(count, _NOTE)
     room = ctypes.c_void_p(notes.ctypes.data)
-    while (found := bridge.stepscope_bridge_tensors(room, len(notes))) > len(notes):
-        notes = np.zeros(found, _NOTE)
+    while (count_now := bridge.stepscope_bridge_tensors(room, len(notes))) > len(notes):
+        notes = np.zeros(count_now, _NOTE)
         room = ctypes.c_void_p(notes.ctypes.data)
     scripts = notes[notes["position"] == SCRIPT]
     numbers = {*scripts["impl"].tolist(), *scripts["storage"].tolist()} - {0}
     texts = {
-        each: bridge.stepscope_bridge_text(each).decode("utf-8", "replace") for each in numbers
+        number: bridge.stepscope_bridge_text(number).decode("utf-8", "replace")
+        for number in numbers
     }
     return TensorNotes(notes, _native.ns_of_ticks(notes["start_ticks"].copy()), texts)
 

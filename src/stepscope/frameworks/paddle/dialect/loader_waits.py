@@ -63,7 +63,7 @@ _patches = {module: Patches(functools.partial(_patch, module)) for module in _IT
 
 class LoaderWaits:
     def __init__(self) -> None:
-        self._parts = [PatchesWhenImported(module, each) for module, each in _patches.items()]
+        self._parts = [PatchesWhenImported(module, patches) for module, patches in _patches.items()]
         self._on = False
 
     def start(self) -> None:

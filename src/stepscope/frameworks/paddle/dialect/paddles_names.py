@@ -22,20 +22,20 @@ def names_of(module: str) -> Callable[[str], Any]:
         if name.startswith("__"):  # what the import system asks of any module
             raise AttributeError(problem)
         try:
-            found = _paddles(module)
+            theirs = _paddles(module)
         except ImportError as error:
             raise AttributeError(f"{problem}: it would be Paddle's, and {error}") from None
-        return getattr(found, name)
+        return getattr(theirs, name)
 
     return look_up
 
 
 def _paddles(module: str) -> ModuleType:
     import_module("paddle")
-    known = sys.modules.get(f"paddle.profiler.{module}")
-    if known is None:
-        known = import_module(f"paddle.profiler.{module}")
-    return _beside_ours(module) if known.__name__.startswith("stepscope.") else known
+    loaded = sys.modules.get(f"paddle.profiler.{module}")
+    if loaded is None:
+        loaded = import_module(f"paddle.profiler.{module}")
+    return _beside_ours(module) if loaded.__name__.startswith("stepscope.") else loaded
 
 
 @functools.cache

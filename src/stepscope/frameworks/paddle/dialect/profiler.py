@@ -271,8 +271,8 @@ class Profiler:
             "Process Cpu Utilization": self._cycle.of_process,
             "System Cpu Utilization": self._cycle.of_machine,
         }
-        told = {name: f"{part:.6f}" for name, part in use.items() if part is not None}
-        return {**told, "span_index": str(self._cycle.number)}
+        shares = {name: f"{part:.6f}" for name, part in use.items() if part is not None}
+        return {**shares, "span_index": str(self._cycle.number)}
 
     def export(
         self, path: str | os.PathLike[str] = "", format: Literal["json", "pb"] = "json"

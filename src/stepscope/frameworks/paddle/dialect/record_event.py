@@ -80,7 +80,7 @@ class _Refused(RecordEvent):
 
     def __enter__(self) -> Self:
         if _native.recording():
-            allowed = ", ".join(each.name for each in ALLOWED)
+            allowed = ", ".join(event_type.name for event_type in ALLOWED)
             warn_user(
                 f"RecordEvent({self.name!r}, {self.event_type.name}) is not recorded: "
                 f"only the event types {allowed} can be recorded from Python"

@@ -96,8 +96,8 @@ class _Node:
         if column is None:
             return 0
         at = int(np.searchsorted(column.rows, self.row))
-        found = at < len(column.rows) and column.rows[at] == self.row
-        return int(column.values[at]) if found else 0
+        is_there = at < len(column.rows) and column.rows[at] == self.row
+        return int(column.values[at]) if is_there else 0
 
     def _details(self) -> dict[str, Any]:
         trace = self._forest.trace
@@ -129,8 +129,8 @@ class _Event(_Node):
     @property
     def correlation_id(self) -> int:
         """Return the number that ties a runtime call to the work that it launched."""
-        found = int(self._forest.trace.slices.correlation[self.row])
-        return 0 if found == NO_CORRELATION else found
+        number = int(self._forest.trace.slices.correlation[self.row])
+        return 0 if number == NO_CORRELATION else number
 
 
 class HostNode(_Event):
@@ -293,8 +293,8 @@ class DeviceNode(_Event):
 
     def _real(self, *keys: str) -> float:
         details = self._details()
-        found = next((details[key] for key in keys if key in details), 0.0)
-        return float(found) if isinstance(found, int | float) else 0.0
+        value = next((details[key] for key in keys if key in details), 0.0)
+        return float(value) if isinstance(value, int | float) else 0.0
 
     @property
     def blocks_per_sm(self) -> float:

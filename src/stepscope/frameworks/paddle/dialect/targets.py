@@ -29,7 +29,7 @@ def supported_targets() -> set[ProfilerTarget]:
 def chosen_targets(wanted: Iterable[Any] | None) -> set[ProfilerTarget]:
     """Return which of the requested targets to record; a warning names the unsupported ones."""
     supported = supported_targets()
-    asked = [member_of(ProfilerTarget, each, "the target") for each in wanted or ()]
+    asked = [member_of(ProfilerTarget, target, "the target") for target in wanted or ()]
     for target in dict.fromkeys(asked):
         if target not in supported:
             warn_user(f"Profiling {target} is not supported here: it is ignored")

@@ -105,12 +105,12 @@ def _trace(columns: Columns) -> Trace:
     """Build the Trace of what the Chrome reader found in a file of Paddle's."""
     slices, marks = columns["slices"], columns["marks"]
     theirs = Strings(*columns["strings"])
-    found = _native.unlabel_paddle_events(
+    unlabelled = _native.unlabel_paddle_events(
         theirs.blob, theirs.offsets, slices["name"], slices["args"][1]
     )
-    plain = Strings(*found["strings"])
+    plain = Strings(*unlabelled["strings"])
     texts = _Texts()
-    start_ns, duration_ns, base_ns = _times(slices, found)
+    start_ns, duration_ns, base_ns = _times(slices, unlabelled)
     tracks, track_of = _threads(columns["tracks"], columns["notes"])
     is_memory = _is_memory(marks, theirs)
     memory_columns = _memory_columns(marks, is_memory, theirs, track_of)
@@ -120,40 +120,42 @@ def _trace(columns: Columns) -> Trace:
     integers = _integers(slices["args"][0])
     raw = Slices.of(
         category=texts.moved(slices["category"], theirs),
-        name=texts.moved(found["name"], plain),
+        name=texts.moved(unlabelled["name"], plain),
         start_ns=start_ns,
         duration_ns=duration_ns,
         track=track_of[slices["track"]],
         flags=slices["flags"],
         correlation=Args(integers).dense("correlation", len(start_ns), NO_CORRELATION),
-        args=Args(integers, texts.moved(found["rest"], plain, _in_our_words)),
+        args=Args(integers, texts.moved(unlabelled["rest"], plain, _in_our_words)),
         fields=_pairs(slices["fields"], texts, theirs),
     )
-    kept = _marks(marks, ~is_memory, texts, theirs)
-    kept = replace(kept, time_ns=kept.time_ns - base_ns, track=track_of[kept.track])
+    other_marks = _marks(marks, ~is_memory, texts, theirs)
+    other_marks = replace(
+        other_marks, time_ns=other_marks.time_ns - base_ns, track=track_of[other_marks.track]
+    )
     strings, memory, before = memory_of(memory_columns, texts.strings(), -base_ns)
     info = _info(columns, raw, base_ns)
     if before:
-        said = {device: figures._asdict() for device, figures in before.items()}
-        info = replace(info, user={**info.user, "memoryBefore": said})
-    return build(Captured(raw, tuple(tracks), strings, memory=memory, marks=kept), info)
+        figures_of = {device: figures._asdict() for device, figures in before.items()}
+        info = replace(info, user={**info.user, "memoryBefore": figures_of})
+    return build(Captured(raw, tuple(tracks), strings, memory=memory, marks=other_marks), info)
 
 
-def _times(slices: Columns, found: Columns) -> tuple[Int64, Int64, int]:
+def _times(slices: Columns, plain: Columns) -> tuple[Int64, Int64, int]:
     """Return when every slice starts, how long it takes, and the Unix time of the first start.
 
     ``ts`` is the true time less a part of a microsecond, so that the first event is known the
     better the more events there are.
     """
-    starts, ends = found["start_ns"], found["end_ns"]
-    told = (starts != _UNTOLD) & (ends != _UNTOLD)
+    starts, ends = plain["start_ns"], plain["end_ns"]
+    is_exact = (starts != _UNTOLD) & (ends != _UNTOLD)
     stamps = slices["start_ns"]
-    if told.any():
-        base_ns = int((stamps[told] - starts[told]).max())
+    if is_exact.any():
+        base_ns = int((stamps[is_exact] - starts[is_exact]).max())
     else:
         base_ns = int(stamps.min()) if len(stamps) else 0
-    start_ns = np.where(told, starts, stamps - base_ns)
-    duration_ns = np.where(told, np.maximum(ends - starts, 0), slices["duration_ns"])
+    start_ns = np.where(is_exact, starts, stamps - base_ns)
+    duration_ns = np.where(is_exact, np.maximum(ends - starts, 0), slices["duration_ns"])
     return start_ns, duration_ns, base_ns
 
 
@@ -161,7 +163,7 @@ def _threads(
     names: Sequence[tuple[str, str]], notes: Sequence[tuple[str, str, str, str, int]]
 ) -> tuple[list[Track], UInt32]:
     """Return the tracks, one a thread, and which of them each of the file's is."""
-    said: dict[tuple[str, str], dict[str, Any]] = {}
+    facts_of: dict[tuple[str, str], dict[str, Any]] = {}
     processes: dict[str, dict[str, Any]] = {}
     for what, pid, tid, text, number in notes:
         place = (pid, _plain_thread(tid))
@@ -171,14 +173,14 @@ def _threads(
             processes.setdefault(pid, {})["process_sort"] = number
         elif what == "thread_name":
             match = _THREAD_NAME.fullmatch(text)
-            said.setdefault(place, {})["thread_name"] = match[1] if match else text
+            facts_of.setdefault(place, {})["thread_name"] = match[1] if match else text
         elif what == "thread_sort_index":
             order = number // 2 if tid != place[1] else number
-            said.setdefault(place, {})["thread_sort"] = order
+            facts_of.setdefault(place, {})["thread_sort"] = order
     places = [(pid, _plain_thread(tid)) for pid, tid in names]
     numbers = {place: i for i, place in enumerate(dict.fromkeys(places))}
     tracks = [
-        Track(pid, tid, **{**processes.get(pid, {}), **said.get((pid, tid), {})})
+        Track(pid, tid, **{**processes.get(pid, {}), **facts_of.get((pid, tid), {})})
         for pid, tid in numbers
     ]
     return tracks, np.array([numbers[place] for place in places], np.uint32)
@@ -194,8 +196,8 @@ def _is_memory(marks: Columns, strings: Strings) -> Bool:
     if _MEMORY not in words or not len(marks["name"]):
         return np.zeros(len(marks["name"]), bool)
     types = [words[name] for name in _MEMORY_TYPES if name in words]
-    found: Bool = (marks["name"] == words[_MEMORY]) & np.isin(marks["category"], types)
-    return found
+    is_memory: Bool = (marks["name"] == words[_MEMORY]) & np.isin(marks["category"], types)
+    return is_memory
 
 
 def _memory_columns(
@@ -260,9 +262,9 @@ def _in_our_words(fragment: str) -> str:
     shapes, dtypes = pairs.pop("input_shapes"), pairs.pop("input_dtypes", {})
     stack = pairs.pop("callstack", "")
     if isinstance(shapes, dict) and isinstance(dtypes, dict):
-        names = [key for key, each in shapes.items() for _ in each]
-        pairs[INPUT_DIMS] = [shape for each in shapes.values() for shape in each]
-        pairs[INPUT_TYPES] = [dtype for each in dtypes.values() for dtype in each]
+        names = [key for key, of_input in shapes.items() for _ in of_input]
+        pairs[INPUT_DIMS] = [shape for of_input in shapes.values() for shape in of_input]
+        pairs[INPUT_TYPES] = [dtype for of_input in dtypes.values() for dtype in of_input]
         pairs[INPUT_NAMES] = names
     if stack:
         pairs[CALL_STACK] = stack
@@ -272,8 +274,8 @@ def _in_our_words(fragment: str) -> str:
 def _pairs(columns: tuple[Mapping[str, Any], UInt32], texts: _Texts, strings: Strings) -> Args:
     integers, rest = columns
     rest = texts.moved(rest, strings, lambda fragment: _COLOUR.sub("", fragment))
-    kept = rest if rest.any() else np.zeros(0, np.uint32)
-    return Args({key: IntColumn(*column) for key, column in integers.items()}, kept)
+    kept_rest = rest if rest.any() else np.zeros(0, np.uint32)
+    return Args({key: IntColumn(*column) for key, column in integers.items()}, kept_rest)
 
 
 def _marks(columns: Columns, chosen: Bool, texts: _Texts, strings: Strings) -> Marks:

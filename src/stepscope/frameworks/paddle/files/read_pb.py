@@ -42,47 +42,47 @@ def read_paddle_pb(path: str | PathLike[str], progress: Progress | None = None) 
     """
     place = Path(path)
     data, damage = file_bytes(place, progress)
-    found = paddle_file(data, from_first=True)
-    _check(place, data, found, damage)
-    damage = damage or found.damage
+    file = paddle_file(data, from_first=True)
+    _check(place, data, file, damage)
+    damage = damage or file.damage
     if damage:
-        count = len(found.captured.slices.start_ns)
+        count = len(file.captured.slices.start_ns)
         text = f"{place}: {damage}; {count} events could be read"
         warnings.warn(text, TraceReadWarning, stacklevel=2)
-    return _nested_as_told(build(found.captured, _info(found, damage)), found)
+    return _nested_as_told(build(file.captured, _info(file, damage)), file)
 
 
-def _check(path: Path, data: bytes, found: PaddleFile, damage: str) -> None:
+def _check(path: Path, data: bytes, file: PaddleFile, damage: str) -> None:
     if not data:
         raise TraceReadError(path, f"cannot be read: {damage}" if damage else "is empty")
-    if len(found.captured.slices.start_ns) or len(found.captured.memory):
+    if len(file.captured.slices.start_ns) or len(file.captured.memory):
         return
-    cause = damage or found.damage
+    cause = damage or file.damage
     if not is_paddle_pb(data):
         raise TraceReadError(path, "is not a Paddle protobuf", _NOT_A_TRACE)
     if cause:
         raise TraceReadError(path, f"has no readable event: {cause}", _NOT_A_TRACE)
 
 
-def _info(found: PaddleFile, damage: str) -> TraceInfo:
-    slices = found.captured.slices
+def _info(file: PaddleFile, damage: str) -> TraceInfo:
+    slices = file.captured.slices
     ends = slices.start_ns + slices.duration_ns
-    pids = {track.pid for track in found.captured.tracks if track.tid in found.extra_info}
-    anomalies = dict(found.anomalies)
+    pids = {track.pid for track in file.captured.tracks if track.tid in file.extra_info}
+    anomalies = dict(file.anomalies)
     if damage:
         anomalies["damaged file"] = 1
     return TraceInfo(
         producer=PRODUCER,
         start_ns=int(slices.start_ns.min(initial=0)),
         end_ns=int(ends.max(initial=0)),
-        wall_offset_ns=found.first_ns,
+        wall_offset_ns=file.first_ns,
         pid=int(pids.pop()) if len(pids) == 1 else 0,
         anomalies=anomalies,
-        user=found.user(),
+        user=file.user(),
     )
 
 
-def _nested_as_told(trace: Trace, found: PaddleFile) -> Trace:
+def _nested_as_told(trace: Trace, file: PaddleFile) -> Trace:
     """Return the trace of a file with the parents that the file tells.
 
     What it does not tell stays as times say; so does what cannot be: a parent that begins after its
@@ -90,17 +90,17 @@ def _nested_as_told(trace: Trace, found: PaddleFile) -> Trace:
     """
     if not _is_ambiguous(trace):
         return trace
-    raw = found.captured.slices
+    raw = file.captured.slices
     order = _native.slice_order(raw.start_ns, raw.duration_ns)
-    told = found.parent if order is None else found.parent[order]
-    row_of = np.arange(len(told))
+    parent = file.parent if order is None else file.parent[order]
+    row_of = np.arange(len(parent))
     if order is not None:
-        row_of[order] = np.arange(len(told))
-    slices = _nested(trace.slices, _renumbered(told, row_of))
+        row_of[order] = np.arange(len(parent))
+    slices = _nested(trace.slices, _renumbered(parent, row_of))
     memory = trace.memory
     if len(memory):
-        by_time = np.argsort(found.captured.memory.time_ns, kind="stable")
-        owner = _renumbered(found.memory_parent[by_time], row_of)
+        by_time = np.argsort(file.captured.memory.time_ns, kind="stable")
+        owner = _renumbered(file.memory_parent[by_time], row_of)
         owner = np.where(owner >= NO_PARENT, owner, memory.slice)
         owner = np.where(owner == NO_PARENT, NO_SLICE, owner)
         memory = replace(memory, slice=owner.astype(np.int32))
@@ -116,15 +116,15 @@ def _is_ambiguous(trace: Trace) -> bool:
     return bool(alike.any())
 
 
-def _renumbered(told: Int64, row_of: Int64) -> Int64:
-    return np.where(told >= 0, row_of[told], told)
+def _renumbered(parent: Int64, row_of: Int64) -> Int64:
+    return np.where(parent >= 0, row_of[parent], parent)
 
 
-def _nested(slices: Slices, told: Int64) -> Slices:
-    rows = np.arange(len(told))
-    above = np.maximum(told, 0)
-    can_be = (told == NO_PARENT) | ((told < rows) & (slices.track[above] == slices.track))
-    parent = np.where((told >= NO_PARENT) & can_be, told, slices.parent).astype(np.int32)
+def _nested(slices: Slices, named: Int64) -> Slices:
+    rows = np.arange(len(named))
+    above = np.maximum(named, 0)
+    can_be = (named == NO_PARENT) | ((named < rows) & (slices.track[above] == slices.track))
+    parent = np.where((named >= NO_PARENT) & can_be, named, slices.parent).astype(np.int32)
     if np.array_equal(parent, slices.parent):
         return slices
     inside = np.flatnonzero(parent != NO_PARENT)

@@ -132,10 +132,10 @@ def _slice_args(forest: Forest, texts: AddedTexts) -> _Pairs:
     """Return the arguments in Paddle's words; times are the writer's."""
     slices = forest.trace.slices
     integers = []
-    known = np.flatnonzero(
+    tied = np.flatnonzero(
         (slices.correlation != NO_CORRELATION) & (forest.is_device | forest.is_runtime)
     )
-    integers.append(_column("correlation id", known, slices.correlation[known]))
+    integers.append(_column("correlation id", tied, slices.correlation[tied]))
     work = np.flatnonzero(forest.is_device)
     if len(work):
         for key in _DEVICE_KEYS:
@@ -178,12 +178,12 @@ def _details(forest: Forest, texts: AddedTexts) -> UInt32 | None:
 def _inputs(pairs: dict[str, Any]) -> str:
     shapes, dtypes = input_lists(pairs)
     stack = pairs.get(CALL_STACK)
-    said = {
+    inputs = {
         "input_shapes": shapes,
         "input_dtypes": dtypes,
         "callstack": stack if isinstance(stack, str) else "",
     }
-    return json_text(said)[1:-1]
+    return json_text(inputs)[1:-1]
 
 
 def _colours(forest: Forest, texts: AddedTexts) -> _Pairs:

@@ -257,18 +257,18 @@ def _known(correlation: Int64) -> Int64:
 
 def extra_info(trace: Trace) -> dict[str, str]:
     """Return what Paddle calls extra info: the names of threads, and how busy the machine was."""
-    said = trace.info.user.get("ExtraInfo")
+    extra = trace.info.user.get("ExtraInfo")
     names = {t.tid: t.thread_name for t in trace.tracks if t.tid.isdecimal() and t.thread_name}
-    found = {**names, **(said if isinstance(said, dict) else {})}
+    info = {**names, **(extra if isinstance(extra, dict) else {})}
     for key in ("Process Cpu Utilization", "System Cpu Utilization"):
         if key in trace.info.user:
-            found[key] = trace.info.user[key]
-    return {str(key): str(value) for key, value in found.items()}
+            info[key] = trace.info.user[key]
+    return {str(key): str(value) for key, value in info.items()}
 
 
 def _property(device: Mapping[str, Any]) -> Fields:
-    said = {"smCount": device.get("numSms", 0), **device}  # Kineto's word for it is another
-    values = {field: said.get(key, 0) for field, key in PROPERTIES.items()}
+    properties = {"smCount": device.get("numSms", 0), **device}  # Kineto's word for it is another
+    values = {field: properties.get(key, 0) for field, key in PROPERTIES.items()}
     numbers = [(field, value if type(value) is int else 0) for field, value in values.items()]
     return [*numbers, (2, str(device.get("name", "")))]
 
@@ -283,15 +283,15 @@ def _supplement(fragment: str) -> Fields:
     """Return what a slice's arguments say of an operator as fields of a supplement event."""
     pairs = pairs_of(fragment)
     shapes, dtypes = input_lists(pairs)
-    sizes = {name: [[(1, n) for n in shape] for shape in each] for name, each in shapes.items()}
-    said: Fields = [(5, _keyed(sizes)), (6, _keyed(dtypes))]
-    said += [(2, _word(pairs.get("Op type"))), (7, _word(pairs.get(CALL_STACK)))]
-    return [(field, value) for field, value in said if value]
+    sizes = {name: [[(1, n) for n in shape] for shape in own] for name, own in shapes.items()}
+    fields: Fields = [(5, _keyed(sizes)), (6, _keyed(dtypes))]
+    fields += [(2, _word(pairs.get("Op type"))), (7, _word(pairs.get(CALL_STACK)))]
+    return [(field, value) for field, value in fields if value]
 
 
 def _keyed(lists: Mapping[str, list[Any]]) -> Fields:
     keys: Fields = [(1, name) for name in lists]
-    return keys + [(2, [(1, item) for item in each]) for each in lists.values()]
+    return keys + [(2, [(1, item) for item in items]) for items in lists.values()]
 
 
 def _device_info(event_type: int, fragment: str) -> Fields:

@@ -51,26 +51,35 @@ def model_rows(forest: Forest) -> dict[TracerEventType, Int64]:
     is_phase = np.zeros(len(forest.types), np.bool_)
     is_phase[forest.of_type(*PHASES)] = True
     within = forest.inside(is_phase)
-    rows = {one: forest.of_type(one) for one in (TracerEventType.ProfileStep, *PHASES)}
-    return {one: kept for one, of in rows.items() if len(kept := of[~within[of]])}
+    rows = {
+        event_type: forest.of_type(event_type)
+        for event_type in (TracerEventType.ProfileStep, *PHASES)
+    }
+    return {
+        event_type: outer_rows
+        for event_type, of in rows.items()
+        if len(outer_rows := of[~within[of]])
+    }
 
 
-def model_table(forest: Forest, found: dict[TracerEventType, Int64], totals: Totals) -> EventTable:
+def model_table(
+    forest: Forest, phases_of: dict[TracerEventType, Int64], totals: Totals
+) -> EventTable:
     """Return the steps, the phases in them and what is left over; nothing without a phase."""
     rows = []
-    for event_type, members in found.items():
-        one = Groups(np.zeros(len(members), np.int64), members)
+    for event_type, members in phases_of.items():
+        whole = Groups(np.zeros(len(members), np.int64), members)
         # The time on the device is that of kernels here: copies belong to no phase.
-        spans = _spans(forest, members, one, forest.kernel_ns)
-        for calls, cpu, gpu in zip(one.calls.tolist(), *spans, strict=True):
+        spans = _spans(forest, members, whole, forest.kernel_ns)
+        for calls, cpu, gpu in zip(whole.calls.tolist(), *spans, strict=True):
             level = int(event_type != TracerEventType.ProfileStep)
             rows.append(EventRow(ALL_THREADS, event_type.name, level, calls, cpu, gpu))
     phases = [row for row in rows if row.level]
     if not phases:
         return EventTable(())
-    left = totals.step_ns - sum(row.cpu_ns for row in phases)
+    rest_ns = totals.step_ns - sum(row.cpu_ns for row in phases)
     left_gpu = totals.kernel_ns - sum(row.gpu.total_ns for row in phases)
-    rows.append(EventRow(ALL_THREADS, OTHERS, 1, 0, Span.of(left), Span.of(left_gpu)))
+    rows.append(EventRow(ALL_THREADS, OTHERS, 1, 0, Span.of(rest_ns), Span.of(left_gpu)))
     return EventTable(tuple([row.with_ratios(totals.step_ns, totals.kernel_ns) for row in rows]))
 
 
@@ -95,7 +104,7 @@ def operator_table(
         for row in of_thread:
             rows.append(row.with_ratios(cpu_ns, gpu_ns))
             inside = details.get(number_of[row.thread, row.name], ())
-            rows += [one._replace(thread=thread, operator=row.name) for one in inside]
+            rows += [part._replace(thread=thread, operator=row.name) for part in inside]
     return EventTable(tuple(rows))
 
 
@@ -106,10 +115,10 @@ def user_defined_table(
     ranges = forest.of_type(TracerEventType.PythonUserDefined)
     members = ranges[~_is_copy(forest, ranges)]
     groups = _by_name(forest, members, thread_sep=thread_sep)
-    found = _named_rows(forest, members, groups, thread_sep=thread_sep)
+    all_rows = _named_rows(forest, members, groups, thread_sep=thread_sep)
     rows = []
-    for thread in dict.fromkeys(row.thread for row in found):
-        rows += sort([row for row in found if row.thread == thread])
+    for thread in dict.fromkeys(row.thread for row in all_rows):
+        rows += sort([row for row in all_rows if row.thread == thread])
     return EventTable(tuple([row.with_ratios(totals.step_ns, totals.device_ns) for row in rows]))
 
 
@@ -257,8 +266,8 @@ def _launched(
     forest: Forest, group_of: Int64, gpu_ns: Int64, *, level: int
 ) -> dict[int, list[EventRow]]:
     """Return the device work, by name, that the host events of each group launched themselves."""
-    known = forest.work.take(forest.work.host != NO_ROW)
-    work = known.take(group_of[known.host] != NO_ROW)
+    tied = forest.work.take(forest.work.host != NO_ROW)
+    work = tied.take(group_of[tied.host] != NO_ROW)
     slices = forest.trace.slices
     groups = Groups(group_of[work.host] * _HIGH + slices.name[work.rows], _met(forest, work, level))
     spans = _device_spans(slices.duration_ns[work.rows], groups)

@@ -61,8 +61,8 @@ class Branches:
         return Branches(rows, Groups(np.where(owner == NO_ROW, roots, owner), rows))
 
     def __getitem__(self, key: int) -> list[int]:
-        found: list[int] = self.rows[self.groups.members(key)].tolist()
-        return found
+        rows: list[int] = self.rows[self.groups.members(key)].tolist()
+        return rows
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Forest:
 
     @cached_property
     def is_runtime(self) -> Bool:
-        found: Bool = self.trace.slices.kind == SliceKind.RUNTIME
-        return found
+        is_runtime: Bool = self.trace.slices.kind == SliceKind.RUNTIME
+        return is_runtime
 
     @cached_property
     def is_host(self) -> Bool:
@@ -171,10 +171,14 @@ class Forest:
         return rows_by_value(self.types, np.flatnonzero(self.is_event))
 
     def of_type(self, *wanted: TracerEventType) -> Int64:
-        found = [self.events_by_type[one] for one in wanted if one in self.events_by_type]
-        if len(found) == 1:
-            return found[0]
-        return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
+        parts = [
+            self.events_by_type[event_type]
+            for event_type in wanted
+            if event_type in self.events_by_type
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return np.sort(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
 
     @cached_property
     def launch(self) -> Int64:
@@ -234,9 +238,9 @@ class Forest:
 
     @cached_property
     def device_tracks(self) -> Bool:
-        found = np.zeros(len(self.trace.tracks), np.bool_)
-        found[self.trace.slices.track[self.is_device]] = True
-        return found
+        is_device = np.zeros(len(self.trace.tracks), np.bool_)
+        is_device[self.trace.slices.track[self.is_device]] = True
+        return is_device
 
     @cached_property
     def thread_tracks(self) -> Int64:
@@ -257,8 +261,8 @@ class Forest:
     @cached_property
     def memory_figures(self) -> dict[str, Any]:
         """Return what Paddle says about memory events beyond our columns: type, increase, peaks."""
-        said = self.trace.info.user.get("memoryBefore")
-        return memory_figures(self.trace.memory, self.trace.strings, said)
+        before_first = self.trace.info.user.get("memoryBefore")
+        return memory_figures(self.trace.memory, self.trace.strings, before_first)
 
     @cached_property
     def children(self) -> Branches:
@@ -330,5 +334,5 @@ def _devices(trace: Trace, rows: Int64) -> Int64:
     of_track = np.array([_first_number(track.pid) for track in trace.tracks], np.int64)
     if not len(rows):
         return np.zeros(0, np.int64)
-    told = trace.slices.args.dense("device", len(trace.slices), NO_ROW)[rows]
-    return np.where(told == NO_ROW, of_track[trace.slices.track[rows]], told)
+    device = trace.slices.args.dense("device", len(trace.slices), NO_ROW)[rows]
+    return np.where(device == NO_ROW, of_track[trace.slices.track[rows]], device)

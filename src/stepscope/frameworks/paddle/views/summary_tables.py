@@ -211,9 +211,9 @@ def _cpu_use(trace: Trace, key: str) -> float | None:
     """Return a fraction that the recording measured, None without."""
     user = trace.info.user
     extra = user.get(_EXTRA_INFO)
-    told = user.get(key, extra.get(key) if isinstance(extra, dict) else None)
+    value = user.get(key, extra.get(key) if isinstance(extra, dict) else None)
     try:
-        return None if told is None else float(told)
+        return None if value is None else float(value)
     except (TypeError, ValueError):
         return None
 
@@ -225,29 +225,29 @@ def _overview_table(
     totals: Totals,
 ) -> OverviewTable:
     """Return the types on the host, the longest first, and those on devices as they were met."""
-    found: dict[TracerEventType, tuple[int, int]] = {}
+    on_host: dict[TracerEventType, tuple[int, int]] = {}
     for event_type, rows in _rows_by_type(forest).items():
         if event_type in PHASES and event_type in phases:
             outermost = phases[event_type]
             total_ns = int(forest.trace.slices.duration_ns[outermost].sum())
-            found[event_type] = len(outermost), total_ns
+            on_host[event_type] = len(outermost), total_ns
         elif event_type != TracerEventType.Communication:
             covered = union(*_interval(forest.trace, rows))
-            found[event_type] = len(rows), covered.total_ns
+            on_host[event_type] = len(rows), covered.total_ns
     if communication.host_calls:
-        told = communication.host_calls, communication.host.total_ns
-        found[TracerEventType.Communication] = told
-    host = sorted(found.items(), key=lambda item: -item[1][1])
+        exchanges = communication.host_calls, communication.host.total_ns
+        on_host[TracerEventType.Communication] = exchanges
+    host = sorted(on_host.items(), key=lambda item: -item[1][1])
     device = _device_types(forest)
     if communication.device_calls:
-        told = communication.device_calls, communication.device.total_ns
-        device[TracerEventType.Communication] = told
+        exchanges = communication.device_calls, communication.device.total_ns
+        device[TracerEventType.Communication] = exchanges
     rows_of = ((False, host), (True, device.items()))
     return OverviewTable(
         tuple(
-            OverviewRow(one.name, on_device, calls, time_ns, share(time_ns, totals.step_ns))
+            OverviewRow(event_type.name, on_device, calls, time_ns, share(time_ns, totals.step_ns))
             for on_device, types in rows_of
-            for one, (calls, time_ns) in types
+            for event_type, (calls, time_ns) in types
         )
     )
 
@@ -256,12 +256,15 @@ def _rows_by_type(forest: Forest) -> dict[TracerEventType, Int64]:
     """Return host events and calls by type, in the order in which Paddle meets the types."""
     hosts = dict(forest.events_by_type)
     calls = rows_by_value(forest.types, np.flatnonzero(forest.is_runtime))
-    first = {one: 2 * int(forest.visit[rows].min()) for one, rows in hosts.items()}
-    for one, rows in calls.items():  # a call is met right after the event that it is in
+    first = {event_type: 2 * int(forest.visit[rows].min()) for event_type, rows in hosts.items()}
+    for event_type, rows in calls.items():  # a call is met right after the event that it is in
         after = 2 * int(forest.visit.take(forest.parent[rows]).min()) + 1
-        first[one] = min(after, first.get(one, after))
-        hosts[one] = np.sort(np.concatenate([hosts.get(one, rows[:0]), rows]))
-    return {TracerEventType(one): hosts[one] for one in sorted(hosts, key=first.__getitem__)}
+        first[event_type] = min(after, first.get(event_type, after))
+        hosts[event_type] = np.sort(np.concatenate([hosts.get(event_type, rows[:0]), rows]))
+    return {
+        TracerEventType(event_type): hosts[event_type]
+        for event_type in sorted(hosts, key=first.__getitem__)
+    }
 
 
 def _device_types(forest: Forest) -> dict[TracerEventType, tuple[int, int]]:
@@ -272,12 +275,12 @@ def _device_types(forest: Forest) -> dict[TracerEventType, tuple[int, int]]:
     for number, device in enumerate(Groups(work.device, work.seen).key.tolist()):
         place[work.device == device] = number
     met = Groups(types, place * len(types) + work.seen).key.tolist()
-    found = {}
-    for one in met:
-        rows = work.rows[types == one]
+    times_of = {}
+    for event_type in met:
+        rows = work.rows[types == event_type]
         covered = union(*_interval(forest.trace, rows))
-        found[TracerEventType(one)] = len(rows), covered.total_ns
-    return found
+        times_of[TracerEventType(event_type)] = len(rows), covered.total_ns
+    return times_of
 
 
 def _distribution_table(communication: _Communication, totals: Totals) -> DistributionTable:

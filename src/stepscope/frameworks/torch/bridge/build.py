@@ -142,9 +142,9 @@ def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
                 if ready is not None:
                     return ready
                 library = library or _compile(build, bridge)
-                kept = cache.kept(key, library)
-            notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {kept.where}")
-            return kept
+                cached = cache.kept(key, library)
+            notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {cached.where}")
+            return cached
     library = library or _compile(build, bridge)
     took = f"{time.monotonic() - began:.1f} s"
     notify(f"the bridge was built in {took}, for this process only: it cannot be cached")

@@ -118,11 +118,11 @@ class Cache:
         content = library.content()
         self.write(f"{key}.sha256", hashlib.sha256(content).hexdigest().encode())
         self.write(f"{key}.so", content)
-        kept = self.library(key)
-        if kept is None:
+        cached = self.library(key)
+        if cached is None:
             raise OSError(f"{self.path} does not keep what is written to it")
         library.close()
-        return kept
+        return cached
 
     def text(self, name: str) -> str:
         library = Library.opened(name, self.path / name, self._folder)

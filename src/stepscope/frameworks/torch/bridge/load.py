@@ -100,12 +100,12 @@ def _verdict(path: Path, build: TorchBuild, *, may_try: bool) -> str:
             return cache.text(name)
     if not may_try:
         return _UNTRIED
-    found = misfit_in_child(path)
+    problem = misfit_in_child(path)
     for place in cache_places():
         with contextlib.suppress(OSError), Cache(place, create=True) as cache:
-            cache.write(name, found.encode("utf-8", "replace"))
+            cache.write(name, problem.encode("utf-8", "replace"))
             break
-    return found
+    return problem
 
 
 def _compiled_and_loaded(
@@ -181,13 +181,13 @@ def prebuilt_for(build: TorchBuild, bridge: Bridge) -> Prebuilt | None:
 
 def _headers_of(build: TorchBuild, bridge: Bridge) -> str | None:
     """Return the minor whose headers a bridge for this torch is compiled with."""
-    found = _MINOR.match(build.version)
-    if found is None:
+    minor = _MINOR.match(build.version)
+    if minor is None:
         return None
-    family = family_of(found[0])
+    family = family_of(minor[0])
     if bridge.one_a_minor:
-        return found[0] if family else None
-    if family is None and _number(found[0]) > _number(FAMILIES[-1].name):
+        return minor[0] if family else None
+    if family is None and _number(minor[0]) > _number(FAMILIES[-1].name):
         family = FAMILIES[-1]
     return family.name if family else None
 

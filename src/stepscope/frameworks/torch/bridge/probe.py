@@ -70,34 +70,34 @@ def misfit(bridge: ctypes.CDLL, torch: Any) -> str:
     its, meets these operators. While torch is being imported the program has set nothing yet, and
     another thread would wait for the import, should an operator import something.
     """
-    found: list[str] = []
+    problems: list[str] = []
 
     def look() -> None:
         try:
-            found.append(_misfit(bridge, torch))
+            problems.append(_misfit(bridge, torch))
         except Exception as error:  # an operator that torch does not have, for one
-            found.append(f"{type(error).__name__}: {error}")
+            problems.append(f"{type(error).__name__}: {error}")
 
     if getattr(torch.__spec__, "_initializing", False):
         look()
-        return found[0]
+        return problems[0]
     thread = threading.Thread(target=look, name="stepscope: probe", daemon=True)
     thread.start()
     thread.join(_TIMEOUT_S)
-    return found[0] if found else "it did not answer"
+    return problems[0] if problems else "it did not answer"
 
 
 def _misfit(bridge: ctypes.CDLL, torch: Any) -> str:
     tensor = torch.zeros(3, 2, 5, dtype=torch.float64, device="cpu").transpose(0, 1)
     tensor.requires_grad_()
     weight = torch.ones(5, dtype=torch.float64, device="cpu")
-    for known in _KNOWN:
-        bridge.stepscope_bridge_probe_start(known.name)
+    for operator in _KNOWN:
+        bridge.stepscope_bridge_probe_start(operator.name)
         try:
-            result = known.run(torch, tensor, weight)
+            result = operator.run(torch, tensor, weight)
         finally:
             seen = _seen(bridge)
-        name = known.name.decode()
+        name = operator.name.decode()
         if seen is None:
             return f"it does not see {name}"
         sequence, inputs = seen
@@ -105,10 +105,10 @@ def _misfit(bridge: ctypes.CDLL, torch: Any) -> str:
         if sequence != wanted:
             return f"it reads {sequence} as the sequence number of {name}, which is {wanted}"
         right = {
-            CONCRETE_INPUTS: known.values,
-            INPUT_TYPES: known.types,
-            INPUT_STRIDES: known.strides,
-            INPUT_DIMS: known.dims,
+            CONCRETE_INPUTS: operator.values,
+            INPUT_TYPES: operator.types,
+            INPUT_STRIDES: operator.strides,
+            INPUT_DIMS: operator.dims,
         }
         if inputs != right:
             return f"it reads {inputs} as the inputs of {name}, which are {right}"

@@ -77,14 +77,14 @@ def chosen_activities(
                 f"activities holds {activities}"
             )
     supported = supported_activities()
-    left = supported.intersection(activities)
+    recorded = supported.intersection(activities)
     for activity in activities:
-        if activity not in supported and left:
+        if activity not in supported and recorded:
             warn_user(_missing(activity))
-    if not left:
+    if not recorded:
         named = ", ".join(_missing(activity) for activity in activities)
         raise AssertionError(f"No valid profiler activities found: {named or 'the list is empty'}")
-    return left, filters
+    return recorded, filters
 
 
 def known_activity(activity: Any) -> ProfilerActivity:
@@ -118,11 +118,11 @@ def _listed(
 ) -> list[ProfilerActivity]:
     """Return the activities, also those of torch's ``{activity: [kinds of events]}``."""
     activities = []
-    for each in wanted:
-        if not isinstance(each, Mapping):
-            activities.append(known_activity(each))
+    for activity_or_group in wanted:
+        if not isinstance(activity_or_group, Mapping):
+            activities.append(known_activity(activity_or_group))
             continue
-        for key, kinds in each.items():
+        for key, kinds in activity_or_group.items():
             activity = known_activity(key)
             activities.append(activity)
             named = getattr(kinds, "activity_types", kinds)  # a ProfilerActivityConfig
@@ -150,12 +150,12 @@ _KINDS = {
 
 
 def _known_kinds(activity: ProfilerActivity, named: Iterable[str]) -> set[str]:
-    kinds, known = set(named), _KINDS.get(activity)
+    kinds, members = set(named), _KINDS.get(activity)
     for kind in sorted(kinds):
-        if known is not None and kind not in known:
+        if members is not None and kind not in members:
             raise RuntimeError(
                 f"Unknown or non-member activity type name: {kind!r}; those of {activity.name} "
-                f"are {', '.join(known)}"
+                f"are {', '.join(members)}"
             )
     return kinds
 

@@ -56,8 +56,8 @@ def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
     if not len(chosen):
         return trace
     rows = notes.rows_in(trace)[chosen]
-    known = rows >= 0
-    rows, numbers = rows[known], notes.notes["impl"][chosen][known]
+    is_known = rows >= 0
+    rows, numbers = rows[is_known], notes.notes["impl"][chosen][is_known]
     order = np.argsort(rows, kind="stable")
     column = IntColumn(rows[order].astype(np.uint32), numbers[order].astype(np.int64))
     args = replace(
@@ -83,14 +83,17 @@ def with_scripts(trace: Trace, notes: TensorNotes | None) -> Trace:
 
 
 def _with_script_stacks(
-    trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64], known: Mapping[int, str]
+    trace: Trace,
+    rows: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    texts_by_number: Mapping[int, str],
 ) -> Trace:
     texts, stacks = list(trace.strings), trace.stacks
     parents, frames = stacks.parent.tolist(), stacks.frame.tolist()
     stack_of: dict[int, int] = {}
     for number in np.unique(numbers).tolist():
         row = 0
-        for frame in reversed(known[number].splitlines()):
+        for frame in reversed(texts_by_number[number].splitlines()):
             parents.append(row)
             frames.append(len(texts))
             texts.append(frame)
@@ -107,7 +110,10 @@ def _with_script_stacks(
 
 
 def _with_hierarchies(
-    trace: Trace, rows: NDArray[np.int64], numbers: NDArray[np.int64], known: Mapping[int, str]
+    trace: Trace,
+    rows: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    texts_by_number: Mapping[int, str],
 ) -> Trace:
     slices, texts = trace.slices, list(trace.strings)
     rest = slices.args.rest.copy() if len(slices.args.rest) else np.zeros(len(slices), np.uint32)
@@ -115,9 +121,9 @@ def _with_hierarchies(
     for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
         key = int(rest[row]), number
         if key not in ids:
-            told = f'"{MODULE_HIERARCHY}": {json.dumps(known[number])}'
+            pair = f'"{MODULE_HIERARCHY}": {json.dumps(texts_by_number[number])}'
             ids[key] = len(texts)
-            texts.append(f"{texts[key[0]]}, {told}" if texts[key[0]] else told)
+            texts.append(f"{texts[key[0]]}, {pair}" if texts[key[0]] else pair)
         rest[row] = ids[key]
     args = replace(slices.args, rest=rest)
     return replace(trace, slices=replace(slices, args=args), strings=Strings.of(texts))
@@ -141,8 +147,8 @@ def with_overloads_in_names(trace: Trace) -> Trace:
 def with_torch_keywords(trace: Trace) -> Trace:
     """Leave out the keyword inputs that torch.profiler does not write into files."""
     texts = list(trace.strings)
-    kept = [_with_torch_keywords(text) for text in texts]
-    return trace if kept == texts else replace(trace, strings=Strings.of(kept))
+    new_texts = [_with_torch_keywords(text) for text in texts]
+    return trace if new_texts == texts else replace(trace, strings=Strings.of(new_texts))
 
 
 def _with_torch_keywords(text: str) -> str:

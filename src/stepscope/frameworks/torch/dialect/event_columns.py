@@ -155,15 +155,15 @@ class EventColumns:
         trace = self.tree.trace
         operators, functions = forward_backward_links(trace)
         work, calls = launched_work(trace)
-        found: dict[int, tuple[int, int, bool]] = {}
+        flow_of: dict[int, tuple[int, int, bool]] = {}
         for kind, starts, ends, numbers in (
             (1, operators, functions, range(1, len(operators) + 1)),
             (2, calls, work, trace.slices.correlation[work].tolist()),
         ):
             for start, end, number in zip(starts.tolist(), ends.tolist(), numbers, strict=True):
-                found[start] = (number, kind, True)
-                found[end] = (number, kind, False)
-        return found
+                flow_of[start] = (number, kind, True)
+                flow_of[end] = (number, kind, False)
+        return flow_of
 
     @cached_property
     def launches(self) -> Launches | None:

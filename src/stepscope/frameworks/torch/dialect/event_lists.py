@@ -249,19 +249,19 @@ class EventList(_Results[FunctionEvent]):
         if self._is_foreign:
             theirs = self._as_torchs("key_averages")
             return theirs(shapes, frames, group_by_overload_name)  # type: ignore[no-any-return]
-        each = self._columns.told_apart(
+        rows = self._columns.told_apart(
             shapes=shapes,
             overloads=flag("group_by_overload_name", group_by_overload_name),
             stack_frames=frames,
         )
         if self._made:
-            each = each.take(self._rows.first)
+            rows = rows.take(self._rows.first)
         if not include_python_functions:
             tree = self._columns.tree
-            is_call = tree.of(tree.trace.slices.kind)[each.first] == SliceKind.PYTHON
+            is_call = tree.of(tree.trace.slices.kind)[rows.first] == SliceKind.PYTHON
             if is_call.any():
-                each = each.take(np.flatnonzero(~is_call))
-        return AverageList(self._columns, grouped(each))
+                rows = rows.take(np.flatnonzero(~is_call))
+        return AverageList(self._columns, grouped(rows))
 
     def supported_export_stacks_metrics(self) -> list[str]:
         """Return the metrics that export_stacks() knows."""
@@ -316,8 +316,8 @@ class AverageList(_Results[FunctionEventAvg]):
 
         layout = Layout(sort_by="self_cpu_time_total", row_limit=_ROWS_IN_A_NOTEBOOK)
         headings, cells = table_cells(self._rows, layout, device=self._columns.use_device)
-        left = len(self) - len(cells)
-        note = f"and {left:,} more: table(row_limit=-1) or to_pandas() has all" if left else ""
+        hidden = len(self) - len(cells)
+        note = f"and {hidden:,} more: table(row_limit=-1) or to_pandas() has all" if hidden else ""
         return table_html(headings, cells, note)
 
     def __repr__(self) -> str:
@@ -335,12 +335,12 @@ def _rows_behind(elements: list[Any]) -> Averages | None:
     """Return the rows that views of one table show; None where they do not come from one."""
     from stepscope.frameworks.torch.dialect.function_event import row_behind
 
-    found = [row_behind(element) for element in elements]
-    tables = {id(row[0]): row[0] for row in found if row is not None}
-    if len(tables) != 1 or None in found:
+    places = [row_behind(element) for element in elements]
+    tables = {id(row[0]): row[0] for row in places if row is not None}
+    if len(tables) != 1 or None in places:
         return None
     (table_of_all,) = tables.values()
-    return table_of_all.take(np.array([row[1] for row in found if row], np.int64))
+    return table_of_all.take(np.array([row[1] for row in places if row], np.int64))
 
 
 def _restored(cls: type[_List], state: dict[str, Any], elements: list[Any] | None) -> _List:
@@ -353,5 +353,5 @@ def _restored(cls: type[_List], state: dict[str, Any], elements: list[Any] | Non
 
 def _torch_class(name: str, otherwise: type) -> type:
     """Return torch's class of results, where a program has it."""
-    found: type = getattr(sys.modules.get("torch.autograd.profiler_util"), name, otherwise)
-    return found
+    torch_class: type = getattr(sys.modules.get("torch.autograd.profiler_util"), name, otherwise)
+    return torch_class

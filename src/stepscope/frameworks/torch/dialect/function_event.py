@@ -172,12 +172,12 @@ class FunctionEvent(_InTree):
     @property
     def linked_correlation_id(self) -> int:
         """Return the ``external_id`` of the event that launched this work, 0 for all else."""
-        known = self._columns.launches
-        if known is None or not self._rows.is_device[self._index]:
+        launches = self._columns.launches
+        if launches is None or not self._rows.is_device[self._index]:
             return 0
-        found = np.flatnonzero(known.work == self._index)
+        row = np.flatnonzero(launches.work == self._index)
         return (
-            FunctionEvent(self._columns, int(known.host[found[0]])).external_id if len(found) else 0
+            FunctionEvent(self._columns, int(launches.host[row[0]])).external_id if len(row) else 0
         )
 
     @property
@@ -256,10 +256,10 @@ class FunctionEvent(_InTree):
     @property
     def kernels(self) -> list[Kernel]:
         """Return the device work that this very event launched."""
-        known = self._columns.launches
-        if known is None:
+        launches = self._columns.launches
+        if launches is None:
             return []
-        work = (FunctionEvent(self._columns, int(i)) for i in known.work_of(self._index))
+        work = (FunctionEvent(self._columns, int(i)) for i in launches.work_of(self._index))
         return [Kernel(w.name, w.device_index, w.time_range.elapsed_us()) for w in work]
 
     @property

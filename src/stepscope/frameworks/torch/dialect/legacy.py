@@ -12,7 +12,7 @@ from stepscope.frameworks.torch.dialect.lowlevel import LowLevelProfile
 from stepscope.notices import warn_user
 from stepscope.trace.build import empty_trace
 
-_DEVICES = tuple(each for each in ProfilerActivity if each is not ProfilerActivity.CPU)
+_DEVICES = tuple(activity for activity in ProfilerActivity if activity is not ProfilerActivity.CPU)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -55,12 +55,12 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
             )
         self.use_cuda = use_cuda
         device = "cuda" if use_cuda else use_device
-        found = [each for each in _DEVICES if each.name.lower() == device]
+        devices = [activity for activity in _DEVICES if activity.name.lower() == device]
         self._use_kineto = use_kineto
         self._is_of_private_use = device is not None and device == _private_use_name()
-        if device is not None and not found and not self._is_of_private_use:
+        if device is not None and not devices and not self._is_of_private_use:
             warn_user(f"The {device} is not a valid device option.")
-        wanted += found
+        wanted += devices
         more.pop("activity_filters", None)
         super().__init__(
             activities=wanted,

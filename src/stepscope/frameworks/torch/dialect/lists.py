@@ -82,9 +82,9 @@ def _on_own_elements(name: str) -> Callable[..., Any]:
     plain = getattr(list, name)
 
     def method(self: MadeWhenTouched[Any], *args: Any, **kwargs: Any) -> Any:
-        for each in (self, *args):
-            if isinstance(each, MadeWhenTouched):
-                each._own()
+        for argument in (self, *args):
+            if isinstance(argument, MadeWhenTouched):
+                argument._own()
         return plain(self, *args, **kwargs)
 
     method.__name__ = name

@@ -120,7 +120,9 @@ class LowLevelProfile(ProfileResults):
             record_annotations=record_annotations,
             record_workers=record_workers,
             # An empty list of kinds of events: none of the group.
-            activities={each for each in chosen if self.activity_filters.get(each, True)},
+            activities={
+                activity for activity in chosen if self.activity_filters.get(activity, True)
+            },
         ).but(
             torch_collector=torch_collector,
             named_as_torch=self._in_place_of_torch,
@@ -242,7 +244,7 @@ class LowLevelProfile(ProfileResults):
         kept. Without a recording, nothing happens.
         """
         several("activities", activities, is_activity, "ProfilerActivity.CPU")
-        chosen = {known_activity(each) for each in activities}
+        chosen = {known_activity(activity) for activity in activities}
         if ProfilerActivity.CPU in chosen:
             if enable:
                 self._recorder.resume()
@@ -257,9 +259,9 @@ def _us(ns: int) -> int:
 
 def _check_names(given: Iterable[str]) -> None:
     """Refuse a misspelled argument, with the one that was meant."""
-    known = known_options()
+    options = known_options()
     for name in given:
-        if name in known:
+        if name in options:
             continue
         parameters = inspect.signature(LowLevelProfile.__init__).parameters
         meant = get_close_matches(name, [*parameters, "schedule", "on_trace_ready"], 1, 0.75)
@@ -279,7 +281,7 @@ def _check(limit: Any, keep: Any, collector: Any) -> None:
             "Keep.NEWEST is for MemoryLimit(bytes, Keep.NEWEST)"
         )
     if not isinstance(collector, TorchCollector):
-        choices = ", ".join(f"TorchCollector.{each.name}" for each in TorchCollector)
+        choices = ", ".join(f"TorchCollector.{collector.name}" for collector in TorchCollector)
         raise TypeError(f"torch_collector={shown(collector)}: give one of {choices}")
 
 

@@ -90,8 +90,8 @@ class Measures:
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         util = sys.modules.get("torch.autograd.profiler_util")
-        found: type = getattr(util, type(self).__name__, type(self))
-        return found
+        torch_class: type = getattr(util, type(self).__name__, type(self))
+        return torch_class
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self)._of, (self._columns, self._rows, self._index)

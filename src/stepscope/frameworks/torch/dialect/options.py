@@ -78,7 +78,7 @@ class ExperimentalConfig:
     custom_profiler_config: str = ""
 
 
-_HARMLESS = {*(each.name for each in fields(ExperimentalConfig)[:9]), SYNC_EVENTS}
+_HARMLESS = {*(field.name for field in fields(ExperimentalConfig)[:9]), SYNC_EVENTS}
 
 
 def warn_of_ignored(config: object) -> None:
@@ -116,7 +116,7 @@ def settings_of(config: Any) -> Mapping[str, Any]:
             f"experimental_config={shown(config)}: give an ExperimentalConfig, torch's or ours"
         )
     if isinstance(config, ExperimentalConfig):
-        return {each.name: getattr(config, each.name) for each in fields(config)}
+        return {field.name: getattr(config, field.name) for field in fields(config)}
     if hasattr(config, "keys"):
         return dict(config)
     state = config.__getstate__() if hasattr(type(config), "__setstate__") else None

@@ -119,7 +119,7 @@ class ProfileResults(Metadata):
         return None if source is None else source.objects
 
     def _source_of(self, kind: type[_Source]) -> _Source | None:
-        return next((each for each in self._recorder.sources if isinstance(each, kind)), None)
+        return next((source for source in self._recorder.sources if isinstance(source, kind)), None)
 
     def _kineto_results(self) -> KinetoResults | None:
         """Return the last cycle as torch's own tools read it; None before its end."""
@@ -270,11 +270,11 @@ class ProfileResults(Metadata):
         self._check_initialized("key_averages")
         self._warn_of_nothing("key_averages")
         events = self._made_events()
-        found = events.key_averages(
+        averages = events.key_averages(
             group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
         )
         events.warn_of_missing(shapes=group_by_input_shape, frames=group_by_stack_n)
-        return found
+        return averages
 
     def module_table(self, depth: int | None = None) -> ModuleTable:
         """Return the last cycle summed up by module, needs ``with_modules=True``.
@@ -284,12 +284,12 @@ class ProfileResults(Metadata):
         from stepscope.analysis.host.modules import module_table
 
         self._warn_of_nothing("module_table")
-        found = module_table(self.trace, None if depth is None else whole("depth", depth))
-        if not any(found.model) and len(self.trace):
+        modules = module_table(self.trace, None if depth is None else whole("depth", depth))
+        if not any(modules.model) and len(self.trace):
             warn_user(
                 "module_table(): no call of a module was recorded; record with with_modules=True"
             )
-        return found
+        return modules
 
     def export_chrome_trace(
         self,

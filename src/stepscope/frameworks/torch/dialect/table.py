@@ -125,9 +125,9 @@ def time_text(us: float, unit: str | None = None) -> str:
 
 def size_text(size: int) -> str:
     """Return bytes with their unit, the largest in which they are at least one."""
-    for unit, one in _BYTES_PER_UNIT.items():
-        if abs(size) >= one:
-            return f"{size / one:.2f} {unit}"
+    for unit, unit_bytes in _BYTES_PER_UNIT.items():
+        if abs(size) >= unit_bytes:
+            return f"{size / unit_bytes:.2f} {unit}"
     return f"{size} B"
 
 

@@ -134,17 +134,17 @@ class EventTree:
     def _forward_tracks(self) -> dict[int, int]:
         """Return the thread of the forward pass, by the backward function: where one has any."""
         slices = self.trace.slices
-        found = np.flatnonzero((slices.forward_thread != NO_THREAD) & (slices.forward_thread != 0))
-        known = {track.logical_id: number for number, track in enumerate(self.trace.tracks)}
-        threads = zip(found.tolist(), slices.forward_thread[found].tolist(), strict=True)
-        return {row: known[thread] for row, thread in threads if thread in known}
+        rows = np.flatnonzero((slices.forward_thread != NO_THREAD) & (slices.forward_thread != 0))
+        track_of = {track.logical_id: number for number, track in enumerate(self.trace.tracks)}
+        threads = zip(rows.tolist(), slices.forward_thread[rows].tolist(), strict=True)
+        return {row: track_of[thread] for row, thread in threads if thread in track_of}
 
     @cached_property
     def start_ns(self) -> list[int]:
         """When each node began, on the trace's clock."""
         times = (self.trace.slices.start_ns, self.trace.memory.time_ns)
-        found: list[int] = np.concatenate(times).tolist()
-        return found
+        start_ns: list[int] = np.concatenate(times).tolist()
+        return start_ns
 
     @cached_property
     def children(self) -> dict[int, list[int]]:
@@ -176,8 +176,8 @@ class EventTree:
     @cached_property
     def optimizer_of(self) -> dict[int, LiveOptimizer]:
         """Which optimizer a Python call is the step of."""
-        known = self.objects.optimizers
-        if not known:
+        optimizers = self.objects.optimizers
+        if not optimizers:
             return {}
         slices, strings = self.trace.slices, self.trace.strings
         end = optimizer_call()
@@ -186,15 +186,15 @@ class EventTree:
             for row in np.flatnonzero(slices.kind == SliceKind.PYTHON)
             if strings[int(slices.name[row])].endswith(end)
         ]
-        if len(known) == 1:
-            return dict.fromkeys(rows, known[0])
+        if len(optimizers) == 1:
+            return dict.fromkeys(rows, optimizers[0])
         starts = [int(slices.start_ns[row]) for row in rows]
-        found = {}
-        for optimizer in known:  # noted right before its first call begins
+        optimizer_of = {}
+        for optimizer in optimizers:  # noted right before its first call begins
             at = bisect_left(starts, optimizer.time_ns)
             if at < len(rows):
-                found[rows[at]] = optimizer
-        return found
+                optimizer_of[rows[at]] = optimizer
+        return optimizer_of
 
     @cached_property
     def ids(self) -> dict[Any, Numbers]:
@@ -206,43 +206,43 @@ class EventTree:
         ids = TensorIds()
         memory, strings = self.trace.memory, self.trace.strings
         device_words = {int(i): _device_word(strings[int(i)]) for i in np.unique(memory.device)}
-        found: dict[Any, Numbers] = {}
+        ids_of: dict[Any, Numbers] = {}
         seen: set[int] = set()
         for number in self.in_order:
             if number >= self.slices:
                 row = number - self.slices
                 address, size = int(memory.address[row]), int(memory.size[row])
                 device = device_words[int(memory.device[row])]
-                found[number] = ids.block(address, device, is_freed=size < 0)
+                ids_of[number] = ids.block(address, device, is_freed=size < 0)
             elif self.trace.slices.kind[number] == SliceKind.PYTHON:
-                self._number_live(number, ids, seen, found)
+                self._number_live(number, ids, seen, ids_of)
             else:
                 for position, place, note in tensors_of(self.notes_of.get(number, [])):
                     device = f"{note['device_type']}:{note['device_index']}"
                     tensor = int(note["impl"]), int(note["storage"]), device
-                    found[number, position, place] = ids.tensor(*tensor)
+                    ids_of[number, position, place] = ids.tensor(*tensor)
         ids.finish()
-        return found
+        return ids_of
 
     def _number_live(
-        self, number: int, ids: TensorIds, seen: set[int], found: dict[Any, Numbers]
+        self, number: int, ids: TensorIds, seen: set[int], ids_of: dict[Any, Numbers]
     ) -> None:
         module = self.objects.modules.get(self.trace.name_of(number))
-        held = module or self.optimizer_of.get(number)
-        if held is None or held.address in seen:
+        owner = module or self.optimizer_of.get(number)
+        if owner is None or owner.address in seen:
             return
-        seen.add(held.address)
-        for tensor in _live_tensors(held):
+        seen.add(owner.address)
+        for tensor in _live_tensors(owner):
             device = _device_word(str(tensor.device))
-            found[id(tensor)] = ids.tensor(tensor.impl, tensor.storage, device)
+            ids_of[id(tensor)] = ids.tensor(tensor.impl, tensor.storage, device)
 
 
-def _live_tensors(held: Any) -> Iterator[LiveTensor]:
-    for entry in held.parameters:
+def _live_tensors(owner: Any) -> Iterator[LiveTensor]:
+    for entry in owner.parameters:
         *_, tensor, gradient = entry if isinstance(entry[0], str) else entry[:2]
-        yield from (each for each in (tensor, gradient) if each is not None)
+        yield from (live for live in (tensor, gradient) if live is not None)
         if not isinstance(entry[0], str):
-            yield from (each for _, each in entry[2])
+            yield from (state for _, state in entry[2])
 
 
 def _device_word(name: str) -> str:

@@ -124,7 +124,7 @@ class TorchOp(_OfSlice):
         """Return the tensors, lists of tensors and scalars that it was called with."""
         args = self._args
         types = args.get(INPUT_TYPES, [])
-        known = {
+        note_of = {
             (p, i): note for p, i, note in tensors_of(self._tree.notes_of.get(self._number, []))
         }
         inputs: list[Any] = []
@@ -134,17 +134,17 @@ class TorchOp(_OfSlice):
             if kind == "TensorList":
                 pairs = zip(dims, strides, strict=True)
                 inputs.append(
-                    [self._tensor(known, position, i, *pair, "") for i, pair in enumerate(pairs)]
+                    [self._tensor(note_of, position, i, *pair, "") for i, pair in enumerate(pairs)]
                 )
             elif kind in _NO_TENSORS:
                 inputs.append(scalar_value(value) if kind == "Scalar" else None)
             else:
-                inputs.append(self._tensor(known, position, None, dims, strides, kind))
+                inputs.append(self._tensor(note_of, position, None, dims, strides, kind))
         return inputs
 
     def _tensor(  # noqa: PLR0917
         self,
-        known: dict[tuple[int, int | None], Any],
+        note_of: dict[tuple[int, int | None], Any],
         position: int,
         place: int | None,
         dims: list[int],
@@ -152,10 +152,10 @@ class TorchOp(_OfSlice):
         kind: str,
     ) -> TensorMetadata:
         torch = sys.modules["torch"]
-        note = known.get((position, place))
+        note = note_of.get((position, place))
         if note is None:
-            told = element_type(kind)
-            of_type = getattr(torch, told.name if told else "float32")
+            element = element_type(kind)
+            of_type = getattr(torch, element.name if element else "float32")
             strided = torch.strided
             cpu = torch.device("cpu")
             return TensorMetadata(None, None, cpu, of_type, strided, dims, strides, Numbers())
@@ -193,14 +193,14 @@ class PyCall(_OfSlice):
     @property
     def module(self) -> ModuleInfo | None:
         """Return the module whose call it is."""
-        found = self._tree.objects.modules.get(self.name)
-        return None if found is None else ModuleInfo(self._tree, found)
+        module = self._tree.objects.modules.get(self.name)
+        return None if module is None else ModuleInfo(self._tree, module)
 
     @property
     def optimizer(self) -> OptimizerInfo | None:
         """Return the optimizer whose step it is."""
-        found = self._tree.optimizer_of.get(self._number)
-        return None if found is None else OptimizerInfo(self._tree, found)
+        optimizer = self._tree.optimizer_of.get(self._number)
+        return None if optimizer is None else OptimizerInfo(self._tree, optimizer)
 
 
 class PyCCall(_OfSlice):
@@ -257,10 +257,10 @@ class FrameState(_View):
     torch_class = "_PyFrameState"
 
     def __init__(self, name: str) -> None:
-        found = _PLACE.fullmatch(name)
-        self.file_name = found[1] if found else ""
-        self.line_number = int(found[2]) if found else 0
-        self.function_name = found[3] if found else name
+        place = _PLACE.fullmatch(name)
+        self.file_name = place[1] if place else ""
+        self.line_number = int(place[2]) if place else 0
+        self.function_name = place[3] if place else name
 
 
 class ModuleInfo(_View):

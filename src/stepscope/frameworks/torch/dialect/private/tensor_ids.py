@@ -53,8 +53,8 @@ class TensorIds:
             number = numbers.setdefault(first, count)
             count = max(count, number + 1)
             numbers.setdefault(other, number)
-        for each in self._told:
-            each.tensor = numbers.get(each.block) if each.block is not None else None
+        for entry in self._told:
+            entry.tensor = numbers.get(entry.block) if entry.block is not None else None
 
     def _numbered(self, address: int, device: str) -> tuple[Numbers, int]:
         block = self._blocks.setdefault((address, device), self._next)

@@ -37,7 +37,6 @@ from stepscope.record.source import make_sources
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
 
     import polars as pl
 
@@ -196,12 +195,7 @@ class Profiler:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __reduce__(self) -> NoReturn:

@@ -13,7 +13,6 @@ from stepscope.trace.event_types import TracerEventType, event_type_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -87,12 +86,7 @@ class _Refused(RecordEvent):
             )
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
     begin = __enter__

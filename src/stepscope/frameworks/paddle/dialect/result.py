@@ -231,6 +231,27 @@ class HostNode(_Event):
         )
 
 
+def _number_of(key: str) -> Any:
+    return property(lambda node: node._number(key))
+
+
+def _size_of(key: str, dimension: int) -> Any:
+    def size(node: _Node) -> int:
+        sizes = node._details().get(key)
+        return int(sizes[dimension]) if isinstance(sizes, list) and len(sizes) == 3 else 0
+
+    return property(size)
+
+
+def _real_of(*keys: str) -> Any:
+    def real(node: _Node) -> float:
+        details = node._details()
+        value = next((details[key] for key in keys if key in details), 0.0)
+        return float(value) if isinstance(value, int | float) else 0.0
+
+    return property(real)
+
+
 class DeviceNode(_Event):
     """A kernel, a copy or a filling of memory on a device."""
 
@@ -247,76 +268,24 @@ class DeviceNode(_Event):
         return self._place("device", 0)
 
     @property
-    def context_id(self) -> int:
-        return self._number("context")
-
-    @property
     def stream_id(self) -> int:
         return self._place("stream", 1)
 
-    def _size(self, key: str, dimension: int) -> int:
-        sizes = self._details().get(key)
-        return int(sizes[dimension]) if isinstance(sizes, list) and len(sizes) == 3 else 0
-
-    @property
-    def grid_x(self) -> int:
-        return self._size("grid", 0)
-
-    @property
-    def grid_y(self) -> int:
-        return self._size("grid", 1)
-
-    @property
-    def grid_z(self) -> int:
-        return self._size("grid", 2)
-
-    @property
-    def block_x(self) -> int:
-        return self._size("block", 0)
-
-    @property
-    def block_y(self) -> int:
-        return self._size("block", 1)
-
-    @property
-    def block_z(self) -> int:
-        return self._size("block", 2)
-
-    @property
-    def registers_per_thread(self) -> int:
-        return self._number("registers per thread")
-
-    @property
-    def shared_memory(self) -> int:
-        """Return the bytes of shared memory, static and dynamic."""
-        return self._number("shared memory")
-
-    def _real(self, *keys: str) -> float:
-        details = self._details()
-        value = next((details[key] for key in keys if key in details), 0.0)
-        return float(value) if isinstance(value, int | float) else 0.0
-
-    @property
-    def blocks_per_sm(self) -> float:
-        return self._real("blocks per SM")
-
-    @property
-    def warps_per_sm(self) -> float:
-        return self._real("warps per SM")
+    context_id = _number_of("context")
+    grid_x, grid_y, grid_z = (_size_of("grid", dimension) for dimension in range(3))
+    block_x, block_y, block_z = (_size_of("block", dimension) for dimension in range(3))
+    registers_per_thread = _number_of("registers per thread")
+    shared_memory = _number_of("shared memory")  # bytes, static and dynamic
+    blocks_per_sm = _real_of("blocks per SM")
+    warps_per_sm = _real_of("warps per SM")
+    _occupancy_percent = _real_of("theoretical achieved occupancy %", "est. achieved occupancy %")
+    num_bytes = _number_of(BYTES)
+    value = _number_of("value")  # what memory was filled with
 
     @property
     def occupancy(self) -> float:
         """Return which part of a multiprocessor's warps can be in use, 0 to 1."""
-        return self._real("theoretical achieved occupancy %", "est. achieved occupancy %") / 100
-
-    @property
-    def num_bytes(self) -> int:
-        return self._number(BYTES)
-
-    @property
-    def value(self) -> int:
-        """Return what memory was filled with."""
-        return self._number("value")
+        return float(self._occupancy_percent) / 100
 
     def __repr__(self) -> str:
         return (
@@ -326,13 +295,18 @@ class DeviceNode(_Event):
         )
 
 
+def _figure_of(key: str) -> Any:
+    return property(lambda node: int(node._forest.memory_figures[key][node.row]))
+
+
+def _column_of(key: str) -> Any:
+    return property(lambda node: node._column(key))
+
+
 class MemoryNode(_Node):
     """Memory that was taken or given back."""
 
     __slots__ = ()
-
-    def _figure(self, key: str) -> int:
-        return int(self._forest.memory_figures[key][self.row])
 
     def _column(self, key: str) -> int:
         return int(getattr(self._forest.trace.memory, key)[self.row])
@@ -344,15 +318,11 @@ class MemoryNode(_Node):
     @property
     def type(self) -> Any:
         """Return what happened: Paddle's own type, where Paddle is imported."""
-        return as_paddles(TracerMemEventType(self._figure("type")))
+        return as_paddles(TracerMemEventType(self._kind))
 
     @property
     def addr(self) -> int:
         return self._column("address") % (1 << 64)
-
-    @property
-    def increase_bytes(self) -> int:
-        return self._figure("increase")
 
     @property
     def place(self) -> str:
@@ -367,23 +337,12 @@ class MemoryNode(_Node):
     def thread_id(self) -> int:
         return self._forest.places[self._column("track")][1]
 
-    @property
-    def current_allocated(self) -> int:
-        return self._column("allocated")
-
-    @property
-    def current_reserved(self) -> int:
-        """Return the bytes that the allocator holds after it."""
-        return self._column("reserved")
-
-    @property
-    def peak_allocated(self) -> int:
-        return self._figure("peak_allocated")
-
-    @property
-    def peak_reserved(self) -> int:
-        """Return the most bytes that the allocator held until then."""
-        return self._figure("peak_reserved")
+    _kind = _figure_of("type")
+    increase_bytes = _figure_of("increase")  # negative when they were given back
+    current_allocated = _column_of("allocated")
+    current_reserved = _column_of("reserved")
+    peak_allocated = _figure_of("peak_allocated")
+    peak_reserved = _figure_of("peak_reserved")
 
     def __repr__(self) -> str:
         return (

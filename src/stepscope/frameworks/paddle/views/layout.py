@@ -10,7 +10,7 @@ from stepscope.text.layout import Layout
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from stepscope.frameworks.paddle.views.summary_tables import EventRow, Span
+    from stepscope.frameworks.paddle.views.tables import EventRow, Span
 
 Cells = tuple[str, ...]
 Lines = list[str | Cells]  # a text without columns, or the cells of a row

@@ -28,7 +28,6 @@ from stepscope.frameworks.paddle.views.layout import (
 )
 from stepscope.frameworks.paddle.views.summary_tables import (
     SortedKeys,
-    SummaryTables,
     SummaryView,
     summary_tables,
 )
@@ -39,7 +38,12 @@ if TYPE_CHECKING:
     from enum import Enum
 
     from stepscope.frameworks.paddle.views.layout import Cells, Lines
-    from stepscope.frameworks.paddle.views.summary_tables import EventRow, EventTable, MemoryRow
+    from stepscope.frameworks.paddle.views.tables import (
+        EventRow,
+        EventTable,
+        MemoryRow,
+        SummaryTables,
+    )
     from stepscope.trace.model import Losses, Trace
 
 _OPERATOR_WIDTH = 52

@@ -30,20 +30,13 @@ from stepscope.frameworks.paddle.views.forest import NO_ROW, Forest, rows_by_val
 from stepscope.frameworks.paddle.views.groups import Groups
 from stepscope.frameworks.paddle.views.memory_table import memory_table
 from stepscope.frameworks.paddle.views.tables import (
-    ALL_THREADS,
-    OTHERS,
     DeviceRow,
     DeviceTable,
     DistributionRow,
     DistributionTable,
     EventRow,
-    EventTable,
-    MemoryRow,
-    MemoryTable,
     OverviewRow,
     OverviewTable,
-    Peak,
-    Span,
     SummaryTables,
     share,
 )
@@ -54,27 +47,6 @@ if TYPE_CHECKING:
 
     from stepscope.frameworks.paddle.views.forest import Work
     from stepscope.trace.model import Bool, Int64, Trace
-
-__all__ = [
-    "ALL_THREADS",
-    "OTHERS",
-    "DeviceRow",
-    "DeviceTable",
-    "DistributionRow",
-    "DistributionTable",
-    "EventRow",
-    "EventTable",
-    "MemoryRow",
-    "MemoryTable",
-    "OverviewRow",
-    "OverviewTable",
-    "Peak",
-    "SortedKeys",
-    "Span",
-    "SummaryTables",
-    "SummaryView",
-    "summary_tables",
-]
 
 PROCESS_CPU_KEY = "Process Cpu Utilization"
 SYSTEM_CPU_KEY = "System Cpu Utilization"

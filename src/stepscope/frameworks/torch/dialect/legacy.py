@@ -15,8 +15,6 @@ from stepscope.trace.build import empty_trace
 _DEVICES = tuple(activity for activity in ProfilerActivity if activity is not ProfilerActivity.CPU)
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from stepscope.frameworks.torch.dialect.function_event import FunctionEventAvg
     from stepscope.frameworks.torch.dialect.inner import ProfilerStats
     from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
@@ -84,12 +82,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.enabled:
             self.stop()
 

@@ -17,7 +17,6 @@ from stepscope.record.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import TracebackType
 
     from stepscope.frameworks.torch.dialect.observer import TraceObserver
     from stepscope.record.limits import Last, MemoryLimit
@@ -119,12 +118,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             self.stop()
         finally:

@@ -33,7 +33,7 @@ _path = ""  # where it is
 def watch_captures() -> bool:
     """Note the nodes of the graphs that are captured from now on; CUPTI must be loaded.
 
-    CUPTI has room for one that listens: what was begun must be ended by ``leave_captures``.
+    CUPTI has room for one listener: ``leave_captures`` must follow.
     """
     try:
         _native.watch_graphs()
@@ -84,7 +84,7 @@ def cupti_path() -> str:
 
 
 class CudaActivity(Source):
-    """The source. It is for a machine with a driver; elsewhere it does nothing."""
+    """Records what devices do and the calls that launched it; does nothing without a driver."""
 
     name = "cuda"
     stage = Stage.DEVICE
@@ -154,7 +154,7 @@ class CudaActivity(Source):
         self._pid = CudaActivity.used_by = os.getpid()
 
     def stop(self) -> None:
-        """Wait for the device and take what it did; a forked child leaves it alone."""
+        """Wait for the device and take its records; a forked child leaves the device alone."""
         since, self._since = self._since, None
         if self._pid != os.getpid():
             return
@@ -176,7 +176,7 @@ class CudaActivity(Source):
         return partial(self._captured, columns, self._since_ns)
 
     def so_far(self) -> Captured | None:
-        """Wait for the device and return what it did until now; it goes on."""
+        """Wait for the device and return its records so far; the recording continues."""
         since = self._since
         if since is None or self._pid != os.getpid():
             return None
@@ -253,10 +253,10 @@ def obstacle() -> str:
 
 
 def _may_share() -> bool:
-    """Tell whether to try to record beside who uses CUPTI; CUPTI and that tool may still refuse.
+    """Tell whether to try recording while another tool uses CUPTI; CUPTI and that tool may refuse.
 
-    It takes CUPTI's functions for several subscribers (CUDA 13.3). torch's own collector uses the
-    older ones, which fail once several are allowed: its recording must not suffer from ours.
+    This takes CUPTI's functions for several subscribers (CUDA 13.3). torch's own collector uses the
+    older functions, which fail once several subscribers are allowed, and must not be broken.
     """
     if CudaActivity.used_by not in (0, os.getpid()):
         return False
@@ -279,7 +279,7 @@ def _other_user() -> str:
 
 
 class AskedRecords(Source):
-    """Says so where such records are asked for and no device is recorded.
+    """Warns if such records are asked for and no device is recorded.
 
     ``CudaActivity`` records them, together with the device's work.
     """

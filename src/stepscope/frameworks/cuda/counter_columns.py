@@ -46,11 +46,11 @@ def counters_captured_of(
 
 
 def on_our_clock(device_ns: Int64, bounds: Sequence[tuple[int, int, int]]) -> Int64:
-    """Return moments of the device's clock on ours.
+    """Convert times of the device's clock to ours.
 
-    Each bound is a moment of the device's, and two of ours between which it lies. The clocks of
-    some machines count something else than ns: then the first and the last bound tell the rate.
-    Where bounds contradict each other, the clocks drift: the middle is as good as any.
+    Each bound is a time of the device, and two times of ours between which it lies. The clocks of
+    some machines do not count ns: then the first and the last bound determine the rate. If bounds
+    contradict each other, the clocks drift, and the middle is as good as any value.
     """
     usable = [bound for bound in bounds if bound[0]]
     if not usable:
@@ -74,7 +74,7 @@ _SLOWDOWN_BIT = 0x8  # by the hardware, which tells with a bit of its own why, m
 
 
 def power_captured(columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> Captured:
-    """Build the columns, for the devices that the program uses; all, where that is not known."""
+    """Build the counters of the devices in use; of all devices if the use is unknown."""
     counters = [
         counter
         for device in devices
@@ -119,7 +119,7 @@ _TOLD = (
 
 
 def _reasons(bits: Int64) -> dict[str, Int64]:
-    """Return whether power or heat holds the clocks down: 1 or 0."""
+    """Return, as 1 or 0, whether power or heat holds the clocks down."""
     is_known = bits != NOT_TOLD
     by_power, by_heat = (bits & _POWER_BITS) != 0, (bits & _HEAT_BITS) != 0
     by_other = ((bits & _SLOWDOWN_BIT) != 0) & ~by_power & ~by_heat
@@ -141,7 +141,7 @@ _COUNTER, _INSTANT = ord("C"), ord("i")
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Readings of one device: some numbers that belong together, by what they are."""
+    """Readings of one device that belong together, by what they measure."""
 
     name: str
     device: int  # as CUDA numbers it
@@ -151,7 +151,7 @@ class Counter:
 
 
 def counters_captured(counters: Sequence[Counter], category: str) -> Captured:
-    """Build the columns; what a device never tells is left out."""
+    """Build the columns; values that a device never reports are left out."""
     texts: dict[str, int] = {"": 0}
     devices = sorted({counter.device for counter in counters})
     parts: list[dict[str, Any]] = []

@@ -95,7 +95,7 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
         return counters_captured_of(columns, devices, list(METRICS))
 
     def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
-        """Say which counters were sampled, and what that cost."""
+        """Describe which counters were sampled and what that cost."""
         if not devices:
             return "none: the program used no device"
         if failed := [device for device in devices if device["obstacle"]]:

@@ -19,9 +19,9 @@ _NUMBERS = re.compile(r"\d+")
 
 
 def cupti_paths() -> Iterator[Path]:
-    """Yield the places where a CUPTI may be, the best first.
+    """Yield the places where CUPTI may be, the best first.
 
-    One that the process has loaded comes before all others: two of them get in each other's way.
+    A CUPTI that the process has loaded comes first: two of them disturb each other.
     """
     wish = os.environ.get(OVERRIDE)
     if wish:
@@ -56,7 +56,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _nvidia_packages() -> list[Path]:
-    """Return the folders of NVIDIA's wheels: a package without a file of its own."""
+    """Return the folders of NVIDIA's wheels, which form a namespace package."""
     return [folder for entry in sys.path if entry and (folder := Path(entry) / "nvidia").is_dir()]
 
 
@@ -73,7 +73,7 @@ def _version(path: Path) -> list[int]:
 
 
 def cuda_include_folders() -> Iterator[Path]:
-    """Yield the folders in which CUDA's headers are: NVIDIA's wheels', else the toolkit's."""
+    """Yield the folders with CUDA's headers: the toolkit's, then those of NVIDIA's wheels."""
     wheels = [
         folder
         for package in _nvidia_packages()

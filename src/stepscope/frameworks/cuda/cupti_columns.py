@@ -32,7 +32,7 @@ def captured(
     devices: Sequence[Mapping[str, Any]] = (),
     nodes: Mapping[str, Any] | None = None,
 ) -> Captured:
-    """Build the columns: a track for each stream, and the calls on their threads' tracks.
+    """Build the columns: a track for each stream; calls stand on the tracks of their threads.
 
     ``nodes`` are those of graphs whose capture was seen.
     """
@@ -69,7 +69,7 @@ def _shape_fragment(shape: list[int], device: Mapping[str, Any] | None) -> str:
 
 
 def _tracks(columns: Mapping[str, Any]) -> tuple[tuple[Track, ...], UInt32]:
-    """Return a track per stream and per thread, and each row's."""
+    """Return a track per stream and thread, and the track of each row."""
     on_device = columns["kind"] < _RUNTIME
     keys = np.where(on_device, columns["device"], _HOST) << 32 | columns["stream"]
     distinct, track = np.unique(keys, return_inverse=True)

@@ -38,7 +38,7 @@ _SHARED_MEMORY_AT_ONCE = 128  # bytes
 
 
 def cuda_devices() -> list[dict[str, Any]]:
-    """Describe the devices of a program that has used CUDA; none where it has not."""
+    """Describe the devices of a program that has used CUDA; an empty list before that."""
     try:
         driver = ctypes.CDLL(_DRIVER, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
     except OSError:
@@ -67,7 +67,7 @@ def _described(driver: ctypes.CDLL, number: int) -> dict[str, Any]:
 
 
 def known_devices(devices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return those of some devices that are as ``cuda_devices`` describes them."""
+    """Return the devices whose description has the form that ``cuda_devices`` gives it."""
     return [
         device
         for device in devices
@@ -80,7 +80,7 @@ def known_devices(devices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any
 
 
 def occupancy_fragment(shape: list[int], device: Mapping[str, Any] | None) -> str:
-    """Return how a launch spreads over the device, as the inside of a JSON object.
+    """Return how a launch occupies the device, as the inside of a JSON object.
 
     ``shape`` is the grid, the block, the registers of a thread and the bytes of shared memory.
     """
@@ -118,9 +118,9 @@ _PCI_PLACE = (50, 33, 34)  # the driver's numbers of the attributes: domain, bus
 
 
 def devices_in_use() -> dict[tuple[int, int, int], int]:
-    """Return the number of each device that this process computes on, by its place on the bus.
+    """Return the CUDA number of each device that this process computes on, by its place on the bus.
 
-    None where the program has not used CUDA; a device that is only visible does not count.
+    The result is empty before the program has used CUDA; merely visible devices do not count.
     """
     try:
         driver = ctypes.CDLL(_DRIVER, mode=os.RTLD_NOW | os.RTLD_NOLOAD)
@@ -142,9 +142,9 @@ def devices_in_use() -> dict[tuple[int, int, int], int]:
 
 
 def with_cuda_numbers(devices: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add to NVML's devices what CUDA calls each that the program uses, else None.
+    """Add CUDA's number to NVML's devices: None for those that the program does not use.
 
-    Where that is not known, all count that the program may use.
+    If the use is unknown, all devices that the program may use get a number.
     """
     used = devices_in_use()
     if any(device["pci"] in used for device in devices):

@@ -35,7 +35,7 @@ _NO_ROW = -1
 
 
 def split(columns: Columns) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the columns of the device's work and the calls, and those of all else."""
+    """Separate the columns of the device's work and calls from those of all other records."""
     is_extra = columns["kind"] >= _SYNC
     return _rows(columns, ~is_extra), _rows(columns, is_extra)
 
@@ -48,7 +48,7 @@ def _rows(columns: Columns, which: Bool) -> dict[str, Any]:
 
 
 def extras_captured(columns: Columns, work: Columns, wanted: Sequence[str]) -> Captured | None:
-    """Build the columns of what was asked for; ``work`` has the calls behind it."""
+    """Build the columns of the requested records; ``work`` has the calls that caused them."""
     extras = _Extras(columns, work)
     slices = extras.waits() if SYNC in wanted else None
     kinds = [_EVENT] * (EVENTS in wanted) + [_MEMORY, _POOL] * (MEMORY in wanted)
@@ -64,7 +64,7 @@ def extras_captured(columns: Columns, work: Columns, wanted: Sequence[str]) -> C
 
 
 class _Extras:
-    """The rows of one recording, and the tracks and texts that they need."""
+    """Columns of the extra records of one recording, with the tracks and texts that they need."""
 
     def __init__(self, columns: Columns, work: Columns) -> None:
         self._columns, self._work = columns, work
@@ -74,7 +74,7 @@ class _Extras:
         self._device = self._devices()
 
     def _devices(self) -> Int64:
-        """Return each row's device; a wait knows its context only, and others know that one's."""
+        """Return the device of each row; a wait only has a context, and others know its device."""
         device: Int64 = self._columns["device"].astype(np.int64)
         device_of = {
             context: number
@@ -122,9 +122,9 @@ class _Extras:
         )
 
     def _events(self, waits: Columns) -> Int64:
-        """Return the row of the event's record that each wait is for, _NO_ROW where unknown.
+        """Return the row of the event record that each wait is for, _NO_ROW where unknown.
 
-        By CUPTI's number of that record; without, the last one of the event before the wait.
+        The record is found by CUPTI's number, else it is the event's last one before the wait.
         """
         columns = self._columns
         event_rows = np.full(len(waits["shape"]), _NO_ROW, np.int64)
@@ -180,7 +180,7 @@ class _Extras:
         )
 
     def _calls(self, correlation: Int64) -> Int64:
-        """Return the row of the call with each correlation, _NO_ROW where there is none."""
+        """Return the row of the call with each correlation, or _NO_ROW."""
         rows = np.flatnonzero(np.isin(self._work["kind"], (_RUNTIME, _DRIVER)))
         correlations = self._work["correlation"][rows]
         order = np.argsort(correlations, kind="stable")

@@ -33,9 +33,9 @@ def nodes_of(
     columns: Mapping[str, Any],
     find: Callable[[Int64], dict[str, Any]] = _native.graph_nodes,
 ) -> dict[str, Any] | None:
-    """Return the nodes that the recorded work of graphs runs; each row's number is added.
+    """Return the nodes that the recorded work of graphs runs, and the node's number for each row.
 
-    ``find`` returns what is known of some ids, by default in this process.
+    ``find`` looks nodes up by their ids, by default those of this process.
     """
     in_graph = np.flatnonzero(columns["graph_node"])
     ids, which = np.unique(columns["graph_node"][in_graph], return_inverse=True)
@@ -50,10 +50,10 @@ def nodes_of(
 
 
 def captured_nodes(nodes: Mapping[str, Any], since_ns: int) -> Captured:
-    """Return the nodes as events of their threads.
+    """Return the nodes as events of the threads that captured them.
 
-    Those from before the recording stand at its start, on a track of their own, with the names of
-    the operators that ran: these are not in the recording.
+    Nodes from before the recording are placed at its start, on a track of their own, and named
+    after the operators that ran, which are not in the recording.
     """
     is_before = nodes["time_ns"] < since_ns
     tracks, track = _tracks(np.where(is_before, -1, nodes["thread"]))

@@ -16,7 +16,7 @@ _BITS = {SYNC: 1, EVENTS: 2, MEMORY: 4}  # the native core's
 
 
 def wanted_records(given: object) -> tuple[str, ...]:
-    """Return the kinds of records that ``sync,events,memory``, ``all`` or a list of them name."""
+    """Parse ``sync,events,memory``, ``all`` or a list of these words."""
     if not given:
         return ()
     words = given.split(",") if isinstance(given, str) else given

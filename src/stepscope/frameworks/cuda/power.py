@@ -80,7 +80,7 @@ class Power(DeviceReader[_native.PowerSampler]):
         return power_captured(columns, devices) if len(columns["time_ns"]) else None
 
     def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
-        """Say how often devices were read, and what that cost."""
+        """Describe how often devices were read and what that cost."""
         if not counts["passes"]:
             return "nothing was read"
         every_ns = counts["wall_ns"] / max(counts["passes"] - 1, 1)

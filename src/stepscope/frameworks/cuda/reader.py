@@ -26,7 +26,7 @@ class UnreadableError(Exception):
 
 
 class DeviceReader(Source, Generic[_Reader]):
-    """Such a source. Where devices cannot be read it says so, once, and all else is recorded."""
+    """A source that reads devices. If that fails it warns once, and all else is recorded."""
 
     stage = Stage.DEVICE
     what: ClassVar[str]  # that is not recorded then
@@ -47,18 +47,18 @@ class DeviceReader(Source, Generic[_Reader]):
 
     @abstractmethod
     def made(self) -> _Reader:
-        """Return a native reader; RuntimeError or UnreadableError say why there is none."""
+        """Return a native reader; raise RuntimeError or UnreadableError if there is none."""
 
     @staticmethod
     @abstractmethod
     def captured(
         columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]
     ) -> Captured | None:
-        """Return what was read."""
+        """Return the columns of what was read."""
 
     @abstractmethod
     def described(self, counts: Mapping[str, int], devices: Sequence[Mapping[str, Any]]) -> str:
-        """Say what was read, and what that cost."""
+        """Describe what was read and what that cost."""
 
     def start(self) -> None:
         self.prepare()
@@ -95,7 +95,7 @@ class DeviceReader(Source, Generic[_Reader]):
 
     @property
     def reading(self) -> _Reader | None:
-        """Return what reads, or has read; None in a forked child."""
+        """Return the native reader, also after it has stopped; None in a forked child."""
         return self._native if self._process == os.getpid() else None
 
     def collect(self) -> Captured | None:

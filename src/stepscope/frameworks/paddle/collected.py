@@ -21,7 +21,7 @@ _CALL_BYTES = 32  # of NotedInputs.calls
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Plain data alone."""
+    """What Paddle recorded, as plain data that a stream can hold."""
 
     segments: Sequence[tuple[int, bytes]]  # the wall clock's offset, and Paddle's protobuf
     has_memory: bool
@@ -39,7 +39,7 @@ class Collected:
 
     @staticmethod
     def of(entries: Sequence[Mapping[str, Any]]) -> Collected:
-        """Return what was noted, without what does not fit."""
+        """Restore what ``note`` wrote, without malformed entries."""
         segments: dict[int, tuple[int, bytearray]] = {}
         for entry in entries:
             number, offset_ns = entry.get("segment"), entry.get("offset_ns")
@@ -54,7 +54,7 @@ class Collected:
         )
 
     def captured(self, thread_names: Mapping[int, str], pid: int) -> Captured | None:
-        """Return the columns, on our clock; ``pid`` is the process that recorded."""
+        """Return the columns on our clock; ``pid`` is the process that recorded."""
         if not self.segments:
             return None
         from stepscope.frameworks.paddle.result_columns import captured_from_pb
@@ -86,7 +86,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _with_own_threads(captured: Captured, names: Mapping[int, str], pid: int) -> Captured:
-    """Describe the process's threads as the recorder does."""
+    """Describe the process's own threads in the way the recorder does."""
     from stepscope.record.capture import thread_track
     from stepscope.trace.model import NO_THREAD
 

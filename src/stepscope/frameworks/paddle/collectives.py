@@ -93,7 +93,7 @@ class PaddleCollectives(CollectiveNotes):
 
 
 def _collective_of(name: str) -> str | None:
-    """Return the collective that a range of ours is about."""
+    """Return Kineto's name of the collective that one of our ranges is about."""
     backend, _, method = name.partition(":")
     return _METHODS[method][0] if backend.islower() and method in _METHODS else None
 

@@ -47,7 +47,7 @@ class Segment:
     _data: bytes = b""
 
     def data(self, core: Any) -> bytes:
-        """Return it as Paddle's protobuf."""
+        """Return the segment as Paddle's protobuf."""
         if self.result is not None:
             self._data = _serialized(self.result, core)
             self.result = None
@@ -56,14 +56,14 @@ class Segment:
 
 @dataclass(eq=False, slots=True)
 class Share:
-    """One recording's part in the collector: what it wants, and the segments it has got."""
+    """One recording's share in the collector: what it wants and the segments it received."""
 
     memory: bool
     segments: list[Segment]
 
 
 class Collector:
-    """The process-wide collector and the recordings that share it."""
+    """Paddle's collector, of which a process has one, and the recordings that share it."""
 
     def __init__(self, core: Any) -> None:
         self.core = core
@@ -83,13 +83,13 @@ class Collector:
 
     @property
     def is_lent(self) -> bool:
-        """Tell whether the program records with it now: not when it forgot to stop."""
+        """Tell whether the program's own profiler has it; one that was dropped does not."""
         if self._borrower is not None and self._borrower() is None:
             self.take_back()
         return self._borrower is not None
 
     def open(self, share: Share) -> bool:
-        """Collect for one more; False when somebody else has the collector."""
+        """Collect for one more recording; False if another profiler has the collector."""
         with self._lock:
             if self.is_lent or (self._profiler is None and not self._take_slot()):
                 return False
@@ -99,7 +99,7 @@ class Collector:
             return True
 
     def close(self, share: Share) -> None:
-        """Collect for it no longer; with the last one gone, the slot is free."""
+        """Stop collecting for a recording; the last one frees the collector."""
         with self._lock:
             if share not in self._shares:  # a forked child's, or never opened
                 return
@@ -114,7 +114,7 @@ class Collector:
     # The program's use of it.
 
     def lend(self, options: Any, custom_devices: Sequence[str], borrower: object) -> None:
-        """Collect for the program from now on, as it wants it, and for our recordings."""
+        """Collect for the program's own profiler, with its options, and for our recordings."""
         with self._lock:
             self._cut()
             self._profiler = None
@@ -124,7 +124,7 @@ class Collector:
                 self._run()
 
     def take_back(self) -> Any:
-        """Return what was collected for the program: Paddle's own result."""
+        """Return Paddle's own result of what was collected for the program."""
         with self._lock:
             self._borrower = None
             try:
@@ -141,7 +141,7 @@ class Collector:
                 self.core.disable_memory_recorder()
 
     def _go_on(self) -> None:
-        """Collect for those who are left; with none, the slot is free."""
+        """Collect for the remaining recordings; without any, free the collector."""
         self._profiler = None
         if self._shares and self._take_slot():
             self._run()
@@ -192,7 +192,7 @@ class Collector:
 
 
 def _serialized(result: Any, core: Any) -> bytes:
-    """Return Paddle's result as it writes it into a file; there is no other interface."""
+    """Return Paddle's result in its file format, which is the only interface to it."""
     with _quiet(core):
         if hasattr(os, "memfd_create"):
             return _through_memory(result)
@@ -266,7 +266,7 @@ class _Creator:
         return getattr(self._plain, name)
 
     def create(self, options: Any, custom_devices: Sequence[str] = ()) -> Any:
-        """Return a profiler; None, as Paddle does, while the program has another."""
+        """Return a profiler, or None while the program has another, as Paddle does."""
         if not self._collector.holds_slot:
             return self._plain.create(options, custom_devices)
         if self._made is not None and self._made() is not None:
@@ -277,9 +277,9 @@ class _Creator:
 
 
 class _Lent:
-    """Paddle's profiler as paddle.profiler.Profiler uses it; it may outlive our recordings.
+    """Stands in for Paddle's profiler in paddle.profiler.Profiler; it may outlive our recordings.
 
-    A program that drops it without stopping gives it back: the collector looks.
+    If the program drops it without stopping it, the collector notices and takes itself back.
     """
 
     def __init__(self, collector: Collector, options: Any, custom_devices: Sequence[str]) -> None:
@@ -288,7 +288,7 @@ class _Lent:
         self._has_started = False
 
     def prepare(self) -> None:
-        """Do nothing: starting ours is quick."""
+        """Do nothing: our start needs no preparation."""
 
     def start(self) -> None:
         self._collector.lend(*self._wanted, borrower=self)

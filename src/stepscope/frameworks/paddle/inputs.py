@@ -36,7 +36,7 @@ class NotedInputs(NamedTuple):
 
 
 class OpInputs:
-    """Notes the calls of operators, for all recordings that want them."""
+    """Notes the arguments of operator calls, for all recordings that want them."""
 
     def __init__(self, paddle: Any) -> None:
         self._module: ModuleType = paddle._C_ops
@@ -82,7 +82,7 @@ class OpInputs:
 
 
 def _places(operators: ModuleType) -> Iterator[_Place]:
-    """Yield where Paddle keeps each function: in its own module, and where that was imported."""
+    """Yield each function with every module of Paddle that holds it."""
     plain = {
         id(function)
         for name, function in vars(operators).items()
@@ -106,7 +106,7 @@ _Value = tuple[list[Any], str, str]  # dims, type, what stood in the program
 
 
 class _Decoder:
-    """Reads a signature, as native/python/call_notes.cpp encodes it."""
+    """Decodes a signature, see native/python/call_notes.cpp."""
 
     def __init__(self, encoded: bytes) -> None:
         self._bytes = encoded

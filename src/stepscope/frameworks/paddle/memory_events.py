@@ -43,10 +43,10 @@ class TracerMemEventType(NumberedAlike):
 
 
 class MemoryBefore(NamedTuple):
-    """How much a device had in use before its first event, and at most until then.
+    """A device's memory before its first event: in use, and the peaks so far.
 
-    Of peaks that do not follow from this and the figures: from which event of the device on, by
-    number, each holds.
+    ``peaks_*`` is set for peaks that do not follow from this and the figures: each holds from the
+    event with that number on.
     """
 
     reserved: int = 0
@@ -71,7 +71,7 @@ def place_of_device(device: str) -> str:
 def memory_of(
     columns: Mapping[str, Any], strings: Strings, shift_ns: int
 ) -> tuple[Strings, Memory, dict[str, MemoryBefore]]:
-    """Take the columns of Paddle's memory events; places become devices in the strings."""
+    """Convert the columns of Paddle's memory events; places become devices in the strings."""
     rows = len(columns["time_ns"])
     if not rows:
         return strings, Memory.empty(), {}
@@ -120,7 +120,7 @@ def _before(
 
 
 def _unusual(peaks: Int64, figures: Int64) -> Peaks:
-    """Return the peaks that a file tells where they are not the most so far; else nothing."""
+    """Return the peaks of a file if they are not the running maximum of the figures; else ()."""
     if np.array_equal(peaks, _peaks(figures, int(peaks[0]), ())):
         return ()
     changes = np.flatnonzero(np.append(True, peaks[1:] != peaks[:-1]))
@@ -128,7 +128,7 @@ def _unusual(peaks: Int64, figures: Int64) -> Peaks:
 
 
 def _peaks(figures: Int64, before: int, changes_and_peaks: Peaks) -> Int64:
-    """Return the peak at each event, of figures in the order of time."""
+    """Return the peak at each event; figures are ordered by time."""
     if len(changes_and_peaks):
         changes, peaks = np.array(changes_and_peaks, np.int64).T
         latest = np.searchsorted(changes, np.arange(len(figures)), side="right") - 1
@@ -137,9 +137,9 @@ def _peaks(figures: Int64, before: int, changes_and_peaks: Peaks) -> Int64:
 
 
 def memory_figures(memory: Memory, strings: Strings, before_first: Any) -> dict[str, Any]:
-    """Return what Paddle says about memory events beyond a Trace's columns: type, increase, peaks.
+    """Return what Paddle adds to a Trace's memory columns: type, increase, peaks.
 
-    ``said`` is what a file says of the time before its first event; it may be anybody's file.
+    ``before_first`` is a file's claim about the time before its first event; it may be malformed.
     """
     increase = memory.size.copy()
     kind = np.where(memory.size < 0, TracerMemEventType.Free, TracerMemEventType.Allocate)

@@ -36,9 +36,9 @@ _NO_STACKS = (
 
 
 class PaddleSource(Source):
-    """Paddle through its own collector: at once, or as soon as the program imports it.
+    """Records Paddle through its own collector, at once or when the program imports it.
 
-    A Paddle profiler that is already alive keeps the collector; all else is recorded then.
+    If a profiler of Paddle's is already alive it keeps the collector, and all else is recorded.
     """
 
     name = "paddle"
@@ -74,7 +74,7 @@ class PaddleSource(Source):
             self._begin(paddle)
 
     def stop(self) -> None:
-        """Give the collector back, leave Paddle's classes as they were, wait no longer."""
+        """Free the collector, restore Paddle's classes, and stop waiting for Paddle's import."""
         self._started = False
         self._hook.remove()
         while self._held:
@@ -98,7 +98,7 @@ class PaddleSource(Source):
         return Collected.of(entries(left, cls.name)).captured(left.thread_names, left.pid)
 
     def _taken(self) -> Collected | None:
-        """Let go of what Paddle collected."""
+        """Hand over what Paddle collected."""
         share, self._share = self._share, None
         if share is None or not share.segments:
             return None
@@ -149,7 +149,7 @@ class PaddleSource(Source):
 
 
 def _imported() -> Any:
-    """Return Paddle if the program has imported it, all of it."""
+    """Return Paddle if the program has imported it completely."""
     paddle = imported_module("paddle")
     return paddle if paddle is not None and _is_paddle(paddle) else None
 
@@ -160,7 +160,7 @@ def _is_paddle(module: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What all recordings of this process share."""
+    """State that all recordings of this process share."""
 
     collector: Collector
     patches: tuple[Patches, ...]

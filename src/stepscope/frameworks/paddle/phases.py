@@ -56,7 +56,7 @@ def _paddle_marks() -> bool:
 
 @functools.cache
 def _utils() -> dict[str, Any]:
-    """Return the globals of paddle.profiler.utils, also where ours stands in its place."""
+    """Return the globals of paddle.profiler.utils, even where our module stands in for it."""
     layers: Any = sys.modules.get("paddle.nn.layer.layers")
     used = getattr(layers, "in_profiler_mode", None)
     names: dict[str, Any] = getattr(used, "__globals__", None) or vars(sys.modules[_UTILS])
@@ -78,7 +78,7 @@ def _patch(collector: Collector, patches: Patches) -> None:
 
 
 def _patch_optimizers(patches: Patches, base: Any) -> None:
-    """Wrap what steps where it is defined, also in classes of the user's and those to come."""
+    """Wrap ``step`` and ``minimize`` wherever a class defines them, now or later."""
     ranged = Outermost(PADDLE_OPTIMIZER, OPTIMIZATION, _paddle_marks)
 
     def wrap(optimizer: Any) -> None:
@@ -138,7 +138,7 @@ def _patch_record_event(patches: Patches, record_event: Any, collector: Collecto
 
 @functools.cache
 def _fragment_of(event_type: Any) -> str:
-    """Return what tells one of Paddle's event types; a plain range needs nothing."""
+    """Return the fragment of one of Paddle's event types; empty for a plain range."""
     name = getattr(event_type, "name", "")
     if name == TracerEventType.PythonUserDefined.name or name not in TracerEventType.__members__:
         return ""

@@ -48,7 +48,7 @@ PROPERTIES = {
 
 @dataclass(frozen=True, slots=True)
 class PaddleFile:
-    """A result file: its events, ready to be built into a Trace, and what else it says."""
+    """A result file: its events, ready to build a Trace, and its other contents."""
 
     captured: Captured
     version: str = ""
@@ -65,7 +65,7 @@ class PaddleFile:
     memory_parent: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def user(self) -> dict[str, Any]:
-        """Return what TraceInfo.user is to hold, under the keys of Paddle's JSON."""
+        """Return the content of TraceInfo.user, under the keys of Paddle's JSON."""
         user: dict[str, Any] = {
             "schemaVersion": self.version,
             "span_index": str(self.span_index),
@@ -81,15 +81,15 @@ class PaddleFile:
 
 
 def captured_from_pb(data: bytes, *, shift_ns: int = 0) -> Captured:
-    """Return the events of a result file, their times moved by ``shift_ns``."""
+    """Return the events of a result file; ``shift_ns`` is added to their times."""
     return paddle_file(data, shift_ns=shift_ns).captured
 
 
 def paddle_file(data: bytes, *, shift_ns: int = 0, from_first: bool = False) -> PaddleFile:
-    """Return all that a result file holds; times are Unix time in ns, moved by ``shift_ns``.
+    """Decode a result file; times are Unix time in ns plus ``shift_ns``.
 
-    With ``from_first``, times count from the first event. ``damage`` says what was wrong with the
-    bytes; what could be read is there in any case.
+    With ``from_first``, times count from the first event. Damaged bytes are decoded as far as
+    possible; ``damage`` describes the problem.
     """
     columns = _native.read_paddle_trees(data)
     first_ns = _first_ns(columns)

@@ -20,7 +20,7 @@ _MADE_OF = {"linear": "matmul"}  # operators that are none themselves, and the f
 
 
 def with_inputs(captured: Captured, noted: NotedInputs) -> Captured:
-    """Give the inputs of a call to the eager operator of its name that started within it."""
+    """Attach the inputs of a call to the eager operator of the same name that started within it."""
     calls = np.frombuffer(noted.calls, np.int64).reshape(-1, 4)
     calls = calls[(calls[:, 3] >= 0) & (calls[:, 3] < len(noted.inputs))]
     if not len(calls):
@@ -45,7 +45,7 @@ def with_inputs(captured: Captured, noted: NotedInputs) -> Captured:
 
 
 def _first_within(raw: Slices, rows: Int64, calls: Int64) -> tuple[Int64, Int64]:
-    """Return the rows that calls found, and the calls' signatures."""
+    """Return the first row that starts within each call, and the signature of that call."""
     if not len(rows):
         return rows, rows
     rows = rows[np.argsort(raw.start_ns[rows], kind="stable")]

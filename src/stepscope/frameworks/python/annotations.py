@@ -47,7 +47,7 @@ class Annotations(Source):
 
 
 class _OpenRanges:
-    """The ranges that are open now; those that an earlier recording left open do not count."""
+    """The ranges that are open now, without those that an earlier recording left open."""
 
     def __init__(self) -> None:
         self.stack = RangeStack()
@@ -148,16 +148,16 @@ def _decorating(patches: Patches, plain: _Function) -> _Function:
 
 
 def _is_heard(patches: Patches) -> bool:
-    """Tell whether to record: not what stepscope.nvtx and stepscope.itt recorded themselves."""
+    """Tell whether to record: stepscope.nvtx and stepscope.itt record their own ranges."""
     return patches.in_use and not push_pop.is_telling()
 
 
 def _message_of(annotation: Any) -> str:
-    """Return the message of an ``nvtx.annotate``; a release that keeps it elsewhere gets none."""
+    """Return the message of an ``nvtx.annotate``; empty for a release that keeps it elsewhere."""
     return str(getattr(annotation, "init_args", ("",))[0] or "")
 
 
 def _message(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return what a range is called: the first argument, whatever its name is."""
+    """Return the name of a range: the first argument, however the parameter is called."""
     message = args[0] if args else kwargs.get("msg", kwargs.get("message"))
     return "" if message is None else str(message)

@@ -24,11 +24,11 @@ _CALIBRATION_ROUNDS = 2_000
 
 
 class PythonCalls(Source):
-    """Python as a source: while it is started, the stack of each operator is recorded.
+    """Records the Python stack of each operator, and calls of Python functions.
 
-    With ``StackMode.CALLS`` every call of a Python function is also a slice, and every call of
-    one written in C that the program's own code makes; with ``StackMode.ALL_CALLS`` those that
-    libraries make, too. The recorder keeps all of it.
+    With ``StackMode.CALLS`` every call of a Python function is also a slice, and so is every call
+    that the program's own code makes of a function written in C; ``StackMode.ALL_CALLS`` adds those
+    that libraries make.
     """
 
     name = "python"
@@ -92,14 +92,14 @@ class PythonCalls(Source):
         return f"{stacks}, and all Python calls"
 
     def overhead_ns(self) -> float:
-        """Return the calibrated cost of one call; 0 where somebody would record the calibration."""
+        """Return the calibrated cost of one call; 0 while something is recorded."""
         if self._mode in (StackMode.NONE, StackMode.OPERATORS) or self._obstacle:
             return 0.0
         return 0.0 if _native.recording() else _calibrated_ns(self._mode)
 
 
 def _what_has_stacks() -> str:
-    """Return what slices have a stack: operators of Paddle have none, ranges around them do."""
+    """Return which slices have stacks: in Paddle ranges have, and operators have not."""
     return "range" if "paddle" in sys.modules and "torch" not in sys.modules else "operator"
 
 
@@ -132,7 +132,7 @@ def _nothing() -> None: ...
 
 @functools.cache
 def _calibrated_ns(mode: StackMode) -> float:
-    """Measure what recording adds to the call of a function that does nothing."""
+    """Measure what recording adds to the call of an empty function."""
     window = _native.open_window(0, False)
     try:
         bare_ns = _ns_each()

@@ -33,7 +33,7 @@ _LOADERS = ("torch.utils.data", "paddle.io")  # who knows which worker of a load
 
 
 class Word(Enum):
-    """What parent and child say to each other."""
+    """What parent and child tell each other."""
 
     RECORD = "record"  # the parent's order; what is recorded goes to ``path``
     SAVE = "save"  # the parent's order to stop
@@ -44,7 +44,7 @@ class Word(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message on the line between parent and child; it travels as JSON."""
+    """A message between parent and child, sent as JSON."""
 
     word: Word
     cycle: int = 0
@@ -55,7 +55,7 @@ class Message:
 
     @staticmethod
     def receive(line: Connection) -> Message:
-        """Wait for the next one; EOFError or OSError when there will be none."""
+        """Wait for the next message; raise EOFError or OSError if there will be none."""
         word, cycle, path = json.loads(line.recv_bytes())
         return Message(Word(word), int(cycle), str(path))
 
@@ -71,7 +71,7 @@ class Assignment:
 
 
 class RecordedRun:
-    """Stands in for ``run`` of a process that is being started, and is sent along with it."""
+    """Replaces ``run`` of a process that is being started, and is pickled along with it."""
 
     def __init__(self, assignments: Sequence[Assignment]) -> None:
         self._assignments = tuple(assignments)
@@ -91,7 +91,7 @@ class RecordedRun:
 
 
 class _Agent:
-    """Follows the parent's orders on a thread of its own, until the child ends."""
+    """Follows the parent's orders on a thread of its own until the child ends."""
 
     def __init__(self, assignment: Assignment) -> None:
         self._line = assignment.line
@@ -177,7 +177,7 @@ class ChildRecording:
 
 
 def _own_name() -> str:
-    """Return what people call the process: which worker of a loader it is, or its own name."""
+    """Name the process: by its worker number in a loader, else as multiprocessing does."""
     loaders = filter(None, map(sys.modules.get, _LOADERS))
     workers = (worker for loader in loaders if (worker := loader.get_worker_info()) is not None)
     worker = next(workers, None)

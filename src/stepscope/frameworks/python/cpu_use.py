@@ -14,7 +14,7 @@ _COUNTED_FIELDS = 8  # up to steal: time of guests is in the user's already
 
 
 class CpuUse(Source):
-    """The source: two readings of the CPU's clocks a cycle, and no events."""
+    """Reads the CPU clocks at the start and end of a cycle; has no events."""
 
     name = "CPU use"
 
@@ -38,7 +38,7 @@ class CpuUse(Source):
 
 
 def _machine_ticks() -> tuple[int, int] | None:
-    """Return the idle and all ticks of all cores since the machine started."""
+    """Return the idle and the total ticks of all cores since boot."""
     try:
         line = _MACHINE.read_text(encoding="ascii").partition("\n")[0]
     except OSError:  # not Linux, or hidden from us

@@ -23,17 +23,17 @@ _CATEGORY = "user_annotation"
 
 
 class GcPauses(Source):
-    """The source: Python calls it before and after every collection.
+    """Records collections; Python calls this source before and after each one.
 
-    What it calls is native: Python drops whatever a callback of the collector raises, and what a
-    signal handler raises is raised in whichever Python code runs.
+    The callback is native: Python drops exceptions of collector callbacks, and a signal handler's
+    exception is raised in whichever Python code runs.
     """
 
     name = "gc"
     when = GC_PAUSES
 
     def __init__(self, min_pause_ns: int = MIN_PAUSE_NS, *, name: str = COLLECTION) -> None:
-        """Touch nothing yet. With no shortest pause, those for the youngest objects count, too."""
+        """With a shortest pause of 0, collections of the youngest generation count, too."""
         self._called = name
         self._watch = GcWatch(min_pause_ns)
         self._taken: deque[tuple[int, int, int, int]] = deque(maxlen=_MOST_PAUSES)

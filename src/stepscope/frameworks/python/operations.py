@@ -48,7 +48,7 @@ class Operation(IntEnum):
 
 @functools.cache
 def names() -> dict[int, str]:
-    """Return the instructions of this Python by number, specialised ones, too."""
+    """Return the names of this Python's instructions by number, specialised ones included."""
     numbers: dict[str, int] = getattr(dis, "_all_opmap", dis.opmap)
     return {number: name for name, number in numbers.items()}
 
@@ -69,7 +69,7 @@ def _operation(name: str) -> Operation:
 def native_text(instruction: int, file: str, place: Place) -> str:
     """Return the frame of the native code that an instruction runs: ``<native call time.sleep>``.
 
-    It is empty where there is no source. The place is that of the whole expression.
+    It is empty without source code. ``place`` is that of the whole expression.
     """
     source = _source(file, place)
     name = names().get(instruction, "")
@@ -101,7 +101,7 @@ def _source(file: str, place: Place) -> str:
 
 
 def _callee(call: str) -> str:
-    """Return what stands before the arguments of a call; of a long one, the last name."""
+    """Return the callee of a call; of a long one, the last attribute."""
     if not call.endswith(")"):
         return _shortened(call)  # a decorator: nothing is written as called
     begin = _begin_of_last_group(call)
@@ -127,7 +127,7 @@ def _iterated(statement: str) -> str:
 
 
 def _until(text: str, ends: tuple[str, ...]) -> str:
-    """Return what comes before the first of some ends, or a bracket that was opened before."""
+    """Return the text before the first of several ends, or before an unmatched closing bracket."""
     depth = 0
     for i, character in enumerate(text):
         depth += (character in _PAIRS.values()) - (character in _PAIRS)
@@ -141,7 +141,7 @@ def _shortened(text: str) -> str:
 
 
 def _begin_of_last_group(text: str) -> int | None:
-    """Return where the parenthesis opens that the text ends with; texts in quotes are skipped."""
+    """Return the position of the parenthesis that the last one closes; quoted text is skipped."""
     open_groups: list[int] = []
     quote = ""
     begin = None

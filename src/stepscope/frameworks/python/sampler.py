@@ -37,7 +37,7 @@ _COUNTS = (
 
 
 class Sampler(Source):
-    """The source: between start and stop, a thread of its own looks at all others."""
+    """Samples all threads from a native thread."""
 
     name = "sampler"
     burden = Burden.SAMPLES
@@ -52,7 +52,7 @@ class Sampler(Source):
         budget: float = CPU_BUDGET,
         way: str = "best",
     ) -> None:
-        """Take the interval; ``way`` is how memory is read: best, readv or file."""
+        """``way`` is how memory is read: best, readv or file."""
         self._interval_ns = interval_ns
         self._limit = limit
         self._budget = budget
@@ -90,7 +90,7 @@ class Sampler(Source):
         self._native = native
 
     def progress(self) -> tuple[int, int]:
-        """Return how often it looked for threads that ran so far, and how many it found."""
+        """Return how often it looked for running threads so far, and how many it found."""
         return self._native.progress() if self._native is not None else (0, 0)
 
     def stop(self) -> None:
@@ -154,7 +154,7 @@ class Sampler(Source):
 
 
 def _noted_counts(left: LeftBehind) -> dict[str, int]:
-    """Return what the native sampler of a process noted now and then; nothing unless all fits."""
+    """Return the counts that a process's native sampler noted; empty if any is malformed."""
     counts = {name: left.meta.get(Sampler.name, {}).get(name) for name in _COUNTS}
     fits = all(type(count) is int and 0 <= count < 1 << 63 for count in counts.values())
     return cast("dict[str, int]", counts) if fits else {}
@@ -210,7 +210,7 @@ def _captured(sampled: Mapping[str, Any], names: Mapping[int, str]) -> Captured:
 
 
 def _memory_marks(resident: tuple[Int64, Int64], texts: dict[str, int]) -> Marks:
-    """Return the process's memory as a counter; its texts are added to the others."""
+    """Return the process's memory as a counter; its texts are added to ``texts``."""
     import numpy as np
 
     from stepscope.trace.model import Args, IntColumn

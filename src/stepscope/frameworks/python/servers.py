@@ -32,7 +32,7 @@ _names: set[str] = set()
 
 
 class _Here(_thread._local):
-    """The request that this thread handles: its handle, and what it is called so far."""
+    """The handle and name of the request that this thread handles."""
 
     handle: object | None = None
     name = ""
@@ -42,7 +42,7 @@ _here = _Here()
 
 
 def bounded(name: str) -> str:
-    """Return the name, or OTHER where there are too many."""
+    """Return the name, or OTHER if there are too many names."""
     if name in _names:
         return name
     if len(_names) >= _MOST_NAMES:
@@ -54,7 +54,7 @@ def bounded(name: str) -> str:
 def handled(patches: Patches, name_of: NameOf) -> Callable[[Function], Function]:
     """Return a wrapper for functions that handle a request before they return.
 
-    ``name_of`` is asked afterwards, when the route is known.
+    ``name_of`` is called afterwards, when the route is known.
     """
 
     def wrap(plain: Function) -> Function:
@@ -76,7 +76,7 @@ def handled(patches: Patches, name_of: NameOf) -> Callable[[Function], Function]
 
 
 def handled_async(patches: Patches, name_of: NameOf) -> Callable[[Function], Function]:
-    """Return the same for coroutine functions: the range lasts while they wait, too."""
+    """Return the same for coroutine functions: the range includes the time they wait."""
 
     def wrap(plain: Function) -> Function:
         @functools.wraps(plain)
@@ -95,9 +95,9 @@ def handled_async(patches: Patches, name_of: NameOf) -> Callable[[Function], Fun
 
 
 def begin_request(name: str) -> bool:
-    """Begin a request of this thread; False if it is within another, which goes on.
+    """Begin a request on this thread; False inside another request, which continues.
 
-    The name is for one that does not end.
+    The name is used if the request never ends.
     """
     if _here.handle is not None:
         return False
@@ -106,7 +106,7 @@ def begin_request(name: str) -> bool:
 
 
 def name_request(name: str) -> None:
-    """Say what the request of this thread is; whoever is further inside knows better."""
+    """Name the request of this thread; the first name wins, as inner libraries know better."""
     if _here.handle is not None:
         _here.name = _here.name or name
 
@@ -269,7 +269,7 @@ def _patch_hypercorn(patches: Patches) -> None:
 
 
 def _asgi_route(scope: Any, app: Any) -> str:
-    """Return what Starlette and those built on it left in the scope, else what was called."""
+    """Return the route that Starlette or its like left in the scope, else the callee."""
     method = scope.get("method", scope["type"])
     if (path := getattr(scope.get("route"), "path", None)) is not None:
         return f"{method} {path}"
@@ -279,7 +279,7 @@ def _asgi_route(scope: Any, app: Any) -> str:
 
 
 def _called(handler: Any) -> str:
-    """Return what a program calls a function or an object."""
+    """Return the qualified name of a function or of an object's class."""
     return getattr(handler, "__qualname__", None) or type(handler).__qualname__
 
 

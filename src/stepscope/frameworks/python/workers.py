@@ -63,10 +63,9 @@ class _Link:
 
 
 class ChildProcesses(Source):
-    """The source: while it is open, children are connected; between start and stop they record.
+    """Connects to children while it is open; they record between start and stop.
 
-    ``open`` and ``close`` are for a Session that knows them: workers may well be started before the
-    first step that is recorded.
+    Session calls ``open`` and ``close``, as workers may be started before the first recorded step.
     """
 
     name = "child processes"
@@ -74,7 +73,7 @@ class ChildProcesses(Source):
     when = WORKERS
 
     def __init__(self, make_sources: MakeSources, limit: MemoryLimit | None = None) -> None:
-        """Take what makes a child's sources there; it must be picklable."""
+        """``make_sources`` makes a child's sources there; it must be picklable."""
         self._make_sources = make_sources
         self._limit = limit
         self._links: list[_Link] = []
@@ -89,7 +88,7 @@ class ChildProcesses(Source):
 
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
-        """Have each child make the same sources, but for the device's: that one is the parent's."""
+        """Have each child make the same sources, except the device's, which the parent records."""
         theirs = options.but(device=False, device_records=(), power=False, counters=False)
         return cls(partial(make_sources, theirs, limit), limit)
 
@@ -171,7 +170,7 @@ class ChildProcesses(Source):
         return Assignment(theirs, self._make_sources, self._limit, first)
 
     def fetch_from(self, process: BaseProcess) -> None:
-        """Let a process that is about to be ended deliver first."""
+        """Have a process deliver before it is terminated or killed."""
         with self._lock:
             if not self._is_on:
                 return
@@ -197,7 +196,7 @@ class ChildProcesses(Source):
         return Message(Word.RECORD, self._cycle, str(path))
 
     def _who_recorded(self) -> list[_Link]:
-        """Return the children that began to record in this cycle: the others have nothing."""
+        """Return the children that began to record in this cycle."""
         for link in tuple(self._links):
             with contextlib.suppress(OSError):
                 while not link.is_gone and link.line.poll():
@@ -212,7 +211,7 @@ class ChildProcesses(Source):
     def _wait(
         self, links: Sequence[_Link], is_done: Callable[[_Link], bool], timeout_s: float
     ) -> None:
-        """Read messages until every child has sent the one awaited, or has ended."""
+        """Read messages until every child has sent the awaited one, or has ended."""
         deadline = time.monotonic() + timeout_s
         while True:
             awaited = {link.line: link for link in links if not (is_done(link) or link.is_gone)}

@@ -17,11 +17,11 @@ STEP_NAME = "ProfilerStep"
 
 
 class Announcement(Source):
-    """What torch's profiler tells the rest of torch when it starts and stops.
+    """Tells the rest of torch when a profiler starts and stops, as torch's profiler does.
 
-    Where it stands in for torch's own (``patch_torch``), a state of torch's profiler is put in
-    place that records nothing: torch looks for one before it runs some of its ranges. Beside it no
-    other profiler of torch's could run, so elsewhere only the function that asks is replaced.
+    When standing in for torch's own (``patch_torch``), it enters a state of torch's profiler that
+    records nothing: torch checks for one before some of its ranges. No other profiler of torch's
+    could run beside that, so otherwise only the function that is asked is replaced.
     """
 
     name = "announcement"
@@ -29,7 +29,7 @@ class Announcement(Source):
     def __init__(
         self, *, in_place_of_torch: bool, shapes: bool, on_start: Callable[[], object]
     ) -> None:
-        """Tell nobody yet; ``on_start`` is called when a recording begins."""
+        """``on_start`` is called when a recording begins."""
         self._in_place = in_place_of_torch
         self._shapes = shapes
         self._on_start = on_start

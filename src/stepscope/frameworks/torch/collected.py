@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Table:
-    """Strings or tracks by first sight."""
+    """Assigns ids to strings or tracks in the order of their first use."""
 
     def __init__(self, *first: Any) -> None:
         self.rows: dict[Any, int] = {row: i for i, row in enumerate(first)}
@@ -29,7 +29,7 @@ class _Table:
 
 
 def captured(results: Results, thread_names: Mapping[int, str]) -> Captured:
-    """Return the columns; ``thread_names`` is by system thread id."""
+    """Build the columns; ``thread_names`` is by the system's thread id."""
     strings = _Table("", "cpu_op", "user_annotation")
     tracks = _Table(*results.threads)
     slices = _slices(results, strings, tracks)

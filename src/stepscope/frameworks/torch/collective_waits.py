@@ -19,7 +19,7 @@ NAME = "c10d:wait"
 
 
 class TorchCollectiveWaits(Source):
-    """A range for each ``Work.wait`` that Python calls, also those of synchronous collectives."""
+    """Makes a range for each ``Work.wait`` that Python calls, also of synchronous collectives."""
 
     name = "waits of torch.distributed"
     when = COLLECTIVE_WAITS

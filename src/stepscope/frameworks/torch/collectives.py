@@ -35,7 +35,7 @@ _NO_COLLECTIVES = ("functional", "c10d::work", "c10d::monitored")
 
 
 class TorchCollectives(CollectiveNotes):
-    """The source: it writes nothing itself, but completes what others record."""
+    """Completes the collectives that other sources record; records nothing itself."""
 
     name = "torch.distributed"
 
@@ -54,7 +54,7 @@ class TorchCollectives(CollectiveNotes):
             self.account.keep_flights(flights())
 
     def look(self) -> None:
-        """Remember groups and buckets while they are there."""
+        """Learn groups and buckets while they exist."""
         self._membership.look()
         self.account.learn(self._membership.groups, self._membership.rank)
         if self._membership.info:
@@ -88,7 +88,7 @@ class TorchCollectives(CollectiveNotes):
 
 
 def _guess_groups(calls: Sequence[Collective], account: CollectiveAccount) -> None:
-    """Take the calls of C++ that nobody knows for those of the group that it uses otherwise."""
+    """Assign calls of C++ without a known group to the group that C++ uses most."""
     used = [flight.group for flight in account.flights if flight.group in account.groups]
     groups = used or list(account.groups)
     if not groups:
@@ -109,7 +109,7 @@ def _kineto_name(operator: str) -> str | None:
 def _add_works(captured: Captured, calls: Sequence[Collective]) -> None:
     """Add to each call the range in which the backend did its work.
 
-    A group has threads of its own, which take its work up in the order of the calls.
+    A group has its own threads, which execute its work in the order of the calls.
     """
     slices, texts = captured.slices, captured.strings.decode_all()
     from stepscope.record.collective_columns import rows_named
@@ -194,7 +194,7 @@ _ROOT_IS_SOURCE = {"broadcast": True, "scatter": True, "reduce": False, "gather"
 
 
 def _fill(note: Collective, group: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Write into a note what a call that has returned was about."""
+    """Fill in a note about a call that has returned."""
     note.group = str(group.group_name)
     if not note.is_point_to_point:
         note.number = int(group._get_sequence_number_for_group()) or None
@@ -207,7 +207,7 @@ def _fill(note: Collective, group: Any, args: Sequence[Any], kwargs: Mapping[str
 
 
 def _note_ends(note: Collective, group: Any, args: Sequence[Any], options: Any) -> None:
-    """Note the ranks that send and receive, in the numbers of the whole job."""
+    """Note the ranks that send and receive, as global ranks."""
     if note.is_point_to_point:
         mine, other = group.rank(), args[1] if len(args) > 1 else None
         peer = other if isinstance(other, int) and note.name != "recv_anysource" else None

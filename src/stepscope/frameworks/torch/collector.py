@@ -35,7 +35,7 @@ _collecting: dict[int, Kineto] = {}
 
 
 class Kineto(Source):
-    """torch's collector, driven through its low-level interface."""
+    """Drives torch's own collector through its low-level interface."""
 
     name = "torch"
     tensor_notes = None  # it says nothing of single tensors
@@ -61,7 +61,7 @@ class Kineto(Source):
         self._prepared = True
 
     def start(self) -> None:
-        """Begin to collect on the calling thread and those it starts."""
+        """Collect on the calling thread and the threads that it starts."""
         if not self._prepared:
             self.prepare()
         if _collecting.setdefault(os.getpid(), self) is not self:

@@ -35,7 +35,7 @@ os.register_at_fork(after_in_child=_native.shielded(_logs.clear))
 
 
 class TorchCompile(Source):
-    """The source: slices of category ``compile``, and ranges for what runs in compiled regions."""
+    """Records compilations as slices of category ``compile``, and ranges in compiled regions."""
 
     name = "torch.compile"
     stage = Stage.OPERATORS
@@ -102,7 +102,7 @@ def _patch_dynamo(patches: Patches) -> None:
 
 
 def _make_annotations_ranges(patches: Patches, torch: Any) -> None:
-    """Turn torch's annotations into our ranges: without its own profiler torch drops them."""
+    """Turn torch's annotations into our ranges: torch drops them unless its own profiler runs."""
     profiler, native = torch.autograd.profiler, torch._C._profiler
     theirs = native._RecordFunctionFast
     wanted = bool(profiler._is_profiler_enabled)
@@ -131,7 +131,7 @@ _WHOLE_COMPILATIONS = {"dynamo": False, "entire_backward_compile": True}
 
 
 class _Compilation:
-    """A compilation from its very beginning, when its id is not told yet, to its end."""
+    """A compilation from its start, before torch has given it an id, to its end."""
 
     def __init__(self, scope: Any, name: str) -> None:
         self._scope = scope
@@ -152,7 +152,7 @@ class _Compilation:
 
 
 def _drop_metadata_ranges(patches: Patches, logger: Any, torch: Any) -> None:
-    """Keep torch from telling each phase's metadata as the name of one more range."""
+    """Stop torch from reporting each phase's metadata as the name of another range."""
     theirs = logger.add_record_function_data
 
     def add_record_function_data(event_name: str, **metadata: object) -> None:

@@ -29,7 +29,7 @@ _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")  # dynamo's name fo
 
 @dataclass(slots=True, eq=False)
 class Span:
-    """One compilation of a frame, or of the backward pass of one."""
+    """A compilation of a frame, or of a frame's backward pass."""
 
     number: int
     thread: int
@@ -41,7 +41,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
-    """A place at which tracing gave up: the graph ends there, and another begins behind it."""
+    """A place at which tracing gave up: one graph ends there, and another begins after it."""
 
     thread: int
     time_ns: int
@@ -60,7 +60,7 @@ _BREAK = (int, int, str, str, str)
 
 
 class CompileLog:
-    """Everything of one recording: plain data, of which the stream keeps a copy."""
+    """Compilations and graph breaks of a recording; the stream keeps a copy."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -73,7 +73,7 @@ class CompileLog:
 
     @classmethod
     def left(cls, left: LeftBehind, source: str) -> CompileLog:
-        """Return what a process has noted, without what does not fit."""
+        """Restore what a process noted, without malformed entries."""
         log = cls(Journal(source, is_on=False))
         spans: dict[int, Span] = {}
         log._end_ns = left.facts["last_ns"]
@@ -101,7 +101,7 @@ class CompileLog:
         self._note(span)
 
     def name_innermost(self, thread: int, compile_id: object) -> None:
-        """Give the compilation that is under way on a thread the id that torch calls it by."""
+        """Give torch's id to the innermost compilation that is running on a thread."""
         for span in reversed(self._spans):
             if span.thread == thread and span.end_ns < 0:
                 span.compile_id = span.compile_id or str(compile_id)
@@ -125,7 +125,7 @@ class CompileLog:
         self._look()
 
     def _look(self) -> None:
-        """Learn what was compiled: torch tells only after a compilation's end."""
+        """Learn the names of compiled functions, which torch reveals only after a compilation."""
         frames = compiled_frames()
         new = {key: frame for key, frame in frames.items() if self._frames.get(key) != frame}
         if new:
@@ -133,7 +133,7 @@ class CompileLog:
             self._journal.add({"frames": new})
 
     def captured(self, thread_names: Mapping[int, str]) -> Captured | None:
-        """Return compilations, and graph breaks without a duration, as slices: once."""
+        """Return compilations and graph breaks as slices; only the first call does."""
         if self._is_taken or not (self._spans or self._breaks):
             return None
         self._is_taken = True
@@ -158,7 +158,7 @@ class CompileLog:
 
 
 def compiled_frames() -> dict[str, str]:
-    """Return what dynamo compiled in this process lately: functions and places, by compile id."""
+    """Return the functions and places that dynamo compiled lately, by compile id."""
     utils = sys.modules.get("torch._dynamo.utils")
     metrics: list[Any] = list(getattr(utils, "_compilation_metrics", ()))
     return {

@@ -38,7 +38,7 @@ CUDA_MEMORY = Bridge(
 
 
 class CudaMemory:
-    """Records the allocator's events; does nothing where torch has no CUDA."""
+    """Records the allocator's events; does nothing if torch has no CUDA."""
 
     def __init__(self, torch: Any, *, may_build: bool = True) -> None:
         self._may_build = may_build

@@ -32,7 +32,7 @@ class Measured:
 
 
 def measure_devices(tell: Callable[[str], None]) -> Iterator[Measured]:
-    """Measure one device of each model; ``tell`` is told what is being measured."""
+    """Measure one device of each model; ``tell`` is called with a line about each measurement."""
     torch = _torch()
     seen = set()
     for index in range(torch.cuda.device_count()):
@@ -93,7 +93,7 @@ def _best_seconds(torch: Any, run: Callable[[], Any]) -> float:
 
 
 def _copy_rate(torch: Any) -> float:
-    """Return the bytes a second of a large copy: each is read and written."""
+    """Return the bytes per second of a large copy; each byte is read and written."""
     free, _ = torch.cuda.mem_get_info()
     size = min(_COPY_BYTES, int(free) // _ROOM)
     source = torch.empty(size, dtype=torch.uint8, device="cuda")
@@ -117,7 +117,7 @@ def _product(torch: Any, dtype: Any, side: int, *, tf32: bool = False) -> Any:
 
 
 def _scaled_product(torch: Any) -> Any:
-    """Make a product of 8-bit floats, which only a private function of torch does."""
+    """Make a product of 8-bit floats, which only a private function of torch can do."""
     is_amd = getattr(torch.version, "hip", None) and "gfx94" in (
         torch.cuda.get_device_properties(torch.cuda.current_device()).gcnArchName
     )

@@ -63,7 +63,7 @@ def _elements(sizes: Iterable[Sequence[int]]) -> int:
 
 
 def learn(calls: Sequence[Collective], flights: Sequence[Collective]) -> None:
-    """Tell the calls of a recording, in order, what the flight recorder knows of them."""
+    """Complete the calls of a recording, in order, with what the flight recorder knows."""
     by_number = {
         (flight.group, flight.number): flight for flight in flights if flight.number is not None
     }

@@ -53,7 +53,7 @@ os.register_at_fork(after_in_child=shielded(_journals.clear))
 
 
 class TorchGeneratedCode(Source):
-    """The source: it listens to compilations, and extends the stacks of generated code."""
+    """Listens to compilations, and extends the stacks of generated code."""
 
     name = "generated code"
     stage = Stage.OPERATORS
@@ -80,7 +80,7 @@ class TorchGeneratedCode(Source):
             _journals.remove(self._journal)
 
     def refine(self, captured: Captured) -> Captured:
-        """Let events in generated code stand on the lines that it was generated from."""
+        """Add the lines of the model to stacks that end in generated code."""
         return _refined(captured, _known)
 
     @classmethod
@@ -143,9 +143,9 @@ def _note(entry: Mapping[str, Any]) -> None:
 
 
 def _note_graph(graph: _Graph, files: Sequence[str]) -> None:
-    """Remember Dynamo's graph for the modules generated from it.
+    """Note Dynamo's graph for the modules generated from it.
 
-    Those of its backward pass are written later, and carry the same number.
+    The modules of its backward pass are written later, with the same number.
     """
     for number in {_parsed(file)[NUMBER] for file in files} if graph else ():
         if number >= 0:
@@ -154,13 +154,13 @@ def _note_graph(graph: _Graph, files: Sequence[str]) -> None:
 
 
 def _note_lowered(graph: _Graph, files: Sequence[str]) -> None:
-    """Remember the nodes of a backward pass, which Dynamo's graph does not have."""
+    """Note the nodes of a backward pass, which Dynamo's graph does not have."""
     for file in files if graph else ():
         _note({LOWERED: PurePath(file).name, NODES: graph})
 
 
 def _note_compiled(compiled: Any) -> None:
-    """Remember the graph as it was printed when the module was generated."""
+    """Note the graph that was printed when the module was generated."""
     key = getattr(compiled, "cache_key", None)
     text = getattr(compiled, "inductor_post_grad_graph_str", None)
     if isinstance(key, str) and isinstance(text, str):
@@ -168,7 +168,7 @@ def _note_compiled(compiled: Any) -> None:
 
 
 def _note_files() -> None:
-    """Remember the nodes above each line of what was generated; somebody may empty the cache."""
+    """Note the nodes above each line of generated files; the cache may be emptied."""
     for file in _generated_files():
         if PurePath(file).name not in _noted_files:
             _noted_files.add(PurePath(file).name)
@@ -198,7 +198,7 @@ def _origin(node: Any) -> tuple[str, str] | None:
 
 
 def _printed_graph(text: str) -> _Graph:
-    """Return a graph that was printed: the nodes stand below their line of the model."""
+    """Parse a printed graph: nodes stand below their line of the model."""
     graph: dict[str, tuple[str, str]] = {}
     frame = ""
     for line in text.splitlines():
@@ -213,7 +213,7 @@ def _printed_graph(text: str) -> _Graph:
 
 @cache
 def _shown(file: str) -> str:
-    """Return a file as stacks name it: without the folder that it is imported from."""
+    """Return a file as stacks name it, relative to the folder that it is imported from."""
     folders = sorted((folder for folder in sys.path if folder), key=len, reverse=True)
     inside = (folder for folder in folders if file.startswith(folder.rstrip("/") + "/"))
     folder = next(inside, None)
@@ -229,7 +229,7 @@ def _generated_files() -> list[str]:
 
 @cache
 def _parsed(file: str) -> Mapping[str, Any]:
-    """Return what a generated file says of its graph, and of the nodes above its lines."""
+    """Parse a generated file: its graph's number, and the nodes above its lines."""
     try:
         text = Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError:  # somebody emptied the cache

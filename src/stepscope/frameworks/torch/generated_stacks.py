@@ -24,9 +24,9 @@ _GENERATED = re.compile(r"(.*[/\\]c[a-z2-7]{20,}\.py)\((\d+)\): ")  # named by a
 
 
 def with_origins(captured: Captured, origins: Origins) -> Captured:
-    """Put the model's line behind generated code, in the stacks of slices.
+    """Add the model's line below generated code in the stacks of slices.
 
-    A fused kernel comes from several lines: it stands on the last, whose result it is.
+    A fused kernel comes from several lines: it gets the last, which has its result.
     """
     stacks, strings = captured.stacks, captured.strings
     ends: dict[int, tuple[str, ...]] = {}  # by row: the frames to put behind it
@@ -51,7 +51,7 @@ def _generated_rows(stacks: Stacks, strings: Strings) -> Iterator[tuple[int, str
 
 
 class _Extended:
-    """A table of stacks that grows."""
+    """A table of stacks that can grow."""
 
     def __init__(self, stacks: Stacks, strings: Strings) -> None:
         self._first = len(stacks)
@@ -62,7 +62,7 @@ class _Extended:
         self._ids: dict[str, int] = {}
 
     def add(self, ends: Mapping[int, tuple[str, ...]]) -> NDArray[np.uint32]:
-        """Add frames behind some rows; return the row that stands for each, or for its caller."""
+        """Add frames to some rows; return the new row of each row, or of its caller."""
         end_of = np.arange(self._first, dtype=np.uint32)
         for row in range(1, self._first):  # a caller comes before what it calls
             parent = int(self._old.parent[row])

@@ -84,7 +84,7 @@ def _can_listen() -> bool:
 
 
 def _named_by() -> CDLL | None:
-    """Have operators named from now on, and return who does; no bridge is compiled for that."""
+    """Have operators named from now on, and return the bridge; never compile one for this."""
     from stepscope.frameworks.torch.operators import ready_bridge
 
     bridge = ready_bridge(sys.modules["torch"])

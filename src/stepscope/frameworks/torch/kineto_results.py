@@ -38,7 +38,7 @@ class Operator(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """Memory that was taken, or, with a negative size, given back."""
+    """An allocation, or a release if the size is negative."""
 
     time_ns: int
     address: int
@@ -55,7 +55,7 @@ _ALLOCATION = (int, int, int, str, int, int, int)
 
 
 class Results(NamedTuple):
-    """All of a recording, on our clock."""
+    """A recording of torch's collector, on our clock."""
 
     threads: Mapping[int, int]  # their numbers in the system, by torch's own
     operators: Sequence[Operator]
@@ -73,7 +73,7 @@ class Results(NamedTuple):
 
 
 def plain(results: Any, *, shapes: bool, memory: bool) -> Results:
-    """Return the contents of the collector's event objects; its clock is the wall's."""
+    """Convert the collector's event objects to plain data; their clock is Unix time."""
     events = [e for e in results.events() if str(e.device_type()).endswith("CPU")]
     shown = [e for e in events if not e.is_hidden_event() and e.name() != _MEMORY]
     tree = list(_walked(results.experimental_event_tree())) if shapes or memory else []
@@ -88,7 +88,7 @@ def plain(results: Any, *, shapes: bool, memory: bool) -> Results:
 
 
 def results_of(entries: Sequence[Mapping[str, Any]]) -> Results:
-    """Return what was noted, without what does not fit."""
+    """Restore what ``note`` wrote, without malformed entries."""
     return Results(
         {pair[0]: pair[1] for pair in _rows(entries, "threads") if fits(pair, int, int)},
         [Operator(*row) for row in _rows(entries, "operators") if fits(row, *_OPERATOR)],
@@ -134,7 +134,7 @@ def _walked(tree: Sequence[Any]) -> Iterator[Any]:
 
 
 class _Inputs:
-    """The inputs of operators, in the words of the bridge."""
+    """The inputs of operators, in the bridge's spelling."""
 
     def __init__(self, tree: Sequence[Any]) -> None:
         self._tensors = {
@@ -146,7 +146,7 @@ class _Inputs:
         self.distinct: list[dict[str, Any]] = []
 
     def number_of(self, event: Any) -> int:
-        """Return the number of an operator's inputs; below 0 for one without."""
+        """Return the number of an operator's inputs; negative if it has none."""
         types = event.dtypes()
         if not types or event.scope() == _USER_SCOPE:
             return -1
@@ -196,7 +196,7 @@ def _word(kind: str, value: Any) -> str:
 
 
 def _memory(tree: Sequence[Any], offset_ns: int) -> list[Allocation]:
-    """Return the allocations; a block of the host from before the recording is not counted."""
+    """Return the allocations; blocks of the host from before the recording do not count."""
     events = [event for event in tree if str(event.tag).endswith("Allocation")]
     events.sort(key=lambda event: int(event.start_time_ns))
     blocks: dict[int, int] = {}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LiveTensor(NamedTuple):
-    """What is known of a tensor that Python holds, without holding it."""
+    """A tensor that Python holds, described without holding it."""
 
     impl: int
     storage: int
@@ -38,7 +38,7 @@ class LiveTensor(NamedTuple):
 
 @dataclass(slots=True)
 class LiveModule:
-    """A module as it was when it was first called."""
+    """A module at its first call."""
 
     address: int
     cls: type
@@ -47,7 +47,7 @@ class LiveModule:
 
 @dataclass(slots=True)
 class LiveOptimizer:
-    """An optimizer as it was when its step was first called."""
+    """An optimizer at the first call of its step."""
 
     address: int
     time_ns: int
@@ -62,7 +62,7 @@ class LiveObjects:
     with_tensors: bool = False
 
     def name_module(self, module: Any) -> str:
-        """Return what calls of this module are called."""
+        """Name the calls of a module."""
         cls = type(module)
         number = self._numbers.get(cls, 0)
         self._numbers[cls] = number + 1
@@ -77,7 +77,7 @@ class LiveObjects:
         return name
 
     def note_optimizer(self, optimizer: Any) -> None:
-        """Keep what an optimizer works on; its calls have the name of any function's."""
+        """Note an optimizer's tensors; its calls are named like any function's."""
         parameters = []
         if self.with_tensors:
             with suppress(Exception), unseen():
@@ -148,7 +148,7 @@ _WATCHED = Patches(_watch)
 
 
 def optimizer_call() -> str:
-    """Return how the calls of optimizers are named in a trace, the end of it."""
+    """Return the suffix by which a trace names calls of optimizers."""
     torch: Any = sys.modules["torch"]
     code = torch.optim.Optimizer._optimizer_step_code.__code__
     return f"torch/optim/optimizer.py({code.co_firstlineno}): {code.co_name}"

@@ -41,7 +41,7 @@ _loaded: ctypes.CDLL | None = None
 
 
 def load_bridge(torch: Any, *, may_build: bool = True) -> ctypes.CDLL:
-    """Return the bridge, built and loaded; raise BridgeUnavailableError when that cannot be."""
+    """Return the loaded bridge; raise BridgeUnavailableError if that is impossible."""
     global _loaded  # noqa: PLW0603 - one bridge a process; it is never unloaded
     if _loaded is None:
         bridge = load_library(torch, may_build=may_build)
@@ -64,7 +64,7 @@ def load_bridge(torch: Any, *, may_build: bool = True) -> ctypes.CDLL:
 
 
 def ready_bridge(torch: Any) -> ctypes.CDLL | None:
-    """Return the bridge where that takes no compiler, which would take seconds; None elsewhere."""
+    """Return the bridge if no compilation, which takes seconds, is needed; else None."""
     return _loaded or _ready_bridge(torch)
 
 
@@ -122,7 +122,7 @@ _noting = 0  # recordings that run: the bridge's notes are theirs
 
 
 class TorchOps(Source):
-    """The bridge as a source: while it is started, torch's callbacks fill the recorder."""
+    """Records through the bridge: torch's callbacks fill the recorder."""
 
     name = "torch"
 
@@ -189,6 +189,6 @@ class TorchOps(Source):
         return f"operators of torch {self._torch.__version__}, all threads, through the bridge"
 
     def overhead_ns(self) -> float:
-        """Return the calibrated cost of one operator; measured where nobody records it."""
+        """Return the calibrated cost of one operator; 0 while a recording would record it."""
         watched = _native.recording() or self._torch.autograd._profiler_enabled()
         return 0.0 if watched else _calibrated_ns(self._bridge)

@@ -31,7 +31,7 @@ PHASES = Option("phases", False)
 
 
 def chosen(collector: TorchCollector) -> TorchCollector:
-    """Return the collector that was asked for, in the program or by the environment."""
+    """Return the collector chosen in the program, else by the environment."""
     if collector is TorchCollector.AUTO and (wish := os.environ.get(_ENVIRONMENT)):
         try:
             collector = TorchCollector(wish.lower())

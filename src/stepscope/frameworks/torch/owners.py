@@ -28,7 +28,7 @@ _DEEPEST = 4  # how far tensors are looked for in lists of lists
 
 
 class Note(Protocol):
-    """Take a statement: the block at this address now holds that."""
+    """Receives a statement: the block at this address now holds that."""
 
     def __call__(
         self, address: int, size: int, device_type: int, device_index: int, owner: int, /
@@ -39,9 +39,9 @@ class Note(Protocol):
 class TorchOwners:
     """States what blocks of memory hold, while it is started.
 
-    It looks at tensors without running an operator, keeps none of them alive, and whatever fails
-    in it fails silently: a missing statement must not break the training. What is done in every
-    step is native; this is what it listens to, and what it asks when it sees something new.
+    It inspects tensors without running an operator, keeps none of them alive, and ignores its own
+    failures: a missing statement must not break the training. Native code does what is needed in
+    every step; it calls this class for optimizers and models that it has not seen.
     """
 
     def __init__(self, note: Note | None = None) -> None:
@@ -95,7 +95,7 @@ class TorchOwners:
         self._models.clear()
 
     def learn_optimizer(self, optimizer: Any) -> None:
-        """Sort its parameters; a gradient is like its parameter, of torch's own type or not."""
+        """Separate parameters that native code can handle; a gradient is like its parameter."""
         with suppress(Exception):
             simple: list[Any] = []
             others: list[Any] = []
@@ -116,7 +116,7 @@ class TorchOwners:
                 )
 
     def tell_optimizer(self, optimizer: Any) -> None:
-        """State all that it has after its first step."""
+        """State the parameters and the state of an optimizer after its first step."""
         with suppress(Exception):
             self._optimizers[id(optimizer)] = weakref.ref(optimizer)
             self._tell_parameters(_parameters_of(optimizer))
@@ -130,13 +130,13 @@ class TorchOwners:
                     self._tell(parameter.grad, MemoryOwner.GRADIENT)
 
     def tell_model(self, model: Any) -> None:
-        """State the parameters of a model that is called for the first time."""
+        """State the parameters of a model at its first call."""
         with suppress(Exception):
             self._models[id(model)] = weakref.ref(model)
             self._tell_parameters(model.parameters())
 
     def tell_input(self, value: Any) -> None:
-        """State the inputs of a model that are tensors that no operator made."""
+        """State the inputs of a model that no operator made."""
         with suppress(Exception):
             if self._is_tensor(value) and value.grad_fn is None:
                 self._tell(value, MemoryOwner.INPUT)
@@ -177,7 +177,7 @@ _TOLD: list[OwnerHooks] = []  # those of the recordings that run
 
 
 def _see_models(patches: Patches) -> None:
-    """Be told of models where the interpreter dispatches their calls: no hook of torch's shows."""
+    """Watch calls of models in the interpreter, as a hook of torch's would be visible."""
     import torch
 
     from stepscope.frameworks.torch.modules import TORCH_MODULES
@@ -214,7 +214,7 @@ def _parameters_of(optimizer: Any) -> Iterator[Any]:
 
 
 def _tensors(value: object, depth: int = 0) -> Iterator[Any]:
-    """Yield what lists, tuples and dicts hold, however nested up to a depth."""
+    """Yield the elements of nested lists, tuples and dicts, up to a depth."""
     if isinstance(value, dict):
         value = list(value.values())
     if not isinstance(value, list | tuple):

@@ -26,10 +26,10 @@ _originals: dict[type, Callable[..., None]] = {}  # the __init__ of each class t
 
 
 class _Patch:
-    """Ends one patch_torch() with its block."""
+    """Undoes one patch_torch() at the end of its block."""
 
     def __enter__(self) -> None:
-        """The patch is in force already."""
+        """Do nothing: the patch is already in force."""
 
     def __exit__(self, *_: object) -> None:
         unpatch_torch()
@@ -118,13 +118,13 @@ def _replace_init(theirs: type, ours: type) -> None:
 
 
 def _is_part_of_a_real_one(caller: str | None) -> bool:
-    """Tell whether a profiler of torch that was made before the patch makes its inner one."""
+    """Tell whether a profiler of torch's from before the patch is making its inner one."""
     return caller == "torch.profiler.profiler"
 
 
 @functools.cache
 def _recording_class(cls: type, theirs: Any, ours: type) -> type:
-    """Return ``cls`` with our methods in front of torch's, and behind those of a subclass."""
+    """Return ``cls`` with our methods before torch's, and after those of a subclass."""
     if issubclass(cls, ours):
         return cls
     bases = (ours, theirs) if cls is theirs else (cls, _recording_class(theirs, theirs, ours))
@@ -144,7 +144,7 @@ def _recording_class(cls: type, theirs: Any, ours: type) -> type:
 
 
 def _timeline_of_torch(theirs: Any, ours: Any) -> Callable[..., None]:
-    """Return torch's own export over our recording; pages are ours, theirs need matplotlib."""
+    """Return torch's own export of our recording; pages are ours, as theirs need matplotlib."""
 
     @functools.wraps(theirs.export_memory_timeline)
     def export_memory_timeline(
@@ -163,7 +163,7 @@ def _timeline_of_torch(theirs: Any, ours: Any) -> Callable[..., None]:
 
 
 def _with_python_functions(ours: Any) -> Callable[..., Any]:
-    """Return key_averages() as torch has it up to 2.14: calls of Python functions count."""
+    """Return key_averages() as in torch up to 2.14: calls of Python functions count."""
 
     @functools.wraps(ours.key_averages)
     def key_averages(

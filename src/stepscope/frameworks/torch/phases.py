@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class TorchPhases(Source):
-    """The phases as a source: at once, or as soon as the program imports torch."""
+    """Records the phases, at once or when the program imports torch."""
 
     name = "torch phases"
     when = PHASES

@@ -10,7 +10,7 @@ from stepscope.record.collectives import Group
 
 
 def distributed_info() -> dict[str, Any] | None:
-    """Return torch's description of the process groups; None where there are none."""
+    """Return torch's description of the process groups, or None."""
     dist: Any = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_available() or not dist.is_initialized():
         return None
@@ -42,7 +42,7 @@ def groups_now() -> dict[str, Group]:
 
 
 class Membership:
-    """What this process was while it recorded; groups that are destroyed are remembered."""
+    """The process groups during a recording; destroyed groups are remembered."""
 
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
@@ -60,7 +60,7 @@ class Membership:
         return self.info.get("rank")
 
     def told(self) -> dict[str, Any]:
-        """Return ``distributedInfo``, with all groups that there were."""
+        """Return ``distributedInfo`` with all groups that existed."""
         if not self.info:
             return {}
         configs = {group["pg_name"]: group for group in self.info.get("pg_config", ())}

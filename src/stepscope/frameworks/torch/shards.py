@@ -35,7 +35,7 @@ class Buckets:
     """The buckets of the program's DistributedDataParallel modules."""
 
     def __init__(self, keep: Callable[[Mapping[int, list[str]]], object]) -> None:
-        """Know none yet; ``keep`` takes the modules of each, by the bytes of a bucket."""
+        """``keep`` receives the modules of each bucket, by the bucket's size in bytes."""
         self._keep = keep
         _remember(_known, self)
 
@@ -68,7 +68,7 @@ class Buckets:
 
 
 def name_modules(calls: Sequence[Collective], buckets: Mapping[int, Sequence[str]]) -> None:
-    """Name the module of each bucket's reduction, by its size; equal ones take turns."""
+    """Name the modules of each bucket's reduction by its size; equal sizes take turns."""
     turn = dict.fromkeys(buckets, 0)
     for call in calls:
         size = (call.elements_in or 0) * element_bytes(call.dtype or "")
@@ -133,7 +133,7 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _learning(plain: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Learn the buckets one forward pass after they were made anew: DDP tells of them then."""
+    """Learn the buckets one forward pass after DDP rebuilt them, when it reports them."""
     made: set[int] = set()
 
     @functools.wraps(plain)
@@ -157,7 +157,7 @@ def _of_param_group(group: Any, *_: Any) -> str:
 
 
 def _of_handle(state: Any, handle: Any = None, *_: Any) -> str:
-    """Return what the parameters of a unit have in common, by their names in the whole model."""
+    """Return the common path of a unit's parameters in the model."""
     names = state._exec_order_data.param_to_fqn[handle.flat_param]
     paths = [name.replace("_fsdp_wrapped_module.", "").split(".")[:-1] for name in names]
     shared = [parts[0] for parts in zip(*paths, strict=False) if len(set(parts)) == 1]

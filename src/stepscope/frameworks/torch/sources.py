@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _check_bridge(options: RecordOptions) -> None:
-    """Build what is missing of the bridges before the program starts, outside of its time."""
+    """Build missing bridges before the program starts, outside of its time."""
     try:
         collector = chosen(options[TORCH_COLLECTOR])
     except ValueError as error:

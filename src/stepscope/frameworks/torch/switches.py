@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Switches:
-    """What is shown of a recording; as torch has it, all of it until it is told otherwise."""
+    """What is shown of a recording; as in torch, everything by default."""
 
     forward_backward: bool = True  # the ties between operators and backward functions in files
     concrete_inputs: bool = True  # the values of scalar inputs
@@ -57,7 +57,7 @@ FOLLOWED = Patches(_follow)
 
 
 def as_switched(trace: Trace, switches: Switches) -> Trace:
-    """Return the trace without what was switched off when it was recorded."""
+    """Return the trace without what was switched off during the recording."""
     slices, strings = trace.slices, trace.strings
     if not switches.forward_backward:
         slices = replace(slices, forward_thread=np.full(len(slices), NO_THREAD, np.int64))

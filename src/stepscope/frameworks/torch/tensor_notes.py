@@ -41,7 +41,7 @@ _MOST_APART_NS = 2_000  # the clock that the notes' times are read with is not q
 
 @dataclass(frozen=True, slots=True)
 class TensorNotes:
-    """All notes of a recording, those of one operator beside each other."""
+    """All notes of a recording; those of one operator are adjacent."""
 
     notes: NDArray[Any]  # of _NOTE
     start_ns: NDArray[np.int64]  # of the operator
@@ -51,7 +51,7 @@ class TensorNotes:
         return len(self.notes)
 
     def rows_in(self, trace: Trace) -> NDArray[np.int64]:
-        """Return the slice that each note is of, -1 where it is not of this trace."""
+        """Return the slice of each note, -1 if it is not in this trace."""
         slices = trace.slices
         rows = np.full(len(self), -1, np.int64)
         for number, track in enumerate(trace.tracks):
@@ -89,7 +89,7 @@ def noted_tensors(bridge: ctypes.CDLL) -> TensorNotes:
 
 
 def tensors_of(notes: list[Any]) -> Iterator[tuple[int, int | None, Any]]:
-    """Yield each tensor of an operator: its position, its place in a list of tensors, the note."""
+    """Yield each tensor of an operator: position, index in a list of tensors, note."""
     for note in notes:
         if note["position"] not in {FUNCTION_ID, SCRIPT}:
             place = int(note["place"])
@@ -97,7 +97,7 @@ def tensors_of(notes: list[Any]) -> Iterator[tuple[int, int | None, Any]]:
 
 
 def _nearest(times: NDArray[np.int64], among: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each time the index of the nearest of others, which ascend."""
+    """Return the index of the nearest of ascending times for each time."""
     after = np.clip(np.searchsorted(among, times), 1, max(len(among) - 1, 1))
     if len(among) == 1:
         return np.zeros(len(times), np.int64)

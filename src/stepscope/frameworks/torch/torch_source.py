@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 def make_bridges_ready(options: RecordOptions) -> BridgeUnavailableError | None:
-    """Build what is missing for the torch that is installed; return why there will be no bridge.
+    """Build missing bridges for the installed torch; return why there will be none.
 
-    It is raised instead where nothing but the bridge was asked for. torch is not imported.
+    If only the bridge was asked for, the reason is raised instead. torch is not imported.
     """
     collector = chosen(options[TORCH_COLLECTOR])
     if collector is TorchCollector.KINETO:
@@ -78,7 +78,7 @@ def _source_for(
 
 
 class TorchSource(Source):
-    """PyTorch's source: starts at once, or when the program imports torch."""
+    """Records PyTorch, at once or when the program imports it."""
 
     name = "torch"
     burden = Burden.OPERATORS
@@ -137,7 +137,7 @@ class TorchSource(Source):
 
     @property
     def tensor_notes(self) -> TensorNotes | None:
-        """Return which tensors the operators of the last recording had; None where unknown."""
+        """Return which tensors the last recording's operators had; None if unknown."""
         return None if self._source is None else self._source.tensor_notes
 
     def describe(self) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Exporting(Protocol):
-    """What a handler needs of a profiler: it writes its last trace into a file."""
+    """A profiler as handlers see it: it writes its last trace into a file."""
 
     def export(
         self, path: str | os.PathLike[str] = "", format: Literal["json", "pb"] = "json"

@@ -50,7 +50,7 @@ _ranges = Patches(_tell_of_ranges)
 
 
 class NvtxRanges:
-    """One profiler's request to show its steps, and all RecordEvents, in NVIDIA's tools."""
+    """One profiler's request to show its steps and all RecordEvents in NVIDIA's tools."""
 
     def __init__(self) -> None:
         self._on = False
@@ -70,7 +70,7 @@ class NvtxRanges:
         _ranges.acquire()
 
     def begin_step(self, name: str) -> None:
-        """Begin a step, after the one before it."""
+        """End the current step, if any, and begin the next."""
         self.end_step()
         if self._on:
             self._in_step = True

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def names_of(module: str) -> Callable[[str], Any]:
-    """Return a ``__getattr__`` that looks them up in a module of paddle.profiler."""
+    """Return a ``__getattr__`` that looks names up in a module of paddle.profiler."""
 
     def look_up(name: str) -> Any:
         problem = f"module 'stepscope.paddle.{module}' has no attribute {name!r}"
@@ -40,7 +40,7 @@ def _paddles(module: str) -> ModuleType:
 
 @functools.cache
 def _beside_ours(module: str) -> ModuleType:
-    """Load Paddle's module where ours has been put in its place."""
+    """Load Paddle's own module although ours stands in ``sys.modules`` under its name."""
     folder = Path(str(sys.modules["paddle"].__file__)).parent / "profiler"
     # In Paddle's package, for its relative imports.
     name = f"paddle.profiler._paddles_{module}"

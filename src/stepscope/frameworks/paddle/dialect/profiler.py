@@ -64,7 +64,7 @@ _cycles = itertools.count()  # of all profilers of the process: Paddle's span in
 
 
 class _Cycle(CpuUse):
-    """How busy the machine was in a recorded cycle, and the cycle's number."""
+    """Measures how busy the machine is in a recorded cycle, and numbers the cycles."""
 
     number = 0
 
@@ -299,7 +299,6 @@ class Profiler:
         self._report = Path(path).absolute()
 
     def _repr_html_(self) -> str:
-        """Return the overview of the last finished cycle for a notebook."""
         from stepscope.report.notebook import nothing_html, report_link_html
 
         if self._session.trace is None:
@@ -344,7 +343,7 @@ class Profiler:
             self._print_flops()
 
     def _print_flops(self, _repeat: int = 1) -> None:
-        """Print the operations of the layers; Paddle's name for it."""
+        """Print the operations of the layers; Paddle has a method of this name."""
         if not self.with_flops:
             print("ERROR: with_flops disabled.")
             return

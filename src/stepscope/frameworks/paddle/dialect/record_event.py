@@ -68,7 +68,7 @@ class RecordEvent(record_function):
 
 
 class _Refused(RecordEvent):
-    """A range of a type that is not for Python programs: it warns, and records nothing."""
+    """A range whose type Python programs may not record: it warns and records nothing."""
 
     __slots__ = ()
 

@@ -29,21 +29,21 @@ _EXPORTS = {"json": export_paddle_json, "pb": export_paddle_pb}
 
 
 class ProfilerResult:
-    """The events of a trace as Paddle's trees. Nodes are made when they are looked at."""
+    """The events of a trace as Paddle's trees; nodes are made when they are accessed."""
 
     def __init__(self, trace: Trace) -> None:
-        """Take any trace; its events are given Paddle's types."""
+        """Accept a trace of any framework; its events are given Paddle's types."""
         self.trace = trace
         self._forest = Forest(trace)
 
     def get_data(self) -> dict[int, HostNode]:
-        """Return the topmost node of every thread, by the thread's id."""
+        """Return the root node of every thread, by the thread's id."""
         forest = self._forest
         tracks = forest.thread_tracks.tolist()
         return {forest.places[track][1]: HostNode(forest, -2 - track) for track in tracks}
 
     def get_extra_info(self) -> dict[str, str]:
-        """Return the names of the threads, and how busy the machine was."""
+        """Return the names of the threads and the load of the machine."""
         return extra_info(self.trace)
 
     def get_version(self) -> str:
@@ -52,12 +52,11 @@ class ProfilerResult:
         return version if isinstance(version, str) else VERSION
 
     def get_span_index(self) -> int:
-        """Return which recording of the program it is."""
+        """Return the number of the recorded cycle within the program."""
         span = str(self.trace.info.user.get("span_index", 0))
         return int(span) if span.isdecimal() else 0
 
     def save(self, file_name: str | os.PathLike[str], format: str = "json") -> None:
-        """Write the trace as Paddle's Chrome JSON or as its protobuf."""
         if format not in _EXPORTS:
             raise ValueError(f"format is {format!r}; use 'json' or 'pb'")
         _EXPORTS[format](self.trace, file_name)
@@ -128,13 +127,13 @@ class _Event(_Node):
 
     @property
     def correlation_id(self) -> int:
-        """Return the number that ties a runtime call to the work that it launched."""
+        """Return the number shared by a runtime call and the work that it launched."""
         number = int(self._forest.trace.slices.correlation[self.row])
         return 0 if number == NO_CORRELATION else number
 
 
 class HostNode(_Event):
-    """An event of a thread: a range, an operator, a runtime call; or the root above them."""
+    """An event of a thread (a range, an operator or a runtime call), or the root above them."""
 
     __slots__ = ()
 
@@ -152,17 +151,17 @@ class HostNode(_Event):
 
     @property
     def type(self) -> Any:
-        """Return what the event is: Paddle's own type, where Paddle is imported."""
+        """Return Paddle's own type where Paddle is imported, else ours."""
         return as_paddles(TracerEventType.UserDefined) if self._is_root else super().type
 
     @property
     def start_ns(self) -> int:
-        """Return when it began, in Unix time; 0 for a root."""
+        """Return the start in Unix time; 0 for a root."""
         return 0 if self._is_root else super().start_ns
 
     @property
     def end_ns(self) -> int:
-        """Return when it ended, in Unix time; the end of time for a root."""
+        """Return the end in Unix time; the end of time for a root."""
         return _END_OF_TIME if self._is_root else super().end_ns
 
     @property
@@ -175,7 +174,7 @@ class HostNode(_Event):
 
     @property
     def correlation_id(self) -> int:
-        """Return the number that ties a runtime call to its device work, 0 for other events."""
+        """Return the number shared by a runtime call and its device work; 0 for other events."""
         return 0 if self._is_root else super().correlation_id
 
     @property
@@ -188,13 +187,13 @@ class HostNode(_Event):
 
     @property
     def callstack(self) -> str:
-        """Return where an operator was called, "" when that was not recorded."""
+        """Return the stack of an operator's call; empty if it was not recorded."""
         stack = self._details().get(CALL_STACK, "")
         return stack if isinstance(stack, str) else ""
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Return an operator's attributes; Paddle's files have none."""
+        """Return an empty dict: Paddle's files have no attributes of operators."""
         return {}
 
     @property
@@ -203,19 +202,19 @@ class HostNode(_Event):
 
     @property
     def children_node(self) -> list[HostNode]:
-        """Return the events directly in this one, in the order of time."""
+        """Return the events directly inside this one, by time."""
         return [HostNode(self._forest, row) for row in self._forest.children[self.row]]
 
     @property
     def runtime_node(self) -> list[HostNode]:
-        """Return the calls of the device's runtime directly in this event."""
+        """Return the runtime calls directly inside this event."""
         return [HostNode(self._forest, row) for row in self._forest.calls[self.row]]
 
     @property
     def device_node(self) -> list[DeviceNode]:
         """Return the device work that a runtime call launched.
 
-        A root has what no recorded call launched.
+        A root has the work whose launching call was not recorded.
         """
         return [DeviceNode(self._forest, row) for row in self._forest.launched[self.row]]
 
@@ -284,7 +283,7 @@ class DeviceNode(_Event):
 
     @property
     def occupancy(self) -> float:
-        """Return which part of a multiprocessor's warps can be in use, 0 to 1."""
+        """Return the fraction of a multiprocessor's warps that can be in use, 0 to 1."""
         return float(self._occupancy_percent) / 100
 
     def __repr__(self) -> str:
@@ -304,7 +303,7 @@ def _column_of(key: str) -> Any:
 
 
 class MemoryNode(_Node):
-    """Memory that was taken or given back."""
+    """An allocation or a release of memory."""
 
     __slots__ = ()
 
@@ -317,7 +316,7 @@ class MemoryNode(_Node):
 
     @property
     def type(self) -> Any:
-        """Return what happened: Paddle's own type, where Paddle is imported."""
+        """Return Paddle's own type where Paddle is imported, else ours."""
         return as_paddles(TracerMemEventType(self._kind))
 
     @property
@@ -326,7 +325,7 @@ class MemoryNode(_Node):
 
     @property
     def place(self) -> str:
-        """Return the device, in Paddle's words."""
+        """Return the device, in Paddle's spelling."""
         return place_of_device(self._forest.trace.strings[self._column("device")])
 
     @property

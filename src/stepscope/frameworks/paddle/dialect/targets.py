@@ -27,7 +27,7 @@ def supported_targets() -> set[ProfilerTarget]:
 
 
 def chosen_targets(wanted: Iterable[Any] | None) -> set[ProfilerTarget]:
-    """Return which of the requested targets to record; a warning names the unsupported ones."""
+    """Return the requested targets that can be recorded; warn about the others."""
     supported = supported_targets()
     asked = [member_of(ProfilerTarget, target, "the target") for target in wanted or ()]
     for target in dict.fromkeys(asked):

@@ -23,7 +23,7 @@ _running: list[BenchmarkTimer] = []
 
 @dataclass(slots=True)
 class Spread:
-    """The sum and the extremes of some values."""
+    """The count, sum and extremes of some values."""
 
     count: int = 0
     total: float = 0
@@ -42,7 +42,7 @@ class Spread:
 
 @dataclass(slots=True)
 class Steps:
-    """The costs of some steps, in ns."""
+    """The costs of several steps, in ns."""
 
     batch: Spread
     reader: Spread
@@ -71,10 +71,10 @@ class Steps:
 
 
 class BenchmarkTimer:
-    """Measures steps from ``start`` to ``stop``, and the time in which they wait for a DataLoader.
+    """Measures steps, and the time in which they wait for a DataLoader.
 
-    It pauses while a data set other than that of the first step is read, as when a model is
-    evaluated in the middle of its training, and while another timer runs within a step.
+    The timer pauses while a data set other than that of the first step is read, as when a model is
+    evaluated during its training, and while another timer runs within a step.
     """
 
     def __init__(self, now_ns: Callable[[], int] = _native.now_ns) -> None:
@@ -101,7 +101,7 @@ class BenchmarkTimer:
         _running.append(self)
 
     def step(self, num_samples: int | None = None) -> int:
-        """End a step, which worked on that many samples, and begin the next; return when."""
+        """End a step that processed so many samples and begin the next; return the current time."""
         now_ns = self._now_ns()
         if not self.running or self._elsewhere:
             return now_ns
@@ -116,7 +116,7 @@ class BenchmarkTimer:
         return now_ns
 
     def _add_waiting(self) -> None:
-        """Add up the steps that only were noted: many at once cost less."""
+        """Add up the steps that were only noted so far: adding many at once is cheaper."""
         warming_up = max(_STEPS_TO_WARM_UP - self._steps, 0)
         self._recent.add(self._waiting)
         self._counted.add(self._waiting[warming_up:])
@@ -124,7 +124,7 @@ class BenchmarkTimer:
         self._waiting.clear()
 
     def stop(self) -> str | None:
-        """End; return the summary, None after too few steps for one."""
+        """Stop timing; return the summary, or None after too few steps."""
         if not self.running:
             return None
         self.running = False
@@ -136,7 +136,7 @@ class BenchmarkTimer:
         return self._summary() if self._steps > _STEPS_TO_WARM_UP else None
 
     def step_info(self, unit: str = "samples") -> str:
-        """Return the average costs of the steps since the last call."""
+        """Return the average costs of the steps since the previous call."""
         self._add_waiting()
         recent, self._recent = self._recent, Steps.none()
         steps = recent.batch.count
@@ -153,7 +153,7 @@ class BenchmarkTimer:
     # What a data loader reports.
 
     def read_begins(self, dataset: object) -> None:
-        """Note that the program now waits for the next batch of a data set."""
+        """Note that the program starts to wait for the next batch of a data set."""
         self._read_ns = self._now_ns()
         if self._dataset is None:
             self._dataset = dataset
@@ -168,11 +168,11 @@ class BenchmarkTimer:
     # Time that is not the program's step.
 
     def leave_out_since(self, start_ns: int) -> None:
-        """Keep out of the current step what has passed since a moment."""
+        """Exclude the time since a moment from the current step."""
         self._step_ns += self._now_ns() - start_ns
 
     def _leave_out_nested(self, thread: int, start_ns: int, end_ns: int) -> None:
-        """Keep another timer's run out of the current step, if all of it was in this step."""
+        """Exclude another timer's run from the current step if it lies within the step."""
         if thread == self._thread and self._step_ns <= start_ns:
             self._step_ns += end_ns - start_ns
 

@@ -50,20 +50,19 @@ class PaddleJson:
     """Paddle's dialect of Chrome JSON; see ``formats.chrome.ChromeDialect``."""
 
     def claims(self, columns: Columns) -> bool:
-        """Tell Paddle's JSON from that of others, by the words at its top."""
+        """Recognise Paddle's JSON by its top-level keys."""
         return {"schemaVersion", "span_index"} <= {key for key, _ in columns["metadata"]}
 
     def repaired(self, path: Path, columns: Columns) -> Columns:
-        """Read a file again whose names break its JSON."""
+        """Read a file again if unescaped names break its JSON."""
         return columns if columns["broken_at"] is None else _repaired_columns(path)
 
     def trace(self, columns: Columns) -> Trace:
-        """Return the trace that Paddle's JSON stands for."""
         return _trace(columns)
 
 
 def _repaired_columns(path: Path) -> Columns:
-    """Read a file again whose names hold quotes and the like, which Paddle does not escape."""
+    """Read a file with its names escaped, which Paddle does not do."""
     with text_chunks(path) as chunks:
         text = b"".join(chunk.text for chunk in chunks)
     reader = _native.ChromeReader()
@@ -76,19 +75,18 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 
 
 class _Texts:
-    """The texts of the trace, gathered from the tables of the file."""
+    """The strings of the trace, collected from the tables of the file."""
 
     def __init__(self) -> None:
         self._ids = {"": 0}
 
     def id_of(self, text: str) -> int:
-        """Return the id of a text, a new one when it is new."""
         return self._ids.setdefault(text, len(self._ids))
 
     def moved(
         self, column: UInt32, strings: Strings, change: Callable[[str], str] | None = None
     ) -> UInt32:
-        """Return a column of another table's ids as ids of this one, its texts changed."""
+        """Convert ids of another table to ids of this one; ``change`` edits the texts."""
         if not len(column):
             return column
         distinct, number = np.unique(column, return_inverse=True)
@@ -102,7 +100,7 @@ class _Texts:
 
 
 def _trace(columns: Columns) -> Trace:
-    """Build the Trace of what the Chrome reader found in a file of Paddle's."""
+    """Build the Trace from the Chrome reader's columns of a file of Paddle's."""
     slices, marks = columns["slices"], columns["marks"]
     theirs = Strings(*columns["strings"])
     unlabelled = _native.unlabel_paddle_events(
@@ -142,10 +140,10 @@ def _trace(columns: Columns) -> Trace:
 
 
 def _times(slices: Columns, plain: Columns) -> tuple[Int64, Int64, int]:
-    """Return when every slice starts, how long it takes, and the Unix time of the first start.
+    """Return every slice's start and duration, and the Unix time of the first start.
 
-    ``ts`` is the true time less a part of a microsecond, so that the first event is known the
-    better the more events there are.
+    ``ts`` is the true time rounded down to µs, so the first event's time is the more exact the more
+    events there are.
     """
     starts, ends = plain["start_ns"], plain["end_ns"]
     is_exact = (starts != _UNTOLD) & (ends != _UNTOLD)
@@ -162,7 +160,7 @@ def _times(slices: Columns, plain: Columns) -> tuple[Int64, Int64, int]:
 def _threads(
     names: Sequence[tuple[str, str]], notes: Sequence[tuple[str, str, str, str, int]]
 ) -> tuple[list[Track], UInt32]:
-    """Return the tracks, one a thread, and which of them each of the file's is."""
+    """Return one track per thread, and the track of each thread id of the file."""
     facts_of: dict[tuple[str, str], dict[str, Any]] = {}
     processes: dict[str, dict[str, Any]] = {}
     for what, pid, tid, text, number in notes:
@@ -252,7 +250,7 @@ def _integers(columns: Mapping[str, tuple[UInt32, Int64]]) -> dict[str, IntColum
 
 
 def _in_our_words(fragment: str) -> str:
-    """Say in the words of torch's traces what Paddle says of inputs; what is empty goes."""
+    """Translate Paddle's keys of inputs to those of torch's traces; empty values are dropped."""
     if '"input_shapes"' not in fragment:
         return fragment
     plain = _NO_DETAILS.sub("", fragment)

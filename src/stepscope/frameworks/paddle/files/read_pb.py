@@ -30,15 +30,15 @@ _NOT_A_TRACE = "is the file a result that paddle.profiler exported?"
 
 
 def is_paddle_pb(head: bytes) -> bool:
-    """Tell whether a file that starts with these bytes is one of Paddle's."""
+    """Tell whether a file that starts with these bytes is Paddle's protobuf."""
     return _HEAD.match(head) is not None
 
 
 def read_paddle_pb(path: str | PathLike[str], progress: Progress | None = None) -> Trace:
-    """Read a result that paddle.profiler exported as protobuf, gzip or not.
+    """Read a result that paddle.profiler exported as protobuf, gzipped or not.
 
-    Times count from the first event; ``info.wall_offset_ns`` says when that was. What could be read
-    of a damaged file is kept; a ``TraceReadWarning`` says so.
+    Times count from the first event, whose Unix time is ``info.wall_offset_ns``. A damaged file is
+    read as far as possible, with a ``TraceReadWarning``.
     """
     place = Path(path)
     data, damage = file_bytes(place, progress)
@@ -83,10 +83,10 @@ def _info(file: PaddleFile, damage: str) -> TraceInfo:
 
 
 def _nested_as_told(trace: Trace, file: PaddleFile) -> Trace:
-    """Return the trace of a file with the parents that the file tells.
+    """Return the trace with the parents that the file names.
 
-    What it does not tell stays as times say; so does what cannot be: a parent that begins after its
-    child, or on another thread.
+    Where the file names none, nesting follows from times. So it does for impossible parents: those
+    that begin after their child, or are on another thread.
     """
     if not _is_ambiguous(trace):
         return trace
@@ -108,7 +108,7 @@ def _nested_as_told(trace: Trace, file: PaddleFile) -> Trace:
 
 
 def _is_ambiguous(trace: Trace) -> bool:
-    """Tell whether times could make another tree than the file has."""
+    """Tell whether times alone allow another tree than the file's."""
     slices = trace.slices
     if "overlapping slices" in trace.info.anomalies or (slices.duration_ns == 0).any():
         return True

@@ -129,7 +129,7 @@ def _ids(forest: Forest, track: int, language: int) -> bytes:
 
 
 def _slice_args(forest: Forest, texts: AddedTexts) -> _Pairs:
-    """Return the arguments in Paddle's words; times are the writer's."""
+    """Return the arguments under Paddle's keys; the writer adds the times."""
     slices = forest.trace.slices
     integers = []
     tied = np.flatnonzero(
@@ -155,7 +155,7 @@ def _pair(key: str, column: IntColumn) -> tuple[bytes, UInt32, Int64]:
 
 
 def _details(forest: Forest, texts: AddedTexts) -> UInt32 | None:
-    """Return the fragments of arguments: shapes of operators, and what devices say as it is."""
+    """Return the other arguments: shapes of operators, and the device's own fragments unchanged."""
     trace = forest.trace
     rest = trace.slices.args.rest
     is_operator = forest.types == TracerEventType.Operator
@@ -222,7 +222,7 @@ def _memory_table(forest: Forest, texts: AddedTexts) -> tuple[Any, ...]:
 
 
 def _flow_tables(forest: Forest, texts: AddedTexts) -> Iterator[tuple[Any, ...]]:
-    """Yield the arrows from launches to the device work, in the middle of both."""
+    """Yield the arrows from launches to device work; they start and end in the middle of both."""
     slices = forest.trace.slices
     work = np.flatnonzero(forest.launch != NO_ROW)
     if not len(work):

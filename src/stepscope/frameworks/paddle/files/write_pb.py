@@ -91,13 +91,13 @@ def _trees(trace: Trace) -> bytes:
 
 
 class _Parts:
-    """Encoded parts of messages, each made once."""
+    """Encoded parts of messages; equal parts are encoded once."""
 
     def __init__(self) -> None:
         self.encoded = [b""]
 
     def of(self, keys: Int64, fields: Callable[[int], Fields]) -> UInt32:
-        """Return for each key the number of its part; key 0 and empty parts are number 0."""
+        """Return the number of the part for each key; key 0 and empty parts have number 0."""
         distinct, place = np.unique(keys, return_inverse=True)
         numbers = np.zeros(len(distinct), np.uint32)
         for i, key in enumerate(distinct.tolist()):
@@ -110,7 +110,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _HostOrder:
-    """The host nodes in the order of the file: thread by thread, a root and its slices."""
+    """The host nodes in file order: thread by thread, each root before its slices."""
 
     rows: Int64  # the slice of each node, NO_ROW for a root
     thread: UInt32
@@ -134,7 +134,7 @@ class _HostOrder:
         return _HostOrder(rows, thread, position, root)
 
     def owners(self, rows: Int32 | Int64, track: UInt32) -> Int64:
-        """Return the positions of host slices; where there is none, of the thread's root."""
+        """Return the file positions of host slices; the thread's root where there is no slice."""
         if not len(self.position):
             return self.root[track]
         return np.where(rows == NO_ROW, self.root[track], self.position[rows])
@@ -164,9 +164,9 @@ def _host(forest: Forest, order: _HostOrder, parts: _Parts) -> dict[str, Any]:
 
 
 def _runtime(forest: Forest, order: _HostOrder, texts: AddedTexts) -> tuple[dict[str, Any], Int64]:
-    """Return the runtime calls, and for each device slice the number of its call.
+    """Return the runtime calls, and the number of the call for each device slice.
 
-    Paddle keeps device work only below a runtime call: one is made up where none was recorded.
+    Paddle keeps device work only below a runtime call: where none was recorded, one is made up.
     """
     slices = forest.trace.slices
     calls = np.flatnonzero(forest.is_runtime)
@@ -256,7 +256,7 @@ def _known(correlation: Int64) -> Int64:
 
 
 def extra_info(trace: Trace) -> dict[str, str]:
-    """Return what Paddle calls extra info: the names of threads, and how busy the machine was."""
+    """Return what Paddle calls extra info: the names of threads and the load of the machine."""
     extra = trace.info.user.get("ExtraInfo")
     names = {t.tid: t.thread_name for t in trace.tracks if t.tid.isdecimal() and t.thread_name}
     info = {**names, **(extra if isinstance(extra, dict) else {})}
@@ -280,7 +280,7 @@ _OCCUPANCY = ("theoretical achieved occupancy %", "est. achieved occupancy %")
 
 
 def _supplement(fragment: str) -> Fields:
-    """Return what a slice's arguments say of an operator as fields of a supplement event."""
+    """Convert a slice's arguments about an operator to fields of a supplement event."""
     pairs = pairs_of(fragment)
     shapes, dtypes = input_lists(pairs)
     sizes = {name: [[(1, n) for n in shape] for shape in own] for name, own in shapes.items()}
@@ -295,7 +295,7 @@ def _keyed(lists: Mapping[str, list[Any]]) -> Fields:
 
 
 def _device_info(event_type: int, fragment: str) -> Fields:
-    """Return what a device slice's fragment says, as fields of the details of its type."""
+    """Convert a device slice's arguments to the detail fields of its type."""
     pairs = pairs_of(fragment)
     if event_type == TracerEventType.Kernel:
         return _kernel_info(pairs)

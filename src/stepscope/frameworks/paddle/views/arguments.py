@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 def input_lists(pairs: Mapping[str, Any]) -> tuple[dict[str, list[Any]], dict[str, list[str]]]:
     """Return shapes and dtypes by the inputs' names, as Paddle has them.
 
-    Inputs that nobody named are called by their position. What is no tensor, or a list of them,
-    has no shape of its own.
+    Unnamed inputs are called by their position. Only tensors and lists of tensors have shapes.
     """
     shapes, dtypes = pairs.get(INPUT_DIMS), pairs.get(INPUT_TYPES)
     names = pairs.get(INPUT_NAMES)

@@ -39,7 +39,7 @@ _HIGH = 2**32  # two ids or rows of 32 bits make one key
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What ratios are of, in ns."""
+    """The denominators of ratios, in ns."""
 
     step_ns: int  # the time that steps cover
     kernel_ns: int  # of the kernels launched in steps
@@ -47,7 +47,7 @@ class Totals:
 
 
 def model_rows(forest: Forest) -> dict[TracerEventType, Int64]:
-    """Return the steps, and the phases that are not part of another phase."""
+    """Return the steps, and the phases that are not nested in another phase."""
     is_phase = np.zeros(len(forest.types), np.bool_)
     is_phase[forest.of_type(*PHASES)] = True
     within = forest.inside(is_phase)
@@ -65,7 +65,7 @@ def model_rows(forest: Forest) -> dict[TracerEventType, Int64]:
 def model_table(
     forest: Forest, phases_of: dict[TracerEventType, Int64], totals: Totals
 ) -> EventTable:
-    """Return the steps, the phases in them and what is left over; nothing without a phase."""
+    """Return the steps, the phases in them and the rest; empty without a phase."""
     rows = []
     for event_type, members in phases_of.items():
         whole = Groups(np.zeros(len(members), np.int64), members)
@@ -86,7 +86,7 @@ def model_table(
 def operator_table(
     forest: Forest, flops: Int64, sort: Sorter, *, thread_sep: bool, op_detail: bool
 ) -> EventTable:
-    """Return operators by name, and with ``op_detail`` what is in them and what they launched."""
+    """Return operators by name; ``op_detail`` adds their children and launched work."""
     members = forest.of_type(TracerEventType.Operator)
     groups = _by_name(forest, members, thread_sep=thread_sep)
     tops = _named_rows(forest, members, groups, thread_sep=thread_sep)
@@ -111,7 +111,7 @@ def operator_table(
 def user_defined_table(
     forest: Forest, totals: Totals, sort: Sorter, *, thread_sep: bool
 ) -> EventTable:
-    """Return the user's own ranges by name, but for those that are called as copies are."""
+    """Return the user's ranges by name, except those that are named like copies."""
     ranges = forest.of_type(TracerEventType.PythonUserDefined)
     members = ranges[~_is_copy(forest, ranges)]
     groups = _by_name(forest, members, thread_sep=thread_sep)
@@ -123,9 +123,9 @@ def user_defined_table(
 
 
 def memory_manipulation_table(forest: Forest, totals: Totals) -> EventTable:
-    """Return ranges that are called as copies and fills are, in the order of being seen.
+    """Return ranges that are named like copies and fills, in the order in which Paddle meets them.
 
-    Only Paddle has such ranges: of other programs, CUDA's own calls are shown.
+    Only Paddle has such ranges: for other programs, CUDA's own calls are shown.
     """
     ranges = forest.of_type(TracerEventType.UserDefined, TracerEventType.PythonUserDefined)
     members = ranges[_is_copy(forest, ranges)]
@@ -171,7 +171,7 @@ def kernel_table(forest: Forest, sort: Sorter) -> EventTable:
 
 
 def thread_names(trace: Trace) -> list[str]:
-    """Return what the thread of each track is called: its number, and whose it is if in doubt."""
+    """Name the thread of each track by its number, with the process if that is ambiguous."""
     times = Counter(track.tid for track in trace.tracks)
     return [
         track.tid if times[track.tid] == 1 else f"{track.tid} of process {track.pid}"
@@ -219,7 +219,7 @@ def _device_spans(duration_ns: Int64, groups: Groups) -> list[Span]:
 
 
 def _details(forest: Forest, members: Int64, groups: Groups) -> dict[int, list[EventRow]]:
-    """Return the rows under each group of operators."""
+    """Return the detail rows of each group of operators."""
     group_of = np.full(len(forest.types), NO_ROW, np.int64)
     group_of[members] = groups.index()
     children = _children(forest, group_of)
@@ -252,7 +252,7 @@ def _details(forest: Forest, members: Int64, groups: Groups) -> dict[int, list[E
 
 
 def _children(forest: Forest, group_of: Int64) -> Int64:
-    """Return what stands directly in an operator and is none itself."""
+    """Return the direct children of operators that are no operators themselves."""
     rows = forest.rows
     parent = forest.parent[rows]
     of_operator = group_of.take(parent, mode="clip") != NO_ROW
@@ -265,7 +265,7 @@ def _children(forest: Forest, group_of: Int64) -> Int64:
 def _launched(
     forest: Forest, group_of: Int64, gpu_ns: Int64, *, level: int
 ) -> dict[int, list[EventRow]]:
-    """Return the device work, by name, that the host events of each group launched themselves."""
+    """Return, by name, the device work that the host events of each group launched themselves."""
     tied = forest.work.take(forest.work.host != NO_ROW)
     work = tied.take(group_of[tied.host] != NO_ROW)
     slices = forest.trace.slices
@@ -280,7 +280,7 @@ def _launched(
 
 
 def _met(forest: Forest, work: Work, level: int) -> Int64:
-    """Return when work is met: in an operator's children, children are looked at in time order."""
+    """Return the order in which Paddle meets work: children of operators are visited by time."""
     if level == 1:
         return work.seen
     above = forest.visit[forest.parent[work.host]]

@@ -24,7 +24,7 @@ _ENDINGS = (" compute", " dygraph", " pybind_imperative_func")  # Paddle's, of a
 
 
 def flops_text(trace: Trace) -> str:
-    """Return the layers of the first forward passes between Paddle's two rules.
+    """Return the layers of the first forward pass, between Paddle's two rules.
 
     Paddle's own text is empty: it has no shapes to count from, and skips the first thread.
     """
@@ -48,7 +48,7 @@ def _plain(name: str) -> str:
 
 
 def _scaled(value: float, units: Mapping[str, float], least: str = "") -> str:
-    """Return a number with the largest unit in which it is at least one."""
+    """Format a number with the largest unit in which it is at least one."""
     for unit, size in units.items():
         if value >= size:
             return f"{round(value / size, 2)} {unit}"
@@ -70,10 +70,10 @@ class LayerRow(NamedTuple):
 
 
 def layer_rows(trace: Trace, *, passes: int = 1) -> list[LayerRow]:
-    """Return what the forward passes of a model called, in the order of time.
+    """Return the calls of a model's forward passes, by time.
 
-    Only the thread of the first layer counts, and as many passes as are wanted: one ends where the
-    outermost layer that came first is called again.
+    Only the thread of the first layer counts, and so many passes: one ends where the first
+    outermost layer is called again.
     """
     forest = Forest(trace)
     layers = forest.of_type(TracerEventType.Forward)
@@ -100,7 +100,7 @@ def layer_rows(trace: Trace, *, passes: int = 1) -> list[LayerRow]:
 
 
 def _shown(forest: Forest) -> Int64:
-    """Return layers, and operators that are not in another one, of forward passes."""
+    """Return layers and outermost operators of forward passes."""
     slices = forest.trace.slices
     other: Bool = np.zeros(len(slices), np.bool_)
     other[forest.of_type(TracerEventType.Backward, TracerEventType.Optimization)] = True

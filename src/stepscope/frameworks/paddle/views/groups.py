@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """Events with one key are a group; groups stand in the order in which they were first seen."""
+    """Events grouped by key; groups are in the order in which Paddle first meets them."""
 
     def __init__(self, key: Int64, seen: Int64) -> None:
-        """Take the key of each event, and its place in the order of seeing."""
+        """``seen`` is each event's position in the order in which Paddle meets events."""
         self._order = np.argsort(key, kind="stable")
         ordered = self._ordered = key[self._order]
         begins = np.ones(len(key), np.bool_)
@@ -47,7 +47,7 @@ class Groups:
         return self._reduced(np.add, column)[self._place]
 
     def times(self, duration_ns: Int64) -> tuple[Int64, Int64, Int64]:
-        """Return sum, longest and shortest of each group's durations."""
+        """Return the sum, maximum and minimum of each group's durations."""
         total_ns = self._reduced(np.add, duration_ns)
         max_ns = self._reduced(np.maximum, duration_ns)
         min_ns = self._reduced(np.minimum, duration_ns)

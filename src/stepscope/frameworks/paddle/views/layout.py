@@ -26,7 +26,7 @@ _NO_CPU = "- / - / - / - / -"
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How numbers are written, and how much is shown."""
+    """The unit of times, and how much is shown."""
 
     time_unit: str
     row_limit: int | None
@@ -78,7 +78,7 @@ def event_cells(row: EventRow, style: Style, name: str) -> Cells:
 
 
 def event_layout(name_width: int, lines: Sequence[str | Cells], *fixed: int) -> Layout:
-    """Let numbers have the room that the widest needs; names and ``fixed`` columns as given."""
+    """Fit the columns of numbers to their widest cell; the other columns keep their widths."""
     cells = [line for line in lines if not isinstance(line, str)]
     own = len(cells[0]) - 4 - len(fixed)
     least = (name_width, CALLS_WIDTH, NUMBERS_WIDTH, NUMBERS_WIDTH)
@@ -86,7 +86,7 @@ def event_layout(name_width: int, lines: Sequence[str | Cells], *fixed: int) -> 
 
 
 def fitted(least: tuple[int, ...], cells: Iterable[Cells], fixed: int = 0) -> Layout:
-    """Widen all columns but the name and the last ``fixed`` ones to what stands in them."""
+    """Widen all columns but the name and the last ``fixed`` ones to their widest cell."""
     widths = list(least)
     for line in cells:
         for column in range(1, len(widths) - fixed):
@@ -95,7 +95,7 @@ def fitted(least: tuple[int, ...], cells: Iterable[Cells], fixed: int = 0) -> La
 
 
 def body(layout: Layout, lines: Iterable[str | Cells]) -> Iterator[str]:
-    """Yield rows, and rules where a line is a title."""
+    """Yield rows as lines, and titles between rules."""
     for line in lines:
         if not isinstance(line, str):
             yield layout.line(line)
@@ -106,11 +106,11 @@ def body(layout: Layout, lines: Iterable[str | Cells]) -> Iterator[str]:
 
 
 def more(rows: int, style: Style) -> Iterator[str]:
-    """Yield how many rows the limit leaves out."""
+    """Yield a line with the number of rows above the limit, if any."""
     yield from left_out(0 if style.row_limit is None else rows - style.row_limit)
 
 
 def left_out(rows: int) -> Iterator[str]:
-    """Yield how many rows are left out, where any are."""
+    """Yield a line with the number of hidden rows, if any."""
     if rows > 0:
         yield f"... {rows:,} more"

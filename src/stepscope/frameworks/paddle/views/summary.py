@@ -85,9 +85,9 @@ def summary_text(
 ) -> str:
     """Return the summary of a trace as ``paddle.profiler`` prints it.
 
-    Beyond Paddle's options, ``row_limit`` is the most rows that a view shows of a thread or place
-    (the rows in an operator do not count) and ``self_time`` adds a column with the time that events
-    spent themselves. Errors list the valid choices.
+    Beyond Paddle's options, ``row_limit`` limits the rows of a thread or place in each view (rows
+    inside an operator do not count) and ``self_time`` adds a column with the self time of events.
+    Errors list the valid choices.
     """
     style = _style(time_unit, row_limit, self_time)
     wanted = _wanted_views(views)
@@ -271,7 +271,7 @@ def _memory_cells(row: MemoryRow) -> Cells:
 
 
 def _place_name(device: str) -> str:
-    """Return Paddle's word for where memory is."""
+    """Return Paddle's name for the place of memory."""
     if device.startswith("Place("):
         return device
     return f"Place({re.sub('^cuda:', 'gpu:', device)})"
@@ -280,7 +280,7 @@ def _place_name(device: str) -> str:
 def _by_thread(
     table: EventTable, style: Style, cells: Callable[[EventRow], Cells]
 ) -> Iterator[str | Cells]:
-    """Yield a title for each thread and the cells of its rows, as many as are wanted."""
+    """Yield a title per thread and the cells of its rows, up to the limit."""
     thread, shown, hidden = None, 0, 0
     for row in table.rows:
         if row.level == 0:

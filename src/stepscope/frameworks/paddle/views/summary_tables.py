@@ -102,7 +102,7 @@ def summary_tables(
 ) -> SummaryTables:
     """Return all views of a trace.
 
-    ``op_detail`` adds rows for what runs inside an operator and for the kernels launched there;
+    ``op_detail`` adds rows for the contents of operators and the kernels that they launch;
     ``thread_sep`` separates operators and ranges by thread.
     """
     by_gpu = sorted_by.name.startswith("GPU")
@@ -130,7 +130,7 @@ def summary_tables(
 
 @dataclass(frozen=True, slots=True)
 class _Communication:
-    """Intervals of exchange between devices and of work on them; how often they were exchanging."""
+    """When devices exchanged data and when they computed, and the number of exchanges."""
 
     host: Intervals
     device: Intervals
@@ -149,7 +149,7 @@ def _interval(trace: Trace, rows: Int64) -> tuple[Int64, Int64]:
 
 
 def _totals(forest: Forest, phases: dict[TracerEventType, Int64], steps: Intervals) -> Totals:
-    """Return what ratios are of: the steps, else the whole recording."""
+    """Return the denominators of ratios: the steps, else the whole recording."""
     rows = phases.get(TracerEventType.ProfileStep)
     if rows is not None and steps.total_ns:
         kernel_ns, device_ns = (ns[rows].sum() for ns in (forest.kernel_ns, forest.device_ns))
@@ -180,7 +180,7 @@ def _device_table(forest: Forest, totals: Totals) -> DeviceTable:
 
 
 def _cpu_use(trace: Trace, key: str) -> float | None:
-    """Return a fraction that the recording measured, None without."""
+    """Return a fraction that the recording measured, or None."""
     user = trace.info.user
     extra = user.get(_EXTRA_INFO)
     value = user.get(key, extra.get(key) if isinstance(extra, dict) else None)
@@ -196,7 +196,7 @@ def _overview_table(
     communication: _Communication,
     totals: Totals,
 ) -> OverviewTable:
-    """Return the types on the host, the longest first, and those on devices as they were met."""
+    """Return the host's types, the longest first, then the devices' types as Paddle meets them."""
     on_host: dict[TracerEventType, tuple[int, int]] = {}
     for event_type, rows in _rows_by_type(forest).items():
         if event_type in PHASES and event_type in phases:
@@ -240,7 +240,7 @@ def _rows_by_type(forest: Forest) -> dict[TracerEventType, Int64]:
 
 
 def _device_types(forest: Forest) -> dict[TracerEventType, tuple[int, int]]:
-    """Return calls and time of the types on devices, device by device as they were met."""
+    """Return calls and time of the devices' types, in the order in which Paddle meets them."""
     work = forest.work
     types = forest.types[work.rows].astype(np.int64)
     place = np.full(len(types), NO_ROW, np.int64)
@@ -275,10 +275,10 @@ def _distribution_table(communication: _Communication, totals: Totals) -> Distri
 
 
 def _communication(forest: Forest) -> _Communication:
-    """Find what exchanges data, by type and by name, and all other kernels.
+    """Find communication by type and by name, and all other kernels.
 
-    As Paddle has it, a kernel that an exchange launched through an event inside it counts as
-    computation, too, unless its name says that it exchanges.
+    As in Paddle, a kernel that a communication launched through an event inside it also counts as
+    computation, unless its name says that it communicates.
     """
     trace, slices = forest.trace, forest.trace.slices
     exchanges = np.zeros(len(slices), np.bool_)

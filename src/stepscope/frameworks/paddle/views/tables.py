@@ -20,8 +20,6 @@ OTHERS = "Others"
 
 
 class Span(NamedTuple):
-    """The time of the events of one row, in ns."""
-
     total_ns: int
     max_ns: int
     min_ns: int
@@ -29,7 +27,7 @@ class Span(NamedTuple):
 
     @staticmethod
     def each(total: Int64, longest: Int64, shortest: Int64, own: Int64) -> list[Span]:
-        """Return a span for each row of some columns."""
+        """Return a span per row of parallel columns."""
         columns = (column.tolist() for column in (total, longest, shortest, own))
         return [Span(*numbers) for numbers in zip(*columns, strict=True)]
 
@@ -39,7 +37,7 @@ class Span(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """One line of a view: all events of a name."""
+    """One row of a view: all events of a name."""
 
     thread: str
     name: str
@@ -57,14 +55,16 @@ class EventRow(NamedTuple):
         return self.cpu.total_ns if self.cpu else 0
 
     def with_ratios(self, cpu_ns: int, gpu_ns: int) -> EventRow:
-        """Return the row with its shares of these times; of nothing they are 0."""
+        """Return the row with its shares of these times."""
         return self._replace(
             cpu_ratio=share(self.cpu_ns, cpu_ns), gpu_ratio=share(self.gpu.total_ns, gpu_ns)
         )
 
 
 def share(part: float, whole: float) -> float:
-    """Return a part as a fraction of a whole; 0 of nothing."""
+    """Return ``part
+    whole``; 0 if the whole is 0.
+    """
     return part / whole if whole else 0.0
 
 
@@ -77,7 +77,7 @@ class DeviceRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DeviceTable:
-    """The processor as this process and as the system used it, and each GPU."""
+    """The use of the processor, by this process and in total, and of each GPU."""
 
     rows: tuple[DeviceRow, ...]
 
@@ -89,7 +89,7 @@ class DeviceTable:
 
 
 class OverviewRow(NamedTuple):
-    """The events of one type; no moment counts twice."""
+    """The events of one type; overlapping time counts once."""
 
     event_type: str
     on_device: bool
@@ -127,7 +127,7 @@ class DistributionRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DistributionTable:
-    """How much time went into communication, into kernels, and into both at once."""
+    """The time of communication, of computation, and of both at once."""
 
     rows: tuple[DistributionRow, ...]  # none without communication
 
@@ -207,7 +207,7 @@ class MemoryRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MemoryTable:
-    """Memory by the event that asked for it or gave it back; every byte is in one row only."""
+    """Memory by the event that allocated or released it; every byte is in one row only."""
 
     rows: tuple[MemoryRow, ...]
     peaks: Mapping[str, Peak]  # by place
@@ -229,7 +229,7 @@ class MemoryTable:
 
 @dataclass(frozen=True, slots=True)
 class SummaryTables:
-    """One table for each of Paddle's views, in the order in which Paddle prints them."""
+    """One table per view of Paddle's, in the order in which Paddle prints them."""
 
     total_ns: int  # the time of all steps, what ratios are of
     has_steps: bool  # without steps, total_ns is the whole recording
@@ -244,7 +244,7 @@ class SummaryTables:
     memory: MemoryTable
 
     def to_polars(self) -> dict[str, polars.DataFrame]:
-        """Return every view as a Polars DataFrame, by its name here."""
+        """Return every view as a Polars DataFrame, by its attribute name."""
         return {
             field.name: getattr(self, field.name).to_polars()
             for field in fields(self)

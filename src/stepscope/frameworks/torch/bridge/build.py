@@ -39,7 +39,7 @@ class BridgeUnavailableError(StepscopeError):
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """One C++ file over torch's headers, and what it needs besides them."""
+    """One C++ file over torch's headers, and its other requirements."""
 
     name: str
     source: str
@@ -54,7 +54,7 @@ OPERATORS = Bridge("operators", "torch_bridge.cpp", "torch", ("torch_cpu", "c10"
 
 @dataclass(frozen=True, slots=True)
 class TorchBuild:
-    """What the bridge depends on in the installed torch."""
+    """What a bridge depends on in the installed torch."""
 
     version: str
     root: Path
@@ -67,7 +67,7 @@ class TorchBuild:
 
     @staticmethod
     def installed() -> TorchBuild | None:
-        """Describe a torch that is not imported, by its files; None when there is none."""
+        """Describe an installed torch by its files, without importing it; None if there is none."""
         spec = PathFinder.find_spec("torch")
         if spec is None or spec.origin is None:
             return None
@@ -77,11 +77,11 @@ class TorchBuild:
         return TorchBuild(version, root, abi != "0") if version else None
 
     def has(self, libraries: Sequence[str]) -> bool:
-        """Tell whether it has all of them: without CUDA it has not."""
+        """Tell whether torch has all of these libraries: builds without CUDA lack some."""
         return all((self.root / "lib" / f"lib{name}.so").exists() for name in libraries)
 
     def key(self, bridge: Bridge) -> str:
-        """Name the build: another version, ABI, processor or source is another file."""
+        """Name the build by version, ABI, processor and source."""
         digest = hashlib.sha256()
         headers = [*_SOURCE_DIR.glob("*.h"), *_INCLUDE.glob("stepscope/*.h")]
         for path in (_SOURCE_DIR / bridge.source, *sorted(headers)):
@@ -91,9 +91,9 @@ class TorchBuild:
 
 
 def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
-    """Return the bridge that was compiled for this torch, compiling it when there is none.
+    """Return the bridge compiled for this torch, compiling it if necessary.
 
-    Raise BridgeUnavailableError when there will be none, whatever the reason.
+    Raise BridgeUnavailableError if that fails for any reason.
     """
     try:
         key = build.key(bridge)
@@ -103,7 +103,7 @@ def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
 
 
 def kept(build: TorchBuild, bridge: Bridge) -> Library:
-    """Return the bridge that was compiled before; raise BridgeUnavailableError without one."""
+    """Return a bridge that was compiled before; raise BridgeUnavailableError if there is none."""
     with contextlib.suppress(OSError):
         key = build.key(bridge)
         if key in _unkept:
@@ -116,7 +116,7 @@ def kept(build: TorchBuild, bridge: Bridge) -> Library:
 
 
 def compiled_anew(build: TorchBuild, bridge: Bridge) -> Library:
-    """Compile the bridge, though there is one: that does not load."""
+    """Compile the bridge again because the cached one does not load."""
     try:
         return _compile(build, bridge)
     except OSError as error:
@@ -128,7 +128,7 @@ _unkept: dict[str, Library] = {}
 
 
 def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
-    """Return a bridge that is ready, also from where nothing can be written, or make one."""
+    """Return a cached bridge, also from a read-only cache, or compile one."""
     began, library = time.monotonic(), None
     for place in cache_places():
         with contextlib.suppress(OSError), Cache(place, create=True) as cache:
@@ -173,7 +173,7 @@ def _compiler() -> list[str]:
 
 
 def _compile(build: TorchBuild, bridge: Bridge) -> Library:
-    """Compile in a private folder, which is gone when the library is open."""
+    """Compile in a private folder, which is removed once the library is open."""
     import shlex
 
     compiler = _compiler()

@@ -41,7 +41,7 @@ _loads = count()
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """An open library, which is loaded as it is, whatever its path leads to by now."""
+    """An open library; it is loaded from the open file, whatever its path leads to by now."""
 
     file: int
     where: Path  # it was found, for messages
@@ -49,7 +49,7 @@ class Library:
 
     @staticmethod
     def opened(name: str | Path, where: Path, folder: int | None = None) -> Library:
-        """Open a file of ours that nobody else can write to; OSError for anything else."""
+        """Open a file that only we can write to; raise OSError for anything else."""
         file = os.open(name, _READ, dir_fd=folder)
         if is_ours_alone(os.fstat(file)):
             return Library(file, where)
@@ -68,7 +68,7 @@ class Library:
         return b"".join(parts)
 
     def load(self) -> ctypes.CDLL:
-        """Load this very file; OSError when that cannot be."""
+        """Load exactly this file; raise OSError if that fails."""
         # The loader takes a library of the same name for the same one: no name is used twice.
         again = "/../fd" * next(_loads)
         path = f"/proc/self/fd{again}/{self.file}"
@@ -85,10 +85,10 @@ class Library:
 
 
 class Cache:
-    """One folder of the cache, by its descriptor."""
+    """One folder of the cache, opened by descriptor."""
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        """Open it; OSError when it cannot be had, or others could write to it."""
+        """Open the folder; raise OSError if that fails or others can write to it."""
         self.path = path
         self._folder = open_private_folder(path, create=create)
 
@@ -102,7 +102,7 @@ class Cache:
         return os.access(".", os.W_OK, dir_fd=self._folder)
 
     def library(self, key: str) -> Library | None:
-        """Return a library that is as it was built; loading half of one kills the process."""
+        """Return an intact library or None; loading half of one would kill the process."""
         try:
             expected = self.text(f"{key}.sha256")
             library = Library.opened(f"{key}.so", self.path / f"{key}.so", self._folder)
@@ -114,7 +114,7 @@ class Cache:
         return None
 
     def kept(self, key: str, library: Library) -> Library:
-        """Keep a library and return that one instead; OSError when that cannot be."""
+        """Store a library and return the stored one; raise OSError if that fails."""
         content = library.content()
         self.write(f"{key}.sha256", hashlib.sha256(content).hexdigest().encode())
         self.write(f"{key}.so", content)
@@ -132,7 +132,7 @@ class Cache:
             library.close()
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, whole or not at all."""
+        """Write a file atomically."""
         part = f".{os.urandom(8).hex()}.part"
         file = os.open(part, _CREATE, 0o600, dir_fd=self._folder)
         try:
@@ -146,7 +146,7 @@ class Cache:
 
     @contextlib.contextmanager
     def only_one(self, key: str) -> Iterator[None]:
-        """Let one process compile while the others wait for it; without locks, all do."""
+        """Let one process compile while the others wait; without file locks, all compile."""
         try:
             lock = os.open(f"{key}.lock", _LOCK, 0o600, dir_fd=self._folder)
         except OSError:
@@ -174,7 +174,7 @@ def _wait_for(lock: int) -> None:
 
 @contextlib.contextmanager
 def private_folder() -> Iterator[Path]:
-    """Make a new folder that nobody else can look into or exchange; it goes with the block."""
+    """Make a temporary folder that nobody else can read or replace."""
     folder = new_private_folder(also_in=cache_places())
     try:
         yield folder

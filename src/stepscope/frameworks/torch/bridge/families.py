@@ -14,7 +14,7 @@ from dataclasses import dataclass
 class Family:
     """Minors of torch that one bridge serves; it is compiled with the headers of the last.
 
-    The last one knows the types of all: new ones are added behind the others.
+    The last minor knows the types of all, as new types are appended.
     """
 
     releases: dict[str, str]  # by minor, the release that its headers are taken of

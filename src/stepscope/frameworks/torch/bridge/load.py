@@ -37,9 +37,9 @@ class _NoRoomError(BridgeUnavailableError):
 
 
 def load_library(torch: Any, bridge: Bridge = OPERATORS, *, may_build: bool = True) -> ctypes.CDLL:
-    """Load the bridge for an imported torch; raise BridgeUnavailableError when there is none.
+    """Load the bridge for an imported torch; raise BridgeUnavailableError if there is none.
 
-    One that has to be compiled, or tried in a process of its own, takes seconds.
+    This takes seconds if the bridge must be compiled or tried in another process.
     """
     build = TorchBuild.of(torch)
     refused = ""
@@ -64,10 +64,10 @@ def load_library(torch: Any, bridge: Bridge = OPERATORS, *, may_build: bool = Tr
 
 
 def make_ready(bridge: Bridge) -> None:
-    """Do everything slow for a torch that is installed and not imported yet.
+    """Do all slow work for a torch that is installed but not imported yet.
 
-    For callers that are about to start a program: none of this counts as its time. Raise
-    BridgeUnavailableError when there will be no bridge.
+    Callers are about to start a program, whose time this must not be. Raise
+    BridgeUnavailableError if there will be no bridge.
     """
     build = TorchBuild.installed()
     if build is None or not build.has(bridge.libraries):
@@ -78,7 +78,7 @@ def make_ready(bridge: Bridge) -> None:
 
 
 def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge, *, may_try: bool) -> str:
-    """Return why a bridge is not even loaded; one that nobody has tried yet is tried elsewhere."""
+    """Return why not to load a bridge; an untried one is tried in another process."""
     if prebuilt.proven:
         return ""
     if bridge is not OPERATORS:
@@ -87,7 +87,7 @@ def _refused(prebuilt: Prebuilt, build: TorchBuild, bridge: Bridge, *, may_try: 
 
 
 def _verdict(path: Path, build: TorchBuild, *, may_try: bool) -> str:
-    """Return what does not fit, as a process of its own found, now or at an earlier time."""
+    """Return what does not fit, as another process found now or earlier."""
     try:
         torch = (build.root / "lib" / "libtorch_cpu.so").stat()
         digest = hashlib.sha256(path.read_bytes())
@@ -166,7 +166,7 @@ class Prebuilt:
 
 
 def prebuilt_for(build: TorchBuild, bridge: Bridge) -> Prebuilt | None:
-    """Return the bridge to try with this torch; None when there is none."""
+    """Return the prebuilt bridge to try with this torch, or None."""
     chosen = os.environ.get(ENVIRONMENT)
     if chosen == "" or not build.cxx11_abi:
         return None

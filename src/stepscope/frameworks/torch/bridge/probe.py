@@ -31,7 +31,7 @@ _TYPES = [str(number) for number in range(256)]
 
 
 class _Known(NamedTuple):
-    """An operator, how it is run, and what its inputs are."""
+    """An operator, how to run it, and its inputs."""
 
     name: bytes
     run: Callable[[Any, Any, Any], Any]  # with torch, a tensor and a weight
@@ -64,11 +64,11 @@ _KNOWN = (
 
 
 def misfit(bridge: ctypes.CDLL, torch: Any) -> str:
-    """Return what the bridge sees wrongly of this torch; nothing when it fits.
+    """Return what the bridge misreads of this torch; empty if it fits.
 
-    On a thread of its own: nothing that the program has set for its threads, and no profiler of
-    its, meets these operators. While torch is being imported the program has set nothing yet, and
-    another thread would wait for the import, should an operator import something.
+    The operators run on a thread of their own, where no settings and no profiler of the program's
+    apply. While torch is being imported the program has set nothing yet, and another thread would
+    wait for the import if an operator imported something.
     """
     problems: list[str] = []
 
@@ -132,7 +132,7 @@ def _seen(bridge: ctypes.CDLL) -> tuple[int, object] | None:
 
 
 def misfit_in_child(path: Path) -> str:
-    """Return what the bridge sees wrongly, or how it crashed, in a process of its own."""
+    """Return what the bridge misreads, or how it crashed, in another process."""
     if not sys.executable:
         return "there is no Python interpreter to try it in"
     command = [sys.executable, "-c", f"from {__name__} import main; main({str(path)!r})"]
@@ -156,7 +156,7 @@ def misfit_in_child(path: Path) -> str:
 
 
 def main(path: str) -> None:
-    """Print what does not fit, for the process that asked."""
+    """Print what does not fit; this runs in the other process."""
     import torch
 
     print(misfit(ctypes.CDLL(path, mode=os.RTLD_NOW), torch))

@@ -58,9 +58,9 @@ def kineto_available() -> bool:
 def chosen_activities(
     wanted: Iterable[Any] | None, use_cuda: bool | None = None
 ) -> tuple[set[ProfilerActivity], dict[ProfilerActivity, set[str]]]:
-    """Return what to record of what was asked for, with torch's warnings and errors.
+    """Return what to record of the request, with torch's warnings and errors.
 
-    The second is which kinds of events of a group, where not all of them.
+    The second value has the chosen kinds of events, for activities that are recorded in part.
     """
     filters: dict[ProfilerActivity, set[str]] = {}
     activities = list(supported_activities()) if wanted is None else _listed(wanted, filters)
@@ -88,7 +88,7 @@ def chosen_activities(
 
 
 def known_activity(activity: Any) -> ProfilerActivity:
-    """Take our members, and torch's own by their name."""
+    """Accept our members, and torch's own by name."""
     if isinstance(activity, ProfilerActivity):
         return activity
     name = getattr(activity, "name", None)
@@ -99,16 +99,15 @@ def known_activity(activity: Any) -> ProfilerActivity:
 
 
 def is_activity(value: object) -> bool:
-    """Tell whether a value is a member of ours or of torch's."""
     return getattr(value, "name", None) in ProfilerActivity.__members__
 
 
 class UnknownActivityError(TypeError, AssertionError):
-    """No activity; torch raises one of the two, by its release."""
+    """Not an activity; depending on its release, torch raises either base class."""
 
 
 def own_members(activities: Iterable[ProfilerActivity]) -> set[Any]:
-    """Return torch's own members, which compare equal to none but themselves; needs torch."""
+    """Return torch's own members, which equal nothing but themselves; needs torch."""
     theirs = sys.modules["torch"].autograd.ProfilerActivity
     return {getattr(theirs, activity.name) for activity in activities}
 
@@ -116,7 +115,7 @@ def own_members(activities: Iterable[ProfilerActivity]) -> set[Any]:
 def _listed(
     wanted: Iterable[Any], filters: dict[ProfilerActivity, set[str]]
 ) -> list[ProfilerActivity]:
-    """Return the activities, also those of torch's ``{activity: [kinds of events]}``."""
+    """Return the activities, also from torch's ``{activity: [kinds of events]}``."""
     activities = []
     for activity_or_group in wanted:
         if not isinstance(activity_or_group, Mapping):

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 def with_adjusted_steps(trace: Trace) -> Trace:
-    """Let a step begin with the Python call that it ends in, as ``adjust_profiler_step`` asks.
+    """Move the start of a step to the Python call that it ends in, for ``adjust_profiler_step``.
 
-    A step ends inside of the call of ``step()``, and so of the functions around that: by time alone
-    it would cross those that began after it.
+    A step ends inside the call of ``step()``, and so inside the functions around that: by time
+    alone it would cross those that began after it.
     """
     slices = trace.slices
     start_ns = slices.start_ns.copy()
@@ -49,7 +49,7 @@ def with_adjusted_steps(trace: Trace) -> Trace:
 
 
 def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
-    """Add the numbers by which an ExecutionTraceObserver knows the operators, where one ran."""
+    """Add the numbers that an ExecutionTraceObserver gives operators, if one ran."""
     if notes is None or not len(notes):
         return trace
     chosen = np.flatnonzero(notes.notes["position"] == FUNCTION_ID)
@@ -67,9 +67,9 @@ def with_function_ids(trace: Trace, notes: TensorNotes | None) -> Trace:
 
 
 def with_scripts(trace: Trace, notes: TensorNotes | None) -> Trace:
-    """Add where in a TorchScript program operators were: frames of its source, and its modules.
+    """Add where operators were in a TorchScript program: frames of its source, and its modules.
 
-    As in torch, frames of a script are in place of those of Python.
+    As in torch, frames of a script replace those of Python.
     """
     if notes is None or not notes.texts:
         return trace
@@ -130,7 +130,7 @@ def _with_hierarchies(
 
 
 def with_overloads_in_names(trace: Trace) -> Trace:
-    """Call operators ``aten::add.Tensor``, as ``capture_overload_names`` does in files."""
+    """Name operators like ``aten::add.Tensor``, as ``capture_overload_names`` does in files."""
     slices, texts = trace.slices, list(trace.strings)
     rows = np.flatnonzero(slices.overload)
     if not len(rows):
@@ -145,7 +145,7 @@ def with_overloads_in_names(trace: Trace) -> Trace:
 
 
 def with_torch_keywords(trace: Trace) -> Trace:
-    """Leave out the keyword inputs that torch.profiler does not write into files."""
+    """Remove the keyword inputs that torch.profiler does not write into files."""
     texts = list(trace.strings)
     new_texts = [_with_torch_keywords(text) for text in texts]
     return trace if new_texts == texts else replace(trace, strings=Strings.of(new_texts))
@@ -168,7 +168,7 @@ def _with_torch_keywords(text: str) -> str:
 
 
 def _is_written(key: str, value: Any) -> bool:
-    """Tell of a number, a text, a list of texts; a stream is a number."""
+    """Tell whether torch writes a value: all but lists of other things than texts."""
     if key == "stream":
         return isinstance(value, int)
     is_list_of_others = isinstance(value, list) and not all(isinstance(v, str) for v in value)
@@ -182,7 +182,7 @@ def export_chrome(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 
 def export_as_torch(trace: Trace, path: str | os.PathLike[str], *, overloads: bool) -> None:
-    """Write a trace as torch.profiler does: with its keywords, and names that it gives."""
+    """Write a trace as torch.profiler does, with its keywords and its names."""
     trace = with_torch_keywords(trace)
     export_chrome(with_overloads_in_names(trace) if overloads else trace, path)
 

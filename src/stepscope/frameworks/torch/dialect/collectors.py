@@ -48,7 +48,7 @@ _DONE = (SYNC_EVENTS,)
 
 
 def configs_of(activities: Iterable[Any]) -> dict[Any, Any]:
-    """Return the settings of those activities that have some, by activity, as torch keeps them."""
+    """Return the settings of the activities that have some, as torch keeps them."""
     return {
         activity: value
         if hasattr(value, "activity_types")
@@ -60,7 +60,7 @@ def configs_of(activities: Iterable[Any]) -> dict[Any, Any]:
 
 
 def check_collectors(activities: Iterable[Any], *, has_cpu: bool) -> None:
-    """Name in one warning what the settings of collectors ask for that is not recorded."""
+    """Warn once about settings of collectors that ask for what is not recorded."""
     missing: list[str] = []
     for group in activities:
         if not isinstance(group, Mapping):
@@ -79,7 +79,7 @@ def check_collectors(activities: Iterable[Any], *, has_cpu: bool) -> None:
 
 
 def sync_events_wanted(activities: Iterable[Any]) -> bool:
-    """Tell whether the settings of a collector ask for records of who waited for what."""
+    """Tell whether a collector's settings ask for records of who waited for what."""
     return any(
         getattr(config, SYNC_EVENTS, False)
         for group in activities

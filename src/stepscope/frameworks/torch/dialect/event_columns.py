@@ -65,7 +65,7 @@ class DeviceType(IntEnum):
 
 
 class Fields(Enum):
-    """Which fields of an event are its metadata, and whose words the rest is in."""
+    """Which fields of an event are its metadata, and in whose spelling the others are."""
 
     ALL = auto()
     TORCH_NONE = auto()  # as torch has it, which tells its own only where asked
@@ -73,7 +73,7 @@ class Fields(Enum):
 
 
 class EventColumns:
-    """The columns behind all events of one trace, derived on first use."""
+    """The columns behind the events of one trace, computed on first use."""
 
     def __init__(
         self,
@@ -85,9 +85,10 @@ class EventColumns:
         fields: Fields = Fields.ALL,
         folds: bool = True,
     ) -> None:
-        """Derive nothing yet. Flops and the calls of modules are there only when asked for.
+        """Flops and the calls of modules are computed only on request.
 
-        Without ``folds``, same-named only children stay, and memory of no event is none.
+        Without ``folds``, only children of the same name stay, and memory outside of events is
+        left out.
         """
         self.trace = trace
         self._with_flops = with_flops
@@ -111,18 +112,18 @@ class EventColumns:
     def tree(self) -> CallTree:
         """Which slices are events, how they nest, and their bytes.
 
-        Its trace is this one, with slices for the memory that belongs to no event.
+        Its trace has additional slices for memory that belongs to no event.
         """
         tree = call_tree(self.trace, modules=self._modules, fold=self._folds)
         return with_memory(tree) if self._folds else tree
 
     @cached_property
     def each(self) -> Averages:
-        """The numbers of every event."""
+        """The measures of every event."""
         return single_events(self.tree, with_flops=self._with_flops)
 
     def told_apart(self, *, shapes: bool, overloads: bool, stack_frames: int | None) -> Averages:
-        """Return every event with what tells it from others; ``None`` frames are all of them."""
+        """Return every event with the keys to group by; ``None`` frames means whole stacks."""
         by_stack = stack_frames is None or stack_frames > 0
         return replace(
             self.each,
@@ -148,9 +149,9 @@ class EventColumns:
 
     @cached_property
     def flows(self) -> dict[int, tuple[int, int, bool]]:
-        """The flow that starts or ends at a slice: its number, its kind, and which of the two.
+        """The flow at each slice: its number, its kind, and whether it starts there.
 
-        In torch's words: 1 goes from an operator to its backward function, 2 to device work.
+        Torch's kinds are 1, from an operator to its backward function, and 2, to device work.
         """
         trace = self.tree.trace
         operators, functions = forward_backward_links(trace)
@@ -176,7 +177,7 @@ class EventColumns:
         return device_name(self.trace)
 
     def device_type(self, on_device: bool) -> Any:
-        """Return torch's own enum where torch is in use, else ours."""
+        """Return torch's enum member if torch is in use, else ours."""
         name = "CPU"
         if on_device:
             device = self.use_device or ""

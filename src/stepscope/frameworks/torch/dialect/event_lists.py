@@ -38,7 +38,7 @@ _List = TypeVar("_List", bound="_Results[Any]")
 
 
 class _Results(MadeWhenTouched[_Item]):
-    """What a list of events and a list of averages have in common."""
+    """What lists of events and lists of averages have in common."""
 
     _tree_built = True  # torch's lists nest their events when told to
 
@@ -49,14 +49,14 @@ class _Results(MadeWhenTouched[_Item]):
     @property
     @abstractmethod
     def _all_rows(self) -> Averages:
-        """The rows of what can be made."""
+        """The rows of all elements that can be made."""
 
     def _size(self) -> int:
         return len(self._all_rows)
 
     @property
     def _rows(self) -> Averages:
-        """The rows of the elements, in their order."""
+        """The rows of the current elements, in their order."""
         if not self._made:
             return self._all_rows
         of_elements = _rows_behind(list(self))
@@ -77,7 +77,7 @@ class _Results(MadeWhenTouched[_Item]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Return the time on the host in µs, no moment of one thread counted twice."""
+        """Return the time on the host in µs; nested events count once."""
         if self._is_foreign:
             return sum(event.self_cpu_time_total for event in self)
         return self._rows.total_self_cpu_ns / 1000
@@ -100,7 +100,7 @@ class _Results(MadeWhenTouched[_Item]):
         return getattr(theirs, method)  # type: ignore[no-any-return]
 
     def _build_tree(self) -> None:
-        """Do nothing: the events are nested."""
+        """Do nothing: events are nested already."""
 
     def table(  # noqa: PLR0917 - torch's signature
         self,
@@ -113,7 +113,7 @@ class _Results(MadeWhenTouched[_Item]):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """Return the elements as a table, the largest first where ``sort_by`` names a column.
+        """Return the elements as a table, the largest first if ``sort_by`` names a column.
 
         ``row_limit=-1`` shows all rows. ``time_unit`` is s, ms or us; by default each time has the
         unit that suits it. ``max_src_column_width`` is for the frames of stacks.
@@ -201,12 +201,11 @@ class EventList(_Results[FunctionEvent]):
         overloads: bool = True,
         fields: Fields = Fields.ALL,
     ) -> None:
-        """Look at the events of a trace, or hold those that are given.
+        """Show the events of a trace, or hold the given events.
 
-        ``with_flops`` counts the arithmetic of the operators whose shapes were recorded;
-        ``modules`` makes the calls of modules events, too; ``overloads=False`` leaves out the
-        overloads of operators. The others are torch's, for lists of
-        events that are given.
+        ``with_flops`` counts the operations of operators whose shapes were recorded; ``modules``
+        adds the calls of modules; ``overloads=False`` omits the overloads of operators. The others
+        are torch's, for given events.
         """
         self._use_device = use_device
         self._profile_memory = profile_memory
@@ -310,7 +309,6 @@ class AverageList(_Results[FunctionEventAvg]):
         self._groups = groups
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook, those that took longest first."""
         from stepscope.frameworks.torch.dialect.table import table_cells
         from stepscope.report.notebook import table_html
 
@@ -332,7 +330,7 @@ class AverageList(_Results[FunctionEventAvg]):
 
 
 def _rows_behind(elements: list[Any]) -> Averages | None:
-    """Return the rows that views of one table show; None where they do not come from one."""
+    """Return the rows behind views of one table; None if they have several."""
     from stepscope.frameworks.torch.dialect.function_event import row_behind
 
     places = [row_behind(element) for element in elements]
@@ -352,6 +350,6 @@ def _restored(cls: type[_List], state: dict[str, Any], elements: list[Any] | Non
 
 
 def _torch_class(name: str, otherwise: type) -> type:
-    """Return torch's class of results, where a program has it."""
+    """Return torch's class of results if the program has imported it."""
     torch_class: type = getattr(sys.modules.get("torch.autograd.profiler_util"), name, otherwise)
     return torch_class

@@ -34,19 +34,19 @@ _NO_FLOW = (0, 0, False)
 
 
 class _InTree(Measures):
-    """One that stands in the tree of events."""
+    """A row that stands in the tree of events."""
 
     __slots__ = ()
 
     @property
     def cpu_parent(self) -> FunctionEvent | None:
-        """Return the event around it, or around the first of its group."""
+        """Return the event around it; for a group, around its first event."""
         parent = int(self._columns.tree.parent[self._event])
         return None if parent == NO_PARENT else FunctionEvent(self._columns, parent)
 
     @property
     def cpu_children(self) -> list[FunctionEvent]:
-        """Return the events directly inside it, or inside the first of its group."""
+        """Return the events directly inside it; for a group, inside its first event."""
         columns = self._columns
         return [FunctionEvent(columns, int(i)) for i in columns.tree.children(self._event)]
 
@@ -278,7 +278,7 @@ class FunctionEvent(_InTree):
 
 
 def row_behind(element: object) -> tuple[Averages, int] | None:
-    """Return the table and the row that a view shows; None for anything else."""
+    """Return the table and the row behind a view; None for anything else."""
     if type(element) in (FunctionEvent, FunctionEventAvg):
         return element._rows, element._index  # type: ignore[attr-defined]
     return None

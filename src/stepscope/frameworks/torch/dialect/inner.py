@@ -31,13 +31,13 @@ class ProfilerStats:
 
 
 class Inner:
-    """The events of a profiler's last cycle, under the names that older code looks for."""
+    """The events of a profiler's last cycle, under the names that older code uses."""
 
     def __init__(self, profile: Any) -> None:
         self._profile = profile
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the outer profiler has of that name: its options, its trace id."""
+        """Return the outer profiler's attribute: its options, its trace id."""
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._profile, name)
@@ -53,7 +53,7 @@ class Inner:
 
     @property
     def kineto_results(self) -> KinetoResults | None:
-        """Return the events as torch's own tools read them; None while recording."""
+        """Return the events in the form that torch's own tools read; None while recording."""
         results: KinetoResults | None = self._profile._kineto_results()
         return results
 
@@ -71,7 +71,7 @@ class Inner:
 
     @property
     def profiler_kind(self) -> Any:
-        """Return torch's word for what is in use; needs torch."""
+        """Return torch's name for the collector in use; needs torch."""
         return sys.modules["torch"]._C._profiler.ProfilerState.KINETO
 
     @property
@@ -80,12 +80,12 @@ class Inner:
         return stats
 
     def config(self, create_trace_id: bool = False) -> Any:
-        """Return torch's own form of the options; needs torch."""
+        """Return the options in torch's own form; needs torch."""
         return torch_config(self._profile, create_trace_id)
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Return the host's time in µs, no moment of a thread counted twice."""
+        """Return the time on the host in µs; nested events count once."""
         return self.function_events.self_cpu_time_total
 
     def total_average(self) -> FunctionEventAvg:
@@ -101,7 +101,7 @@ class Inner:
     def export_chrome_trace(
         self, path: str | os.PathLike[str], metadata: object = None, use_python_export: bool = False
     ) -> None:
-        """Write the trace for Chrome, Perfetto and others, by our own writer."""
+        """Write the trace for Chrome, Perfetto and others, with our own writer."""
         del metadata, use_python_export
         self._profile.export_chrome_trace(path)
 

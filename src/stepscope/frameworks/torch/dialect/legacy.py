@@ -38,7 +38,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         use_cpu: bool = True,
         **more: Any,
     ) -> None:
-        """Take torch's arguments; those of LowLevelProfile are understood, too."""
+        """Accept torch's arguments and those of LowLevelProfile."""
         self.enabled = enabled
         if not enabled:
             return
@@ -94,11 +94,11 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Return the host's time in µs, no moment of a thread counted twice."""
+        """Return the time on the host in µs; nested events count once."""
         return self.function_events.self_cpu_time_total
 
     def key_averages(self, *args: Any, **kwargs: Any) -> AverageList:
-        """Return the events summed by name; none before there are any."""
+        """Return the events summed by name; empty before the start."""
         if not self.entered:
             return EventList(empty_trace()).key_averages()
         return super().key_averages(*args, **kwargs)
@@ -108,7 +108,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     @property
     def profiler_kind(self) -> Any:
-        """Return torch's word for what it would use for this device; needs torch."""
+        """Return the collector that torch would use for this device; needs torch."""
         states = sys.modules["torch"]._C._profiler.ProfilerState
         if not self._is_of_private_use:
             return states.KINETO
@@ -122,7 +122,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
     @property
     def kineto_results(self) -> KinetoResults | None:
-        """Return the events as torch's own tools read them; None before the end."""
+        """Return the events in the form that torch's own tools read; None before the end."""
         return self._kineto_results()
 
     @property
@@ -134,7 +134,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         return self._current_stats()
 
     def config(self, create_trace_id: bool = False) -> Any:
-        """Return torch's own form of the options; needs torch."""
+        """Return the options in torch's own form; needs torch."""
         return torch_config(self, create_trace_id)
 
     def table(self, *args: Any, **kwargs: Any) -> str:
@@ -149,7 +149,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
 
 def _private_use_name() -> str | None:
-    """Return what the program calls a device of its own kind, where torch is asked for that."""
+    """Return the program's name for its own kind of device, if torch was given one."""
     module = sys.modules.get("torch.autograd.profiler")
     named: Any = getattr(module, "_get_privateuse1_backend_name", None)
     if named is None:

@@ -14,14 +14,14 @@ _Item = TypeVar("_Item")
 
 
 class MadeWhenTouched(list[_Item]):
-    """A list for whoever asks ``isinstance``, without an object an element.
+    """A ``list`` that makes its elements on access.
 
-    Looking at elements makes those; sorting, adding, comparing and whatever else a list does makes
-    all of them, and the list is its own from then on.
+    Reading elements makes only those; sorting, adding, comparing and other methods of lists make
+    all of them and turn it into a plain list.
     """
 
     def __init__(self, elements: Iterable[_Item] | None = None) -> None:
-        """Hold these elements; without any, those that ``_make`` makes."""
+        """Hold the given elements; without any, those that ``_make`` makes."""
         super().__init__(() if elements is None else elements)
         self._made = elements is not None
 

@@ -138,7 +138,7 @@ class LowLevelProfile(ProfileResults):
     def _choose(
         self, activities: Iterable[Any] | None, use_cuda: bool | None
     ) -> tuple[list[Any], set[ProfilerActivity]]:
-        """Return what was given of activities, and what is recorded by it."""
+        """Return the given activities, and those of them that are recorded."""
         several("activities", activities, is_activity, "ProfilerActivity.CPU")
         wanted = None if activities is None else list(activities)
         chosen, self.activity_filters = chosen_activities(wanted, use_cuda)
@@ -149,7 +149,7 @@ class LowLevelProfile(ProfileResults):
         return wanted or [], chosen
 
     def _follow(self, settings: Mapping[str, Any]) -> None:
-        """Show results as torch's experimental config has it."""
+        """Apply torch's experimental config to how results are shown."""
         self._trace_only = bool(settings.get("trace_only"))
         self._adjusts_steps = bool(settings.get("adjust_profiler_step"))
         if self._in_place_of_torch:
@@ -160,7 +160,7 @@ class LowLevelProfile(ProfileResults):
     def _sources(
         self, options: RecordOptions, limit: MemoryLimit | None, settings: Mapping[str, Any]
     ) -> list[Source]:
-        """Return what is recorded, and who tells torch's observers of it."""
+        """Return the sources, with those that inform torch's observers."""
         sources = make_sources(options, limit)
         if settings.get("record_python_gc_info"):
             sources.append(GcPauses(0, name="Python GC"))
@@ -226,7 +226,7 @@ class LowLevelProfile(ProfileResults):
         return stats
 
     def _add_distributed_info(self) -> None:
-        """Keep what is known of the process groups with the trace."""
+        """Store the description of the process groups with the trace."""
         self.profiling_start_time_ns = time.perf_counter_ns()
         self._switches = replace(SWITCHES)
         info = self._get_distributed_info()
@@ -234,7 +234,7 @@ class LowLevelProfile(ProfileResults):
             self._metadata["distributedInfo"] = info
 
     def _get_distributed_info(self) -> dict[str, Any] | None:
-        """Return torch's description of the process groups; None where there are none."""
+        """Return torch's description of the process groups; None if there are none."""
         return distributed_info()
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
@@ -253,12 +253,12 @@ class LowLevelProfile(ProfileResults):
 
 
 def _us(ns: int) -> int:
-    """Return whole µs; what took any time took one at least."""
+    """Return whole µs, at least one for any time but 0."""
     return max(ns // 1000, 1) if ns else 0
 
 
 def _check_names(given: Iterable[str]) -> None:
-    """Refuse a misspelled argument, with the one that was meant."""
+    """Reject a misspelled argument, and suggest the one that was meant."""
     options = known_options()
     for name in given:
         if name in options:
@@ -270,7 +270,7 @@ def _check_names(given: Iterable[str]) -> None:
 
 
 def _check(limit: Any, keep: Any, collector: Any) -> None:
-    """Refuse arguments that would fail, or do nothing, only later."""
+    """Reject arguments that would fail, or do nothing, only later."""
     if limit is not None and not isinstance(limit, MemoryLimit):
         raise TypeError(
             f"memory_limit={shown(limit)}: give a MemoryLimit, such as MemoryLimit(512 << 20)"

@@ -104,7 +104,6 @@ class Measures:
 
     @property
     def key(self) -> str:
-        """Return the name under which averages group it."""
         return self._rows.key[self._index]
 
     @property
@@ -123,27 +122,27 @@ class Measures:
 
     @property
     def device_time_total(self) -> float:
-        """Return the time on the device, that of what children launched included."""
+        """Return the time on the device, including what children launched."""
         return int(self._rows.device_ns[self._index]) / 1000
 
     @property
     def self_device_time_total(self) -> float:
-        """Return the time on the device, that of what children launched excluded."""
+        """Return the time on the device, excluding what children launched."""
         return int(self._rows.self_device_ns[self._index]) / 1000
 
     @property
     def cpu_time(self) -> float:
-        """Return the host time of one event, on average."""
+        """Return the average time on the host."""
         return self.cpu_time_total / self.count
 
     @property
     def device_time(self) -> float:
-        """Return the device time of one event, on average."""
+        """Return the average time on the device."""
         return self.device_time_total / self.count
 
     @property
     def flops_per_second(self) -> float:
-        """Return the FLOP/s of the calls: in device time where there is any, else in host time."""
+        """Return the FLOP/s of the calls, by device time if there is any, else by host time."""
         ns = self._rows.device_ns[self._index] or self._rows.cpu_ns[self._index]
         return self.flops * 1e9 / int(ns) if ns else 0.0
 
@@ -159,12 +158,11 @@ class Measures:
 
     @property
     def use_device(self) -> str | None:
-        """Return the name of the device whose work was recorded, None without one."""
+        """Return the name of the device whose work was recorded, or None."""
         return self._columns.use_device
 
     @property
     def device_type(self) -> Any:
-        """Return where it ran."""
         return self._columns.device_type(bool(self._rows.is_device[self._index]))
 
     @property

@@ -28,7 +28,7 @@ def record_options(
     record_workers: bool = False,
     activities: Collection[ProfilerActivity] = (ProfilerActivity.CPU,),
 ) -> RecordOptions:
-    """Return what the sources need to know; operations are counted from shapes, as in torch."""
+    """Return the options of sources; operations are counted from shapes, as in torch."""
     shapes, flops = flag("record_shapes", record_shapes), flag("with_flops", with_flops)
     return RecordOptions(
         shapes=shapes or flops,
@@ -43,7 +43,7 @@ def record_options(
 
 
 def stack_mode(with_stack: Any) -> StackMode:
-    """Return what ``with_stack`` means: True is torch's, a timeline of all Python calls."""
+    """Convert ``with_stack``: True is torch's, a timeline of all Python calls."""
     if isinstance(with_stack, StackMode):
         return with_stack
     if isinstance(with_stack, str):
@@ -82,7 +82,7 @@ _HARMLESS = {*(field.name for field in fields(ExperimentalConfig)[:9]), SYNC_EVE
 
 
 def warn_of_ignored(config: object) -> None:
-    """Name in one warning all fields of an experimental config that have no effect here."""
+    """Warn once about all fields of an experimental config that have no effect here."""
     ignored = [key for key, value in settings_of(config).items() if value and key not in _HARMLESS]
     if ignored:
         warn_user(
@@ -92,7 +92,7 @@ def warn_of_ignored(config: object) -> None:
 
 
 def checked_config(config: Any, *, with_stack: bool) -> Any:
-    """Return the config with what cannot be had together turned off, and warn of that."""
+    """Return the config without options that exclude each other, and warn about them."""
     warn_of_ignored(config)
     if not with_stack or not settings_of(config).get("trace_only"):
         return config

@@ -176,7 +176,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
         return {pair: list(moves) for pair, moves in self._session.transitions.items()}
 
     def _step_range(self, name: str) -> Any:
-        """Return the range of a step: one that an observer of torch's sees where there is one."""
+        """Return the range of a step, a range of torch's if an observer is to see it."""
         if self.execution_trace_observer is not None and "torch" in sys.modules:
             return sys.modules["torch"].autograd.profiler.record_function(name)
         return record_function(name)

@@ -49,7 +49,7 @@ _LOGGER = logging.getLogger("torch.autograd.profiler")
 
 
 class ProfileResults(Metadata):
-    """The results of a recorder's last cycle, and what the user adds to them."""
+    """The results of a recorder's last cycle, and the user's metadata."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class ProfileResults(Metadata):
         return self._handed_over()()
 
     def _handed_over(self) -> Callable[[], Trace]:
-        """Return what makes the trace of the last cycle, also while the next is recorded."""
+        """Return a function that makes the last cycle's trace, also while the next is recorded."""
         cycle = self._recorder.cycle
         assert cycle is not None, f"the profiler has no results: {self._why_nothing()}"
         metadata = {**self._metadata, "trace_id": self._trace_id}
@@ -100,10 +100,7 @@ class ProfileResults(Metadata):
 
     @property
     def writes_beside(self) -> bool:
-        """Tell whether the last cycle is so large that our own handlers write beside the program.
-
-        Nobody is to wait for it, and a small one is written in a moment.
-        """
+        """Tell whether the last cycle is so large that handlers write it in the background."""
         cycle = self._recorder.cycle
         return cycle is not None and len(cycle) >= LARGE
 
@@ -122,7 +119,7 @@ class ProfileResults(Metadata):
         return next((source for source in self._recorder.sources if isinstance(source, kind)), None)
 
     def _kineto_results(self) -> KinetoResults | None:
-        """Return the last cycle as torch's own tools read it; None before its end."""
+        """Return the last cycle in the form that torch's own tools read; None before its end."""
         from stepscope.frameworks.torch.dialect.private.kineto import KinetoResults
 
         if self._recorder.active or self._recorder.trace is None:
@@ -140,7 +137,7 @@ class ProfileResults(Metadata):
         return self._kineto[1]
 
     def _memory_profile(self) -> Any:
-        """Return torch's own analysis of memory; needs torch, shapes, memory and stacks."""
+        """Return torch's own memory analysis; needs torch, shapes, memory and stacks."""
         from torch.profiler._memory_profiler import MemoryProfile
 
         required = ("record_shapes", "profile_memory", "with_stack")
@@ -170,7 +167,7 @@ class ProfileResults(Metadata):
         )
 
     def _warn_of_cleared(self) -> None:
-        """Say that the results of the cycle before are gone, where torch says so."""
+        """Warn that the previous cycle's results are gone, if torch does."""
 
     def _write(
         self,
@@ -180,7 +177,7 @@ class ProfileResults(Metadata):
         *,
         background: bool,
     ) -> None:
-        """Write the last cycle into a file, now or beside the program."""
+        """Write the last cycle into a file, now or in the background."""
         self._check_finished(what)
         finished = self._handed_over()
         if background:
@@ -355,7 +352,6 @@ class ProfileResults(Metadata):
         )
 
     def _repr_html_(self) -> str:
-        """Return the overview of the last cycle for a notebook."""
         from stepscope.report.notebook import nothing_html
 
         if self._trace_id is None or self._recorder.active or self._recorder.trace is None:

@@ -34,7 +34,7 @@ _FLOPS_UNITS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How much of the averages to show, and how wide."""
+    """Which averages to show, and how wide."""
 
     sort_by: str | None = None
     row_limit: int = 100  # negative: all rows
@@ -78,7 +78,7 @@ def table(
     device: str | None = None,
     losses: Losses | None = None,
 ) -> str:
-    """Lay the averages out as text; empty when there are none."""
+    """Format the averages as text; empty if there are none."""
     layout = layout or Layout()
     order = sorted_rows(rows, layout.sort_by)
     if not len(rows):
@@ -109,7 +109,7 @@ def table(
 def table_cells(
     rows: Averages, layout: Layout, *, device: str | None = None
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the headings and cells of the table, for those who lay it out themselves."""
+    """Return the headings and cells of the table, for another layout."""
     order = sorted_rows(rows, layout.sort_by)[: layout.row_limit if layout.row_limit >= 0 else None]
     columns = _columns(rows, layout, device) if len(rows) else []
     cells = [tuple(column.cell(row) for column in columns) for row in order.tolist()]
@@ -132,7 +132,7 @@ def size_text(size: int) -> str:
 
 
 def sorted_rows(rows: Averages, sort_by: str | None) -> NDArray[np.intp]:
-    """Return row indices, the largest first, ties in their old order; unsorted for None."""
+    """Return row indices, the largest first; ties, and all rows for None, keep their order."""
     if sort_by is None:
         return np.arange(len(rows))
     column = sort_by
@@ -148,7 +148,7 @@ def sorted_rows(rows: Averages, sort_by: str | None) -> NDArray[np.intp]:
 
 
 def _ranks(labels: Labels[str] | None) -> Int64 | None:
-    """Return a number a row that orders rows as their texts do."""
+    """Return a number per row that sorts rows by their text."""
     if labels is None:
         return None
     rank = np.empty(len(labels.texts), np.int64)
@@ -261,7 +261,7 @@ def _source_column(stacks: Labels[tuple[str, ...]], limit: int | None) -> _Colum
 
 
 def _source_text(frame: str, width: int) -> str:
-    """Cut a frame at its start: the file's name, the line and the function are at its end."""
+    """Cut a frame at its start: its end has the file's name, the line and the function."""
     frame = printable(frame)
     if len(frame) <= width:
         return frame
@@ -270,7 +270,7 @@ def _source_text(frame: str, width: int) -> str:
 
 
 def _row_cells(rows: Averages, row: int, columns: list[_Column]) -> Iterator[list[str]]:
-    """Yield the line of a row; with sources, a line for each other frame, and an empty one."""
+    """Yield the cells of a row; with sources, a line per further frame and an empty line follow."""
     yield [column.cell(row) for column in columns]
     source = next((column for column in columns if column.is_source), None)
     if source is None or rows.stack is None:

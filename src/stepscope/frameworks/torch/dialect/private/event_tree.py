@@ -30,7 +30,7 @@ _BEGINS_THREAD = re.compile(r"(^|/)threading\.py\(\d+\): _bootstrap$")
 
 
 class _Replay:
-    """What each thread is in, while begins and ends are gone through in the order of time."""
+    """Tracks what each thread is in while begins and ends are replayed by time."""
 
     def __init__(self, count: int, tracks: list[int], forward_tracks: dict[int, int]) -> None:
         self.parents = [NO_PARENT] * count
@@ -76,12 +76,12 @@ class _Replay:
 
 
 class EventTree:
-    """The slices and allocations of a recording as nodes, by number: slices first."""
+    """The slices and allocations of a recording as numbered nodes, slices first."""
 
     def __init__(
         self, trace: Trace, notes: TensorNotes | None = None, objects: LiveObjects | None = None
     ) -> None:
-        """Look at a trace; what was noted of tensors and modules beside it may be missing."""
+        """``notes`` and ``objects`` are what was noted of tensors and modules beside the trace."""
         self.trace = trace
         self._notes = notes
         self.objects = objects or LiveObjects()
@@ -94,7 +94,7 @@ class EventTree:
         return np.isin(slices.kind, _SHOWN) & ~self._calls_of_new_threads()
 
     def _calls_of_new_threads(self) -> Any:
-        """Tell which Python calls torch does not see: those of threads that began meanwhile."""
+        """Mark the Python calls that torch does not see: those of threads that began meanwhile."""
         slices, strings = self.trace.slices, self.trace.strings
         calls = np.flatnonzero(slices.kind == SliceKind.PYTHON)
         names = {int(name) for name in np.unique(slices.name[calls])}
@@ -106,11 +106,11 @@ class EventTree:
 
     @cached_property
     def parents(self) -> list[int]:
-        """The node around each node, NO_PARENT at the top: as torch finds it.
+        """The node around each node as torch determines it, NO_PARENT at the top.
 
-        What begins is inside of what its thread began last and has not ended. What ends, ends all
-        that its thread has begun since: a range that goes on behind the call that began it (that
-        of ``record_function.__enter__``) is inside of that call, and holds only what else is.
+        A node begins inside the last node that its thread began and has not ended. The end of a
+        node ends all that its thread began since: a range that outlasts the call that began it
+        (that of ``record_function.__enter__``) is inside that call, and contains only what else is.
         """
         trace = self.trace
         tracks = np.concatenate((trace.slices.track, trace.memory.track)).tolist()
@@ -123,7 +123,7 @@ class EventTree:
 
     @cached_property
     def _ends(self) -> list[int | None]:
-        """When each node ended; None for one that nobody ended."""
+        """The end of each node; None if it was never ended."""
         slices = self.trace.slices
         ends: list[int | None] = slices.end_ns.tolist()
         is_open = (slices.flags & SliceFlags.UNFINISHED) != 0
@@ -132,7 +132,7 @@ class EventTree:
         return [*ends, *self.trace.memory.time_ns.tolist()]
 
     def _forward_tracks(self) -> dict[int, int]:
-        """Return the thread of the forward pass, by the backward function: where one has any."""
+        """Return the thread of the forward pass for each backward function that has one."""
         slices = self.trace.slices
         rows = np.flatnonzero((slices.forward_thread != NO_THREAD) & (slices.forward_thread != 0))
         track_of = {track.logical_id: number for number, track in enumerate(self.trace.tracks)}
@@ -141,14 +141,14 @@ class EventTree:
 
     @cached_property
     def start_ns(self) -> list[int]:
-        """When each node began, on the trace's clock."""
+        """The start of each node, on the trace's clock."""
         times = (self.trace.slices.start_ns, self.trace.memory.time_ns)
         start_ns: list[int] = np.concatenate(times).tolist()
         return start_ns
 
     @cached_property
     def children(self) -> dict[int, list[int]]:
-        """The nodes directly inside each, in the order of time; the top ones under NO_PARENT."""
+        """The nodes directly inside each node, by time; the top ones are under NO_PARENT."""
         inside: dict[int, list[int]] = defaultdict(list)
         for number in self.in_order:
             inside[self.parents[number]].append(number)
@@ -156,7 +156,7 @@ class EventTree:
 
     @cached_property
     def in_order(self) -> list[int]:
-        """All nodes in the order of time, an allocation behind what it is in."""
+        """All nodes by time, allocations after the node that they are in."""
         shown = np.flatnonzero(self._shown).tolist()
         numbers = [*shown, *range(self.slices, self.slices + len(self.trace.memory))]
         return sorted(numbers, key=lambda number: (self.start_ns[number], number))
@@ -170,12 +170,12 @@ class EventTree:
 
     @cached_property
     def notes_of(self) -> dict[int, list[Any]]:
-        """The tensors that operators were called with, by slice."""
+        """The noted tensors of each operator, by slice."""
         return {} if self._notes is None else self._notes.by_row(self.trace)
 
     @cached_property
     def optimizer_of(self) -> dict[int, LiveOptimizer]:
-        """Which optimizer a Python call is the step of."""
+        """The optimizer whose step a Python call is."""
         optimizers = self.objects.optimizers
         if not optimizers:
             return {}
@@ -200,8 +200,8 @@ class EventTree:
     def ids(self) -> dict[Any, Numbers]:
         """The numbers of tensors and blocks.
 
-        By node for allocations, by node, position and place for operators' tensors, by the live
-        tensor's own address for those of modules and optimizers.
+        The key is the node for allocations; node, position and place for tensors of operators; and
+        ``id()`` of the live tensor for those of modules and optimizers.
         """
         ids = TensorIds()
         memory, strings = self.trace.memory, self.trace.strings
@@ -246,6 +246,6 @@ def _live_tensors(owner: Any) -> Iterator[LiveTensor]:
 
 
 def _device_word(name: str) -> str:
-    """Return ``cuda:0`` in the words of the notes about tensors: its kind and its own number."""
+    """Spell ``cuda:0`` as the notes about tensors do: kind number and index."""
     kind, _, index = name.partition(":")
     return f"{device_type_number(kind)}:{index or -1}"

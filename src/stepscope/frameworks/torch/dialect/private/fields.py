@@ -24,12 +24,12 @@ _NO_TENSORS = ("", "Scalar", "ScalarList", "TensorList")
 
 
 def torch_profiler(name: str) -> Any:
-    """Return a class of torch's: whoever has these views has torch."""
+    """Return a class of torch's; users of these views have imported torch."""
     return getattr(sys.modules["torch"]._C._profiler, name)
 
 
 class _View:
-    """Passes for an object of one of torch's classes."""
+    """Passes ``isinstance`` for one of torch's classes."""
 
     torch_class: ClassVar[str]
 
@@ -116,12 +116,11 @@ class TorchOp(_OfSlice):
 
     @property
     def allow_tf32_cublas(self) -> bool:
-        """Return whether products may use TF32 now."""
         return bool(sys.modules["torch"].backends.cuda.matmul.allow_tf32)
 
     @property
     def inputs(self) -> list[Any]:
-        """Return the tensors, lists of tensors and scalars that it was called with."""
+        """Return the tensors, lists of tensors and scalars of the call."""
         args = self._args
         types = args.get(INPUT_TYPES, [])
         note_of = {
@@ -187,18 +186,15 @@ class PyCall(_OfSlice):
 
     @property
     def caller(self) -> FrameState:
-        """Return the function that called it."""
         return _caller(self._tree, self._number)
 
     @property
     def module(self) -> ModuleInfo | None:
-        """Return the module whose call it is."""
         module = self._tree.objects.modules.get(self.name)
         return None if module is None else ModuleInfo(self._tree, module)
 
     @property
     def optimizer(self) -> OptimizerInfo | None:
-        """Return the optimizer whose step it is."""
         optimizer = self._tree.optimizer_of.get(self._number)
         return None if optimizer is None else OptimizerInfo(self._tree, optimizer)
 
@@ -211,7 +207,6 @@ class PyCCall(_OfSlice):
 
     @property
     def caller(self) -> FrameState:
-        """Return the Python function that called it."""
         return _caller(self._tree, self._number)
 
 
@@ -243,7 +238,7 @@ class Allocation(_View):
 
     @property
     def id(self) -> int | None:
-        """Return the number of the tensor that it holds; None where it holds none."""
+        """Return the number of the tensor that it holds, or None."""
         return self._tree.ids[self._number].tensor
 
     @property
@@ -298,7 +293,7 @@ def _live(tree: EventTree, tensor: LiveTensor | None) -> TensorMetadata | None:
 
 
 def _caller(tree: EventTree, number: int) -> FrameState:
-    """Return the Python function around a call; one in C has no frame."""
+    """Return the Python function around a call; functions in C have no frame."""
     from stepscope.trace.model import NO_PARENT, SliceKind
 
     parent = tree.parents[number]
@@ -311,7 +306,6 @@ def _caller(tree: EventTree, number: int) -> FrameState:
 
 
 def is_c_call(name: str) -> bool:
-    """Tell whether a call of this name is one of a function written in C."""
     return name.startswith("<built-in ")
 
 

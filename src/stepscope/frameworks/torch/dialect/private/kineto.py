@@ -29,7 +29,7 @@ _MOST_IDS = 2**32 - 1
 
 
 def _ids_for(events: int) -> int:
-    """Return the number behind which those of so many events begin."""
+    """Reserve numbers for so many events; return the number before the first."""
     global _given_ids  # noqa: PLW0603 - they are unique in the process
     if _given_ids + events >= _MOST_IDS:
         _given_ids = 0
@@ -63,7 +63,7 @@ class KinetoResults:
         return self._trace.info.start_ns + self._trace.info.wall_offset_ns
 
     def events(self) -> list[Any]:
-        """Return all events and allocations in the order of time."""
+        """Return all events and allocations by time."""
         return self._events
 
     @cached_property
@@ -71,7 +71,7 @@ class KinetoResults:
         return KinetoEvents(self._columns, self._first_id)
 
     def experimental_event_tree(self) -> list[Node]:
-        """Return the events at the top; the others are inside of them."""
+        """Return the top events, which contain the others."""
         return roots_of(self._tree)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -93,7 +93,7 @@ class KinetoEvents(MadeWhenTouched[Any]):
 
     @cached_property
     def _order(self) -> Any:
-        """The events and behind them the allocations, by the time at which each began."""
+        """The events, then the allocations, by start time."""
         times = (self._columns.tree.start_ns, self._columns.trace.memory.time_ns)
         return np.argsort(np.concatenate(times), kind="stable")
 
@@ -106,12 +106,12 @@ class KinetoEvents(MadeWhenTouched[Any]):
 
 
 class KinetoEvent:
-    """torch's ``_KinetoEvent``: the same facts as a FunctionEvent's, as methods."""
+    """torch's ``_KinetoEvent``: the facts of a FunctionEvent, as methods."""
 
     __slots__ = ("_event", "_first_id")
 
     def __init__(self, event: FunctionEvent, first_id: int = 0) -> None:
-        """Look at an event; the numbers of a recording's events go on from ``first_id``."""
+        """``first_id`` is added to the numbers of the recording's events."""
         self._event = event
         self._first_id = first_id
 
@@ -119,7 +119,7 @@ class KinetoEvent:
         return self._event.trace_name
 
     def start_ns(self) -> int:
-        """Return when it began, in ns of Unix time."""
+        """Return the start in ns of Unix time."""
         trace = self._event._trace
         return int(trace.slices.start_ns[self._event._row]) + trace.info.wall_offset_ns
 
@@ -133,7 +133,7 @@ class KinetoEvent:
         return self._event.thread
 
     def end_thread_id(self) -> int:
-        """Return the number of the thread; an asynchronous event ends on another."""
+        """Return the starting thread; the end's is not recorded."""
         return self._event.thread
 
     def shapes(self) -> list[Any]:
@@ -143,16 +143,16 @@ class KinetoEvent:
         return self._event.input_dtypes
 
     def correlation_id(self) -> int:
-        """Return the number by which device work refers to this event: unique in the process."""
+        """Return the number by which device work refers to this event; unique in the process."""
         return self._first_id + self._event.external_id
 
     def linked_correlation_id(self) -> int:
-        """Return the number of the event that launched this work, 0 for all else."""
+        """Return the number of the event that launched this work, else 0."""
         linked = self._event.linked_correlation_id
         return self._first_id + linked if linked else 0
 
     def fwd_thread_id(self) -> int:
-        """Return the number of the thread that ran the forward pass, 0 where there is none."""
+        """Return the number of the thread that ran the forward pass, or 0."""
         return self._event.fwd_thread
 
     def has_stack(self) -> bool:
@@ -163,7 +163,7 @@ class KinetoEvent:
         return False
 
     def module_hierarchy(self) -> list[str]:
-        """Return no modules; see ``module_table()``."""
+        """Return an empty list; see ``module_table()``."""
         return []
 
     def nbytes(self) -> int:
@@ -171,7 +171,6 @@ class KinetoEvent:
         return 0
 
     def extra_meta(self) -> dict[str, str]:
-        """Return no further fields."""
         return {}
 
     def is_hidden_event(self) -> bool:
@@ -179,7 +178,7 @@ class KinetoEvent:
         return False
 
     def cuda_elapsed_us(self) -> int:
-        """Return -1: device work has events of its own."""
+        """Return -1: device work is in events of its own."""
         return -1
 
     privateuse1_elapsed_us = cuda_elapsed_us
@@ -202,14 +201,14 @@ class MemoryEvent:
         return "[memory]"
 
     def start_ns(self) -> int:
-        """Return when it was, in ns of Unix time."""
+        """Return the time in ns of Unix time."""
         trace = self._columns.trace
         return int(trace.memory.time_ns[self._row]) + trace.info.wall_offset_ns
 
     end_ns = start_ns
 
     def nbytes(self) -> int:
-        """Return the bytes, negative where they were given back."""
+        """Return the bytes, negative for a release."""
         return int(self._columns.trace.memory.size[self._row])
 
     def device_type(self) -> Any:
@@ -226,7 +225,7 @@ class MemoryEvent:
     end_thread_id = start_thread_id
 
     def device_resource_id(self) -> int:
-        """Return the system's number of the thread."""
+        """Return the system's thread id."""
         trace = self._columns.trace
         return number(trace.tracks[int(trace.memory.track[self._row])].tid)
 

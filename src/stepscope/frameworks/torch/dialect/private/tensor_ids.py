@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Numbers:
-    """What torch calls ``id`` and ``allocation_id``; None where they are not known."""
+    """torch's ``id`` and ``allocation_id``; None where unknown."""
 
     tensor: int | None = None
     block: int | None = None
@@ -20,7 +20,7 @@ class Numbers:
 
 @dataclass(slots=True)
 class TensorIds:
-    """Numbers all tensors and blocks, which are told in the order of time."""
+    """Numbers all tensors and blocks; they must be passed in the order of time."""
 
     _blocks: dict[tuple[int, str], int] = field(default_factory=dict)
     _next: int = 1
@@ -29,16 +29,16 @@ class TensorIds:
     _told: list[Numbers] = field(default_factory=list)
 
     def block(self, address: int, device: str, *, is_freed: bool) -> Numbers:
-        """Take an allocation or a release."""
+        """Number an allocation or a release."""
         numbers, _ = self._numbered(address, device)
         if is_freed:
             del self._blocks[address, device]
         return numbers
 
     def tensor(self, impl: int, storage: int, device: str) -> Numbers:
-        """Take a tensor that an operator was called with, or that Python holds.
+        """Number a tensor that an operator was called with, or that Python holds.
 
-        Those without a storage share one number, as in torch.profiler.
+        Tensors without a storage share one number, as in torch.profiler.
         """
         numbers, block = self._numbered(storage, device)
         first = self._first_block.setdefault(impl, block)
@@ -46,7 +46,7 @@ class TensorIds:
         return numbers
 
     def finish(self) -> None:
-        """Fill in the tensors' numbers: those of the blocks that hold some."""
+        """Derive the tensors' numbers from the blocks that held them."""
         numbers: dict[int, int] = {}
         count = 0
         for first, other in sorted(self._pairs):

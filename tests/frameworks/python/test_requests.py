@@ -134,7 +134,7 @@ def test_connections_of_a_stream_server_are_tasks() -> None:
 
 def test_there_are_not_more_names_than_anybody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "_names", set())
-    monkeypatch.setattr(servers, "_MOST_NAMES", 3)
+    monkeypatch.setattr(servers, "_MAX_NAMES", 3)
 
     def run() -> None:
         with serving(http.server.HTTPServer(("127.0.0.1", 0), Handler)) as port:

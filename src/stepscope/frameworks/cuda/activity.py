@@ -102,7 +102,7 @@ class CudaActivity(Source):
         self._limit = limit
         self._records = tuple(records)
         self._is_inside = is_inside
-        self._says = ""
+        self._description = ""
         self._since: int | None = None
         self._lost_before = 0  # it started this time
         self._since_ns = 0
@@ -116,13 +116,15 @@ class CudaActivity(Source):
         return cls(limit, options[DEVICE_RECORDS], is_inside=options[INSIDE])
 
     def prepare(self) -> None:
-        if self._says or not has_driver() or os.environ.get(OVERRIDE) == "off":
+        if self._description or not has_driver() or os.environ.get(OVERRIDE) == "off":
             return
         try:
-            self._says = load_cupti()
+            self._description = load_cupti()
         except CuptiUnavailableError as error:
-            self._says = f"the device is not recorded: {error}"
-            notify(f"{self._says}; install nvidia-cuda-cupti or name a library in {OVERRIDE}")
+            self._description = f"the device is not recorded: {error}"
+            notify(
+                f"{self._description}; install nvidia-cuda-cupti or name a library in {OVERRIDE}"
+            )
 
     def start(self) -> None:
         self.prepare()
@@ -193,12 +195,12 @@ class CudaActivity(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        from stepscope.frameworks.cuda.devices import known_devices
+        from stepscope.frameworks.cuda.devices import well_formed_devices
 
         columns = left.native.device()
         if not len(columns["kind"]):
             return None
-        devices = known_devices(left.meta.get(SOURCES, {}).get("devices", ()))
+        devices = well_formed_devices(left.meta.get(SOURCES, {}).get("devices", ()))
         try:
             records = wanted_records(left.meta.get(cls.name, {}).get("records"))
         except ValueError:
@@ -213,7 +215,7 @@ class CudaActivity(Source):
             self.devices = cuda_devices()
 
     def describe(self) -> str:
-        return self._says
+        return self._description
 
     def describe_running(self) -> str:
         if _loaded is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64
 
 _THOUSANDTHS = 1_000
-LONG_NS, MOST_DRIFT = 100_000_000, 0.05
+LONG_NS, MAX_DRIFT = 100_000_000, 0.05
 """Over this time the ends of a recording tell the rate of a clock to some percent."""
 
 
@@ -40,7 +40,7 @@ def counters_captured_of(
             if not metric:
                 continue
             values = columns[f"counter{i}"][rows]
-            percent = np.where(values < 0, NOT_TOLD, (values + _THOUSANDTHS // 2) // _THOUSANDTHS)
+            percent = np.where(values < 0, NO_READING, (values + _THOUSANDTHS // 2) // _THOUSANDTHS)
             counters.append(Counter(name, device["number"], time_ns, {words.PERCENT: percent}))
     return counters_captured(counters, words.COUNTER_CATEGORY) if counters else None
 
@@ -58,7 +58,7 @@ def on_our_clock(device_ns: Int64, bounds: Sequence[tuple[int, int, int]]) -> In
     (first, *our_first), (last, *our_last) = usable[0], usable[-1]
     begin, end = sum(our_first) // 2, sum(our_last) // 2
     rate = (end - begin) / (last - first) if last - first >= LONG_NS else 1.0
-    if abs(rate - 1) > MOST_DRIFT:
+    if abs(rate - 1) > MAX_DRIFT:
         return begin + ((device_ns - first) * rate).astype(np.int64)
     least = max(from_ns - moment for moment, from_ns, _ in usable)
     most = min(to_ns - moment for moment, _, to_ns in usable)
@@ -91,7 +91,7 @@ def _counters(
     if not len(rows):
         return
     time_ns: Int64 = columns["time_ns"][rows]
-    readings: dict[str, Int64] = {key: columns[key][rows] for key in _TOLD}
+    readings: dict[str, Int64] = {key: columns[key][rows] for key in _READINGS}
     groups = {
         words.POWER: {words.MILLIWATTS: readings["power_mw"]},
         words.CLOCKS: {words.SM_MHZ: readings["sm_mhz"], words.MEMORY_MHZ: readings["memory_mhz"]},
@@ -112,7 +112,7 @@ def _counters(
     yield Counter(words.LIMITS, number, time_ns[:1], limits, is_instant=True)
 
 
-_TOLD = (
+_READINGS = (
     *("power_mw", "energy_mj", "sm_mhz", "memory_mhz", "celsius"),
     *("busy_percent", "memory_busy_percent", "reasons"),
 )
@@ -120,11 +120,11 @@ _TOLD = (
 
 def _reasons(bits: Int64) -> dict[str, Int64]:
     """Return, as 1 or 0, whether power or heat holds the clocks down."""
-    is_known = bits != NOT_TOLD
+    is_known = bits != NO_READING
     by_power, by_heat = (bits & _POWER_BITS) != 0, (bits & _HEAT_BITS) != 0
     by_other = ((bits & _SLOWDOWN_BIT) != 0) & ~by_power & ~by_heat
     return {
-        key: np.where(is_known, is_so.astype(np.int64), NOT_TOLD)
+        key: np.where(is_known, is_so.astype(np.int64), NO_READING)
         for key, is_so in (
             (words.BY_POWER, by_power),
             (words.BY_HEAT, by_heat),
@@ -135,7 +135,7 @@ def _reasons(bits: Int64) -> dict[str, Int64]:
 
 # ---- any counters
 
-NOT_TOLD = -1  # the device has no such number
+NO_READING = -1  # the device has no such number
 _COUNTER, _INSTANT = ord("C"), ord("i")
 
 
@@ -146,7 +146,7 @@ class Counter:
     name: str
     device: int  # as CUDA numbers it
     time_ns: Int64
-    values: Mapping[str, Int64]  # NOT_TOLD where there is none
+    values: Mapping[str, Int64]  # NO_READING where there is none
     is_instant: bool = False  # it is said once, and no line over time
 
 
@@ -158,13 +158,13 @@ def counters_captured(counters: Sequence[Counter], category: str) -> Captured:
     integers: dict[str, list[tuple[Int64, Int64]]] = {}
     first = 0
     for counter in counters:
-        rows_of = {key: np.flatnonzero(v != NOT_TOLD) for key, v in counter.values.items()}
+        rows_of = {key: np.flatnonzero(v != NO_READING) for key, v in counter.values.items()}
         rows = (
             np.unique(np.concatenate(list(rows_of.values()))) if rows_of else np.zeros(0, np.int64)
         )
         if not len(rows):
             continue
-        place = np.full(len(counter.time_ns), NOT_TOLD, np.int64)
+        place = np.full(len(counter.time_ns), NO_READING, np.int64)
         place[rows] = np.arange(len(rows)) + first
         for key, at in rows_of.items():
             if len(at):

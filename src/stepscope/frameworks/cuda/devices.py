@@ -66,7 +66,7 @@ def _described(driver: ctypes.CDLL, number: int) -> dict[str, Any]:
     return description
 
 
-def known_devices(devices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def well_formed_devices(devices: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the devices whose description has the form that ``cuda_devices`` gives it."""
     return [
         device

@@ -38,7 +38,7 @@ class DeviceReader(Source, Generic[_Reader]):
         self._obstacle = ""
         self._native: _Reader | None = None
         self._process = 0  # whose it is: a forked child leaves it alone
-        self._says = ""
+        self._description = ""
         self._lost_before = 0  # it started this time
 
     @classmethod
@@ -91,7 +91,7 @@ class DeviceReader(Source, Generic[_Reader]):
     def _count(self, native: _Reader) -> None:
         counts = native.counts()
         self.lost = self._lost_before + counts["lost"]
-        self._says = self.described(counts, self.devices_of(native))
+        self._description = self.described(counts, self.devices_of(native))
 
     @property
     def reading(self) -> _Reader | None:
@@ -115,4 +115,4 @@ class DeviceReader(Source, Generic[_Reader]):
         return self.captured(native.columns(), self.devices_of(native))
 
     def describe(self) -> str:
-        return f"not recorded: {self._obstacle}" if self._obstacle else self._says
+        return f"not recorded: {self._obstacle}" if self._obstacle else self._description

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Track
     from stepscope.trace.schema import Captured
 
-_MOST_OFFSET_NS = 1 << 62
+_MAX_OFFSET_NS = 1 << 62
 _CALL_BYTES = 32  # of NotedInputs.calls
 
 
@@ -43,7 +43,7 @@ class Collected:
         segments: dict[int, tuple[int, bytearray]] = {}
         for entry in entries:
             number, offset_ns = entry.get("segment"), entry.get("offset_ns")
-            if type(number) is int and type(offset_ns) is int and abs(offset_ns) < _MOST_OFFSET_NS:
+            if type(number) is int and type(offset_ns) is int and abs(offset_ns) < _MAX_OFFSET_NS:
                 segments.setdefault(number, (offset_ns, bytearray()))[1].extend(
                     bytes_of(entry.get("data"))
                 )

@@ -146,7 +146,7 @@ def memory_figures(memory: Memory, strings: Strings, before_first: Any) -> dict[
     peak_allocated, peak_reserved = np.zeros((2, len(memory)), np.int64)
     for device in np.unique(memory.device):
         rows = np.flatnonzero(memory.device == device)
-        before = _told_before(before_first, strings[int(device)], int(memory.reserved[rows[0]]))
+        before = _memory_before(before_first, strings[int(device)], int(memory.reserved[rows[0]]))
         change = np.diff(memory.reserved[rows], prepend=before.reserved)
         of_none = memory.size[rows] == 0
         increase[rows[of_none]] = change[of_none]
@@ -169,7 +169,7 @@ def memory_figures(memory: Memory, strings: Strings, before_first: Any) -> dict[
     }
 
 
-def _told_before(before_first: Any, device: str, reserved: int) -> MemoryBefore:
+def _memory_before(before_first: Any, device: str, reserved: int) -> MemoryBefore:
     figures = before_first.get(device) if isinstance(before_first, dict) else None
     values = {"reserved": reserved, **(figures if isinstance(figures, dict) else {})}
     fits = {"peaks_allocated": _are_peaks, "peaks_reserved": _are_peaks}

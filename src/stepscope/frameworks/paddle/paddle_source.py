@@ -52,7 +52,7 @@ class PaddleSource(Source):
         self._share: Share | None = None
         self._is_open = False
         self._was_refused = False
-        self._held: list[Patches] = []
+        self._acquired: list[Patches] = []
         self._hook = PostImport("paddle", self._on_import)
 
     @classmethod
@@ -77,16 +77,16 @@ class PaddleSource(Source):
         """Free the collector, restore Paddle's classes, and stop waiting for Paddle's import."""
         self._started = False
         self._hook.remove()
-        while self._held:
-            self._held.pop().release()
+        while self._acquired:
+            self._acquired.pop().release()
         if self._is_open and self._share is not None:
             self._is_open = False
             _parts_of(_imported()).collector.close(self._share)
-        if self._options[INSIDE] and (collected := self._taken()) is not None:
+        if self._options[INSIDE] and (collected := self._hand_over_collected()) is not None:
             collected.note(Journal(self.name, is_on=True))
 
     def collect(self) -> Captured | None:
-        collected = self._taken()
+        collected = self._hand_over_collected()
         if collected is None:
             return None
         from stepscope.record.threads import thread_names
@@ -97,7 +97,7 @@ class PaddleSource(Source):
     def recover(cls, left: LeftBehind) -> Captured | None:
         return Collected.of(entries(left, cls.name)).captured(left.thread_names, left.pid)
 
-    def _taken(self) -> Collected | None:
+    def _hand_over_collected(self) -> Collected | None:
         """Hand over what Paddle collected."""
         share, self._share = self._share, None
         if share is None or not share.segments:
@@ -142,7 +142,7 @@ class PaddleSource(Source):
         try:
             for patches in wanted:
                 patches.acquire()
-                self._held.append(patches)
+                self._acquired.append(patches)
         except BaseException:
             self.stop()  # nobody else would: we have not started
             raise

@@ -87,7 +87,7 @@ def _pushing(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def push(*args: Any, **kwargs: Any) -> Any:
         result = plain(*args, **kwargs)
-        if _is_heard(patches):
+        if _should_record(patches):
             _open_ranges.stack.push(_message(args, kwargs))
         return result
 
@@ -97,7 +97,7 @@ def _pushing(patches: Patches, plain: _Function) -> _Function:
 def _popping(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def pop(*args: Any, **kwargs: Any) -> Any:
-        if _is_heard(patches):
+        if _should_record(patches):
             _open_ranges.stack.pop()
         return plain(*args, **kwargs)
 
@@ -108,7 +108,7 @@ def _marking(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def mark(*args: Any, **kwargs: Any) -> Any:
         result = plain(*args, **kwargs)
-        if _is_heard(patches):
+        if _should_record(patches):
             push_pop.mark(_message(args, kwargs))
         return result
 
@@ -119,7 +119,7 @@ def _entering(patches: Patches, plain: _Function) -> _Function:
     @functools.wraps(plain)
     def enter(self: Any) -> Any:
         result = plain(self)
-        if _is_heard(patches):
+        if _should_record(patches):
             _open_ranges.stack.push(_message_of(self))
         return result
 
@@ -147,7 +147,7 @@ def _decorating(patches: Patches, plain: _Function) -> _Function:
     return decorate
 
 
-def _is_heard(patches: Patches) -> bool:
+def _should_record(patches: Patches) -> bool:
     """Tell whether to record: stepscope.nvtx and stepscope.itt record their own ranges."""
     return patches.in_use and not push_pop.is_telling()
 

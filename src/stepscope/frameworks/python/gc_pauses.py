@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
-_MOST_PAUSES = 100_000
+_MAX_PAUSES = 100_000
 _CATEGORY = "user_annotation"
 
 
@@ -34,14 +34,14 @@ class GcPauses(Source):
 
     def __init__(self, min_pause_ns: int = MIN_PAUSE_NS, *, name: str = COLLECTION) -> None:
         """With a shortest pause of 0, collections of the youngest generation count, too."""
-        self._called = name
+        self._range_name = name
         self._watch = GcWatch(min_pause_ns)
-        self._taken: deque[tuple[int, int, int, int]] = deque(maxlen=_MOST_PAUSES)
+        self._pauses: deque[tuple[int, int, int, int]] = deque(maxlen=_MAX_PAUSES)
         self.callback = self._watch.callback()
 
     def start(self) -> None:
         self._watch.restart()
-        self._taken.clear()
+        self._pauses.clear()
         if self.callback not in gc.callbacks:
             gc.callbacks.append(self.callback)
 
@@ -51,12 +51,12 @@ class GcPauses(Source):
 
     def collect(self) -> Captured | None:
         pauses = self.so_far()
-        self._taken.clear()
+        self._pauses.clear()
         return pauses
 
     def so_far(self) -> Captured | None:
-        self._taken.extend(self._watch.take())
-        return _captured(self._taken, self._called)
+        self._pauses.extend(self._watch.take())
+        return _captured(self._pauses, self._range_name)
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:

@@ -8,8 +8,8 @@ import linecache
 import re
 from enum import IntEnum
 
-_MOST_CHARACTERS = 60
-_MOST_LINES = 100
+_MAX_CHARACTERS = 60
+_MAX_LINES = 100
 _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 _CALLS = ("CALL", "PRECALL", "INSTRUMENTED_CALL")
@@ -90,7 +90,7 @@ def _source(file: str, place: Place) -> str:
     line, end_line, column, end_column = place
     if line <= 0 or column < 0 or end_column < 0:
         return ""
-    numbers = range(line, min(end_line, line + _MOST_LINES) + 1)
+    numbers = range(line, min(end_line, line + _MAX_LINES) + 1)
     lines = [linecache.getline(file, number).rstrip("\n").encode() for number in numbers]
     if not lines:
         return ""
@@ -108,7 +108,7 @@ def _callee(call: str) -> str:
     if begin is None:
         return ""
     callee = call[:begin].strip()
-    if callee.replace(".", "_").isidentifier() and len(callee) <= _MOST_CHARACTERS:
+    if callee.replace(".", "_").isidentifier() and len(callee) <= _MAX_CHARACTERS:
         return callee
     last = callee.rpartition(".")[2]  # ``.item`` of ``losses[i](x).item``
     return f".{last}" if last.isidentifier() else _shortened(callee)
@@ -137,7 +137,7 @@ def _until(text: str, ends: tuple[str, ...]) -> str:
 
 
 def _shortened(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 1]}…"
 
 
 def _begin_of_last_group(text: str) -> int | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     NameOf = Callable[..., str]  # takes what the wrapped function takes
 
 _REQUEST_KIND = 12  # of the recorder
-_MOST_NAMES = 500
+_MAX_NAMES = 500
 OTHER = "other requests"
 """What requests are called when a program has more handlers than anybody reads."""
 
@@ -45,7 +45,7 @@ def bounded(name: str) -> str:
     """Return the name, or OTHER if there are too many names."""
     if name in _names:
         return name
-    if len(_names) >= _MOST_NAMES:
+    if len(_names) >= _MAX_NAMES:
         return OTHER
     _names.add(name)
     return name
@@ -66,7 +66,7 @@ def handled(patches: Patches, name_of: NameOf) -> Callable[[Function], Function]
             try:
                 return plain(*args, **kwargs)
             finally:
-                name_request(_asked(name_of, args, plain))
+                name_request(_name_or_function(name_of, args, plain))
                 if is_first:
                     end_request()
 
@@ -87,7 +87,7 @@ def handled_async(patches: Patches, name_of: NameOf) -> Callable[[Function], Fun
             try:
                 return await plain(*args, **kwargs)
             finally:
-                end_slice(handle, bounded(_asked(name_of, args, plain)))
+                end_slice(handle, bounded(_name_or_function(name_of, args, plain)))
 
         return handle
 
@@ -117,7 +117,7 @@ def end_request() -> None:
     end_slice(handle, bounded(name or OTHER))
 
 
-def _asked(name_of: NameOf, args: tuple[Any, ...], plain: Function) -> str:
+def _name_or_function(name_of: NameOf, args: tuple[Any, ...], plain: Function) -> str:
     try:
         return name_of(*args)
     except Exception:  # another release of the library: the request is recorded all the same
@@ -192,7 +192,7 @@ _waiting: dict[int, bool] = {}  # by the id of who awaits a request; True: it ha
 
 def _patch_wsgiref(patches: Patches) -> None:
     handler = sys.modules["wsgiref.handlers"].BaseHandler
-    patches.wrap(handler, "run", handled(patches, lambda _, application: _called(application)))
+    patches.wrap(handler, "run", handled(patches, lambda _, application: _name_of(application)))
 
 
 # ---- frameworks that threads run
@@ -200,7 +200,7 @@ def _patch_wsgiref(patches: Patches) -> None:
 
 def _patch_flask(patches: Patches) -> None:
     app = sys.modules["flask"].Flask
-    patches.wrap(app, "wsgi_app", handled(patches, lambda app, *_: _called(app)))
+    patches.wrap(app, "wsgi_app", handled(patches, lambda app, *_: _name_of(app)))
     patches.wrap(app, "full_dispatch_request", handled(patches, _flask_route))
 
 
@@ -223,7 +223,7 @@ def _django_route(_: Any, request: Any) -> str:
 
 def _patch_grpc(patches: Patches) -> None:
     def name_of(_event: Any, _state: Any, behavior: Any, *_: Any) -> str:
-        return _called(behavior)
+        return _name_of(behavior)
 
     patches.wrap(sys.modules["grpc._server"], "_call_behavior", handled(patches, name_of))
 
@@ -239,7 +239,7 @@ def _patch_aiohttp(patches: Patches) -> None:
 def _aiohttp_route(_: Any, request: Any, *__: Any) -> str:
     resource = request.match_info.route.resource
     if resource is None:
-        return _called(request.match_info.handler)
+        return _name_of(request.match_info.handler)
     return f"{request.method} {resource.canonical}"
 
 
@@ -275,10 +275,10 @@ def _asgi_route(scope: Any, app: Any) -> str:
         return f"{method} {path}"
     while "app" in getattr(app, "__dict__", ()):  # what servers and middleware put around it
         app = app.app
-    return f"{method} {_called(scope.get('endpoint', app))}"
+    return f"{method} {_name_of(scope.get('endpoint', app))}"
 
 
-def _called(handler: Any) -> str:
+def _name_of(handler: Any) -> str:
     """Return the qualified name of a function or of an object's class."""
     return getattr(handler, "__qualname__", None) or type(handler).__qualname__
 

@@ -83,7 +83,7 @@ class ChildProcesses(Source):
         self._is_on = False
         self._is_uncollected = False
         self._closes_itself = False
-        self._said = "none were recorded"
+        self._summary = "none were recorded"
         self._lock = threading.RLock()  # children come and go on any thread
 
     @classmethod
@@ -129,11 +129,11 @@ class ChildProcesses(Source):
             if self._closes_itself:
                 self.close()
         self.lost = sum(capture.lost for capture in captures.values())
-        self._said = f"{len(captures)} recorded"
+        self._summary = f"{len(captures)} recorded"
         silent = sum(link.serial not in captures for link in recorded)
         if silent:
-            self._said += f"; {silent} ended before they could deliver"
-            notify(f"child processes: {self._said}")
+            self._summary += f"; {silent} ended before they could deliver"
+            notify(f"child processes: {self._summary}")
         if not captures:
             return None
         from stepscope.trace.join import merge_parts, placed
@@ -156,7 +156,7 @@ class ChildProcesses(Source):
         return ""
 
     def describe(self) -> str:
-        return self._said
+        return self._summary
 
     # Calls from multiprocessing.
 

@@ -34,8 +34,8 @@ class Announcement(Source):
         self._shapes = shapes
         self._on_start = on_start
         self._thread: int | None = None  # the one that has the state
-        self._told = False
-        self._holds = False
+        self._has_announced = False
+        self._replaces_query = False
 
     def start(self) -> None:
         self._on_start()
@@ -44,25 +44,25 @@ class Announcement(Source):
         if not hasattr(torch, "_C") or profiler is None:
             return
         if hasattr(profiler, "_run_on_profiler_start") and not profiler._is_profiler_enabled:
-            self._told = True
+            self._has_announced = True
             profiler._run_on_profiler_start()
         if self._in_place and not torch.autograd._profiler_enabled():
             self._enter_state(torch)
         if self._thread is None:
-            self._holds = True
+            self._replaces_query = True
             _ENABLED.acquire()
 
     def stop(self) -> None:
         torch: Any = sys.modules.get("torch")
-        if self._holds:
-            self._holds = False
+        if self._replaces_query:
+            self._replaces_query = False
             _ENABLED.release()
         if self._thread == threading.get_ident():
             with suppress(RuntimeError):  # the program has ended it
                 torch.autograd._disable_profiler()
         self._thread = None
-        if self._told:
-            self._told = False
+        if self._has_announced:
+            self._has_announced = False
             sys.modules["torch.autograd.profiler"]._run_on_profiler_stop()
 
     def _enter_state(self, torch: Any) -> None:

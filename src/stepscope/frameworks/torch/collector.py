@@ -52,11 +52,11 @@ class Kineto(Source):
     def prepare(self) -> None:
         """Warm the collector up; this takes it away from any other user."""
         if os.getpid() in _collecting:
-            raise _taken("another recording")
+            raise _collector_taken("another recording")
         if _collecting:  # what the parent began is neither on nor off here
             raise StepscopeError(_FORKED)
         if self._torch.autograd._profiler_enabled():
-            raise _taken("torch.profiler")
+            raise _collector_taken("torch.profiler")
         self._torch.autograd._prepare_profiler(*self._options())
         self._prepared = True
 
@@ -65,7 +65,7 @@ class Kineto(Source):
         if not self._prepared:
             self.prepare()
         if _collecting.setdefault(os.getpid(), self) is not self:
-            raise _taken("another recording")
+            raise _collector_taken("another recording")
         try:
             self._torch.autograd._enable_profiler(*self._options())
         except BaseException:
@@ -82,11 +82,11 @@ class Kineto(Source):
         finally:
             _collecting.pop(os.getpid(), None)
             self._prepared = False
-        if self._is_inside and (results := self._taken()) is not None:
+        if self._is_inside and (results := self._hand_over_results()) is not None:
             results.note(Journal(self.name, is_on=True))
 
     def collect(self) -> Captured | None:
-        results = self._taken()
+        results = self._hand_over_results()
         if results is None:
             return None
         from stepscope.frameworks.torch.collected import captured
@@ -103,7 +103,7 @@ class Kineto(Source):
 
         return captured(results_of(noted), left.thread_names)
 
-    def _taken(self) -> Results | None:
+    def _hand_over_results(self) -> Results | None:
         results, self._results = self._results, None
         if not results:
             return None
@@ -129,7 +129,7 @@ class Kineto(Source):
         return config, {profiler.ProfilerActivity.CPU}
 
 
-def _taken(by: str) -> StepscopeError:
+def _collector_taken(by: str) -> StepscopeError:
     return StepscopeError(
         f"{by} is active, and torch's collector serves one user at a time: stop it first, or "
         "record through the bridge (TorchCollector.BRIDGE says why it fails)"

@@ -46,7 +46,7 @@ _MODULE_ROOT = re.compile(r"^L\['\w+'\]\.?|^L\['\w+'\]$")
 
 
 _Graph = Mapping[str, tuple[str, str]]  # frame and module, by the node's name
-_known = Origins()
+_origins = Origins()
 _noted_files: set[str] = set()
 _journals: list[Journal] = []  # of all that listen
 os.register_at_fork(after_in_child=shielded(_journals.clear))
@@ -68,7 +68,7 @@ class TorchGeneratedCode(Source):
         return cls(is_inside=options[INSIDE])
 
     def start(self) -> None:
-        for entry in _known.entries():  # a forked child runs what its parent compiled
+        for entry in _origins.entries():  # a forked child runs what its parent compiled
             self._journal.add(entry)
         _journals.append(self._journal)
         self._patches.start()
@@ -81,7 +81,7 @@ class TorchGeneratedCode(Source):
 
     def refine(self, captured: Captured) -> Captured:
         """Add the lines of the model to stacks that end in generated code."""
-        return _refined(captured, _known)
+        return _refined(captured, _origins)
 
     @classmethod
     def refine_recovered(cls, captured: Captured, left: LeftBehind) -> Captured:
@@ -137,7 +137,7 @@ _compile_fx = Patches(_patch_compile_fx)
 
 
 def _note(entry: Mapping[str, Any]) -> None:
-    _known.add(entry)
+    _origins.add(entry)
     for journal in tuple(_journals):
         journal.add(entry)
 

@@ -132,7 +132,7 @@ class TorchOps(Source):
         self._bridge = load_bridge(torch, may_build=not self._is_inside)
         memory = options[MEMORY]
         self._wishes = _wishes_of(options)
-        self._held = HeldMemory() if options[HELD_MEMORY] else None
+        self._held_memory = HeldMemory() if options[HELD_MEMORY] else None
         self._owners = TorchOwners() if memory else None
         self._cuda_memory = (
             CudaMemory(torch, may_build=not self._is_inside) if memory and options[DEVICE] else None
@@ -146,8 +146,8 @@ class TorchOps(Source):
     def start(self) -> None:
         global _noting  # noqa: PLW0603 - one bridge a process
         _noting += 1
-        if self._held is not None:
-            self._held.start()
+        if self._held_memory is not None:
+            self._held_memory.start()
         if _Wish.MEMORY in self._wishes:
             _native.remember_blocks()
         self._bridge.stepscope_bridge_start(self._wishes)
@@ -162,8 +162,8 @@ class TorchOps(Source):
         if self._cuda_memory is not None:
             self._cuda_memory.stop()
         self._bridge.stepscope_bridge_stop(self._wishes)
-        if self._held is not None:
-            self._held.stop()
+        if self._held_memory is not None:
+            self._held_memory.stop()
         self._keep_notes()
 
     def _keep_notes(self) -> None:
@@ -178,12 +178,12 @@ class TorchOps(Source):
             self._bridge.stepscope_bridge_forget_tensors()
 
     def collect(self) -> Captured | None:
-        if self._held is None or self._is_inside:  # then the stream has it
+        if self._held_memory is None or self._is_inside:  # then the stream has it
             return None
-        return self._held.collect()
+        return self._held_memory.collect()
 
     def so_far(self) -> Captured | None:
-        return self._held.so_far() if self._held is not None else None
+        return self._held_memory.so_far() if self._held_memory is not None else None
 
     def describe(self) -> str:
         return f"operators of torch {self._torch.__version__}, all threads, through the bridge"

@@ -46,7 +46,7 @@ class TorchOwners:
 
     def __init__(self, note: Note | None = None) -> None:
         self._note = note or note_owner
-        self._told = note
+        self._given_note = note
         self._torch: Any = None
         self._native: OwnerHooks | None = None
         self._hooks: list[Any] = []
@@ -65,13 +65,13 @@ class TorchOwners:
 
         self._torch = torch
         self._native = native = OwnerHooks(
-            self, torch.Tensor, self._told, torch._C.DisableTorchFunction
+            self, torch.Tensor, self._given_note, torch._C.DisableTorchFunction
         )
         self._hooks = [
             register_optimizer_step_pre_hook(native.before_step),
             register_optimizer_step_post_hook(native.after_step),
         ]
-        _TOLD.append(native)
+        _RUNNING.append(native)
         _MODELS.acquire()
 
     def stop(self) -> None:
@@ -80,8 +80,8 @@ class TorchOwners:
             return
         native.stop()
         _MODELS.release()
-        if native in _TOLD:
-            _TOLD.remove(native)
+        if native in _RUNNING:
+            _RUNNING.remove(native)
         for hook in self._hooks:
             hook.remove()
         with unseen():
@@ -173,7 +173,7 @@ class TorchOwners:
             return
 
 
-_TOLD: list[OwnerHooks] = []  # those of the recordings that run
+_RUNNING: list[OwnerHooks] = []  # those of the recordings that run
 
 
 def _see_models(patches: Patches) -> None:
@@ -183,7 +183,7 @@ def _see_models(patches: Patches) -> None:
     from stepscope.frameworks.torch.modules import TORCH_MODULES
 
     def told(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
-        awaiting = [hooks for hooks in _TOLD if hooks.awaits_model()]
+        awaiting = [hooks for hooks in _RUNNING if hooks.awaits_model()]
         # To look at a tensor while a model is compiled or traced could become part of that.
         if awaiting and not torch.compiler.is_compiling() and not torch.jit.is_tracing():
             for hooks in awaiting:

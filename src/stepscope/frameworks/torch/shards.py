@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MOST_NAMES = 3
+_MAX_NAMES = 3
 _DDP = "torch.nn.parallel.distributed"
 _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 _FSDP1 = "torch.distributed.fsdp._runtime_utils"
 
 # Without callbacks, as a WeakSet has them: Python drops what is raised there, a Ctrl-C included.
-_replicated: list[weakref.ref[Any]] = []
-_known: list[weakref.ref[Buckets]] = []
+_ddp_modules: list[weakref.ref[Any]] = []
+_all_buckets: list[weakref.ref[Buckets]] = []
 _local = threading.local()
 
 
@@ -37,10 +37,10 @@ class Buckets:
     def __init__(self, keep: Callable[[Mapping[int, list[str]]], object]) -> None:
         """``keep`` receives the modules of each bucket, by the bucket's size in bytes."""
         self._keep = keep
-        _remember(_known, self)
+        _remember(_all_buckets, self)
 
     def look(self) -> None:
-        for module in _alive(_replicated):
+        for module in _alive(_ddp_modules):
             self.learn(module)
 
     def learn(self, replicated: Any) -> None:
@@ -90,8 +90,8 @@ def _alive(references: list[weakref.ref[T]]) -> list[T]:
 
 def _together(modules: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(modules))
-    more = len(distinct) - _MOST_NAMES
-    return ", ".join(distinct[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(distinct) - _MAX_NAMES
+    return ", ".join(distinct[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def current() -> str | None:
@@ -127,7 +127,7 @@ def _remembering(plain: Callable[..., Any]) -> Callable[..., Any]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)
         with suppress(Exception):
-            _remember(_replicated, self)
+            _remember(_ddp_modules, self)
 
     return init
 
@@ -143,9 +143,9 @@ def _learning(plain: Callable[[Any], bool]) -> Callable[[Any], bool]:
             made.add(id(reducer))
         elif made and id(reducer) in made:
             made.discard(id(reducer))
-            for module in _alive(_replicated):
+            for module in _alive(_ddp_modules):
                 if getattr(module, "reducer", None) is reducer:
-                    for buckets in _alive(_known):
+                    for buckets in _alive(_all_buckets):
                         buckets.learn(module)
         return is_done
 

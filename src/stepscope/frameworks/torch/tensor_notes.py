@@ -36,7 +36,9 @@ _NOTE = np.dtype(
 _NO_LIST = 0xFFFF
 FUNCTION_ID = 0xFFFF  # the position of a note that is no tensor: ``impl`` is the function's number
 SCRIPT = 0xFFFE  # of one that names where in TorchScript it was: numbers of texts
-_MOST_APART_NS = 2_000  # the clock that the notes' times are read with is not quite the recording's
+_MAX_DISTANCE_NS = (
+    2_000  # the clock that the notes' times are read with is not quite the recording's
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class TensorNotes:
                 rows[mine] = of_track[_nearest(self.start_ns[mine], slices.start_ns[of_track])]
         known_rows = np.flatnonzero(rows >= 0)
         apart = np.abs(slices.start_ns[rows[known_rows]] - self.start_ns[known_rows])
-        rows[known_rows[apart > _MOST_APART_NS]] = -1
+        rows[known_rows[apart > _MAX_DISTANCE_NS]] = -1
         return rows
 
     def by_row(self, trace: Trace) -> dict[int, list[Any]]:

@@ -334,7 +334,7 @@ class Profiler:
             op_detail=op_detail,
             thread_sep=thread_sep,
             time_unit=time_unit,
-            views=_known_views(views),
+            views=_as_views(views),
             row_limit=row_limit,
             self_time=self_time,
         )
@@ -362,7 +362,7 @@ def _is_target(value: object) -> bool:
     return getattr(value, "name", None) in ProfilerTarget.__members__
 
 
-def _known_views(views: Any) -> list[SummaryView] | None:
+def _as_views(views: Any) -> list[SummaryView] | None:
     if views is None:
         return None
     if isinstance(views, str) or not hasattr(views, "__iter__"):

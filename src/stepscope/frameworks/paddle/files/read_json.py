@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
 
-_UNTOLD = np.iinfo(np.int64).min
+_NO_TIME = np.iinfo(np.int64).min
 _MEMORY = "[memory]"
 _MEMORY_TYPES = [kind.name for kind in TracerMemEventType]
 _THREAD = re.compile(r"(\d+)\((?:Python|C\+\+)\)")
@@ -146,7 +146,7 @@ def _times(slices: Columns, plain: Columns) -> tuple[Int64, Int64, int]:
     events there are.
     """
     starts, ends = plain["start_ns"], plain["end_ns"]
-    is_exact = (starts != _UNTOLD) & (ends != _UNTOLD)
+    is_exact = (starts != _NO_TIME) & (ends != _NO_TIME)
     stamps = slices["start_ns"]
     if is_exact.any():
         base_ns = int((stamps[is_exact] - starts[is_exact]).max())

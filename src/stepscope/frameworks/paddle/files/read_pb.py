@@ -49,7 +49,7 @@ def read_paddle_pb(path: str | PathLike[str], progress: Progress | None = None) 
         count = len(file.captured.slices.start_ns)
         text = f"{place}: {damage}; {count} events could be read"
         warnings.warn(text, TraceReadWarning, stacklevel=2)
-    return _nested_as_told(build(file.captured, _info(file, damage)), file)
+    return _nested_as_in_file(build(file.captured, _info(file, damage)), file)
 
 
 def _check(path: Path, data: bytes, file: PaddleFile, damage: str) -> None:
@@ -82,7 +82,7 @@ def _info(file: PaddleFile, damage: str) -> TraceInfo:
     )
 
 
-def _nested_as_told(trace: Trace, file: PaddleFile) -> Trace:
+def _nested_as_in_file(trace: Trace, file: PaddleFile) -> Trace:
     """Return the trace with the parents that the file names.
 
     Where the file names none, nesting follows from times. So it does for impossible parents: those

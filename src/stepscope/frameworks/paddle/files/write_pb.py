@@ -193,7 +193,7 @@ def _runtime(forest: Forest, order: _HostOrder, texts: AddedTexts) -> tuple[dict
         "name": name,
         "start_ns": slices.start_ns[rows] + forest.trace.info.wall_offset_ns,
         "duration_ns": np.where(made_up, 0, slices.duration_ns[rows]),
-        "correlation": _known(slices.correlation[rows]),
+        "correlation": _or_zero(slices.correlation[rows]),
         "callback": forest.integers("callback id")[rows],
     }, call_of
 
@@ -221,7 +221,7 @@ def _device(forest: Forest, call_of: Int64, parts: _Parts) -> tuple[dict[str, An
         "device": slices.args.dense("device", len(slices), NO_ROW)[rows],
         "context": forest.integers("context")[rows],
         "stream": slices.args.dense("stream", len(slices), NO_ROW)[rows],
-        "correlation": _known(slices.correlation[rows]),
+        "correlation": _or_zero(slices.correlation[rows]),
         "info": parts.of(keys, info),
     }
     for key, which in (("device", 0), ("stream", 1)):
@@ -251,7 +251,7 @@ def _memory(forest: Forest, order: _HostOrder, texts: AddedTexts) -> dict[str, A
     }
 
 
-def _known(correlation: Int64) -> Int64:
+def _or_zero(correlation: Int64) -> Int64:
     return np.where(correlation == NO_CORRELATION, 0, correlation)
 
 

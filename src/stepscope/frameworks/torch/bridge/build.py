@@ -72,8 +72,8 @@ class TorchBuild:
         if spec is None or spec.origin is None:
             return None
         root = Path(spec.origin).parent
-        version = _found(root / "version.py", r"__version__ = ['\"]([^'\"]+)")
-        abi = _found(root / "share/cmake/Torch/TorchConfig.cmake", r"_USE_CXX11_ABI=(\d)")
+        version = _first_match(root / "version.py", r"__version__ = ['\"]([^'\"]+)")
+        abi = _first_match(root / "share/cmake/Torch/TorchConfig.cmake", r"_USE_CXX11_ABI=(\d)")
         return TorchBuild(version, root, abi != "0") if version else None
 
     def has(self, libraries: Sequence[str]) -> bool:
@@ -97,17 +97,17 @@ def compiled(build: TorchBuild, bridge: Bridge = OPERATORS) -> Library:
     """
     try:
         key = build.key(bridge)
-        return _unkept.get(key) or _kept_or_compiled(build, bridge, key)
+        return _uncached.get(key) or _cached_or_compiled(build, bridge, key)
     except OSError as error:
         raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
 
 
-def kept(build: TorchBuild, bridge: Bridge) -> Library:
+def cached_library(build: TorchBuild, bridge: Bridge) -> Library:
     """Return a bridge that was compiled before; raise BridgeUnavailableError if there is none."""
     with contextlib.suppress(OSError):
         key = build.key(bridge)
-        if key in _unkept:
-            return _unkept[key]
+        if key in _uncached:
+            return _uncached[key]
         for place in cache_places():
             with contextlib.suppress(OSError), Cache(place, create=False) as cache:
                 if (library := cache.library(key)) is not None:
@@ -123,11 +123,11 @@ def compiled_anew(build: TorchBuild, bridge: Bridge) -> Library:
         raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
 
 
-# Those that were compiled and could not be kept: they stay open for whoever wants one next.
-_unkept: dict[str, Library] = {}
+# Those that were compiled and could not be cached; they stay open for the next caller.
+_uncached: dict[str, Library] = {}
 
 
-def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
+def _cached_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
     """Return a cached bridge, also from a read-only cache, or compile one."""
     began, library = time.monotonic(), None
     for place in cache_places():
@@ -142,17 +142,17 @@ def _kept_or_compiled(build: TorchBuild, bridge: Bridge, key: str) -> Library:
                 if ready is not None:
                     return ready
                 library = library or _compile(build, bridge)
-                cached = cache.kept(key, library)
+                cached = cache.stored(key, library)
             notify(f"the bridge was built in {time.monotonic() - began:.1f} s: {cached.where}")
             return cached
     library = library or _compile(build, bridge)
     took = f"{time.monotonic() - began:.1f} s"
     notify(f"the bridge was built in {took}, for this process only: it cannot be cached")
-    _unkept[key] = library = replace(library, stays_open=True)
+    _uncached[key] = library = replace(library, stays_open=True)
     return library
 
 
-def _found(path: Path, pattern: str) -> str:
+def _first_match(path: Path, pattern: str) -> str:
     try:
         match = re.search(pattern, path.read_text(encoding="utf-8", errors="replace"))
     except OSError:

@@ -1,4 +1,4 @@
-"""Where compiled bridges are kept, and how one is loaded that nobody else has put there.
+"""Where compiled bridges are stored, and how one is loaded that nobody else has put there.
 
 A library runs in the user's process. So the folder is one that others cannot write to or exchange;
 it is opened once, and what is read, checked and loaded is the same open file. Whatever is wrong
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_MOST_BYTES = 1 << 28
+_MAX_BYTES = 1 << 28
 _LOCK_TIMEOUT_S = 300
 _LOCK_AGAIN_S = 0.05
 _loads = count()
@@ -60,7 +60,7 @@ class Library:
         return hashlib.sha256(self.content()).hexdigest()
 
     def content(self) -> bytes:
-        size = min(os.fstat(self.file).st_size, _MOST_BYTES)
+        size = min(os.fstat(self.file).st_size, _MAX_BYTES)
         parts, at = [], 0
         while at < size and (part := os.pread(self.file, size - at, at)):
             parts.append(part)
@@ -113,7 +113,7 @@ class Cache:
         library.close()
         return None
 
-    def kept(self, key: str, library: Library) -> Library:
+    def stored(self, key: str, library: Library) -> Library:
         """Store a library and return the stored one; raise OSError if that fails."""
         content = library.content()
         self.write(f"{key}.sha256", hashlib.sha256(content).hexdigest().encode())

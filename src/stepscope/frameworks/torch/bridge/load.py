@@ -16,9 +16,9 @@ from stepscope.frameworks.torch.bridge.build import (
     Bridge,
     BridgeUnavailableError,
     TorchBuild,
+    cached_library,
     compiled,
     compiled_anew,
-    kept,
 )
 from stepscope.frameworks.torch.bridge.cache import Cache
 from stepscope.frameworks.torch.bridge.families import FAMILIES, family_of
@@ -111,12 +111,12 @@ def _verdict(path: Path, build: TorchBuild, *, may_try: bool) -> str:
 def _compiled_and_loaded(
     build: TorchBuild, bridge: Bridge, torch: Any, *, may_build: bool
 ) -> ctypes.CDLL:
-    library = compiled(build, bridge) if may_build else kept(build, bridge)
+    library = compiled(build, bridge) if may_build else cached_library(build, bridge)
     try:
         loaded = _loaded(library.load, library.where)
     except _NoRoomError:
         raise
-    except BridgeUnavailableError:  # whoever kept it kept something else
+    except BridgeUnavailableError:  # the cache holds something else
         if not may_build:
             raise
         library = compiled_anew(build, bridge)

@@ -30,7 +30,7 @@ _FLOAT64 = "7"  # c10::ScalarType
 _TYPES = [str(number) for number in range(256)]
 
 
-class _Known(NamedTuple):
+class _Probe(NamedTuple):
     """An operator, how to run it, and its inputs."""
 
     name: bytes
@@ -43,8 +43,8 @@ class _Known(NamedTuple):
 
 # The tensor that both are run with, in an order of its own.
 _DIMS, _STRIDES = [2, 3, 5], [5, 10, 1]
-_KNOWN = (
-    _Known(
+_PROBES = (
+    _Probe(
         b"aten::layer_norm",
         lambda torch, tensor, weight: torch.layer_norm(tensor, [5], weight, None, 0.25, False),
         [_DIMS, [], [5], [], [], []],
@@ -52,7 +52,7 @@ _KNOWN = (
         [_FLOAT64, "ScalarList", _FLOAT64, "", "Scalar", "Scalar"],
         ["", "[5]", "", "", "0.25", "False"],
     ),
-    _Known(
+    _Probe(
         b"aten::cat",
         lambda torch, tensor, _: torch.cat([tensor, tensor], 1),
         [[_DIMS, _DIMS], []],
@@ -91,12 +91,12 @@ def _misfit(bridge: ctypes.CDLL, torch: Any) -> str:
     tensor = torch.zeros(3, 2, 5, dtype=torch.float64, device="cpu").transpose(0, 1)
     tensor.requires_grad_()
     weight = torch.ones(5, dtype=torch.float64, device="cpu")
-    for operator in _KNOWN:
+    for operator in _PROBES:
         bridge.stepscope_bridge_probe_start(operator.name)
         try:
             result = operator.run(torch, tensor, weight)
         finally:
-            seen = _seen(bridge)
+            seen = _inputs_read(bridge)
         name = operator.name.decode()
         if seen is None:
             return f"it does not see {name}"
@@ -115,7 +115,7 @@ def _misfit(bridge: ctypes.CDLL, torch: Any) -> str:
     return ""
 
 
-def _seen(bridge: ctypes.CDLL) -> tuple[int, object] | None:
+def _inputs_read(bridge: ctypes.CDLL) -> tuple[int, object] | None:
     """Return the sequence number and the inputs that the bridge read."""
     sequence = ctypes.c_int64(-1)
     encoded = ctypes.create_string_buffer(_ROOM)

@@ -87,7 +87,7 @@ def chosen_activities(
     return recorded, filters
 
 
-def known_activity(activity: Any) -> ProfilerActivity:
+def as_activity(activity: Any) -> ProfilerActivity:
     """Accept our members, and torch's own by name."""
     if isinstance(activity, ProfilerActivity):
         return activity
@@ -119,14 +119,14 @@ def _listed(
     activities = []
     for activity_or_group in wanted:
         if not isinstance(activity_or_group, Mapping):
-            activities.append(known_activity(activity_or_group))
+            activities.append(as_activity(activity_or_group))
             continue
         for key, kinds in activity_or_group.items():
-            activity = known_activity(key)
+            activity = as_activity(key)
             activities.append(activity)
             named = getattr(kinds, "activity_types", kinds)  # a ProfilerActivityConfig
             if named is not None:
-                filters[activity] = _known_kinds(activity, named)
+                filters[activity] = _checked_kinds(activity, named)
     if any(filters.values()):
         chosen = {key.name: sorted(kinds) for key, kinds in filters.items() if kinds}
         warn_user(f"selecting kinds of events is not supported, all are recorded: {chosen}")
@@ -148,7 +148,7 @@ _KINDS = {
 """The kinds of events that torch knows of a group."""
 
 
-def _known_kinds(activity: ProfilerActivity, named: Iterable[str]) -> set[str]:
+def _checked_kinds(activity: ProfilerActivity, named: Iterable[str]) -> set[str]:
     kinds, members = set(named), _KINDS.get(activity)
     for kind in sorted(kinds):
         if members is not None and kind not in members:

@@ -122,7 +122,7 @@ class EventColumns:
         """The measures of every event."""
         return single_events(self.tree, with_flops=self._with_flops)
 
-    def told_apart(self, *, shapes: bool, overloads: bool, stack_frames: int | None) -> Averages:
+    def keyed(self, *, shapes: bool, overloads: bool, stack_frames: int | None) -> Averages:
         """Return every event with the keys to group by; ``None`` frames means whole stacks."""
         by_stack = stack_frames is None or stack_frames > 0
         return replace(

@@ -248,7 +248,7 @@ class EventList(_Results[FunctionEvent]):
         if self._is_foreign:
             theirs = self._as_torchs("key_averages")
             return theirs(shapes, frames, group_by_overload_name)  # type: ignore[no-any-return]
-        rows = self._columns.told_apart(
+        rows = self._columns.keyed(
             shapes=shapes,
             overloads=flag("group_by_overload_name", group_by_overload_name),
             stack_frames=frames,
@@ -286,7 +286,7 @@ class EventList(_Results[FunctionEvent]):
         return self._columns.each
 
     def _table_rows(self) -> Averages:
-        rows = self._columns.told_apart(shapes=True, overloads=True, stack_frames=None)
+        rows = self._columns.keyed(shapes=True, overloads=True, stack_frames=None)
         return rows.take(self._rows.first) if self._made else rows
 
     def _data(self) -> Columns:

@@ -14,9 +14,9 @@ from stepscope.frameworks.python.gc_pauses import GcPauses
 from stepscope.frameworks.torch.announce import Announcement
 from stepscope.frameworks.torch.dialect.activity import (
     ProfilerActivity,
+    as_activity,
     chosen_activities,
     is_activity,
-    known_activity,
     own_members,
 )
 from stepscope.frameworks.torch.dialect.collectors import (
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from stepscope.record.source import Source
 
 # Options that torch's files tell of: some of their readers look there for what to expect.
-_TOLD_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+_OPTIONS_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
 
 class LowLevelProfile(ProfileResults):
@@ -133,7 +133,7 @@ class LowLevelProfile(ProfileResults):
         sources = self._sources(options, memory_limit, settings)
         recorder = Recorder(sources, memory_limit, keep_cycles=acc_events)
         super().__init__(recorder, custom_trace_id_callback, with_flops=with_flops)
-        self._metadata |= {name: 1 for name in _TOLD_IN_FILES if getattr(self, name)}
+        self._metadata |= {name: 1 for name in _OPTIONS_IN_FILES if getattr(self, name)}
 
     def _choose(
         self, activities: Iterable[Any] | None, use_cuda: bool | None
@@ -244,7 +244,7 @@ class LowLevelProfile(ProfileResults):
         kept. Without a recording, nothing happens.
         """
         several("activities", activities, is_activity, "ProfilerActivity.CPU")
-        chosen = {known_activity(activity) for activity in activities}
+        chosen = {as_activity(activity) for activity in activities}
         if ProfilerActivity.CPU in chosen:
             if enable:
                 self._recorder.resume()

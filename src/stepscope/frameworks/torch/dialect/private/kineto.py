@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 _given_ids = 0
-_MOST_IDS = 2**32 - 1
+_MAX_IDS = 2**32 - 1
 
 
 def _ids_for(events: int) -> int:
     """Reserve numbers for so many events; return the number before the first."""
     global _given_ids  # noqa: PLW0603 - they are unique in the process
-    if _given_ids + events >= _MOST_IDS:
+    if _given_ids + events >= _MAX_IDS:
         _given_ids = 0
     first = _given_ids
     _given_ids += events + 1

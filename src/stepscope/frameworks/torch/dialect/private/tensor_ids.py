@@ -26,7 +26,7 @@ class TensorIds:
     _next: int = 1
     _first_block: dict[int, int] = field(default_factory=dict)  # that a tensor was seen with
     _pairs: set[tuple[int, int]] = field(default_factory=set)  # blocks that one tensor had
-    _told: list[Numbers] = field(default_factory=list)
+    _entries: list[Numbers] = field(default_factory=list)
 
     def block(self, address: int, device: str, *, is_freed: bool) -> Numbers:
         """Number an allocation or a release."""
@@ -53,12 +53,12 @@ class TensorIds:
             number = numbers.setdefault(first, count)
             count = max(count, number + 1)
             numbers.setdefault(other, number)
-        for entry in self._told:
+        for entry in self._entries:
             entry.tensor = numbers.get(entry.block) if entry.block is not None else None
 
     def _numbered(self, address: int, device: str) -> tuple[Numbers, int]:
         block = self._blocks.setdefault((address, device), self._next)
         if block == self._next:
             self._next += 1
-        self._told.append(Numbers(block=block))
-        return self._told[-1], block
+        self._entries.append(Numbers(block=block))
+        return self._entries[-1], block

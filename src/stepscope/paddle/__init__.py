@@ -42,7 +42,7 @@ def _event_types() -> Any:
     return of_paddle(TracerEventType) or TracerEventType
 
 
-# A program that only marks its ranges pays for nothing else.
+# A program that only marks ranges must not load more.
 __getattr__, __dir__ = lazy_names(
     __name__,
     {

@@ -45,7 +45,7 @@ _names_of_paddle = names_of("profiler")
 _default_state_scheduler = _always_record
 _get_supported_targets = supported_targets
 
-# What files name as functions of paddle.profiler is ours, and needs no Paddle.
+# Names of paddle.profiler's functions mean ours, which do not need Paddle.
 _PADDLES = ("paddle.profiler", "paddle.profiler.profiler")
 _OWN = {
     function.__name__: function
@@ -79,7 +79,7 @@ def get_profiler(config_path: str | os.PathLike[str]) -> Profiler:
             continue
         try:
             arguments[name] = understood(config[name])
-        except Exception:  # the function of somebody's module may fail in any way
+        except Exception:  # a function of the user's module may raise anything
             print(f"Set {name} parameter error, use default parameter instead.")
     return Profiler(**arguments)
 

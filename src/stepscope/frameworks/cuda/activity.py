@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from stepscope.trace.table import Int64
 
 
-_loaded: str | None = None  # what CUPTI says of itself, once it is in use
-_path = ""  # where it is
+_loaded: str | None = None  # CUPTI's name and version, once it is in use
+_path = ""  # the path of the loaded CUPTI
 
 
 def watch_captures() -> bool:
@@ -37,7 +37,7 @@ def watch_captures() -> bool:
     """
     try:
         _native.watch_graphs()
-    except RuntimeError:  # another tool listens: graphs stay as they are without us
+    except RuntimeError:  # another tool listens: we see no nodes of graphs
         return False
     return True
 
@@ -89,8 +89,8 @@ class CudaActivity(Source):
     name = "cuda"
     stage = Stage.DEVICE
     when = DEVICE
-    used_by: ClassVar[int] = 0  # the process in which CUPTI has recorded: this, or an ancestor
-    recording: ClassVar[int] = 0  # how many of us do
+    used_by: ClassVar[int] = 0  # the process, this one or an ancestor, in which CUPTI has recorded
+    recording: ClassVar[int] = 0  # the number of instances that record now
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class CudaActivity(Source):
         self._is_inside = is_inside
         self._description = ""
         self._since: int | None = None
-        self._lost_before = 0  # it started this time
+        self._lost_before = 0  # events lost before the current start
         self._since_ns = 0
         self._watches = False
         self._pid = 0
@@ -182,7 +182,7 @@ class CudaActivity(Source):
         since = self._since
         if since is None or self._pid != os.getpid():
             return None
-        _native.start_cuda(0, True, 0.0)  # one more user: the recording has its limit already
+        _native.start_cuda(0, True, 0.0)  # another user, the limit is set
         return self._captured(_native.stop_cuda(since), self._since_ns)
 
     def _captured(self, columns: dict[str, Any] | None, since_ns: int) -> Captured | None:
@@ -248,7 +248,7 @@ def _captured(
 def obstacle() -> str:
     if CudaActivity.used_by not in (0, os.getpid()):
         return "CUPTI does not survive a fork; start this process with spawn"
-    if CudaActivity.recording:  # CUPTI is ours
+    if CudaActivity.recording:  # we are the user of CUPTI
         return ""
     other = _other_user()
     return f"{other} is using CUPTI" if other else ""
@@ -267,7 +267,7 @@ def _may_share() -> bool:
 
 def _torch_records() -> bool:
     torch = sys.modules.get("torch")
-    # The public name tells of our own recordings, too.
+    # The public name also reports our own recordings.
     return torch is not None and bool(torch._C._autograd._profiler_enabled())
 
 

@@ -31,7 +31,7 @@ def counters_captured_of(
         if not len(rows) or device["obstacle"]:
             continue
         start_ns, end_ns = columns["start_ns"][rows], columns["end_ns"][rows]
-        if len(rows) > 1:  # the device lets the first begin long before
+        if len(rows) > 1:  # the device dates the first sample too early
             start_ns = np.append(
                 max(start_ns[0], end_ns[0] - end_ns[1] + start_ns[1]), start_ns[1:]
             )
@@ -67,10 +67,10 @@ def on_our_clock(device_ns: Int64, bounds: Sequence[tuple[int, int, int]]) -> In
 
 # ---- what NVML says
 
-# NVML's bits.
+# Bits of NVML's reasons for low clocks.
 _POWER_BITS = 0x4 | 0x80  # the power limit, a brake from outside
 _HEAT_BITS = 0x20 | 0x40
-_SLOWDOWN_BIT = 0x8  # by the hardware, which tells with a bit of its own why, mostly
+_SLOWDOWN_BIT = 0x8  # the hardware; another bit usually says why
 
 
 def power_captured(columns: Mapping[str, Any], devices: Sequence[Mapping[str, Any]]) -> Captured:
@@ -135,7 +135,7 @@ def _reasons(bits: Int64) -> dict[str, Int64]:
 
 # ---- any counters
 
-NO_READING = -1  # the device has no such number
+NO_READING = -1  # the device does not report this value
 _COUNTER, _INSTANT = ord("C"), ord("i")
 
 
@@ -144,10 +144,10 @@ class Counter:
     """Readings of one device that belong together, by what they measure."""
 
     name: str
-    device: int  # as CUDA numbers it
+    device: int  # CUDA's number
     time_ns: Int64
-    values: Mapping[str, Int64]  # NO_READING where there is none
-    is_instant: bool = False  # it is said once, and no line over time
+    values: Mapping[str, Int64]  # NO_READING for missing values
+    is_instant: bool = False  # reported once, not over time
 
 
 def counters_captured(counters: Sequence[Counter], category: str) -> Captured:
@@ -216,5 +216,5 @@ def _track(device: int) -> Track:
         process_name="python",
         process_label=f"GPU {device}",
         thread_name="counters",
-        process_sort=5_000_000 + device,  # as the device's streams: below all threads
+        process_sort=5_000_000 + device,  # below all threads, like the device's streams
     )

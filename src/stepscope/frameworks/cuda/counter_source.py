@@ -27,8 +27,8 @@ INTERVAL_NS = 1_000_000
 """How often the device samples itself: shorter than most steps, and some MB a minute."""
 
 _SHARE = "pct_of_peak_sustained_elapsed"
-# What each counter is called here, and NVIDIA's metrics for it: chips differ, the first that a chip
-# has together with the others is used.
+# The name of each counter, and NVIDIA's metrics for it: chips differ, so the first metric is used
+# that the chip can sample together with the others.
 METRICS: Mapping[str, Sequence[str]] = {
     "SM active": (f"sm__cycles_active.avg.{_SHARE}",),
     "DRAM throughput": (
@@ -75,7 +75,7 @@ class HardwareCounters(DeviceReader[_native.CounterSampler]):
         for device in self.reading.devices() if self.reading is not None else ():
             if device["obstacle"]:
                 self.fail(f"device {device['number']}: {device['obstacle']}")
-                self._obstacle = ""  # it may be otherwise the next time
+                self._obstacle = ""  # it may be gone at the next start
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:

@@ -85,5 +85,5 @@ def cuda_include_folders() -> Iterator[Path]:
         for toolkit in _toolkits()
         if ((folder := toolkit / "include") / "cuda_runtime_api.h").exists()
     ]
-    # A wheel may lack the compiler's own headers (crt/); a toolkit never does.
+    # A wheel may lack the compiler's own headers (crt/); a toolkit always has them.
     yield from dict.fromkeys([*toolkits[:1], *wheels])

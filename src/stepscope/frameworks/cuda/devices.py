@@ -11,9 +11,9 @@ from stepscope.frameworks.cuda.nvml import visible_devices
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-_DRIVER = "libcuda.so.1"  # which every program has loaded that uses a device
+_DRIVER = "libcuda.so.1"  # every program that uses a device has loaded it
 
-# Kineto's word for each, and the driver's number of the attribute.
+# Kineto's name of each attribute, and the driver's number.
 _ATTRIBUTES = {
     "computeMajor": 75,
     "computeMinor": 76,
@@ -33,8 +33,8 @@ _COUNTED = (
     *("numSms", "warpSize", "maxThreadsPerMultiprocessor"),
     *("regsPerMultiprocessor", "sharedMemPerMultiprocessor"),
 )
-_REGISTERS_AT_ONCE = 256  # a warp's are handed out in units of so many
-_SHARED_MEMORY_AT_ONCE = 128  # bytes
+_REGISTERS_AT_ONCE = 256  # registers are allocated to a warp in such units
+_SHARED_MEMORY_AT_ONCE = 128  # bytes, the unit of its allocation
 
 
 def cuda_devices() -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ def _resident_blocks(warps: int, registers: int, shared: int, device: Mapping[st
     return min(limits)
 
 
-_PCI_PLACE = (50, 33, 34)  # the driver's numbers of the attributes: domain, bus, device
+_PCI_PLACE = (50, 33, 34)  # the driver's numbers of these attributes: domain, bus, device
 
 
 def devices_in_use() -> dict[tuple[int, int, int], int]:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     Columns = Mapping[str, Any]
 
-# By the native core's number of the kind.
+# In the order of the native core's kinds.
 _RUNTIME, _DRIVER, _SYNC, _EVENT, _MEMORY, _POOL = range(3, 9)
 _CATEGORIES = {_EVENT: "cuda_event", _MEMORY: "cuda_memory", _POOL: "cuda_memory"}
-_SYNC_CATEGORY = "cuda_sync"  # Kineto's
+_SYNC_CATEGORY = "cuda_sync"  # as in Kineto
 _NO_VALUE = 0xFFFFFFFF
 _INSTANT = ord("i")
 _NO_ROW = -1
@@ -69,7 +69,7 @@ class _Extras:
     def __init__(self, columns: Columns, work: Columns) -> None:
         self._columns, self._work = columns, work
         self.texts: dict[str, int] = {"": 0}
-        self.tracks: dict[tuple[int, int, bool], int] = {}  # device, stream, whether of waits
+        self.tracks: dict[tuple[int, int, bool], int] = {}  # device, stream, has waits
         self._names = [name.decode("utf-8", "replace") for name in columns["names"]]
         self._device = self._devices()
 

@@ -57,7 +57,7 @@ def captured_nodes(nodes: Mapping[str, Any], since_ns: int) -> Captured:
     """
     is_before = nodes["time_ns"] < since_ns
     tracks, track = _tracks(np.where(is_before, -1, nodes["thread"]))
-    # A name of an operator follows NAME: 0 is none. Those of the recording are inside of theirs.
+    # Names of operators follow NAME; 0 is none. Nodes of the recording are inside their operators.
     strings = Strings.of([*nodes["texts"], CATEGORY, NAME, *nodes["operators"][1:]])
     category = len(nodes["texts"])
     count = len(nodes["number"])

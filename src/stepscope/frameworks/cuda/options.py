@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SYNC, EVENTS, MEMORY = "sync", "events", "memory"
-_BITS = {SYNC: 1, EVENTS: 2, MEMORY: 4}  # the native core's
+_BITS = {SYNC: 1, EVENTS: 2, MEMORY: 4}  # as in the native core
 
 
 def wanted_records(given: object) -> tuple[str, ...]:

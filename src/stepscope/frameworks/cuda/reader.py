@@ -29,7 +29,7 @@ class DeviceReader(Source, Generic[_Reader]):
     """A source that reads devices. If that fails it warns once, and all else is recorded."""
 
     stage = Stage.DEVICE
-    what: ClassVar[str]  # that is not recorded then
+    what: ClassVar[str]  # what is not recorded if this fails
     default_interval_ns: ClassVar[int]
 
     def __init__(self, limit: MemoryLimit | None = None, interval_ns: int | None = None) -> None:
@@ -37,9 +37,9 @@ class DeviceReader(Source, Generic[_Reader]):
         self._interval_ns = interval_ns or self.default_interval_ns
         self._obstacle = ""
         self._native: _Reader | None = None
-        self._process = 0  # whose it is: a forked child leaves it alone
+        self._process = 0  # the process that started it: a forked child must not use it
         self._description = ""
-        self._lost_before = 0  # it started this time
+        self._lost_before = 0  # events lost before the current start
 
     @classmethod
     def made_for(cls, _options: RecordOptions, limit: MemoryLimit | None) -> Self:

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from stepscope.trace.schema import Captured
 
 _MAX_OFFSET_NS = 1 << 62
-_CALL_BYTES = 32  # of NotedInputs.calls
+_CALL_BYTES = 32  # per call, in NotedInputs.calls
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
     """What Paddle recorded, as plain data that a stream can hold."""
 
-    segments: Sequence[tuple[int, bytes]]  # the wall clock's offset, and Paddle's protobuf
+    segments: Sequence[tuple[int, bytes]]  # the offset of Unix time, and Paddle's protobuf
     has_memory: bool
     inputs: NotedInputs
 
@@ -63,7 +63,7 @@ class Collected:
         from stepscope.trace.model import Memory
 
         parts = [captured_from_pb(data, shift_ns=-offset_ns) for offset_ns, data in self.segments]
-        if not self.has_memory:  # another recording at the same time may have asked for it
+        if not self.has_memory:  # a simultaneous recording may have enabled it
             parts = [replace(part, memory=Memory.empty()) for part in parts]
         captured = _with_own_threads(merge_parts(parts), thread_names, pid)
         return with_inputs(captured, self.inputs)

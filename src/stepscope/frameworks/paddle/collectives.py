@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stepscope.record.collective_account import CollectiveAccount
     from stepscope.trace.schema import Captured
 
-# A method of Paddle's process group: Kineto's name, and which arguments are output and input.
+# By method of Paddle's process group: Kineto's name, and which arguments are output and input.
 _METHODS: Mapping[str, tuple[str, int | None, int | None]] = {
     "all_reduce": ("allreduce", 0, 0),
     "allreduce": ("allreduce", 0, 0),
@@ -61,7 +61,7 @@ class PaddleCollectives(CollectiveNotes):
         return cls(account)
 
     def look(self) -> None:
-        with suppress(Exception):  # a description is not worth a program's failure
+        with suppress(Exception):  # a missing description must not break the program
             groups = _groups_now()
             if groups:
                 self._info = _place()
@@ -151,7 +151,7 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
             return plain(group, *args, **kwargs)
         finally:
             end_slice(handle)
-            with suppress(Exception):  # a note less
+            with suppress(Exception):  # this note is dropped
                 note = Collective(_METHODS[name][0], start_ns, now_ns(), str(get_native_id()))
                 _fill(note, name, group, args)
                 PaddleCollectives.note_in_all(note)

@@ -28,14 +28,14 @@ from stepscope.record.patching import Patches
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_CPU = 1  # a bit of Paddle's trace_switch; what GPUs do is recorded by another source
-_STEP_OF_CLOCK_NS = 1_000  # more than reading two clocks together is ever off
-_WARNING = 1  # glog's level above INFO
+_CPU = 1  # the host's bit in Paddle's trace_switch; devices are recorded by another source
+_STEP_OF_CLOCK_NS = 1_000  # more than two successive readings of clocks can differ
+_WARNING = 1  # the glog level above INFO
 _STILL_LENT = (
     "Paddle's operators since the program started its own paddle.profiler are not in this "
     "recording: it ended before that did"
 )
-_MIN_LOG_LEVEL = "_ZN3fLI17FLAGS_minloglevelE"  # glog's variable in Paddle's library
+_MIN_LOG_LEVEL = "_ZN3fLI17FLAGS_minloglevelE"  # the symbol of glog's variable in Paddle's library
 
 
 @dataclass(slots=True)
@@ -67,13 +67,13 @@ class Collector:
 
     def __init__(self, core: Any) -> None:
         self.core = core
-        self._create = core._Profiler.create  # the program may see another
+        self._create = core._Profiler.create  # before the program may see our stand-in
         self._lock = threading.RLock()
-        self._profiler: Any = None  # holding the object holds the slot
+        self._profiler: Any = None  # Paddle's slot is taken while this object lives
         self._running = False
         self._started_offset_ns = 0
         self._shares: list[Share] = []
-        self._borrower: weakref.ref[Any] | None = None  # what the program records with now
+        self._borrower: weakref.ref[Any] | None = None  # the program's profiler
         self._program_wants_memory = False
         os.register_at_fork(after_in_child=_native.shielded(self._forget_in_child))
 
@@ -101,9 +101,9 @@ class Collector:
     def close(self, share: Share) -> None:
         """Stop collecting for a recording; the last one frees the collector."""
         with self._lock:
-            if share not in self._shares:  # a forked child's, or never opened
+            if share not in self._shares:  # it was never opened, or its parent process opened it
                 return
-            if self.is_lent:  # what the program has collected so far cannot be had without it
+            if self.is_lent:  # without the program's profiler, what it collected cannot be read
                 notify(_STILL_LENT)
                 self._shares.remove(share)
                 return
@@ -111,7 +111,7 @@ class Collector:
             self._shares.remove(share)
             self._go_on()
 
-    # The program's use of it.
+    # Use by the program's own profiler.
 
     def lend(self, options: Any, custom_devices: Sequence[str], borrower: object) -> None:
         """Collect for the program's own profiler, with its options, and for our recordings."""
@@ -166,7 +166,7 @@ class Collector:
             return
         try:
             self._end_segment()
-        except Exception as error:  # whatever it is, the rest of the trace is saved
+        except Exception as error:  # the rest of the trace must be saved
             notify(f"Paddle's collector lost its events: {str(error).strip() or error!r}")
 
     def _end_segment(self) -> Any:
@@ -185,8 +185,8 @@ class Collector:
         return result
 
     def _forget_in_child(self) -> None:
-        # The parent's collector goes on here, too, until a recording of the child's cuts it.
-        # Stopping it now might wait for a lock of a thread that does not exist.
+        # The parent's collector runs here, too, until a recording of the child cuts it. Stopping it
+        # now might wait for a lock of a thread that does not exist here.
         self._lock = threading.RLock()
         self._shares = []
 
@@ -221,7 +221,7 @@ def _quiet(core: Any) -> Iterator[None]:
     try:
         library = ctypes.CDLL(core.libpaddle.__file__)
         level = ctypes.c_int.in_dll(library, _MIN_LOG_LEVEL)
-    except (AttributeError, OSError, ValueError):  # a build without it: the line is harmless
+    except (AttributeError, OSError, ValueError):  # a build without glog; the line is harmless
         yield
         return
     before = level.value
@@ -251,7 +251,7 @@ def _patch(collector: Collector, patches: Patches) -> None:
     }
     profiler: Any = sys.modules[_PROFILER]
     for name, stand_in in stand_ins.items():
-        if name in vars(profiler):  # the program may have put ours in its place
+        if name in vars(profiler):  # the program may have replaced it by ours
             patches.replace(profiler, name, stand_in)
     patches.replace(collector.core, _CREATOR, creator)
 

@@ -18,7 +18,7 @@ from stepscope.frameworks.torch.flops.elements import adaptive_windows, broadcas
 if TYPE_CHECKING:
     from stepscope.analysis.flops.inputs import Formula, Shape
 
-_ALSO_CALLED = {"input": "x", "other": "y"}  # names that Paddle took over from torch
+_ALSO_CALLED = {"input": "x", "other": "y"}  # parameter names that Paddle took over from torch
 
 
 def _bound(parameters: str, inputs: Inputs) -> Inputs:
@@ -191,7 +191,12 @@ def _attention(inputs: Inputs) -> int:
     return _TORCH["aten::_scaled_dot_product_flash_attention"](torch_inputs)
 
 
-_CELLS = {"LSTM": 13, "GRU": 10, "RNN_TANH": 2, "RNN_RELU": 2}  # an element, beside the products
+_CELLS = {
+    "LSTM": 13,
+    "GRU": 10,
+    "RNN_TANH": 2,
+    "RNN_RELU": 2,
+}  # an element, beside the products
 
 
 def _rnn(inputs: Inputs) -> int:
@@ -226,7 +231,7 @@ _SAME_NAME = (
     " gelu sum mean prod cumsum cumprod amax amin cummax cummin logsumexp"
 )
 
-# By the operators of torch that do the same with the same first inputs.
+# By torch's operators that do the same with the same first inputs.
 _SAME_AS_TORCH = {
     "x": {
         **{name: name for name in _SAME_NAME.split()},
@@ -288,7 +293,7 @@ _BY_NAME: dict[str, Formula] = {
     "flash_attn": _attention,
     "memory_efficient_attention": _attention,
     "rnn": _rnn,
-    # Optimizers, as many operations as torch's fused ones take.
+    # Optimizers cost as much as torch's fused ones.
     "adam": partial(_of_first, 13),
     "adamw": partial(_of_first, 14),
     "sgd": partial(_of_first, 2),

@@ -32,7 +32,7 @@ _LARGEST = 2**63 - 1
 _PLACE = re.compile(r"Place\((.*)\)")
 
 
-Peaks = Sequence[Sequence[int]]  # pairs of an event and a peak
+Peaks = Sequence[Sequence[int]]  # (event, peak) pairs
 
 
 class TracerMemEventType(NumberedAlike):
@@ -186,6 +186,6 @@ def _is_whole(value: object) -> bool:
 def _are_peaks(value: object) -> bool:
     try:
         pairs = np.array(value)
-    except ValueError:  # of several lengths
+    except ValueError:  # rows of different lengths
         return False
     return pairs.shape == (0,) or (pairs.dtype == np.int64 and pairs.shape[1:] == (2,))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def _find() -> tuple[type, Callable[[], bool]] | None:
     paddle: Any = sys.modules.get("paddle")
-    if not hasattr(paddle, "_C_ops"):  # a module of the program's own that is called so
+    if not hasattr(paddle, "_C_ops"):  # another module of this name
         return None
     return paddle.nn.Layer, paddle.is_grad_enabled
 

@@ -144,7 +144,7 @@ class PaddleSource(Source):
                 patches.acquire()
                 self._acquired.append(patches)
         except BaseException:
-            self.stop()  # nobody else would: we have not started
+            self.stop()  # the caller does not stop what failed to start
             raise
 
 

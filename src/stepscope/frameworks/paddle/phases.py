@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _UTILS = "paddle.profiler.utils"
 _SOT = "paddle.jit.sot.psdb"
 _LOADERS = ("_DataLoaderIterSingleProcess", "_DataLoaderIterMultiProcess")
-_OPEN = "_stepscope_open"  # a RecordEvent's attribute: its ranges that have begun
+_OPEN = "_stepscope_open"  # attribute of a RecordEvent: its open ranges
 
 
 def phases(collector: Collector) -> tuple[Patches, ...]:
@@ -67,7 +67,7 @@ def _patch(collector: Collector, patches: Patches) -> None:
     paddle = sys.modules["paddle"]
     backward = Outermost(BACKWARD_NAME, BACKWARD, _paddle_marks)
     patches.wrap(paddle.Tensor, "backward", backward)
-    patches.wrap(paddle.autograd, "backward", backward)  # Paddle does not mark this one
+    patches.wrap(paddle.autograd, "backward", backward)  # Paddle itself does not mark this one
     loaders = sys.modules.get("paddle.io.dataloader.dataloader_iter")
     for name in _LOADERS:
         if (loader := getattr(loaders, name, None)) is not None:
@@ -82,7 +82,7 @@ def _patch_optimizers(patches: Patches, base: Any) -> None:
     ranged = Outermost(PADDLE_OPTIMIZER, OPTIMIZATION, _paddle_marks)
 
     def wrap(optimizer: Any) -> None:
-        for name in ("step", "minimize"):  # Model.fit calls the second
+        for name in ("step", "minimize"):  # Model.fit calls minimize
             if name in vars(optimizer):
                 patches.wrap(optimizer, name, ranged)
 
@@ -93,8 +93,8 @@ def _patch_optimizers(patches: Patches, base: Any) -> None:
 
 # --- the user's own paddle.profiler.RecordEvent ---
 
-# True only where to_static reads the code that calls it: it then compiles what Paddle has. That is
-# a function of Paddle's that to_static knows, and Paddle imports it when it first compiles.
+# True only where to_static reads the calling code: it then compiles Paddle's version. It is a
+# function of Paddle's, which to_static knows, and which Paddle imports when it first compiles.
 _in_sot: Callable[[], bool] = never
 
 
@@ -119,7 +119,7 @@ def _patch_record_event(patches: Patches, record_event: Any, collector: Collecto
         if _in_sot():
             plain_begin(self)
             return
-        # Ours need not have it, too; but where it is lent, both get it from there.
+        # Paddle's own range is needed if Paddle collects for another profiler, or is lent ours.
         if collector.is_lent or not collector.holds_slot:
             plain_begin(self)
         if not collector.is_lent:

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Int64
 
-    Columns = Mapping[str, Any]  # what _native.read_paddle_trees returns
+    Columns = Mapping[str, Any]  # the result of _native.read_paddle_trees
 
 PRODUCER = "paddle"  # TraceInfo.producer of Paddle's files
-# Paddle keeps device work only below a runtime call. This one stands for a call that was not
-# recorded; it is written by us, and passed over when read.
+# Paddle keeps device work only below a runtime call. This name stands for a call that was not
+# recorded; our writer adds it and our reader skips it.
 NO_LAUNCH = "launch not recorded"
 
-# What a file says of a device, in the order of its fields, as Paddle's JSON calls it.
+# The fields of a device in the protobuf, and their keys in Paddle's JSON.
 PROPERTIES = {
     1: "id",
     3: "totalGlobalMem",
@@ -57,10 +57,10 @@ class PaddleFile:
     device_properties: tuple[Mapping[str, Any], ...] = ()
     memory_before: Mapping[str, MemoryBefore] = field(default_factory=dict)  # by device
     anomalies: Mapping[str, int] = field(default_factory=dict)
-    damage: str = ""  # what is wrong with the file, if anything
-    first_ns: int = 0  # when the first event starts
-    # The slice that each slice and each memory event hangs under: NO_PARENT under none, less where
-    # the file does not say.
+    damage: str = ""  # what is wrong with the file; empty if nothing is
+    first_ns: int = 0  # the start of the first event
+    # The slice that each slice and each memory event is in: NO_PARENT for none, less if the file
+    # does not say.
     parent: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
     memory_parent: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Int64
     from stepscope.trace.schema import Captured, Slices
 
-_EAGER = " dygraph"  # how the slice of an eager operator ends: "matmul dygraph"
-_MADE_OF = {"linear": "matmul"}  # operators that are none themselves, and the first in them
+_EAGER = " dygraph"  # the suffix of an eager operator's slice: "matmul dygraph"
+_MADE_OF = {"linear": "matmul"}  # functions that are no operators, and their first operator
 
 
 def with_inputs(captured: Captured, noted: NotedInputs) -> Captured:

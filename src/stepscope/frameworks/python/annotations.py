@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     _Function = Callable[..., Any]
 
-_TORCH_FACES = ("cuda.nvtx", "profiler.itt")  # below torch; both have the same functions
+_TORCH_FACES = ("cuda.nvtx", "profiler.itt")  # submodules of torch with the same functions
 
 
 class Annotations(Source):
@@ -80,7 +80,7 @@ def _patch_nvtx(patches: Patches) -> None:
 _torch, _nvtx = Patches(_patch_torch), Patches(_patch_nvtx)
 
 
-# What the package does comes first, and what it raises is raised: then there is no range.
+# The package's own function runs first; if it raises, there is no range.
 
 
 def _pushing(patches: Patches, plain: _Function) -> _Function:

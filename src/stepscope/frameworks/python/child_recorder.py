@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
     MakeSources = Callable[[], Sequence[Source]]
 
-_LOADERS = ("torch.utils.data", "paddle.io")  # who knows which worker of a loader this process is
+_LOADERS = ("torch.utils.data", "paddle.io")  # they know which worker of a loader this process is
 
 
 class Word(Enum):
     """What parent and child tell each other."""
 
-    RECORD = "record"  # the parent's order; what is recorded goes to ``path``
-    SAVE = "save"  # the parent's order to stop
+    RECORD = "record"  # the parent's order; the recording goes to ``path``
+    SAVE = "save"  # the parent's order to stop recording
     RECORDING = "recording"
-    SAVED = "saved"  # the child's file is complete, or there was nothing to save
+    SAVED = "saved"  # the child's file is complete, or there is nothing to save
     LEAVING = "leaving"  # the child's last message
 
 
@@ -67,7 +67,7 @@ class Assignment:
     line: Connection
     make_sources: MakeSources
     limit: MemoryLimit | None
-    first: Message | None  # the order that is in force when it starts
+    first: Message | None  # the current order when the child starts
 
 
 class RecordedRun:
@@ -109,7 +109,7 @@ class _Agent:
                 self._recording.close()
                 Message(Word.LEAVING).send(self._line)
         except OSError:
-            pass  # the parent has gone before us
+            pass  # the parent has exited
         except Exception as error:
             _complain(error)
 
@@ -118,7 +118,7 @@ class _Agent:
             while True:
                 self._follow(Message.receive(self._line))
         except (EOFError, OSError):
-            return  # the profiler in the parent has ended
+            return  # the parent's profiler has ended
         except Exception as error:
             _complain(error)
 

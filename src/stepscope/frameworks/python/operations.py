@@ -42,8 +42,8 @@ class Operation(IntEnum):
     """What an instruction may be busy with, as the native sampler numbers it."""
 
     OTHER = 0
-    CALL = 1  # a function that is not Python's, as long as no frame of one is further in
-    OPERATOR = 2  # the same, or the interpreter itself: a sum of arrays, or of numbers
+    CALL = 1  # a native function, unless it has called back into Python
+    OPERATOR = 2  # a native function, or the interpreter itself, as in a sum of arrays or numbers
 
 
 @functools.cache
@@ -103,7 +103,7 @@ def _source(file: str, place: Place) -> str:
 def _callee(call: str) -> str:
     """Return the callee of a call; of a long one, the last attribute."""
     if not call.endswith(")"):
-        return _shortened(call)  # a decorator: nothing is written as called
+        return _shortened(call)  # a decorator: the source shows no call
     begin = _begin_of_last_group(call)
     if begin is None:
         return ""
@@ -114,7 +114,7 @@ def _callee(call: str) -> str:
     return f".{last}" if last.isidentifier() else _shortened(callee)
 
 
-# Some releases give the place of what is entered or iterated, others that of the whole statement.
+# Some releases give the position of the entered or iterated expression, others the statement's.
 
 
 def _entered(statement: str) -> str:

@@ -58,10 +58,10 @@ class Sampler(Source):
         self._budget = budget
         self._way = way
         self._native: _native.Sampler | None = None
-        self._older: list[Captured] = []  # what was asked for while it went on
+        self._older: list[Captured] = []  # samples that were read while sampling continued
         self._names: Mapping[int, str] = {}
         self._obstacle = ""
-        self.counts: Mapping[str, Any] = {}  # of the last recording: what was done, and its cost
+        self.counts: Mapping[str, Any] = {}  # of the last recording: work done, and its cost
 
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
@@ -131,7 +131,7 @@ class Sampler(Source):
 
     @classmethod
     def recover(cls, left: LeftBehind) -> Captured | None:
-        # A file that somebody else's stream names is not opened.
+        # Never open a file that another user's stream names.
         sampled = left.native.sampled(native_text if left.folders.is_ours else _no_text)
         return _captured(sampled, left.thread_names) if len(sampled["samples"]["time_ns"]) else None
 

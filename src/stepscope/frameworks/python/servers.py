@@ -15,15 +15,15 @@ from functools import partial
 from stepscope._native import begin_slice, end_slice
 from stepscope.record.patching import Patches, PatchesWhenImported
 
-TYPE_CHECKING = False  # nothing here imports more than a program has that we record
+TYPE_CHECKING = False  # recorded programs must not import more than they would
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     Function = Callable[..., Any]
-    NameOf = Callable[..., str]  # takes what the wrapped function takes
+    NameOf = Callable[..., str]  # takes the arguments of the wrapped function
 
-_REQUEST_KIND = 12  # of the recorder
+_REQUEST_KIND = 12  # the recorder's number of this kind
 _MAX_NAMES = 500
 OTHER = "other requests"
 """What requests are called when a program has more handlers than anybody reads."""
@@ -120,7 +120,7 @@ def end_request() -> None:
 def _name_or_function(name_of: NameOf, args: tuple[Any, ...], plain: Function) -> str:
     try:
         return name_of(*args)
-    except Exception:  # another release of the library: the request is recorded all the same
+    except Exception:  # the request is recorded even if this release of the library differs
         return plain.__qualname__
 
 
@@ -145,7 +145,7 @@ def _finishing(patches: Patches, plain: Function) -> Function:
 
     @functools.wraps(plain)
     def finish_request(server: Any, *args: Any, **kwargs: Any) -> Any:
-        # A connection of HTTP has many requests, and waits for most of them.
+        # An HTTP connection has many requests, and waits for most of them.
         is_http = hasattr(server.RequestHandlerClass, "handle_one_request")
         return (plain if is_http else recorded)(server, *args, **kwargs)
 
@@ -158,8 +158,8 @@ def _patch_http_server(patches: Patches) -> None:
     patches.wrap(handler, "parse_request", _parsing)
 
 
-# A connection waits for its next request in handle_one_request: the request begins once its first
-# lines are there.
+# A connection waits for its next request in handle_one_request: the request begins when its first
+# lines have been read.
 def _parsing(plain: Function) -> Function:
     @functools.wraps(plain)
     def parse_request(self: Any) -> Any:
@@ -187,7 +187,7 @@ def _handling_one(patches: Patches, plain: Function) -> Function:
     return handle_one_request
 
 
-_waiting: dict[int, bool] = {}  # by the id of who awaits a request; True: it has begun
+_waiting: dict[int, bool] = {}  # by handler id; True once its request has begun
 
 
 def _patch_wsgiref(patches: Patches) -> None:
@@ -273,7 +273,7 @@ def _asgi_route(scope: Any, app: Any) -> str:
     method = scope.get("method", scope["type"])
     if (path := getattr(scope.get("route"), "path", None)) is not None:
         return f"{method} {path}"
-    while "app" in getattr(app, "__dict__", ()):  # what servers and middleware put around it
+    while "app" in getattr(app, "__dict__", ()):  # unwrap servers and middleware
         app = app.app
     return f"{method} {_name_of(scope.get('endpoint', app))}"
 

@@ -57,7 +57,7 @@ class _Link:
     serial: int
     process: weakref.ref[BaseProcess]
     line: Connection
-    recording: int = 0  # the cycle that it records, or has recorded
+    recording: int = 0  # the cycle that it records or has recorded
     saved: int = 0
     is_gone: bool = False
 
@@ -84,7 +84,7 @@ class ChildProcesses(Source):
         self._is_uncollected = False
         self._closes_itself = False
         self._summary = "none were recorded"
-        self._lock = threading.RLock()  # children come and go on any thread
+        self._lock = threading.RLock()  # children start and end on any thread
 
     @classmethod
     def made_for(cls, options: RecordOptions, limit: MemoryLimit | None) -> Source:
@@ -92,7 +92,7 @@ class ChildProcesses(Source):
         theirs = options.but(device=False, device_records=(), power=False, counters=False)
         return cls(partial(make_sources, theirs, limit), limit)
 
-    # The life of a source.
+    # Life cycle of a source.
 
     def open(self) -> None:
         """Connect to every child that is started from now on."""
@@ -158,7 +158,7 @@ class ChildProcesses(Source):
     def describe(self) -> str:
         return self._summary
 
-    # Calls from multiprocessing.
+    # Called by multiprocessing.
 
     def assign(self, process: BaseProcess) -> Assignment:
         ours, theirs = multiprocessing.connection.Pipe()
@@ -181,13 +181,13 @@ class ChildProcesses(Source):
 
     def forget_in_fork(self) -> None:
         """Close the connections that a forked child inherited."""
-        self._lock = threading.RLock()  # a thread that is not in the child may hold the old one
+        self._lock = threading.RLock()  # a thread that does not exist here may hold the old one
         for link in self._links:
             link.line.close()
         self._links = []
-        self._folder = None  # it is the parent's
+        self._folder = None  # it belongs to the parent
 
-    # Lines.
+    # Connections to children.
 
     def _order(self, link: _Link) -> Message:
         if self._folder is None:
@@ -242,7 +242,7 @@ class ChildProcesses(Source):
             serial = int(path.stem.partition("-")[2])
             try:
                 captures[serial] = Delivery.load(path)
-            except Exception as error:  # a bad file must not cost the parent's own trace
+            except Exception as error:  # a bad file must not lose the parent's own trace
                 notify(f"what a child process recorded cannot be read: {error}")
             path.unlink(missing_ok=True)
         return captures
@@ -269,7 +269,7 @@ def _start(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
         return plain(process)
     try:
         assignments = [watcher.assign(process) for watcher in _watching]
-    except Exception as error:  # no folder, or no file descriptor: the program's process starts
+    except Exception as error:  # no folder or descriptor: the program's process must start anyway
         notify(f"a child process is not recorded: {type(error).__name__}: {error}")
         return plain(process)
     process.run = RecordedRun(assignments)  # type: ignore[method-assign]
@@ -283,7 +283,7 @@ def _start(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
 
 def _end(plain: Callable[[BaseProcess], None], process: BaseProcess) -> None:
     for watcher in tuple(_watching):
-        with contextlib.suppress(Exception):  # the process is to end, whatever becomes of us
+        with contextlib.suppress(Exception):  # the process must end in any case
             watcher.fetch_from(process)
     plain(process)
 

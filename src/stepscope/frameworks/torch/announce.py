@@ -33,7 +33,7 @@ class Announcement(Source):
         self._in_place = in_place_of_torch
         self._shapes = shapes
         self._on_start = on_start
-        self._thread: int | None = None  # the one that has the state
+        self._thread: int | None = None  # the thread that has the profiler state
         self._has_announced = False
         self._replaces_query = False
 
@@ -58,7 +58,7 @@ class Announcement(Source):
             self._replaces_query = False
             _ENABLED.release()
         if self._thread == threading.get_ident():
-            with suppress(RuntimeError):  # the program has ended it
+            with suppress(RuntimeError):  # the program has left the state
                 torch.autograd._disable_profiler()
         self._thread = None
         if self._has_announced:
@@ -69,12 +69,12 @@ class Announcement(Source):
         native = torch._C._profiler
         config = native.ProfilerConfig(
             native.ProfilerState.KINETO,
-            self._shapes,  # whether ranges are to tell their inputs
+            self._shapes,  # whether ranges report their inputs
             *(False,) * 4,
             native._ExperimentalConfig(),
             "",
         )
-        # Of a device that no build of torch for CPU or CUDA has: nothing is collected.
+        # No CPU or CUDA build of torch has this device, so nothing is collected.
         nothing = {native.ProfilerActivity.MTIA}
         with suppress(RuntimeError, TypeError):
             torch.autograd._prepare_profiler(config, nothing)

@@ -127,7 +127,7 @@ def _add_works(captured: Captured, calls: Sequence[Collective]) -> None:
                 break
             if group_of.get(track, call.group) == call.group:
                 call.rows.append(row)
-                if captured.tracks[track].tid != call.thread:  # else many groups may share it
+                if captured.tracks[track].tid != call.thread:  # otherwise many groups may share it
                     group_of[track] = call.group
                 del mine[i]
                 break
@@ -160,7 +160,7 @@ def _noting(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
             _fill(note, group, args, kwargs)
             note.module = shards.current()
             TorchCollectives.note_in_all(note)
-        except Exception:  # a note less; the program has its work
+        except Exception:  # the note is lost, but the program gets its result
             pass
         return work
 
@@ -172,7 +172,7 @@ _patches = Patches(_patch)
 
 # ---- what the arguments of a call say
 
-# Which of the first two arguments are the output and the input; None: both are one, or none is.
+# Which of the first two arguments are output and input; None: one is both, or there is none.
 _SAME: tuple[int | None, int | None] = (0, 0)
 _OUT_IN: tuple[int | None, int | None] = (0, 1)
 METHODS: Mapping[str, tuple[int | None, int | None]] = {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
-# What its user should know: everything else is as with the bridge.
+# For the user: all other results are the same as with the bridge.
 DIFFERENCES = (
     "It has several times the overhead, allows one profiler at a time, sees only the starting "
     "thread and autograd's threads, and has stacks only together with Python calls"
@@ -29,8 +29,8 @@ _FORKED = (
     "as the bridge does"
 )
 
-# Who collects, by process: two that start at the same time on two threads would both find torch's
-# collector free, and it would crash.
+# The active recording by process: two threads that start at the same time would both find torch's
+# collector free, and crash it.
 _collecting: dict[int, Kineto] = {}
 
 
@@ -38,7 +38,7 @@ class Kineto(Source):
     """Drives torch's own collector through its low-level interface."""
 
     name = "torch"
-    tensor_notes = None  # it says nothing of single tensors
+    tensor_notes = None  # the collector has no notes of single tensors
 
     def __init__(self, torch: Any, options: RecordOptions, why: str) -> None:
         self._torch = torch
@@ -53,7 +53,7 @@ class Kineto(Source):
         """Warm the collector up; this takes it away from any other user."""
         if os.getpid() in _collecting:
             raise _collector_taken("another recording")
-        if _collecting:  # what the parent began is neither on nor off here
+        if _collecting:  # the parent's recording is neither on nor off here
             raise StepscopeError(_FORKED)
         if self._torch.autograd._profiler_enabled():
             raise _collector_taken("torch.profiler")

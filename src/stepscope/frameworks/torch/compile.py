@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from stepscope.record.stream.left_behind import LeftBehind
     from stepscope.trace.schema import Captured
 
-_KERNEL_PREFIX = "cpp_"  # how inductor names the kernels that it writes in C++
+_KERNEL_PREFIX = "cpp_"  # inductor's prefix for kernels in C++
 
-_logs: list[CompileLog] = []  # of all that record now
+_logs: list[CompileLog] = []  # the logs of all active recordings
 os.register_at_fork(after_in_child=_native.shielded(_logs.clear))
 
 
@@ -108,7 +108,7 @@ def _make_annotations_ranges(patches: Patches, torch: Any) -> None:
     wanted = bool(profiler._is_profiler_enabled)
 
     def annotation(name: str, *details: Any, **more: Any) -> Any:
-        # Torch's own profiler needs its own; what is told to it reaches us as operators do.
+        # Torch's own profiler needs the original; what it receives reaches us as operators do.
         torch_records = torch._C._autograd._profiler_enabled()
         scope = theirs(name, *details, **more) if torch_records else record_function(name)
         return _Compilation(scope, name) if name in _WHOLE_COMPILATIONS else scope
@@ -126,7 +126,7 @@ def _make_annotations_ranges(patches: Patches, torch: Any) -> None:
     patches.on_undo(give_back)
 
 
-# Torch's names for all that a compilation does, and whether it is one of a backward pass.
+# Torch's names for whole compilations, and whether they are of a backward pass.
 _WHOLE_COMPILATIONS = {"dynamo": False, "entire_backward_compile": True}
 
 
@@ -166,7 +166,7 @@ def _name_compilations(patches: Patches, handler: Any) -> None:
     theirs = handler.install_callbacks
 
     def install_callbacks(*args: Any) -> Any:
-        for log in _logs if len(args) == 2 else ():  # older versions of torch do not say which
+        for log in _logs if len(args) == 2 else ():  # older versions of torch do not pass the id
             log.name_innermost(threading.get_native_id(), args[1])
         return theirs(*args)
 

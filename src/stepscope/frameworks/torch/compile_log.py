@@ -35,8 +35,8 @@ class Span:
     thread: int
     start_ns: int
     is_backward: bool
-    compile_id: str = ""  # told by torch when it is under way
-    end_ns: int = -1  # not ended
+    compile_id: str = ""  # known once torch has told it
+    end_ns: int = -1  # -1: not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class GraphBreak:
         return f"{GRAPH_BREAK}{self.kind} ({self.place})"
 
 
-# The types of their fields, which a stream may not have.
+# The types of their fields, to check entries of a stream.
 _SPAN = (int, int, int, bool, str, int)
 _BREAK = (int, int, str, str, str)
 
@@ -67,7 +67,7 @@ class CompileLog:
         self._numbers = count()
         self._spans: list[Span] = []
         self._breaks: list[GraphBreak] = []
-        self._frames: dict[str, str] = {}  # what was compiled, by the compilation's id
+        self._frames: dict[str, str] = {}  # compiled functions by compile id
         self._end_ns = 0
         self._is_taken = False
 

@@ -63,7 +63,7 @@ class CudaMemory:
             allocated = self._torch.cuda.memory_allocated(device)
             reserved = self._torch.cuda.memory_reserved(device)
             self._bridge.stepscope_cuda_bridge_totals(device, allocated, reserved)
-        # At once, or when the program sets CUDA up.
+        # Now, or when the program sets CUDA up.
         self._torch.cuda._lazy_call(self._bridge.stepscope_cuda_bridge_attach)
         self._bridge.stepscope_cuda_bridge_start()
         self._on = True

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 _RUNS = 8
 _WARM_UP = 3
-_SIDE = 8192  # of the matrices: large enough for every device to be at its best
-_SIDE_WITHOUT_TENSOR_CORES = 4096  # those products take fifty times as long
+_SIDE = 8192  # of the matrices: large enough for peak rates on every device
+_SIDE_WITHOUT_TENSOR_CORES = 4096  # products take fifty times as long without tensor cores
 _COPY_BYTES = 1 << 30
-_ROOM = 4  # a copy needs two such blocks: never more than half of what is free
+_ROOM = 4  # a copy needs two blocks, and may use half of the free memory
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     device: str
-    flops_per_second: dict[str, float]  # by type, as peaks.py names them
+    flops_per_second: dict[str, float]  # by type, with the names of peaks.py
     bytes_per_second: float
-    skipped: dict[str, str]  # by type: why it was not measured
+    skipped: dict[str, str]  # by type: the reason
 
 
 def measure_devices(tell: Callable[[str], None]) -> Iterator[Measured]:
@@ -70,7 +70,7 @@ def _measured(torch: Any, name: str, tell: Callable[[str], None]) -> Measured:
             run, operations = make(torch)
             rate = operations / _best_seconds(torch, run)
         except (RuntimeError, AttributeError, TypeError, ValueError) as error:
-            skipped[kind] = str(error).strip().partition("\n")[0]  # not in this device or torch
+            skipped[kind] = str(error).strip().partition("\n")[0]  # the device or torch lacks it
             continue
         finally:
             torch.cuda.empty_cache()
@@ -123,7 +123,7 @@ def _scaled_product(torch: Any) -> Any:
     )
     dtype = torch.float8_e4m3fnuz if is_amd else torch.float8_e4m3fn
     left = torch.randn(_SIDE, _SIDE, device="cuda").to(dtype)
-    right = torch.randn(_SIDE, _SIDE, device="cuda").to(dtype).t()  # it wants columns
+    right = torch.randn(_SIDE, _SIDE, device="cuda").to(dtype).t()  # the function requires columns
     one = torch.ones((), device="cuda")
 
     def run() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PACKAGE = Path(__file__).parents[2]
-# What stands around functions of the program's is compiled with them.
+# These wrap functions of the program and are compiled with them.
 _COMPILED = (Path("record/decorate.py"), Path("frameworks/torch/phases.py"))
 
 

@@ -20,7 +20,7 @@ from stepscope.trace.names import plain_collective
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_TOLERANCE_NS = 200_000  # between its clock, which is Unix time, and ours
+_TOLERANCE_NS = 200_000  # between the recorder's Unix time and our clock
 _DUMPS = ("_dump_fr_trace", "_dump_nccl_trace")
 
 
@@ -31,7 +31,7 @@ def flights() -> list[Collective]:
         dump = getattr(c10d, name, None)
         if dump is None:
             continue
-        with suppress(Exception):  # it is off, or of another form
+        with suppress(Exception):  # it is off or has another format
             entries = pickle.loads(dump(True, False, False))["entries"]  # torch's own, in memory
             flights = [flight for entry in entries if (flight := _flight(entry)) is not None]
             if flights:

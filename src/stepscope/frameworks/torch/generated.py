@@ -45,10 +45,10 @@ _PRINTED_NODE = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
 _MODULE_ROOT = re.compile(r"^L\['\w+'\]\.?|^L\['\w+'\]$")
 
 
-_Graph = Mapping[str, tuple[str, str]]  # frame and module, by the node's name
+_Graph = Mapping[str, tuple[str, str]]  # frame and module by node name
 _origins = Origins()
 _noted_files: set[str] = set()
-_journals: list[Journal] = []  # of all that listen
+_journals: list[Journal] = []  # of all active recordings
 os.register_at_fork(after_in_child=shielded(_journals.clear))
 
 
@@ -127,7 +127,7 @@ def _patch_compile_fx(patches: Patches) -> None:
 
         return post_compile
 
-    # From its cache it takes what was compiled, without the graph.
+    # Inductor's cache returns compiled code without the graph.
     kind = getattr(sys.modules.get("torch._inductor.output_code"), "CompiledFxGraph", None)
     if kind is not None:
         patches.wrap(kind, "post_compile", taking)
@@ -205,7 +205,7 @@ def _printed_graph(text: str) -> _Graph:
         if place := _PRINTED_PLACE.match(line):
             frame = f"{_shown(place[1])}({place[2]}): {place[3]}"
         elif line.lstrip().startswith("#"):
-            frame = ""  # nothing is known of the next ones
+            frame = ""  # the place of the next nodes is unknown
         elif frame and (node := _PRINTED_NODE.match(line)):
             graph[node[1]] = frame, ""
     return graph
@@ -232,7 +232,7 @@ def _parsed(file: str) -> Mapping[str, Any]:
     """Parse a generated file: its graph's number, and the nodes above its lines."""
     try:
         text = Path(file).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # somebody emptied the cache
+    except OSError:  # the cache was emptied
         text = ""
     number = _AOT_ID.match(text)
     lines: list[tuple[int, int, list[str]]] = []

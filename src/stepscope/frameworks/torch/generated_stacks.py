@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from stepscope.trace.model import Stacks
     from stepscope.trace.schema import Captured
 
-    Origins = Callable[[str, int], Sequence[tuple[str, ...]]]  # frames, by file and line
+    Origins = Callable[[str, int], Sequence[tuple[str, ...]]]  # frames by file and line
 
-_GENERATED = re.compile(r"(.*[/\\]c[a-z2-7]{20,}\.py)\((\d+)\): ")  # named by a hash of its text
+_GENERATED = re.compile(r"(.*[/\\]c[a-z2-7]{20,}\.py)\((\d+)\): ")  # named after a hash of its text
 
 
 def with_origins(captured: Captured, origins: Origins) -> Captured:
@@ -29,7 +29,7 @@ def with_origins(captured: Captured, origins: Origins) -> Captured:
     A fused kernel comes from several lines: it gets the last, which has its result.
     """
     stacks, strings = captured.stacks, captured.strings
-    ends: dict[int, tuple[str, ...]] = {}  # by row: the frames to put behind it
+    ends: dict[int, tuple[str, ...]] = {}  # by row: the frames to add
     for row, file, line in _generated_rows(stacks, strings):
         if frames_of_line := origins(file, line):
             ends[row] = frames_of_line[-1]
@@ -64,7 +64,7 @@ class _Extended:
     def add(self, ends: Mapping[int, tuple[str, ...]]) -> NDArray[np.uint32]:
         """Add frames to some rows; return the new row of each row, or of its caller."""
         end_of = np.arange(self._first, dtype=np.uint32)
-        for row in range(1, self._first):  # a caller comes before what it calls
+        for row in range(1, self._first):  # callers precede what they call
             parent = int(self._old.parent[row])
             if row in ends:
                 end_of[row] = self._end(row, ends[row])

@@ -33,7 +33,7 @@ def _watch(_: ModuleType) -> None:
 
 def _wrap(patches: Patches) -> None:
     kind = sys.modules[_MODULE].CUDAGraph
-    watching: dict[int, CDLL | None] = {}  # by capture, who names its operators
+    watching: dict[int, CDLL | None] = {}  # by capture: the bridge that names its operators
 
     def beginning(theirs: Any) -> Any:
         @functools.wraps(theirs)
@@ -48,7 +48,7 @@ def _wrap(patches: Patches) -> None:
         @functools.wraps(theirs)
         def capture_end(self: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                return theirs(self, *args, **kwargs)  # the nodes are copied there
+                return theirs(self, *args, **kwargs)  # the nodes are copied here
             finally:
                 if id(self) in watching:
                     _leave(watching.pop(id(self)))

@@ -29,12 +29,12 @@ class Operator(NamedTuple):
     overload: str
     start_ns: int
     duration_ns: int
-    thread: int  # torch's number
-    sequence: int  # below 0: it has none
-    forward_thread: int  # 0: it has none
+    thread: int  # torch's thread number
+    sequence: int  # negative if it has none
+    forward_thread: int  # 0 if it has none
     is_backward: bool
     is_async: bool
-    inputs: int  # their number; below 0: it has none
+    inputs: int  # the number of its inputs; negative if it has none
 
 
 class Allocation(NamedTuple):
@@ -49,7 +49,7 @@ class Allocation(NamedTuple):
     reserved: int
 
 
-# The types of their fields, which a stream may not have.
+# The types of their fields, to check entries of a stream.
 _OPERATOR = (bool, str, str, int, int, int, int, int, bool, bool, int)
 _ALLOCATION = (int, int, int, str, int, int, int)
 
@@ -57,11 +57,11 @@ _ALLOCATION = (int, int, int, str, int, int, int)
 class Results(NamedTuple):
     """A recording of torch's collector, on our clock."""
 
-    threads: Mapping[int, int]  # their numbers in the system, by torch's own
+    threads: Mapping[int, int]  # the system's thread id by torch's number
     operators: Sequence[Operator]
     inputs: Sequence[
         Mapping[str, Any]
-    ]  # by number, those that are alike once; as in torch's traces
+    ]  # by number, without duplicates; the keys are those of torch's traces
     memory: Sequence[Allocation]
 
     def note(self, journal: Journal) -> None:

@@ -56,7 +56,7 @@ class LiveOptimizer:
 
 @dataclass(slots=True)
 class LiveObjects:
-    modules: dict[str, LiveModule] = field(default_factory=dict)  # by their names in the trace
+    modules: dict[str, LiveModule] = field(default_factory=dict)  # by name in the trace
     optimizers: list[LiveOptimizer] = field(default_factory=list)
     _numbers: dict[type, int] = field(default_factory=dict)
     with_tensors: bool = False
@@ -118,7 +118,7 @@ class TorchObjects(Source):
             _current.remove(self.objects)
 
 
-_current: list[LiveObjects] = []  # of the recordings that run, the oldest first
+_current: list[LiveObjects] = []  # of the active recordings, the oldest first
 
 
 def _name_module(module: Any) -> str | None:
@@ -133,7 +133,7 @@ def _note_optimizer(optimizer: Any) -> None:
 
 def _watch(patches: Patches) -> None:
     torch: Any = sys.modules["torch"]
-    if not hasattr(torch, "nn"):  # a module of the program's own that is called so
+    if not hasattr(torch, "nn"):  # another module of this name
         return
     keep_dynamo_out()
     call = torch.nn.Module.__call__.__code__

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def _find() -> tuple[type, Callable[[], bool]] | None:
     torch: Any = sys.modules.get("torch")
-    if not hasattr(torch, "_C"):  # a module of the program's own that is called so
+    if not hasattr(torch, "_C"):  # another module of this name
         return None
     keep_dynamo_out()
     return torch.nn.Module, torch.is_grad_enabled

@@ -113,12 +113,12 @@ def _wishes_of(options: RecordOptions) -> _Wish:
         wishes |= _Wish.FRAMES_OF_SCRIPTS
     if options[AS_TORCH] and options[MODULES]:
         wishes |= _Wish.MODULES_OF_SCRIPTS
-    # What tools for memory need; a note for each tensor costs too much to make them for nobody.
+    # Tools for memory need them; noting each tensor costs too much otherwise.
     has_tools = options[SHAPES] and options[MEMORY] and not options[INSIDE]
     return wishes | _Wish.TENSORS if has_tools else wishes
 
 
-_noting = 0  # recordings that run: the bridge's notes are theirs
+_noting = 0  # the number of active recordings, which share the bridge's notes
 
 
 class TorchOps(Source):
@@ -178,7 +178,7 @@ class TorchOps(Source):
             self._bridge.stepscope_bridge_forget_tensors()
 
     def collect(self) -> Captured | None:
-        if self._held_memory is None or self._is_inside:  # then the stream has it
+        if self._held_memory is None or self._is_inside:  # the stream has it instead
             return None
         return self._held_memory.collect()
 

@@ -13,7 +13,7 @@ _ENVIRONMENT = "STEPSCOPE_TORCH_COLLECTOR"
 class TorchCollector(Enum):
     """How PyTorch's operators are collected."""
 
-    AUTO = "auto"  # the bridge, or torch's own collector where no bridge can be had
+    AUTO = "auto"  # the bridge, or torch's own collector if there is no bridge
     BRIDGE = "bridge"
     KINETO = "kineto"
 

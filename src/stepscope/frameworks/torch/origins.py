@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     Entry = Mapping[str, Any]
 
 GRAPH, LOWERED, PRINTED, FILE = "graph", "lowered", "printed", "file"
-NODES = "nodes"  # of a graph: [frame, module] by the node's name, ["model.py(12): forward", "fc"]
+NODES = "nodes"  # of a graph: [frame, module] by node name, ["model.py(12): forward", "fc"]
 LINES = "lines"  # of a file: [first, last, [nodes, ...]]
-NUMBER = "number"  # of a file: its graph's; below 0: it has none
+NUMBER = "number"  # of a file: its graph's number; negative if it has none
 
 
 class Origins:
     def __init__(self) -> None:
         self._entries: dict[tuple[str, object], Entry] = {}
-        self._modules: dict[str, set[str]] | None = None  # in Dynamo's graphs, by frame
+        self._modules: dict[str, set[str]] | None = None  # by frame, the modules in Dynamo's graphs
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -65,7 +65,7 @@ class Origins:
 
         Each is the model's innermost frame, below the module that it belongs to.
         """
-        name = PurePath(file).name  # stacks leave out the folder that a file is imported from
+        name = PurePath(file).name  # stacks omit the folder that a file is imported from
         generated = self._entries.get((FILE, name))
         if generated is None:
             return []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _NO_INDEX = -1
-_DEEPEST = 4  # how far tensors are looked for in lists of lists
+_DEEPEST = 4  # the depth to which nested lists are searched for tensors
 
 
 class Note(Protocol):
@@ -50,7 +50,7 @@ class TorchOwners:
         self._torch: Any = None
         self._native: OwnerHooks | None = None
         self._hooks: list[Any] = []
-        # By id, without callbacks, as a WeakSet has them: Python drops what is raised there.
+        # By id, without a WeakSet's callbacks: Python drops exceptions that are raised there.
         self._optimizers: dict[int, weakref.ref[Any]] = {}
         self._models: dict[int, weakref.ref[Any]] = {}
 
@@ -100,7 +100,7 @@ class TorchOwners:
             simple: list[Any] = []
             others: list[Any] = []
             for parameter in _parameters_of(optimizer):
-                # Not its `data`: that is an operator, which the program's modes would see.
+                # Not ``parameter.data``, which is an operator that the program's modes would see.
                 gradient = parameter.grad if parameter.is_leaf else None
                 tensors = [parameter] if gradient is None else [parameter, gradient]
                 is_simple = all(map(self._begins_its_block, tensors))
@@ -152,7 +152,7 @@ class TorchOwners:
         with suppress(Exception):
             for parameter in parameters:
                 self._tell(parameter, MemoryOwner.PARAMETER)
-                if parameter.is_leaf:  # torch warns when another's gradient is asked for
+                if parameter.is_leaf:  # torch warns about gradients of other tensors
                     self._tell(parameter.grad, MemoryOwner.GRADIENT)
 
     def _tell_state(self, optimizer: Any) -> None:
@@ -169,11 +169,11 @@ class TorchOwners:
             address, size = storage.data_ptr(), storage.nbytes()
             if address and size:
                 self._note(address, size, *_device_numbers(storage.device), owner)
-        except Exception:  # sparse, fake and not yet initialised tensors have no storage
+        except Exception:  # sparse, fake and uninitialised tensors have no storage
             return
 
 
-_RUNNING: list[OwnerHooks] = []  # those of the recordings that run
+_RUNNING: list[OwnerHooks] = []  # of the active recordings
 
 
 def _see_models(patches: Patches) -> None:
@@ -184,7 +184,7 @@ def _see_models(patches: Patches) -> None:
 
     def told(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
         awaiting = [hooks for hooks in _RUNNING if hooks.awaits_model()]
-        # To look at a tensor while a model is compiled or traced could become part of that.
+        # Looking at a tensor during compilation or tracing could become part of the result.
         if awaiting and not torch.compiler.is_compiling() and not torch.jit.is_tracing():
             for hooks in awaiting:
                 hooks.before_forward(model, args, kwargs)

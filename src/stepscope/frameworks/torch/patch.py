@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _lock = threading.RLock()
 _depth = 0
-_originals: dict[type, Callable[..., None]] = {}  # the __init__ of each class that is replaced
+_originals: dict[type, Callable[..., None]] = {}  # by class: the ``__init__`` that was replaced
 
 
 class _Patch:
@@ -107,7 +107,7 @@ def _replace_init(theirs: type, ours: type) -> None:
             return
         try:
             self.__class__ = _recording_class(self.__class__, theirs, ours)
-        except TypeError as error:  # a metaclass or slots of the program's own
+        except TypeError as error:  # the program's own metaclass or slots
             notify(f"{type(self).__name__} records with torch's own profiler: {error}")
             original(self, *args, **kwargs)
             return
@@ -154,7 +154,7 @@ def _timeline_of_torch(theirs: Any, ours: Any) -> Callable[..., None]:
         if path.endswith(".html"):
             if reason := getattr(theirs.export_memory_timeline, "__deprecated__", None):
                 warn_user(reason, FutureWarning)
-            self._memory_profile()  # refuses what torch refuses
+            self._memory_profile()  # raises the errors that torch raises
             ours.export_memory_timeline(self, path, device)
         else:
             theirs.export_memory_timeline(self, path, device)

@@ -48,7 +48,7 @@ class TorchPhases(Source):
         return "forward and backward phases" if "torch" in sys.modules else ""
 
 
-# Globals, not a closure: Dynamo would guard its cells, and compile again when they are gone.
+# Globals instead of a closure: Dynamo would guard its cells, and recompile when they are gone.
 _plain_call: _Function
 _is_dynamo_compiling: Callable[[], bool]
 
@@ -69,7 +69,7 @@ def _forward_instead_of(plain: _Function) -> _Function:
 
 
 def _forward(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-    if _is_dynamo_compiling():  # true for Dynamo only: it compiles the plain call
+    if _is_dynamo_compiling():  # true for Dynamo only, which compiles the plain call
         return _plain_call(self, *args, **kwargs)
     handle = begin_slice(RANGE_KIND, type(self).__name__, FORWARD)
     try:

@@ -19,7 +19,7 @@ def distributed_info() -> dict[str, Any] | None:
         "rank": dist.get_rank(),
         "world_size": dist.get_world_size(),
     }
-    with suppress(Exception):  # of torch's newer releases
+    with suppress(Exception):  # newer releases of torch have it
         info["pg_count"] = dist.get_pg_count()
         info["pg_config"] = dist.distributed_c10d._get_all_pg_configs()
     if info["backend"] == "nccl":
@@ -33,7 +33,7 @@ def groups_now() -> dict[str, Group]:
     dist: Any = sys.modules["torch.distributed"]
     groups: dict[str, Group] = {}
     for group in tuple(dist.distributed_c10d._world.pg_map):
-        with suppress(Exception):  # one that is being made or destroyed
+        with suppress(Exception):  # a group may be under construction or destruction
             name = str(group.group_name)
             ranks = tuple(dist.get_process_group_ranks(group))
             backend = str(dist.get_backend(group))
@@ -49,7 +49,7 @@ class Membership:
         self.info: dict[str, Any] = {}
 
     def look(self) -> None:
-        with suppress(Exception):  # a description is not worth a program's failure
+        with suppress(Exception):  # a missing description must not break the program
             info = distributed_info()
             if info is not None:
                 self.groups |= groups_now()

@@ -25,7 +25,7 @@ _DDP = "torch.nn.parallel.distributed"
 _FSDP2 = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 _FSDP1 = "torch.distributed.fsdp._runtime_utils"
 
-# Without callbacks, as a WeakSet has them: Python drops what is raised there, a Ctrl-C included.
+# Without a WeakSet's callbacks: Python drops exceptions that are raised there, even Ctrl-C.
 _ddp_modules: list[weakref.ref[Any]] = []
 _all_buckets: list[weakref.ref[Buckets]] = []
 _local = threading.local()
@@ -44,7 +44,7 @@ class Buckets:
             self.learn(module)
 
     def learn(self, replicated: Any) -> None:
-        with suppress(Exception):  # it has not run yet, or is of another release
+        with suppress(Exception):  # it has not run yet, or another release lacks this
             self._learn(replicated)
 
     def _learn(self, replicated: Any) -> None:
@@ -102,7 +102,7 @@ def current() -> str | None:
 def _patch_ddp(patches: Patches) -> None:
     replicated: Any = sys.modules[_DDP].DistributedDataParallel
     patches.wrap(replicated, "__init__", _remembering)
-    # Most are gone when the recording ends, with the function that trained them.
+    # Most DDP modules are gone when the recording ends, with the function that trained them.
     reducer: Any = getattr(sys.modules["torch._C._distributed_c10d"], "Reducer", None)
     if hasattr(reducer, "_rebuild_buckets"):
         patches.wrap(reducer, "_rebuild_buckets", _learning)
@@ -178,7 +178,7 @@ def _within(name_of: Callable[..., str], plain: Callable[..., Any]) -> Callable[
     return call
 
 
-# By the module that each waits for.
+# By the module whose import each waits for.
 PATCHES = {
     _DDP: Patches(_patch_ddp),
     _FSDP2: Patches(_patch_fsdp2),

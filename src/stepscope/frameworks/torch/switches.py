@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Switches:
     """What is shown of a recording; as in torch, everything by default."""
 
-    forward_backward: bool = True  # the ties between operators and backward functions in files
-    concrete_inputs: bool = True  # the values of scalar inputs
+    forward_backward: bool = True  # links between operators and backward functions, in files
+    concrete_inputs: bool = True  # values of scalar inputs
 
 
 SWITCHES = Switches()
@@ -73,7 +73,7 @@ def _without_values(text: str) -> str:
         return text
     try:
         pairs = json.loads("{" + text + "}", strict=False)
-    except ValueError:  # a name of the program's
+    except ValueError:  # the program's own name in this place
         return text
     pairs[CONCRETE_INPUTS] = [""] * len(pairs[CONCRETE_INPUTS])
     return fragment_of(pairs)

@@ -34,11 +34,9 @@ _NOTE = np.dtype(
     align=True,
 )
 _NO_LIST = 0xFFFF
-FUNCTION_ID = 0xFFFF  # the position of a note that is no tensor: ``impl`` is the function's number
-SCRIPT = 0xFFFE  # of one that names where in TorchScript it was: numbers of texts
-_MAX_DISTANCE_NS = (
-    2_000  # the clock that the notes' times are read with is not quite the recording's
-)
+FUNCTION_ID = 0xFFFF  # position of notes that are no tensors: ``impl`` is the function's number
+SCRIPT = 0xFFFE  # position of notes that locate a TorchScript operator by numbers of texts
+_MAX_DISTANCE_NS = 2_000  # notes are timed by another clock than the recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +44,8 @@ class TensorNotes:
     """All notes of a recording; those of one operator are adjacent."""
 
     notes: NDArray[Any]  # of _NOTE
-    start_ns: NDArray[np.int64]  # of the operator
-    texts: Mapping[int, str] = field(default_factory=dict)  # by the numbers in notes of scripts
+    start_ns: NDArray[np.int64]  # of the noted operator
+    texts: Mapping[int, str] = field(default_factory=dict)  # by the numbers in TorchScript notes
 
     def __len__(self) -> int:
         return len(self.notes)

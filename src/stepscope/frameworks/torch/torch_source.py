@@ -42,12 +42,12 @@ def make_bridges_ready(options: RecordOptions) -> BridgeUnavailableError | None:
         make_ready(OPERATORS)
     except BridgeUnavailableError as error:
         if collector is TorchCollector.BRIDGE:
-            raise  # in the program's import it would be too late
+            raise  # the program's import of torch would be too late
         obstacle = error
     except OSError as error:
         obstacle = BridgeUnavailableError(str(error))
     if options[MEMORY] and options[DEVICE]:
-        # The user is told of it where memory is to be recorded.
+        # The user is warned when memory is recorded.
         with suppress(BridgeUnavailableError, OSError):
             make_ready(CUDA_MEMORY)
     return obstacle
@@ -68,7 +68,7 @@ def _source_for(
         if obstacle is not None:
             raise obstacle
         return TorchOps(torch, options)
-    except Exception as error:  # whatever is wrong with a bridge, there is a way without
+    except Exception as error:  # any failure of a bridge has a substitute
         if collector is TorchCollector.BRIDGE:
             raise
         is_told = isinstance(error, BridgeUnavailableError)

@@ -36,7 +36,7 @@ def as_paddles(member: IntEnum) -> Any:
 def _alike(paddles: Any, member: IntEnum) -> Any:
     try:
         return _derived(paddles)(int(member))
-    except TypeError:  # a Paddle whose enums are Python's
+    except TypeError:  # this Paddle's enums are Python's
         return getattr(paddles, member.name)
 
 

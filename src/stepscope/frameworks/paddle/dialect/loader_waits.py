@@ -13,7 +13,7 @@ from stepscope.record.patching import Patches, PatchesWhenImported
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The iterators of both, which are private: those that another version lacks are left alone.
+# Private iterators of both frameworks; those that a version lacks are skipped.
 _ITERATORS = {
     "torch.utils.data.dataloader": ("_BaseDataLoaderIter",),
     "paddle.io.dataloader.dataloader_iter": (
@@ -34,7 +34,7 @@ def _timed(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(plain)
     def next_item(self: Any) -> Any:
         timers = running_timers()
-        if _waiting.now or not timers:  # a loader that reads from another waits once
+        if _waiting.now or not timers:  # a loader that reads from another one waits once
             return plain(self)
         dataset = getattr(self, "_dataset", self)
         _waiting.now = True

@@ -25,7 +25,7 @@ def _pop() -> None:
         tell(tool.pop)
 
 
-# RecordEvent pays for this only while somebody wants it.
+# RecordEvent is patched only while this is requested.
 
 
 def _enter_telling(self: RecordEvent) -> RecordEvent:

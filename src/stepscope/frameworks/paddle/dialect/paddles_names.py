@@ -19,7 +19,7 @@ def names_of(module: str) -> Callable[[str], Any]:
 
     def look_up(name: str) -> Any:
         problem = f"module 'stepscope.paddle.{module}' has no attribute {name!r}"
-        if name.startswith("__"):  # what the import system asks of any module
+        if name.startswith("__"):  # the import system asks every module for these
             raise AttributeError(problem)
         try:
             theirs = _paddles(module)
@@ -42,7 +42,7 @@ def _paddles(module: str) -> ModuleType:
 def _beside_ours(module: str) -> ModuleType:
     """Load Paddle's own module although ours stands in ``sys.modules`` under its name."""
     folder = Path(str(sys.modules["paddle"].__file__)).parent / "profiler"
-    # In Paddle's package, for its relative imports.
+    # The name is inside Paddle's package, for relative imports.
     name = f"paddle.profiler._paddles_{module}"
     spec = importlib.util.spec_from_file_location(name, folder / f"{module}.py")
     if spec is None or spec.loader is None:

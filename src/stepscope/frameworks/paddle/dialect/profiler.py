@@ -60,7 +60,7 @@ _HANDLER_MAKERS = (
 _NO_RESULT = "nothing was recorded yet: there is a result after a recorded cycle, or after stop()"
 
 
-_cycles = itertools.count()  # of all profilers of the process: Paddle's span index
+_cycles = itertools.count()  # counts the cycles of all profilers: Paddle's span index
 
 
 class _Cycle(CpuUse):
@@ -99,7 +99,7 @@ class Profiler:
         profile_memory: bool = False,
         timer_only: bool = False,
         emit_nvtx: bool = False,
-        custom_device_types: Sequence[str] = [],  # Paddle's default; it is never changed
+        custom_device_types: Sequence[str] = [],  # Paddle's default; never modified
         with_flops: bool = False,
         **source_options: object,
     ) -> None:
@@ -121,7 +121,7 @@ class Profiler:
         self.timer = BenchmarkTimer()
         self._cycle = _Cycle()
         options = RecordOptions(
-            shapes=bool(record_shapes or with_flops),  # operations are counted from them
+            shapes=bool(record_shapes or with_flops),  # flops are counted from shapes
             memory=bool(profile_memory),
             phases=True,
             host=ProfilerTarget.CPU in self.targets or not self.targets,
@@ -137,7 +137,7 @@ class Profiler:
         self._nvtx = NvtxRanges()
         self._result: tuple[Trace, ProfilerResult] | None = None
         self._has_run = False
-        self._report: Path | None = None  # where export_html wrote last
+        self._report: Path | None = None  # the last file of export_html
 
     def start(self) -> None:
         """Begin step 0."""
@@ -172,7 +172,7 @@ class Profiler:
         try:
             session.step()
         finally:
-            self.timer.leave_out_since(start_ns)  # writing a trace is no part of the step
+            self.timer.leave_out_since(start_ns)  # writing a trace does not belong to the step
         if self.emit_nvtx:
             self._nvtx.begin_step(f"{_STEP}{self.step_num}")
 
@@ -209,7 +209,7 @@ class Profiler:
         self._nvtx.stop()
         self._loader_waits.stop()
 
-    # What Paddle has as plain attributes.
+    # Plain attributes in Paddle.
 
     @property
     def step_num(self) -> int:
@@ -243,7 +243,7 @@ class Profiler:
             self._result = trace, ProfilerResult(self.trace)
         return self._result[1]
 
-    # Results.
+    # Results
 
     @property
     def trace(self) -> Trace:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     _F = TypeVar("_F", bound=Callable[..., Any])
 
-# What Python programs may record; the rest is for Paddle's C++.
+# Types that Python programs may record; the others are for Paddle's C++.
 ALLOWED = (
     TracerEventType.Dataloader,
     TracerEventType.ProfileStep,
@@ -27,7 +27,7 @@ ALLOWED = (
     TracerEventType.PythonUserDefined,
 )
 _USER_DEFINED = TracerEventType.PythonUserDefined
-# A plain range, without a fragment, is the user's.
+# A range without a fragment is a plain range of the user's.
 _FRAGMENT_OF = {t: None if t is _USER_DEFINED else event_type_fragment(t) for t in ALLOWED}
 _TYPE_OF = {fragment: event_type for event_type, fragment in _FRAGMENT_OF.items()}
 _new_range = record_function.__new__
@@ -42,7 +42,7 @@ class RecordEvent(record_function):
 
     __slots__ = ()
 
-    # The attributes that the native type binds without a frame of Python.
+    # The native type binds these attributes without a Python frame.
     begin = record_function.__enter__
     end = record_function.__exit__
 

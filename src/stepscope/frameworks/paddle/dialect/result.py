@@ -337,7 +337,7 @@ class MemoryNode(_Node):
         return self._forest.places[self._column("track")][1]
 
     _kind = _figure_of("type")
-    increase_bytes = _figure_of("increase")  # negative when they were given back
+    increase_bytes = _figure_of("increase")  # negative for a release
     current_allocated = _column_of("allocated")
     current_reserved = _column_of("reserved")
     peak_allocated = _figure_of("peak_allocated")

@@ -11,9 +11,9 @@ from stepscope import _native
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    _Step = tuple[int, int, int | None]  # its time, its waiting for data, its samples
+    _Step = tuple[int, int, int | None]  # duration, waiting time, samples
 
-_STEPS_TO_WARM_UP = 10  # they do not count for the closing summary
+_STEPS_TO_WARM_UP = 10  # excluded from the closing summary
 _ADDED_AT_ONCE = 1024
 _STEPS_PER_S = "steps/s"
 _WIDTH = 100
@@ -46,7 +46,7 @@ class Steps:
 
     batch: Spread
     reader: Spread
-    speed: Spread  # steps or samples a second, step by step
+    speed: Spread  # steps or samples per second, for each step
     samples: int = 0
 
     @classmethod
@@ -85,7 +85,7 @@ class BenchmarkTimer:
     def _forget(self) -> None:
         self._thread = threading.get_ident()
         self._start_ns = self._step_ns = self._read_ns = 0
-        self._reader_ns = 0  # what the current step has waited so far
+        self._reader_ns = 0  # the waiting time of the current step
         self._dataset: object = None
         self._elsewhere = False
         self._steps = 0
@@ -150,7 +150,7 @@ class BenchmarkTimer:
             text += f" ips: {speed:.3f} {self._unit}"
         return text
 
-    # What a data loader reports.
+    # Called by data loaders.
 
     def read_begins(self, dataset: object) -> None:
         """Note that the program starts to wait for the next batch of a data set."""
@@ -165,7 +165,7 @@ class BenchmarkTimer:
         if not self._elsewhere:
             self._reader_ns += self._now_ns() - self._read_ns
 
-    # Time that is not the program's step.
+    # Time that does not belong to the program's step.
 
     def leave_out_since(self, start_ns: int) -> None:
         """Exclude the time since a moment from the current step."""

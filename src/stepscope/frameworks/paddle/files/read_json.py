@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from stepscope.trace.model import Bool, Int64, UInt32
 
-    Columns = Mapping[str, Any]  # what _native.ChromeReader.finish returns
+    Columns = Mapping[str, Any]  # the result of _native.ChromeReader.finish
 
 _NO_TIME = np.iinfo(np.int64).min
 _MEMORY = "[memory]"
@@ -41,7 +41,7 @@ _THREAD_NAME = re.compile(r"thread \d+:(.*)\((?:Python|C\+\+)\)", re.DOTALL)
 _PLACE = re.compile(r'"place": ("(?:[^"\\]|\\.)*")')
 _ADDRESS = re.compile(r'"addr": "(-?\d+)"')
 _COLOUR = re.compile(r'^"cname": "\w*"(?:, )?|, "cname": "\w*"')
-# Where a name stands in Paddle's layout; in between is whatever the program called it.
+# The name in Paddle's layout, which is not escaped.
 _RAW_NAME = re.compile(rb'(?<=\n    "name": ")(.*?)(?=", "pid": \d)', re.DOTALL)
 _NO_DETAILS = re.compile(r'(?:, )?"input_shapes": \{\}, "input_dtypes": \{\}, "callstack": ""')
 
@@ -302,7 +302,7 @@ def _marks(columns: Columns, chosen: Bool, texts: _Texts, strings: Strings) -> M
 def _info(columns: Columns, raw: Slices, base_ns: int) -> TraceInfo:
     user = {key: json.loads(text, strict=False) for key, text in columns["metadata"]}
     anomalies = dict(columns["anomalies"])
-    odd = anomalies.pop("entries that are no events", 0) - 1  # Paddle closes its list with {}
+    odd = anomalies.pop("entries that are no events", 0) - 1  # Paddle ends its list with {}
     if odd > 0:
         anomalies["entries that are no events"] = odd
     pids = {pid for pid, tid in columns["tracks"] if _THREAD.fullmatch(tid)}

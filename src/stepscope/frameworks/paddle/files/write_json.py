@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _Pairs = tuple[list[tuple[bytes, "UInt32", Any]], "UInt32 | None"]
 
-# Paddle shows these on a line of its own for Python beside that of the thread.
+# Paddle shows these types on a separate line for Python beside the thread's.
 _OF_PYTHON = (
     TracerEventType.ProfileStep,
     TracerEventType.Forward,

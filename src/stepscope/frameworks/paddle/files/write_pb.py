@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from stepscope.formats.registry import Progress
     from stepscope.trace.model import Int32, Int64, Trace, UInt32
 
-    Fields = list[tuple[int, Any]]  # a number, and an int, a float, a text or fields again
+    Fields = list[tuple[int, Any]]  # (number, value) pairs; a value may be fields again
 
-VERSION = "1.0.2"  # of the layout, as Paddle 2.5 and later write it
+VERSION = "1.0.2"  # of the file layout, written since Paddle 2.5
 
 _DETAIL_KEYS = (
     "registers per thread",
@@ -112,10 +112,10 @@ class _Parts:
 class _HostOrder:
     """The host nodes in file order: thread by thread, each root before its slices."""
 
-    rows: Int64  # the slice of each node, NO_ROW for a root
+    rows: Int64  # the slice of each node, or NO_ROW for a root
     thread: UInt32
-    position: Int64  # of each slice, where it is a host node
-    root: Int64  # of each thread: the position of its root
+    position: Int64  # by slice, for host nodes
+    root: Int64  # by thread, the position of its root
 
     @staticmethod
     def of(forest: Forest) -> _HostOrder:
@@ -146,7 +146,7 @@ def _host(forest: Forest, order: _HostOrder, parts: _Parts) -> dict[str, Any]:
     is_root = rows == NO_ROW
 
     def of(column: NDArray[Any]) -> NDArray[Any]:
-        # A root takes the last slice's, which is not used; a trace of memory alone has only roots.
+        # A root copies the last slice, which is not used; a trace of memory alone has only roots.
         return column[rows] if len(column) else np.zeros(len(rows), column.dtype)
 
     owner = order.owners(np.where(is_root, NO_ROW, of(forest.parent)), order.thread)
@@ -204,7 +204,7 @@ def _device(forest: Forest, call_of: Int64, parts: _Parts) -> tuple[dict[str, An
     rows = rows[np.argsort(call_of[rows], kind="stable")]
     types = forest.types[rows]
     rest = slices.args.rest[rows] if len(slices.args.rest) else np.zeros(len(rows), np.uint32)
-    # The type is part of the key: the same fragment means other fields in another message.
+    # The key includes the type, as the same fragment means other fields in another message.
     keys = rest.astype(np.int64) << 8 | types
 
     def info(key: int) -> Fields:
@@ -267,7 +267,7 @@ def extra_info(trace: Trace) -> dict[str, str]:
 
 
 def _property(device: Mapping[str, Any]) -> Fields:
-    properties = {"smCount": device.get("numSms", 0), **device}  # Kineto's word for it is another
+    properties = {"smCount": device.get("numSms", 0), **device}  # Kineto has another name for it
     values = {field: properties.get(key, 0) for field, key in PROPERTIES.items()}
     numbers = [(field, value if type(value) is int else 0) for field, value in values.items()]
     return [*numbers, (2, str(device.get("name", "")))]
@@ -275,7 +275,7 @@ def _property(device: Mapping[str, Any]) -> Fields:
 
 # ---- what an event's arguments say
 
-# Kineto's words and Paddle's for the same.
+# Kineto's key and Paddle's.
 _OCCUPANCY = ("theoretical achieved occupancy %", "est. achieved occupancy %")
 
 

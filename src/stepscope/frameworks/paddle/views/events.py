@@ -34,7 +34,7 @@ PHASES = (
     TracerEventType.Optimization,
 )
 _COPY_WORDS = ("memcpy", "memorycopy", "memset")
-_HIGH = 2**32  # two ids or rows of 32 bits make one key
+_HIGH = 2**32  # two 32-bit ids or rows make one key
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Totals:
     """The denominators of ratios, in ns."""
 
     step_ns: int  # the time that steps cover
-    kernel_ns: int  # of the kernels launched in steps
-    device_ns: int  # the same with copies and fills
+    kernel_ns: int  # of kernels launched in steps
+    device_ns: int  # of kernels, copies and fills launched in steps
 
 
 def model_rows(forest: Forest) -> dict[TracerEventType, Int64]:
@@ -69,7 +69,7 @@ def model_table(
     rows = []
     for event_type, members in phases_of.items():
         whole = Groups(np.zeros(len(members), np.int64), members)
-        # The time on the device is that of kernels here: copies belong to no phase.
+        # Device time is that of kernels only: copies belong to no phase.
         spans = _spans(forest, members, whole, forest.kernel_ns)
         for calls, cpu, gpu in zip(whole.calls.tolist(), *spans, strict=True):
             level = int(event_type != TracerEventType.ProfileStep)
@@ -228,7 +228,7 @@ def _details(forest: Forest, members: Int64, groups: Groups) -> dict[int, list[E
     names = forest.trace.slices.name
     inner = Groups(
         group_of[above] * _HIGH + names[children],
-        visit[above] * _HIGH + children,  # operators as they are walked, their children in time
+        visit[above] * _HIGH + children,  # operators in traversal order, their children by time
     )
     inner_of = np.full(len(forest.types), NO_ROW, np.int64)
     inner_of[children] = inner.index()

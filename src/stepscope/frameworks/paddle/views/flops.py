@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _WIDTH = 100
 _TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3}
 _COUNTS = {"T": 1e12, "G": 1e9, "M": 1e6, "K": 1e3}
-_ENDINGS = (" compute", " dygraph", " pybind_imperative_func")  # Paddle's, of an operator's name
+_ENDINGS = (" compute", " dygraph", " pybind_imperative_func")  # suffixes of operators in Paddle
 
 
 def flops_text(trace: Trace) -> str:
@@ -57,16 +57,16 @@ def _scaled(value: float, units: Mapping[str, float], least: str = "") -> str:
 
 # ---- the rows
 
-_GRADIENT = "GradNode"  # in the names of what belongs to a backward pass
+_GRADIENT = "GradNode"  # part of the names of backward functions
 
 
 class LayerRow(NamedTuple):
     """A call of a layer or an operator."""
 
     name: str
-    level: int  # how many layers are around it
+    level: int  # the number of layers around it
     duration_ns: int
-    flops: int  # with all that is in it
+    flops: int  # including its children
 
 
 def layer_rows(trace: Trace, *, passes: int = 1) -> list[LayerRow]:

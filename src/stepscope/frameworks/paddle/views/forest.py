@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 NO_ROW = -1
-_FIRST_MADE_UP_ID = 1 << 32  # for tracks that are not called by a number
+_FIRST_MADE_UP_ID = 1 << 32  # for tracks that have no number
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Work:
     """Kernels, copies and fills; the arrays are parallel."""
 
     rows: Int64
-    host: Int64  # the host event that launched it, NO_ROW where the trace does not say
-    seen: Int64  # place in the order in which Paddle meets them
-    device: Int64  # the number of the device
+    host: Int64  # the launching host event, or NO_ROW
+    seen: Int64  # the order in which Paddle meets them
+    device: Int64  # the device's number
 
     def take(self, which: Int64 | Bool) -> Work:
         return Work(self.rows[which], self.host[which], self.seen[which], self.device[which])

@@ -22,7 +22,7 @@ class Groups:
         self._starts = np.flatnonzero(begins)
         first = self._reduced(np.minimum, seen)
         self._place = np.argsort(first, kind="stable")
-        self.first = first[self._place]  # when each group was first seen
+        self.first = first[self._place]  # when Paddle first meets each group
         self.key: Int64 = ordered[self._starts][self._place]
         ends = np.append(self._starts[1:], len(key))
         self.calls: Int64 = (ends - self._starts)[self._place]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stepscope.frameworks.paddle.views.tables import EventRow, Span
 
 Cells = tuple[str, ...]
-Lines = list[str | Cells]  # a text without columns, or the cells of a row
+Lines = list[str | Cells]  # lines without columns, or the cells of a row
 
 NS_PER_UNIT = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
 CALLS_WIDTH = 6

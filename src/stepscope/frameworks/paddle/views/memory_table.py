@@ -32,7 +32,7 @@ def memory_table(forest: Forest) -> MemoryTable:
         return MemoryTable((), {})
     host = _hosts(forest)
     rows = _rows(forest, host, trace.memory.size, "Allocated")
-    # What the allocator took from the device, or gave back, are events of their own, of no size.
+    # What the allocator takes from the device or gives back is in rows of their own, with size 0.
     reserved = np.where(trace.memory.size == 0, forest.memory_figures["increase"], 0)
     rows += _rows(forest, host, reserved, "Reserved")
     peaks = {place: _peak(forest, place) for place in dict.fromkeys(row.place for row in rows)}
@@ -46,7 +46,7 @@ def _rows(forest: Forest, host: Int64, size: Int64, memory_type: str) -> list[Me
     host, size = host[which], size[which]
     tied = host != NO_SLICE
     name = np.zeros(len(which), np.int64)
-    name[tied] = trace.slices.name[host[tied]] + 1  # 0 for what is outside of all events
+    name[tied] = trace.slices.name[host[tied]] + 1  # 0: outside of all events
     visit = np.full(len(which), 0, np.int64)
     visit[tied] = forest.visit[host[tied]] + 1
     place = trace.memory.device[which].astype(np.int64)

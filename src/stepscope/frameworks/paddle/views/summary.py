@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _OPERATOR_WIDTH = 52
 _KERNEL_WIDTH = 90
-# A kernel's name less its parameters, where it is a template: name<arguments>(parameters).
+# A kernel's name without its parameters, if it is a template: name<arguments>(parameters).
 _TEMPLATE = re.compile(r"(?P<kept>.+?<.*>)\(.*\)")
 
 _DEVICE_NOTE = """\

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 PROCESS_CPU_KEY = "Process Cpu Utilization"
 SYSTEM_CPU_KEY = "System Cpu Utilization"
 
-_EXTRA_INFO = "ExtraInfo"  # where Paddle's files have the two
+_EXTRA_INFO = "ExtraInfo"  # contains both in Paddle's files
 _COMMUNICATION_OPERATORS = ("allreduce", "broadcast", "rpc")
 _COMMUNICATION_KERNELS = ("nccl", "xccl")
 
@@ -229,7 +229,7 @@ def _rows_by_type(forest: Forest) -> dict[TracerEventType, Int64]:
     hosts = dict(forest.events_by_type)
     calls = rows_by_value(forest.types, np.flatnonzero(forest.is_runtime))
     first = {event_type: 2 * int(forest.visit[rows].min()) for event_type, rows in hosts.items()}
-    for event_type, rows in calls.items():  # a call is met right after the event that it is in
+    for event_type, rows in calls.items():  # a call is met right after the event around it
         after = 2 * int(forest.visit.take(forest.parent[rows]).min()) + 1
         first[event_type] = min(after, first.get(event_type, after))
         hosts[event_type] = np.sort(np.concatenate([hosts.get(event_type, rows[:0]), rows]))

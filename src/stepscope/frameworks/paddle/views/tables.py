@@ -23,7 +23,7 @@ class Span(NamedTuple):
     total_ns: int
     max_ns: int
     min_ns: int
-    self_ns: int  # less what is in them
+    self_ns: int  # without its children
 
     @staticmethod
     def each(total: Int64, longest: Int64, shortest: Int64, own: Int64) -> list[Span]:
@@ -41,14 +41,14 @@ class EventRow(NamedTuple):
 
     thread: str
     name: str
-    level: int  # 0; of operators, 1 for what is in them, 2 for the kernels of that
-    calls: int  # 0 for what is only left over
-    cpu: Span | None  # None: on the device only
+    level: int  # of details of operators: 1 for children, 2 for their kernels
+    calls: int  # 0 in the row of the rest
+    cpu: Span | None  # None for work on a device
     gpu: Span
     cpu_ratio: float = 0.0
     gpu_ratio: float = 0.0
     flops: int = 0
-    operator: str = ""  # what a row of a higher level is in
+    operator: str = ""  # the operator that a detail row belongs to
 
     @property
     def cpu_ns(self) -> int:
@@ -72,7 +72,7 @@ class DeviceRow(NamedTuple):
     """How busy a device was."""
 
     device: str
-    utilization: float | None  # as a fraction of the time; None where nobody measured it
+    utilization: float | None  # as a fraction of time; None if not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class OverviewRow(NamedTuple):
     on_device: bool
     calls: int
     time_ns: int
-    ratio: float  # of all steps
+    ratio: float  # of the time of all steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class DistributionRow(NamedTuple):
 class DistributionTable:
     """The time of communication, of computation, and of both at once."""
 
-    rows: tuple[DistributionRow, ...]  # none without communication
+    rows: tuple[DistributionRow, ...]  # empty without communication
 
     def to_polars(self) -> polars.DataFrame:
         import polars as pl
@@ -194,7 +194,7 @@ class MemoryRow(NamedTuple):
 
     place: str
     name: str
-    type: str  # "Allocated", or "Reserved" for what the allocator took from the device
+    type: str  # "Allocated", or "Reserved" for memory that the allocator took from the device
     allocations: int
     frees: int
     allocated_bytes: int
@@ -231,8 +231,8 @@ class MemoryTable:
 class SummaryTables:
     """One table per view of Paddle's, in the order in which Paddle prints them."""
 
-    total_ns: int  # the time of all steps, what ratios are of
-    has_steps: bool  # without steps, total_ns is the whole recording
+    total_ns: int  # the time of all steps, which ratios refer to
+    has_steps: bool  # False: total_ns is the whole recording
     device: DeviceTable
     overview: OverviewTable
     model: EventTable

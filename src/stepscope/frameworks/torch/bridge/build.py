@@ -24,12 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _SOURCE_DIR = Path(__file__).parent
-# The headers that bridge and core share: in the package where it is installed, else in the
-# repository.
+# Headers shared by bridge and core: in the installed package, else in the repository.
 _PACKAGE = Path(__file__).parents[3]
 _INSTALLED, _REPOSITORY = _PACKAGE / "include", _PACKAGE.parents[1] / "native" / "include"
 _INCLUDE = _INSTALLED if _INSTALLED.exists() else _REPOSITORY
-_STANDARDS = ("c++17", "c++20")  # what torch's headers ask for depends on its version
+_STANDARDS = ("c++17", "c++20")  # torch's headers need one or the other, depending on the version
 _TIMEOUT_S = 300
 
 
@@ -43,10 +42,10 @@ class Bridge:
 
     name: str
     source: str
-    what: str  # it leads to
+    what: str  # what it connects to
     libraries: tuple[str, ...]
-    includes: Callable[[], Sequence[Path]] = tuple  # asked when it is compiled; it may raise
-    one_a_minor: bool = False  # no two minors of torch are the same to it
+    includes: Callable[[], Sequence[Path]] = tuple  # called before compiling; may raise
+    one_a_minor: bool = False  # every minor of torch needs its own build
 
 
 OPERATORS = Bridge("operators", "torch_bridge.cpp", "torch", ("torch_cpu", "c10"))
@@ -123,7 +122,7 @@ def compiled_anew(build: TorchBuild, bridge: Bridge) -> Library:
         raise BridgeUnavailableError(f"the bridge cannot be compiled: {error}") from error
 
 
-# Those that were compiled and could not be cached; they stay open for the next caller.
+# Bridges that were compiled but could not be cached; they stay open for the next caller.
 _uncached: dict[str, Library] = {}
 
 
@@ -163,7 +162,7 @@ def _first_match(path: Path, pattern: str) -> str:
 def _compiler() -> list[str]:
     chosen = os.environ.get("CXX")
     if chosen:
-        import shlex  # a program that finds a bridge has no need of it
+        import shlex  # programs that find a bridge do not need it
 
         return shlex.split(chosen)
     for name in ("c++", "g++", "clang++"):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# Neither links nor the other end of a pipe are waited for.
+# Do not follow links, and do not wait for the other end of a pipe.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -44,7 +44,7 @@ class Library:
     """An open library; it is loaded from the open file, whatever its path leads to by now."""
 
     file: int
-    where: Path  # it was found, for messages
+    where: Path  # for messages
     stays_open: bool = False
 
     @staticmethod
@@ -69,12 +69,12 @@ class Library:
 
     def load(self) -> ctypes.CDLL:
         """Load exactly this file; raise OSError if that fails."""
-        # The loader takes a library of the same name for the same one: no name is used twice.
+        # The loader identifies libraries by name, so no name is used twice.
         again = "/../fd" * next(_loads)
         path = f"/proc/self/fd{again}/{self.file}"
         if os.path.exists(path):  # noqa: PTH110
             return ctypes.CDLL(path, mode=os.RTLD_NOW)
-        with private_folder() as folder:  # without /proc: a copy of our own
+        with private_folder() as folder:  # without /proc, load a copy of our own
             copy = folder / self.where.name
             copy.write_bytes(self.content())
             return ctypes.CDLL(str(copy), mode=os.RTLD_NOW)
@@ -166,7 +166,7 @@ def _wait_for(lock: int) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(_LOCK_AGAIN_S)
-        except OSError:  # a file system without locks
+        except OSError:  # this file system has no locks
             return
         else:
             return

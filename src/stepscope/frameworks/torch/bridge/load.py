@@ -50,7 +50,7 @@ def load_library(torch: Any, bridge: Bridge = OPERATORS, *, may_build: bool = Tr
             try:
                 return _fitting(_by_path(prebuilt.path), prebuilt.path, torch, bridge)
             except _NoRoomError:
-                raise  # one that is compiled would need as much
+                raise  # a compiled one would need as much
             except BridgeUnavailableError as error:
                 refused = str(error)
     try:
@@ -149,10 +149,10 @@ def _fitting(library: ctypes.CDLL, path: Path, torch: Any, bridge: Bridge) -> ct
 
 # ---- the bridges that the wheel carries
 
-# Names another folder to look in; an empty one: none.
+# Names another folder with bridges; an empty value disables them.
 ENVIRONMENT = "STEPSCOPE_BRIDGES_DIR"
 _OWN_FOLDER = Path(__file__).parent / "prebuilt"
-# A release, for the CPU or for CUDA; all else may have been built of other sources.
+# A release for the CPU or CUDA; other builds may have different sources.
 _RELEASE = re.compile(r"(\d+\.\d+)\.\d+(\+(cpu|cu\d+))?")
 _MINOR = re.compile(r"(\d+)\.(\d+)")
 
@@ -162,7 +162,7 @@ class Prebuilt:
     """A bridge that need not be compiled."""
 
     path: Path
-    proven: bool  # what it touches was compared with the headers of this release
+    proven: bool  # its accesses were checked against this release's headers
 
 
 def prebuilt_for(build: TorchBuild, bridge: Bridge) -> Prebuilt | None:

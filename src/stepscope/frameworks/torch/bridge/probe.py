@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _ROOM = 4096
 _TIMEOUT_S = 10
-_CHILD_TIMEOUT_S = 120  # it imports torch
+_CHILD_TIMEOUT_S = 120  # the child imports torch
 _FLOAT64 = "7"  # c10::ScalarType
 _TYPES = [str(number) for number in range(256)]
 
@@ -34,14 +34,14 @@ class _Probe(NamedTuple):
     """An operator, how to run it, and its inputs."""
 
     name: bytes
-    run: Callable[[Any, Any, Any], Any]  # with torch, a tensor and a weight
+    run: Callable[[Any, Any, Any], Any]  # called with torch, a tensor and a weight
     dims: list[Any]
     strides: list[Any]
     types: list[str]
     values: list[str]
 
 
-# The tensor that both are run with, in an order of its own.
+# The tensor that both run with, in an unusual memory order.
 _DIMS, _STRIDES = [2, 3, 5], [5, 10, 1]
 _PROBES = (
     _Probe(
@@ -75,7 +75,7 @@ def misfit(bridge: ctypes.CDLL, torch: Any) -> str:
     def look() -> None:
         try:
             problems.append(_misfit(bridge, torch))
-        except Exception as error:  # an operator that torch does not have, for one
+        except Exception as error:  # for instance, torch lacks the operator
             problems.append(f"{type(error).__name__}: {error}")
 
     if getattr(torch.__spec__, "_initializing", False):

@@ -124,7 +124,7 @@ def _listed(
         for key, kinds in activity_or_group.items():
             activity = as_activity(key)
             activities.append(activity)
-            named = getattr(kinds, "activity_types", kinds)  # a ProfilerActivityConfig
+            named = getattr(kinds, "activity_types", kinds)  # kinds may be a ProfilerActivityConfig
             if named is not None:
                 filters[activity] = _checked_kinds(activity, named)
     if any(filters.values()):

@@ -152,12 +152,12 @@ def with_torch_keywords(trace: Trace) -> Trace:
 
 
 def _with_torch_keywords(text: str) -> str:
-    # Keywords come first: see record.inputs.fragment.
+    # Keywords come first, see record.inputs.fragment.
     if text.startswith(f'"{CONCRETE_INPUTS}": [') or f'"{CONCRETE_INPUTS}": [' not in text:
         return text
     try:
         pairs = json.loads("{" + text + "}", strict=False)
-    except ValueError:  # a name of the program's
+    except ValueError:  # the program's own name in this place
         return text
     for key, value in keywords_of(pairs).items():
         if isinstance(value, str) and '"' in value:

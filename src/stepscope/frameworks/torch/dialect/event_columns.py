@@ -68,7 +68,7 @@ class Fields(Enum):
     """Which fields of an event are its metadata, and in whose spelling the others are."""
 
     ALL = auto()
-    TORCH_NONE = auto()  # as torch has it, which tells its own only where asked
+    TORCH_NONE = auto()  # torch shows its own fields only on request
     TORCH = auto()
 
 

@@ -40,7 +40,7 @@ _List = TypeVar("_List", bound="_Results[Any]")
 class _Results(MadeWhenTouched[_Item]):
     """What lists of events and lists of averages have in common."""
 
-    _tree_built = True  # torch's lists nest their events when told to
+    _tree_built = True  # torch's lists nest their events on request
 
     def __init__(self, columns: EventColumns, elements: Iterable[Any] | None = None) -> None:
         super().__init__(elements)

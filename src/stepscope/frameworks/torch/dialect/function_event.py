@@ -223,7 +223,7 @@ class FunctionEvent(_InTree):
 
     set_cpu_parent = append_cpu_child
 
-    event_metadata = None  # torch's own form of a few of these
+    event_metadata = None  # torch's own form of some of these
 
     @property
     def flow_id(self) -> int:

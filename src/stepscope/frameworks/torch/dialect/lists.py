@@ -75,7 +75,7 @@ class MadeWhenTouched(list[_Item]):
     def __radd__(self, other: list[Any]) -> list[Any]:
         return [*other, *self]
 
-    __hash__ = None  # as of every list
+    __hash__ = None  # like every list
 
 
 def _on_own_elements(name: str) -> Callable[..., Any]:

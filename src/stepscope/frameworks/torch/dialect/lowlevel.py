@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from stepscope.record.options import RecordOptions
     from stepscope.record.source import Source
 
-# Options that torch's files tell of: some of their readers look there for what to expect.
+# Options that torch's files state, as some of their readers expect.
 _OPTIONS_IN_FILES = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
 
 
@@ -110,7 +110,7 @@ class LowLevelProfile(ProfileResults):
         self.profiling_start_time_ns = self.profiling_end_time_ns = 0
         self.mem_tl: object | None = None
         if self._in_place_of_torch and with_stack is True:
-            with_stack = StackMode.ALL_CALLS  # as torch: also what libraries call
+            with_stack = StackMode.ALL_CALLS  # torch also records what libraries call
         options = record_options(
             record_shapes=record_shapes,
             profile_memory=profile_memory,
@@ -119,7 +119,7 @@ class LowLevelProfile(ProfileResults):
             with_modules=with_modules,
             record_annotations=record_annotations,
             record_workers=record_workers,
-            # An empty list of kinds of events: none of the group.
+            # An empty list of kinds turns the group off.
             activities={
                 activity for activity in chosen if self.activity_filters.get(activity, True)
             },
@@ -265,7 +265,7 @@ def _check_names(given: Iterable[str]) -> None:
             continue
         parameters = inspect.signature(LowLevelProfile.__init__).parameters
         meant = get_close_matches(name, [*parameters, "schedule", "on_trace_ready"], 1, 0.75)
-        if meant:  # else who makes the sources lists all options
+        if meant:  # otherwise make_sources lists all options
             raise TypeError(f"{name!r} is not a recording option; did you mean {meant[0]!r}?")
 
 

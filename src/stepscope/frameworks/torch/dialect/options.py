@@ -121,7 +121,7 @@ def settings_of(config: Any) -> Mapping[str, Any]:
         return dict(config)
     state = config.__getstate__() if hasattr(type(config), "__setstate__") else None
     if isinstance(state, tuple):
-        # torch's hides most of its fields: they come out in the order of its constructor.
+        # torch's config hides most fields: they are in the order of its constructor.
         signature = (type(config).__init__.__doc__ or "").partition("\n")[0]
         names = re.findall(r", (\w+): ", signature)
         return dict(zip(names, state, strict=False))

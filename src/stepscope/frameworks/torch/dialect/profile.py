@@ -135,7 +135,7 @@ class profile(LowLevelProfile):  # noqa: N801 - torch's name
 
         return profiled  # type: ignore[return-value]
 
-    # torch has these as plain attributes, and some callers set them.
+    # Plain attributes in torch, which some callers set.
 
     @property
     def step_num(self) -> int:

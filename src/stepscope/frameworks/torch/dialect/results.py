@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _Source = TypeVar("_Source", bound="Source")
 
-# torch's own, which who gives a timeout listens to.
+# torch's own logger: users of the timeout listen to it.
 _LOGGER = logging.getLogger("torch.autograd.profiler")
 
 
@@ -62,14 +62,14 @@ class ProfileResults(Metadata):
         self.with_flops = with_flops
         self.set_custom_trace_id_callback(custom_trace_id_callback)
         self._recorder = recorder
-        self._trace_id: str | None = None  # as long as nothing was prepared
+        self._trace_id: str | None = None  # None until something was prepared
         self._stats_of_cycle = ProfilerStats()
         self._switches = Switches()
         self._inner: Inner | None = None
-        # Made of the trace that stands beside it.
+        # Each is cached together with the trace that it was made from.
         self._events: tuple[Trace | None, EventList] | None = None
         self._kineto: tuple[Trace | None, KinetoResults] | None = None
-        self._report: Path | None = None  # where export_html wrote last
+        self._report: Path | None = None  # the last file of export_html
 
     @property
     def trace(self) -> Trace:
@@ -224,10 +224,10 @@ class ProfileResults(Metadata):
             )
         if self._recorder.active:
             return EventList(self.trace, with_flops=self.with_flops)
-        if self._recorder.cycle is None:  # one was begun, and cut short before it recorded
+        if self._recorder.cycle is None:  # a cycle was begun and cut short before it recorded
             assert not self._recorder.is_parents, f"no events in a child: {self._why_nothing()}"
             return EventList(empty_trace(), with_flops=self.with_flops)
-        if self.post_processing_timeout_s == 0:  # nobody can be quicker; all else takes no time
+        if self.post_processing_timeout_s == 0:  # only 0 s is too short: results take no other time
             _LOGGER.warning("Post-processing timed out after 0 s; partial results: no events")
             return EventList(empty_trace(), with_flops=self.with_flops)
         if self._events is None or self._events[0] is not self._recorder.trace:
@@ -249,7 +249,7 @@ class ProfileResults(Metadata):
     _shows_overloads = True
     _fields = Fields.ALL
     _adjusts_steps = False
-    _in_place_of_torch = False  # whether it was made by a name of torch's: see patch_torch()
+    _in_place_of_torch = False  # created under a name of torch's, see patch_torch()
     post_processing_timeout_s: float | None = None
 
     def _warn_of_nothing(self, what: str) -> None:
@@ -368,7 +368,7 @@ class ProfileResults(Metadata):
         """Return None: Stepscope has its own collector, and nothing that is pending."""
 
 
-# What each does, in the words of torch's errors.
+# The actions, in the words of torch's errors.
 _DOING = {
     "events": "accessing events",
     "key_averages": "getting key averages",

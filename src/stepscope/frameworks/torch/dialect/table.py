@@ -37,13 +37,13 @@ class Layout:
     """Which averages to show, and how wide."""
 
     sort_by: str | None = None
-    row_limit: int = 100  # negative: all rows
+    row_limit: int = 100  # negative for all rows
     max_source_width: int | None = 75
     max_name_width: int | None = 55
     max_shapes_width: int | None = 80
     header: str | None = None
     top_level_only: bool = False
-    time_unit: str | None = None  # None: each time in the unit that suits it
+    time_unit: str | None = None  # None: the unit that suits each time
 
     def __post_init__(self) -> None:
         whole("row_limit", self.row_limit, "-1 for all rows")
@@ -68,7 +68,7 @@ class _Column:
     header: str
     width: int
     cell: Callable[[int], str]
-    is_source: bool = False  # on the left of its column, and a line a frame
+    is_source: bool = False  # left-aligned, with a line per frame
 
 
 def table(
@@ -168,7 +168,7 @@ _SORT_COLUMNS: dict[str, Callable[[Averages], Int64 | NDArray[np.float64] | None
     "name": lambda rows: _ranks(rows.key),
     "input_shapes": lambda rows: _ranks(rows.input_shapes),
     "overload_name": lambda rows: _ranks(rows.overload_name),
-    # None where it was not recorded: every row has the same, none.
+    # None if not recorded: all rows are equal then.
     "cpu_memory_usage": lambda rows: rows.cpu_bytes,
     "self_cpu_memory_usage": lambda rows: rows.self_cpu_bytes,
     "device_memory_usage": lambda rows: rows.device_bytes,
@@ -200,7 +200,7 @@ def _cpu_columns(rows: Averages, unit: str | None) -> list[_Column]:
     total_ns = rows.total_self_cpu_ns
 
     def total_share(row: int) -> str:
-        # What ends on another thread overlaps its own thread's work: no share of it.
+        # Its end on another thread overlaps this thread's work, so it has no share of it.
         return "0" if rows.is_async[row] else _share(rows.cpu_ns[row], total_ns)
 
     return [
@@ -299,7 +299,7 @@ def _shapes_column(shapes: Labels[str], limit: int | None) -> _Column:
 
 def _shortened(text: str, limit: int | None) -> str:
     text = printable(text)
-    # torch marks a text as cut when only its padding was; so do we, to the character.
+    # torch marks a text as cut even if only its padding was; so do we, to be equal.
     if limit is None or len(text) < limit - 3:
         return text
     return text[: max(limit - 3, 0)] + "..."

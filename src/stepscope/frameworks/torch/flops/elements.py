@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # --- elementwise, softmax, losses ---
 
 _ELEMENTWISE: tuple[tuple[int, int, str], ...] = (
-    # how many inputs are broadcast together; operations an element; the operators
+    # number of broadcast inputs, operations per element, operators
     (
         1,
         1,
@@ -134,7 +134,7 @@ def _norm(weight: int, bias: int, inputs: Inputs) -> int:
 
 
 def _batch_norm(inputs: Inputs) -> int:
-    cost = 6 if inputs.flag(5) else 2  # known statistics need not be computed
+    cost = 6 if inputs.flag(5) else 2  # known statistics are not computed
     return (cost + inputs.is_given(1) + inputs.is_given(2)) * prod(inputs.shape(0))
 
 

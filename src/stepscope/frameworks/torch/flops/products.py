@@ -89,7 +89,7 @@ def _spatial(image: Shape, weight: Shape) -> tuple[int, Shape]:
 def _convolution(layout: _Layout, inputs: Inputs) -> int:
     """Count a product per element of the weight and position of the output."""
     if inputs.is_complex(0):
-        return 0  # it is made of three real ones, which count
+        return 0  # the three real convolutions that it consists of count instead
     weight = inputs.shape(1)
     batch, sizes = _spatial(inputs.shape(0), weight)
     rank = len(sizes)
@@ -140,7 +140,7 @@ def _attention(first: int, products: tuple[int, int], inputs: Inputs) -> int:
 def _attention_kernel(first: int, lengths: int, products: tuple[int, int], inputs: Inputs) -> int:
     """Count a kernel of an operator, whose tensors are batch, length, heads, depth."""
     if inputs.is_given(lengths):
-        return 0  # sequences of several lengths in one batch: only their values tell
+        return 0  # lengths differ within a batch, and only the tensors' values tell them
     shapes: list[Shape] = []
     for index in range(first, first + 3):
         batch, length, heads, depth = inputs.shape(index)
@@ -160,12 +160,12 @@ def _attention_products(shapes: list[Shape], products: tuple[int, int]) -> int:
 
 
 _FORWARD = (1, 1)
-_BACKWARD = (3, 2)  # the scores once more; the gradients of query and key; of weights and value
+_BACKWARD = (3, 2)  # the scores again; gradients of query and key; of weights and value
 
 
 # --- recurrent layers ---
 
-_CELLS = {  # torch's number of the cell: how many gates, and their arithmetic an element
+_CELLS = {  # by torch's number of the cell: number of gates, operations per element
     0: (1, 2),  # relu: add, relu
     1: (1, 2),  # tanh: add, tanh
     2: (4, 13),  # lstm: 4 additions, 3 sigmoids, 2 tanhs, 3 products, 1 addition

@@ -60,7 +60,7 @@ class _Replay:
             self._end(heapq.heappop(self._ends)[1])
 
     def _end(self, number: int) -> None:
-        if self._is_over[number]:  # with one around it
+        if self._is_over[number]:  # it ended with the node around it
             return
         track = self._tracks[number]
         inner = self._innermost[track]
@@ -85,7 +85,7 @@ class EventTree:
         self.trace = trace
         self._notes = notes
         self.objects = objects or LiveObjects()
-        self.nodes: dict[int, Any] = {}  # those that were made, by number
+        self.nodes: dict[int, Any] = {}  # by number, those that were made
         self.slices = len(trace.slices)
 
     @cached_property

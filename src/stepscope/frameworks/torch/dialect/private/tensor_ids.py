@@ -24,8 +24,8 @@ class TensorIds:
 
     _blocks: dict[tuple[int, str], int] = field(default_factory=dict)
     _next: int = 1
-    _first_block: dict[int, int] = field(default_factory=dict)  # that a tensor was seen with
-    _pairs: set[tuple[int, int]] = field(default_factory=set)  # blocks that one tensor had
+    _first_block: dict[int, int] = field(default_factory=dict)  # the first block of each tensor
+    _pairs: set[tuple[int, int]] = field(default_factory=set)  # pairs of blocks that one tensor had
     _entries: list[Numbers] = field(default_factory=list)
 
     def block(self, address: int, device: str, *, is_freed: bool) -> Numbers:
